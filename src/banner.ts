@@ -1,0 +1,59 @@
+import type { Level, RuleTree } from './rules/tree.ts';
+
+/** Rules that are listed one by one; of more than that, the rest is counted. */
+const LISTED_RULES = 10;
+
+export interface Running {
+  readonly version: string;
+  readonly rulesFrom: string;
+  readonly rules: RuleTree | undefined;
+  readonly counters: string;
+  readonly grpc: string;
+  readonly http: string;
+  readonly debug: string;
+}
+
+/** What is printed at the start: which rules, where it listens, and one command to try. */
+export function banner({ version, rulesFrom, rules, counters, grpc, http, debug }: Running): string {
+  const listed = rules?.rules.slice(0, LISTED_RULES).map(({ path, unlimited, limits }) => {
+    const numbers = limits.map(({ requestsPerUnit, unit }) => `${requestsPerUnit} per ${unit.toLowerCase()}`);
+    return `            ${path}: ${unlimited ? 'unlimited' : numbers.join(', ')}`;
+  });
+  const more = (rules?.rules.length ?? 0) - LISTED_RULES;
+  return [
+    `Weir ${version}`,
+    `  rules     ${rulesFrom}: ${rules ? count(rules) : 'none yet, since the files are wrong'}`,
+    ...(listed ?? []),
+    ...(more > 0 ? [`            … and ${more} more: see /rlconfig on the debug port`] : []),
+    `  counters  ${counters}`,
+    `  gRPC      ${grpc}`,
+    `  HTTP      ${http}  (/json, /healthcheck)`,
+    `  debug     ${debug}  (/rlconfig, /metrics)`,
+    ...(rules ? [`  try       ${exampleCommand(rules, grpc)}`] : []),
+  ].join('\n');
+}
+
+const count = ({ domains, rules }: RuleTree): string =>
+  `${plural(domains.size, 'domain')}, ${plural(rules.length, 'rule')}`;
+const plural = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+
+/** A question that the first rule of the first domain answers. */
+function exampleCommand({ domains }: RuleTree, grpc: string): string {
+  const [domain] = domains.values();
+  const entries = domain ? exampleEntries(domain.root) : undefined;
+  const port = grpc.slice(grpc.lastIndexOf(':') + 1);
+  const target = port === '8081' ? '' : ` --target localhost:${port}`;
+  return `npx weir ask ${domain?.name ?? 'demo'} ${entries?.join(',') ?? 'user=alice'}${target}`;
+}
+
+function exampleEntries({ byKey }: Level): readonly string[] | undefined {
+  for (const [key, { byValue, anyValue }] of byKey) {
+    for (const [value, node] of [...(anyValue ? [['alice', anyValue] as const] : []), ...byValue]) {
+      const entry = `${key}=${value.replaceAll('*', '')}`;
+      if (node.rule) return [entry];
+      const below = node.children && exampleEntries(node.children);
+      if (below) return [entry, ...below];
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,156 @@
+import type { Decision, Limit } from './algorithms/limit.ts';
+import { type Descriptor, type Match, matchAll } from './rules/match.ts';
+import type { Rule, RuleTree } from './rules/tree.ts';
+import type { CounterKeys } from './stores/key.ts';
+import { type Hit, type Store, StoreUnavailable, type Unavailable } from './stores/store.ts';
+
+/** What a caller asks: may this request, counted by these descriptors, pass? */
+export interface RateLimitRequest {
+  readonly domain: string;
+  readonly descriptors: readonly RequestDescriptor[];
+}
+
+export interface RequestDescriptor extends Descriptor {
+  /** Whole hits that this descriptor counts: 0 looks, below 0 gives back. */
+  readonly hits: number;
+}
+
+/** The answer for one descriptor. */
+export type Verdict =
+  | { readonly kind: 'no_domain' }
+  | { readonly kind: 'no_rule' }
+  | { readonly kind: 'unlimited'; readonly rule: Rule }
+  | {
+      readonly kind: 'limited';
+      readonly rule: Rule;
+      /** The tightest of the limits that apply, and what its algorithm said. */
+      readonly limit: Limit;
+      readonly decision: Decision;
+      readonly hits: number;
+      /** What the caller is told: the decision's, but OK where the rule is in shadow mode. */
+      readonly code: Code;
+    };
+
+export type Code = Decision['code'];
+
+export interface Answer {
+  readonly overallCode: Code;
+  /** One a descriptor, in the request's order. */
+  readonly verdicts: readonly Verdict[];
+  /** The service as a whole is in shadow mode, and that alone made the answer OK. */
+  readonly shadowed: boolean;
+}
+
+/** What the service decides with. Everything but the request; the same for all requests between two reloads. */
+export interface Decider {
+  /** Undefined until rules have been loaded for the first time. */
+  readonly rules: () => RuleTree | undefined;
+  readonly store: Store;
+  readonly counterKeys: CounterKeys;
+  /** The longest that the store may take, whatever the caller's own deadline. */
+  readonly storeTimeoutMs: number;
+  /** Answer OK where OVER_LIMIT is meant. */
+  readonly shadowMode: boolean;
+  /** Every rule is a quota rule. */
+  readonly quotaMode: boolean;
+}
+
+/** The caller broke the contract: what is wrong with the request, in words for its author. */
+export class InvalidRequest extends Error {
+  override readonly name = 'InvalidRequest';
+}
+
+/** Nothing can be decided yet: no rule file has been right so far. */
+export class RulesNotLoaded extends Error {
+  override readonly name = 'RulesNotLoaded';
+}
+
+/**
+ * The whole service: match every descriptor, hit every limit found in one atomic step, combine.
+ *
+ * @param callerTimeoutMs  what is left of the caller's deadline
+ * @throws InvalidRequest    no domain, no descriptors, or an override that is no limit
+ * @throws RulesNotLoaded    before the first rules
+ * @throws StoreUnavailable  the counters could not be reached in time
+ */
+export async function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Promise<Answer> {
+  if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
+  if (request.descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
+  const rules = decider.rules();
+  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
+
+  const matches = matchAll(rules, request.domain, request.descriptors).map(valid);
+  const hits = matches.flatMap((found, at) => hitsFor(found, request, at, decider.counterKeys));
+  const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
+  const decisions = hits.length > 0 ? await decider.store.apply(hits, { timeoutMs }) : [];
+  return combine(request, matches, decisions.map(available), decider);
+}
+
+type ValidMatch = Exclude<Match, { kind: 'invalid_override' }>;
+
+function valid(found: Match): ValidMatch {
+  if (found.kind === 'invalid_override') throw new InvalidRequest(found.problem);
+  return found;
+}
+
+function hitsFor(
+  found: ValidMatch,
+  { domain, descriptors }: RateLimitRequest,
+  at: number,
+  counterKeys: CounterKeys,
+): Hit[] {
+  if (found.kind !== 'limited') return [];
+  const hits = descriptors[at]?.hits ?? 0; // there is a match for each descriptor
+  return found.limits.map((limit) => ({ key: counterKeys(limit, domain, found.entries), limit, hits }));
+}
+
+function available(decision: Decision | Unavailable): Decision {
+  if (decision.code === 'UNAVAILABLE') throw new StoreUnavailable(decision.reason);
+  return decision;
+}
+
+/** Puts the decisions, which come in the order of the hits, back to the descriptors they belong to. */
+function combine(
+  request: RateLimitRequest,
+  matches: readonly ValidMatch[],
+  decisions: readonly Decision[],
+  modes: Decider,
+): Answer {
+  let next = 0;
+  const verdicts = matches.map((found, at): Verdict => {
+    if (found.kind !== 'limited') return found;
+    const decided = found.limits.flatMap((limit) => {
+      const decision = decisions[next++];
+      return decision ? [{ limit, decision }] : [];
+    });
+    const shown = decided.reduce((one, other) => (isTighter(other.decision, one.decision) ? other : one));
+    const code = found.rule.shadow ? 'OK' : shown.decision.code;
+    return { kind: 'limited', rule: found.rule, ...shown, hits: request.descriptors[at]?.hits ?? 0, code };
+  });
+  const refused = isRefused(verdicts, modes.quotaMode);
+  return {
+    overallCode: refused && !modes.shadowMode ? 'OVER_LIMIT' : 'OK',
+    verdicts,
+    shadowed: refused && modes.shadowMode,
+  };
+}
+
+/** Refused before passed, then the longer wait, then the fewer hits left. */
+function isTighter(one: Decision, other: Decision): boolean {
+  if (one.code !== other.code) return one.code === 'OVER_LIMIT';
+  if (one.retryAfterMs !== other.retryAfterMs) return one.retryAfterMs > other.retryAfterMs;
+  return one.limitRemaining < other.limitRemaining;
+}
+
+/**
+ * One ordinary rule over its limit refuses; quota rules refuse only when all of them are over theirs. With quota mode
+ * for all, what matched no rule is a quota that is left, while an unlimited rule says nothing either way.
+ */
+function isRefused(verdicts: readonly Verdict[], quotaMode: boolean): boolean {
+  const counted = verdicts.filter(({ kind }) => kind !== 'unlimited');
+  const isQuota = (verdict: Verdict) => quotaMode || (verdict.kind === 'limited' && verdict.rule.quota);
+  const isOver = (verdict: Verdict) => verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT';
+  const quotas = counted.filter(isQuota);
+  const ordinary = counted.filter((verdict) => !isQuota(verdict));
+  return ordinary.some(isOver) || (quotas.length > 0 && quotas.every(isOver));
+}

@@ -1,0 +1,45 @@
+import type { LoadedRules } from '../rules/load.ts';
+import { formatProblem } from '../rules/problem.ts';
+import type { Rule, RuleTree } from '../rules/tree.ts';
+import { plain, type Route } from './server.ts';
+
+/** What the debug pages show. They only read. */
+export interface DebugSources {
+  rules(): RuleTree | undefined;
+  /** What the last load of rules came to; the rules in force may be older. */
+  lastLoad(): LoadedRules | undefined;
+  metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
+}
+
+/** The routes for operators. `/` lists them. */
+export function debugRoutes({ rules, lastLoad, metrics }: DebugSources): ReadonlyMap<string, Route> {
+  const routes = new Map<string, Route>([
+    [
+      '/rlconfig',
+      {
+        help: 'the rules in force, and what is wrong with the files',
+        answer: () => plain(200, describeRules(rules(), lastLoad())),
+      },
+    ],
+    ['/metrics', { help: 'numbers for Prometheus', answer: async () => ({ status: 200, ...(await metrics()) }) }],
+  ]);
+  const index = [...routes].map(([path, { help }]) => `${path}: ${help}\n`).join('');
+  return routes.set('/', { help: 'this list', answer: () => plain(200, index) });
+}
+
+function describeRules(tree: RuleTree | undefined, lastLoad: LoadedRules | undefined): string {
+  const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
+  const notes = problems.map((problem) => `# ${formatProblem(problem)}\n`);
+  if (lastLoad && !lastLoad.ok)
+    notes.unshift('# The rule files are wrong; what is listed below is what was loaded before.\n');
+  return [...notes, ...(tree?.rules ?? []).map((rule) => `${describeRule(rule)}\n`)].join('');
+}
+
+/** `demo.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`, as envoyproxy/ratelimit lists it. */
+export function describeRule({ path, limits, shadow, quota }: Rule): string {
+  const modes = `shadow_mode: ${shadow}, quota_mode: ${quota}`;
+  if (limits.length === 0) return `${path}: unit=UNKNOWN requests_per_unit=0, ${modes}`;
+  return limits
+    .map(({ unit, requestsPerUnit }) => `${path}: unit=${unit} requests_per_unit=${requestsPerUnit}, ${modes}`)
+    .join('\n');
+}

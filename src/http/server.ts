@@ -1,0 +1,95 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** What a page answers. */
+export interface Page {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** A path of an HTTP server: what it is for, and what it answers to a request. */
+export interface Route {
+  readonly help: string;
+  answer(request: IncomingMessage): Page | Promise<Page>;
+}
+
+/** A server that listens. */
+export interface HttpServer {
+  readonly port: number;
+  /** Takes no more requests, lets those under way finish for at most `graceMs`, then ends what is left. */
+  close(graceMs: number): Promise<void>;
+}
+
+export const plain = (status: number, body: string): Page => ({
+  status,
+  contentType: 'text/plain; charset=utf-8',
+  body,
+});
+export const json = (status: number, value: object): Page => ({
+  status,
+  contentType: 'application/json',
+  body: JSON.stringify(value),
+});
+
+/**
+ * Serves pages by their exact path, whatever the method; other paths are 404.
+ *
+ * @param onError  told of what a page threw; the client gets a 500 without the reason
+ * @throws Error   when the address cannot be bound
+ */
+export async function startHttpServer(
+  { host, port }: { readonly host: string; readonly port: number },
+  routes: ReadonlyMap<string, Route>,
+  onError: (error: unknown) => void,
+): Promise<HttpServer> {
+  const server = createServer((request, response) => {
+    const [path = '/'] = (request.url ?? '/').split('?');
+    const route = routes.get(path);
+    const page = route ? answer(route, request, onError) : Promise.resolve(plain(404, '404 page not found\n'));
+    void page.then((found) => send(response, found));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port, // an address of TCP, since it listens on a port
+    close: (graceMs) =>
+      new Promise((resolve) => {
+        const timer = setTimeout(() => server.closeAllConnections(), graceMs);
+        server.close(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+        server.closeIdleConnections();
+      }),
+  };
+}
+
+async function answer(route: Route, request: IncomingMessage, onError: (error: unknown) => void): Promise<Page> {
+  try {
+    return await route.answer(request);
+  } catch (error) {
+    if (request.readableAborted) return plain(400, 'Bad Request\n'); // the client has gone; nobody reads this
+    onError(error);
+    return plain(500, 'Internal Server Error\n');
+  }
+}
+
+function send(response: ServerResponse, { status, contentType, body }: Page): void {
+  response.writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) });
+  response.end(body);
+}
+
+/** The body as text, or undefined when it is longer than `maximumBytes`. */
+export async function readBody(request: IncomingMessage, maximumBytes: number): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maximumBytes) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,94 @@
+import type { Limit } from '../algorithms/limit.ts';
+import type { Answer, Code, Verdict } from '../decide.ts';
+
+/** What became of the hits of one rule, in hits. The names are envoyproxy/ratelimit's. */
+export interface RuleCounts {
+  readonly domain: string;
+  readonly rule: string;
+  readonly algorithm: Limit['algorithm'];
+  totalHits: number;
+  withinLimit: number;
+  nearLimit: number;
+  overLimit: number;
+  shadowMode: number;
+}
+
+/** Counts what is answered. Nothing here is on the way of a request: it is told afterwards. */
+export interface Statistics {
+  answered(domain: string, answer: Answer): void;
+  /** Each rule that was hit so far. */
+  rules(): Iterable<RuleCounts>;
+  /** Requests by overall code. */
+  readonly answers: Readonly<Record<Code, number>>;
+  /** Descriptors of domains that have no rules, by domain. */
+  readonly unknownDomains: ReadonlyMap<string, number>;
+  /** Answers that only the service's own shadow mode made OK. */
+  readonly shadowed: () => number;
+}
+
+/** Distinct rules, and distinct unknown domains, that are told apart; what comes after is counted as `(other)`. */
+const MAX_NAMES = 10_000;
+const OTHER = '(other)';
+
+/** @param nearLimitRatio  the part of a limit above which hits count as near it, 0 to 1 */
+export function createStatistics(nearLimitRatio: number): Statistics {
+  const rules = new Map<string, RuleCounts>();
+  const unknownDomains = new Map<string, number>();
+  const answers: Record<Code, number> = { OK: 0, OVER_LIMIT: 0 };
+  let shadowed = 0;
+
+  const countsOf = (domain: string, path: string, algorithm: Limit['algorithm']): RuleCounts => {
+    const known = rules.get(path);
+    if (known) return known;
+    if (rules.size >= MAX_NAMES && path !== OTHER) return countsOf(OTHER, OTHER, algorithm);
+    const none = { totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0, shadowMode: 0 };
+    const counts = { domain, rule: path.slice(domain.length + 1) || path, algorithm, ...none };
+    rules.set(path, counts);
+    return counts;
+  };
+
+  const count = (domain: string, verdict: Verdict): void => {
+    if (verdict.kind === 'no_domain') {
+      const name = unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES ? domain : OTHER;
+      unknownDomains.set(name, (unknownDomains.get(name) ?? 0) + 1);
+    } else if (verdict.kind === 'limited' && verdict.hits > 0) {
+      add(countsOf(domain, verdict.rule.path, verdict.limit.algorithm), verdict, nearLimitRatio);
+    }
+  };
+
+  return {
+    answered(domain, answer) {
+      answers[answer.overallCode]++;
+      if (answer.shadowed) shadowed++;
+      for (const verdict of answer.verdicts) count(domain, verdict);
+    },
+    rules: () => rules.values(),
+    answers,
+    unknownDomains,
+    shadowed: () => shadowed,
+  };
+}
+
+/**
+ * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: those beyond the limit are over it, those between the
+ * near mark and the limit near it; a request that passes is within it, with all its hits.
+ */
+function add(
+  counts: RuleCounts,
+  { limit, decision, hits, rule }: Extract<Verdict, { kind: 'limited' }>,
+  ratio: number,
+): void {
+  const before = decision.hitsBefore;
+  const after = before + hits;
+  const nearMark = Math.floor(Math.fround(Math.fround(limit.requestsPerUnit) * Math.fround(ratio))); // single precision, as there
+  counts.totalHits += hits;
+  if (decision.code === 'OK') {
+    counts.withinLimit += hits;
+    if (after > nearMark) counts.nearLimit += before >= nearMark ? hits : after - nearMark;
+    return;
+  }
+  const over = before >= limit.requestsPerUnit ? hits : after - limit.requestsPerUnit;
+  counts.overLimit += over;
+  if (over < hits) counts.nearLimit += limit.requestsPerUnit - Math.max(nearMark, before);
+  if (rule.shadow) counts.shadowMode += over;
+}

@@ -1,0 +1,101 @@
+import { type Limit, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
+import { type Answer, InvalidRequest, type RateLimitRequest, type RequestDescriptor, type Verdict } from '../decide.ts';
+import type { Override } from '../rules/match.ts';
+import {
+  codeNumbers,
+  unitNumbers,
+  type WireDescriptor,
+  type WireHeader,
+  type WireLimit,
+  type WireOverride,
+  type WireRequest,
+  type WireResponse,
+  type WireStatus,
+} from './wire.ts';
+
+/** The largest request that is decided; a larger one is refused whole. */
+export const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;
+
+/** `limit_remaining` of a rule that says `unlimited`, and the most that the field can hold. */
+const MAX_UINT32 = 4_294_967_295;
+
+/**
+ * Reads a request off the wire.
+ *
+ * @throws InvalidRequest  larger than `maximumRequest`
+ */
+export function decodeRequest({ domain, descriptors, hits_addend }: WireRequest): RateLimitRequest {
+  atMost(maximumRequest.descriptors, descriptors.length, 'descriptors', 'descriptors');
+  atMost(maximumRequest.textLength, domain.length, 'domain', 'characters');
+  const hits = hits_addend === 0 ? 1 : hits_addend;
+  return {
+    domain,
+    descriptors: descriptors.map((descriptor, at) => decodeDescriptor(descriptor, hits, `descriptors[${at}]`)),
+  };
+}
+
+function decodeDescriptor(wire: WireDescriptor, requestHits: number, path: string): RequestDescriptor {
+  const { entries, limit, hits_addend, is_negative_hits } = wire;
+  atMost(maximumRequest.entries, entries.length, `${path}.entries`, 'entries');
+  for (const [at, { key, value }] of entries.entries()) {
+    atMost(maximumRequest.textLength, key.length, `${path}.entries[${at}].key`, 'characters');
+    atMost(maximumRequest.textLength, value.length, `${path}.entries[${at}].value`, 'characters');
+  }
+  const hits = Math.min(hits_addend?.value ?? requestHits, MAX_COUNT);
+  return {
+    entries,
+    override: limit ? decodeOverride(limit, `${path}.limit`) : undefined,
+    hits: is_negative_hits ? 0 - hits : hits,
+  };
+}
+
+function atMost(maximum: number, got: number, what: string, unit: string): void {
+  if (got > maximum) throw new InvalidRequest(`${what} must have at most ${maximum} ${unit}, got ${got}`);
+}
+
+function decodeOverride(
+  { requests_per_unit: requestsPerUnit, unit: number, unit_multiplier }: WireOverride,
+  path: string,
+): Override {
+  const unit = unitByNumber.get(number);
+  if (!unit) return { problem: `${path}.unit must be a unit from SECOND (1) to WEEK (7), got ${number}` };
+  const unitMultiplier = unit_multiplier?.value ?? 1;
+  const windowMs = unitMs[unit] * unitMultiplier;
+  if (windowMs < 1 || windowMs > MAX_WINDOW_MS) {
+    return {
+      problem: `${path}.unit_multiplier must make a window of 1 unit to 100 years, got ${unitMultiplier} × ${unit}`,
+    };
+  }
+  return { limit: { algorithm: 'fixed_window', name: '', requestsPerUnit, unit, unitMultiplier, windowMs } };
+}
+
+const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unitNumbers[unit] as number, unit]));
+
+/** Writes an answer for the wire, together with the headers that go with it. */
+export function encodeAnswer(answer: Answer, responseHeaders: readonly WireHeader[]): WireResponse {
+  return {
+    overall_code: codeNumbers[answer.overallCode],
+    statuses: answer.verdicts.map(encodeStatus),
+    response_headers_to_add: responseHeaders,
+  };
+}
+
+function encodeStatus(verdict: Verdict): WireStatus {
+  if (verdict.kind === 'unlimited') return { code: codeNumbers.OK, limit_remaining: MAX_UINT32 };
+  if (verdict.kind !== 'limited') return { code: codeNumbers.OK, limit_remaining: 0 };
+  const { code, limit, decision } = verdict;
+  return {
+    code: codeNumbers[code],
+    current_limit: encodeLimit(limit),
+    limit_remaining: Math.min(decision.limitRemaining, MAX_UINT32),
+    duration_until_reset: { seconds: toWholeSeconds(decision.durationUntilResetMs), nanos: 0 },
+  };
+}
+
+function encodeLimit({ name, requestsPerUnit, unit, unitMultiplier }: Limit): WireLimit {
+  const limit = { name, requests_per_unit: requestsPerUnit, unit: unitNumbers[unit] };
+  return unitMultiplier === 1 ? limit : { ...limit, unit_multiplier: { value: unitMultiplier } };
+}
+
+/** Rounded up: who waits that long does not come too early. */
+export const toWholeSeconds = (ms: number): number => Math.ceil(ms / 1000);

@@ -1,0 +1,63 @@
+import { status } from '@grpc/grpc-js';
+import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../decide.ts';
+import { StoreUnavailable } from '../stores/store.ts';
+import { decodeRequest, encodeAnswer } from './codec.ts';
+import type { ResponseHeaders } from './headers.ts';
+import type { WireRequest, WireResponse } from './wire.ts';
+
+/** What a call comes to: a response, or a gRPC status that says why there is none. */
+export type Outcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
+
+/** The details of every failure that is a bug of ours: its cause is for the log, not for the caller. */
+export const INTERNAL_ERROR = 'internal error';
+
+export interface GrpcStatus {
+  readonly code: status;
+  readonly details: string;
+}
+
+/** The Rate Limit Service, whatever carries it. */
+export interface RlsService {
+  /**
+   * Answers one request; never throws and never rejects.
+   *
+   * @param timeoutMs  what is left of the caller's deadline; `Infinity` without one
+   * @param reply      called once with the outcome, before anyone is told about it
+   */
+  shouldRateLimit(request: WireRequest, timeoutMs: number, reply: (outcome: Outcome) => void): Promise<void>;
+}
+
+/** Is told what was answered, after the answer has left. */
+export interface Observer {
+  answered(request: WireRequest, answer: Answer, elapsedMs: number): void;
+  /** `cause` is what was thrown; a bug of ours when the status is INTERNAL. */
+  failed(status: GrpcStatus, cause: unknown, elapsedMs: number): void;
+}
+
+export function createRlsService(decider: Decider, responseHeaders: ResponseHeaders, observer: Observer): RlsService {
+  return {
+    async shouldRateLimit(request, timeoutMs, reply) {
+      const startedMs = performance.now();
+      let answer: Answer;
+      try {
+        answer = await decide(decodeRequest(request), decider, timeoutMs);
+      } catch (cause) {
+        const error = toStatus(cause);
+        reply({ error });
+        observer.failed(error, cause, performance.now() - startedMs);
+        return;
+      }
+      reply({ response: encodeAnswer(answer, responseHeaders(answer)) });
+      observer.answered(request, answer, performance.now() - startedMs);
+    },
+  };
+}
+
+/** A gRPC error, never a response with code UNKNOWN: Envoy lets UNKNOWN pass whatever `failure_mode_deny` says. */
+function toStatus(cause: unknown): GrpcStatus {
+  if (cause instanceof InvalidRequest) return { code: status.INVALID_ARGUMENT, details: cause.message };
+  if (cause instanceof RulesNotLoaded) return { code: status.UNAVAILABLE, details: cause.message };
+  if (cause instanceof StoreUnavailable)
+    return { code: status.UNAVAILABLE, details: `rate limit store unavailable: ${cause.message}` };
+  return { code: status.INTERNAL, details: INTERNAL_ERROR };
+}

@@ -1,0 +1,47 @@
+/** The Rate Limit Service's messages as they are decoded and encoded: fields under their .proto names, enums as numbers. */
+
+export interface WireRequest {
+  readonly domain: string;
+  readonly descriptors: readonly WireDescriptor[];
+  readonly hits_addend: number;
+}
+export interface WireDescriptor {
+  readonly entries: readonly { readonly key: string; readonly value: string }[];
+  readonly limit: WireOverride | null;
+  readonly hits_addend: { readonly value: number } | null;
+  readonly is_negative_hits: boolean;
+}
+export interface WireOverride {
+  readonly requests_per_unit: number;
+  readonly unit: number;
+  readonly unit_multiplier: { readonly value: number } | null;
+}
+
+export interface WireResponse {
+  readonly overall_code: number;
+  readonly statuses: readonly WireStatus[];
+  readonly response_headers_to_add: readonly WireHeader[];
+}
+/** A header for the answer to the client. */
+export interface WireHeader {
+  readonly key: string;
+  readonly value: string;
+}
+export interface WireStatus {
+  readonly code: number;
+  readonly current_limit?: WireLimit;
+  readonly limit_remaining: number;
+  readonly duration_until_reset?: { readonly seconds: number; readonly nanos: number };
+}
+export interface WireLimit {
+  readonly name: string;
+  readonly requests_per_unit: number;
+  readonly unit: number;
+  readonly unit_multiplier?: { readonly value: number };
+}
+
+/** RateLimitResponse.Code */
+export const codeNumbers = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
+
+/** RateLimitResponse.RateLimit.Unit; an override's unit has the same numbers. */
+export const unitNumbers = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6, WEEK: 7 } as const;

@@ -1,0 +1,103 @@
+import type { Limit } from '../algorithms/limit.ts';
+import type { Domain, Level, Node, Rule, RuleTree } from './tree.ts';
+
+/** One part of what a request is counted by, as the caller sent it. Either text may be anything. */
+export interface Entry {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** What one request is to be counted by: a path down the rule tree of its domain. */
+export interface Descriptor {
+  readonly entries: readonly Entry[];
+  readonly override: Override | undefined;
+}
+
+/** A limit that the caller brings along: it stands in for the rule tree's. Or why it is none, once its domain is known. */
+export type Override = { readonly limit: Limit } | { readonly problem: string };
+
+/** What the rules say of a descriptor. */
+export type Match =
+  | { readonly kind: 'no_domain' }
+  | { readonly kind: 'no_rule' }
+  | { readonly kind: 'invalid_override'; readonly problem: string }
+  | { readonly kind: 'unlimited'; readonly rule: Rule }
+  | {
+      readonly kind: 'limited';
+      readonly rule: Rule;
+      /** Those of the rule that apply: all, unless another match replaced some. At least one. */
+      readonly limits: readonly Limit[];
+      /** What the counter is named by: the descriptor's own entries, but for values that share one counter. */
+      readonly entries: readonly Entry[];
+    };
+
+const NO_DOMAIN: Match = { kind: 'no_domain' };
+const NO_RULE: Match = { kind: 'no_rule' };
+
+/** Finds what limits each descriptor of a request, and drops the limits that another one's rule replaces. */
+export function matchAll(rules: RuleTree, domain: string, descriptors: readonly Descriptor[]): readonly Match[] {
+  const matches = descriptors.map((descriptor) => match(rules, domain, descriptor));
+  const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
+  return replaced.size === 0 ? matches : matches.map((found) => withoutReplaced(found, replaced));
+}
+
+function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
+  if (found.kind !== 'limited') return found;
+  const limits = found.limits.filter(({ name }) => !replaced.has(name));
+  return limits.length === 0 ? NO_RULE : { ...found, limits };
+}
+
+/**
+ * Finds the rule for one descriptor: its entries are followed down the tree, one level each, and the rule of the node
+ * where they end applies. A level prefers the exact value, then the first `*` that matches, then the key alone; the
+ * choice is final, even where the chosen node leads nowhere.
+ */
+export function match(rules: RuleTree, domainName: string, { entries, override }: Descriptor): Match {
+  const domain = rules.domains.get(domainName);
+  if (!domain) return NO_DOMAIN;
+  if (override && 'problem' in override) return { kind: 'invalid_override', problem: override.problem };
+  if (override) return limited(overrideRule(domain, entries, override.limit), entries);
+
+  let level: Level | undefined = domain.root;
+  let rule: Rule | undefined;
+  let shared: Entry[] | undefined;
+  for (const [depth, entry] of entries.entries()) {
+    const node: Node | undefined = level && findNode(level, entry);
+    if (!node) return NO_RULE;
+    if (node.sharedValue !== undefined) {
+      shared ??= [...entries];
+      shared[depth] = { key: entry.key, value: node.sharedValue };
+    }
+    rule = node.rule;
+    level = node.children;
+  }
+  return rule ? limited(rule, shared ?? entries) : NO_RULE;
+}
+
+function limited(rule: Rule, entries: readonly Entry[]): Match {
+  return rule.unlimited ? { kind: 'unlimited', rule } : { kind: 'limited', rule, limits: rule.limits, entries };
+}
+
+function findNode(level: Level, { key, value }: Entry): Node | undefined {
+  const branch = level.byKey.get(key);
+  const exact = branch?.byValue.get(value);
+  if (exact) return exact;
+  for (const wildcard of branch?.wildcards ?? level.keyWildcards) {
+    if (!wildcard.key.matches(key)) continue;
+    if (!wildcard.value || wildcard.value.matches(value)) return wildcard.node;
+  }
+  return branch?.anyValue;
+}
+
+/** The rule that a caller's own limit amounts to: no mode, no name, statistics under every key and value. */
+function overrideRule(domain: Domain, entries: readonly Entry[], limit: Limit): Rule {
+  const path = entries.map(({ key, value }) => (value === '' ? key : `${key}_${value}`)).join('.');
+  return {
+    path: `${domain.name}.${path}`,
+    limits: [limit],
+    unlimited: false,
+    shadow: false,
+    quota: false,
+    replaces: [],
+  };
+}

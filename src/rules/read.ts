@@ -1,0 +1,170 @@
+import { type Field, format, type Shape } from './format.ts';
+import type { Place, Problem } from './problem.ts';
+import { flagOf, integerOf, type ScalarType, type YamlEntry, type YamlMap, type YamlNode } from './yaml.ts';
+
+/** A block of a rule file, checked against the format: its values, each of which knows where it stands. */
+export interface Block<S extends Shape> {
+  readonly values: { readonly [K in keyof (typeof format)[S]]?: ValueOf<(typeof format)[S][K]> };
+  /** Keys whose value was not what the format wants: reported already, and absent from `values`. */
+  readonly wrong: ReadonlySet<PropertyKey>;
+  /** Where the block or one of its keys stands. */
+  place(key?: keyof (typeof format)[S]): Place;
+}
+
+type ValueOf<F> = F extends { type: 'list'; of: infer S extends Shape }
+  ? readonly Block<S>[]
+  : F extends { type: 'block'; of: infer S extends Shape }
+    ? Block<S>
+    : F extends { type: 'count' }
+      ? number
+      : F extends { type: 'flag' }
+        ? boolean
+        : F extends { type: 'struct' }
+          ? YamlMap
+          : string;
+
+const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
+const referenceKeys = new Set(
+  Object.values(shapes).flatMap((fields) => Object.entries(fields).flatMap(([key, field]) => (field.own ? [] : [key]))),
+);
+
+/** Reads the root of a rule file. What is wrong goes to `problems`, all of it; what is right is in the block. */
+export function readFile(file: string, root: YamlNode | undefined, problems: Problem[]): Block<'file'> | undefined {
+  const reader = new Reader(file, problems);
+  const place = { file, line: root?.line ?? 1, path: '' };
+  if (!root || isNull(root)) return reader.block('file', emptyMap(1), place);
+  return root.kind === 'map' ? reader.block('file', root, place) : reader.mismatch(place, 'a mapping', root);
+}
+
+class Reader {
+  private readonly file: string;
+  private readonly problems: Problem[];
+
+  constructor(file: string, problems: Problem[]) {
+    this.file = file;
+    this.problems = problems;
+  }
+
+  block<S extends Shape>(shape: S, map: YamlMap, place: Place): Block<S> {
+    const values = new Map<string, unknown>();
+    const lines = new Map<string, number>();
+    for (const entry of map.entries) this.entry(shape, entry, place.path, values, lines);
+    const right = [...values].filter(([, value]) => value !== undefined && value !== null);
+    return {
+      values: Object.fromEntries(right) as Block<S>['values'], // each value was read as its field of the format says
+      wrong: new Set([...values.keys()].filter((key) => values.get(key) === undefined)),
+      place: (key) =>
+        key === undefined
+          ? place
+          : { ...place, line: lines.get(String(key)) ?? place.line, path: join(place.path, String(key)) },
+    };
+  }
+
+  private entry(
+    shape: Shape,
+    { key, value }: YamlEntry,
+    path: string,
+    values: Map<string, unknown>,
+    lines: Map<string, number>,
+  ): void {
+    if (key.kind !== 'scalar' || key.type !== 'text') {
+      const text = key.kind !== 'scalar' ? describe(key) : key.type === 'flag' ? String(flagOf(key.text)) : key.text;
+      this.error(this.at(key, path), `config error, key is not of type string: ${text}; put the key in quotes`);
+      return;
+    }
+    const place = this.at(key, join(path, key.text));
+    const field = Object.hasOwn(shapes[shape] ?? {}, key.text) ? shapes[shape]?.[key.text] : undefined;
+    if (!field) {
+      this.unknownKey(shape, key.text, place);
+      return;
+    }
+    if (lines.has(key.text))
+      this.warn(place, `'${key.text}' was given before, on line ${lines.get(key.text)}; the last one counts`);
+    lines.set(key.text, key.line);
+    values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, line: value.line }));
+  }
+
+  private unknownKey(shape: Shape, key: string, place: Place): void {
+    const wanted = Object.keys(shapes[shape] ?? {}).join(', ');
+    if (referenceKeys.has(key)) this.warn(place, `'${key}' means nothing here and is ignored; here go ${wanted}`);
+    else this.error(place, `config error, unknown key '${key}'; wanted one of ${wanted}`);
+  }
+
+  private value(field: Field, node: YamlNode, place: Place): unknown {
+    switch (field.type) {
+      case 'list':
+        return this.list(field.of as Shape, node, place); // the format names only its own blocks
+      case 'block':
+        if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
+        return this.block(field.of as Shape, node, place);
+      case 'struct':
+        return node.kind === 'map' ? node : this.mismatch(place, 'a mapping', node);
+      default:
+        return this.scalar(field.type, node, place);
+    }
+  }
+
+  private list(shape: Shape, node: YamlNode, place: Place): readonly Block<Shape>[] | undefined {
+    if (node.kind !== 'list') return this.mismatch(place, 'a list', node);
+    return node.items.flatMap((item, index) => {
+      const at = { ...place, line: item.line, path: `${place.path}[${index}]` };
+      if (item.kind === 'map') return [this.block(shape, item, at)];
+      const text = item.kind === 'scalar' ? (isNull(item) ? '<nil>' : item.text) : describe(item);
+      this.error(at, `config error, yaml file contains list of type other than map: ${text}`);
+      return [];
+    });
+  }
+
+  private scalar(type: 'text' | 'count' | 'flag', node: YamlNode, place: Place): string | number | boolean | undefined {
+    if (node.kind !== 'scalar') return this.mismatch(place, wantedOf[type], node);
+    if (node.type === 'float') {
+      const hint = type === 'text' ? `; put it in quotes: "${node.text}"` : '';
+      this.error(place, `error checking config: wanted ${wantedOf[type]}, got ${describe(node)}${hint}`);
+      return undefined;
+    }
+    if (type === 'text') return node.text;
+    if (type === 'flag') return node.type === 'flag' ? flagOf(node.text) : this.mismatch(place, wantedOf.flag, node);
+    if (node.type !== 'integer') return this.mismatch(place, wantedOf.count, node);
+    const count = integerOf(node.text);
+    return count >= 0n && count <= 4_294_967_295n ? Number(count) : this.mismatch(place, wantedOf.count, node);
+  }
+
+  mismatch(place: Place, wanted: string, node: YamlNode): undefined {
+    this.error(place, `error loading config file: wanted ${wanted}, got ${describe(node)}`);
+    return undefined;
+  }
+
+  private at(node: YamlNode, path: string): Place {
+    return { file: this.file, line: node.line, path };
+  }
+  private error(place: Place, message: string): void {
+    this.problems.push({ ...place, severity: 'error', message });
+  }
+  private warn(place: Place, message: string): void {
+    this.problems.push({ ...place, severity: 'warning', message });
+  }
+}
+
+const wantedOf = {
+  text: 'text',
+  flag: 'true or false',
+  count: 'a whole number from 0 to 4294967295, not in quotes',
+} as const;
+
+const nameOf: Readonly<Record<ScalarType, string>> = {
+  text: 'the text',
+  integer: 'the number',
+  float: 'the number',
+  flag: 'the flag',
+  null: 'nothing',
+};
+
+function describe(node: YamlNode): string {
+  if (node.kind === 'map') return 'a mapping';
+  if (node.kind === 'list') return 'a list';
+  return node.type === 'null' ? nameOf.null : `${nameOf[node.type]} '${node.text}'`;
+}
+
+const emptyMap = (line: number): YamlMap => ({ kind: 'map', line, entries: [] });
+const isNull = (node: YamlNode): boolean => node.kind === 'scalar' && node.type === 'null';
+const join = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`);

@@ -1,0 +1,30 @@
+/** A text in which each `*` stands for any number of characters, none included. There is no escape for a literal `*`. */
+export interface Wildcard {
+  readonly text: string;
+  matches(candidate: string): boolean;
+}
+
+export const hasWildcard = (text: string): boolean => text.includes('*');
+
+/** Compiles a pattern; one without `*` matches itself alone. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb` and `bar1b`, not `bara`. */
+export function compileWildcard(text: string): Wildcard {
+  if (!hasWildcard(text)) return { text, matches: (candidate) => candidate === text };
+  const parts = text.split('*');
+  const [prefix = ''] = parts;
+  const suffix = parts.at(-1) ?? '';
+  const middle = parts.slice(1, -1).filter((part) => part !== '');
+  const shortest = parts.reduce((length, part) => length + part.length, 0);
+  return {
+    text,
+    matches(candidate) {
+      if (candidate.length < shortest || !candidate.startsWith(prefix) || !candidate.endsWith(suffix)) return false;
+      let from = prefix.length;
+      for (const part of middle) {
+        const found = candidate.indexOf(part, from);
+        if (found < 0) return false;
+        from = found + part.length;
+      }
+      return from + suffix.length <= candidate.length;
+    },
+  };
+}

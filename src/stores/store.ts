@@ -1,0 +1,37 @@
+import type { Decision, Limit } from '../algorithms/limit.ts';
+import type { CounterKey } from './key.ts';
+
+/** One counter to touch, and by how much. */
+export interface Hit {
+  readonly key: CounterKey;
+  readonly limit: Limit;
+  /** Whole hits: 0 looks and spends nothing, below 0 gives back. */
+  readonly hits: number;
+}
+
+/** A hit that the store could not decide in time. */
+export interface Unavailable {
+  readonly code: 'UNAVAILABLE';
+  /** What was in the way, for logs; it names no credentials. */
+  readonly reason: string;
+}
+
+/** Whether the store can be used, and since when not: for health checks and logs. */
+export type StoreState = { readonly ready: true } | { readonly ready: false; readonly reason: string };
+
+/** Where counters live. Every store passes test/stores/conformance.ts. */
+export interface Store {
+  /**
+   * Applies one request's hits in one atomic step; decisions come back in the same order, and a key that appears twice
+   * sees its own first hit. `Unavailable`, per hit, when the backend cannot answer within `timeoutMs`; never because a
+   * limit is exceeded. Never rejects, never takes noticeably longer than `timeoutMs`.
+   */
+  apply(hits: readonly Hit[], how: { readonly timeoutMs: number }): Promise<readonly (Decision | Unavailable)[]>;
+  state(): StoreState;
+  close(): Promise<void>;
+}
+
+/** The counters could not be reached in time, and no rule says what to do then. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
+}

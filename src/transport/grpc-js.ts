@@ -1,0 +1,61 @@
+import { type Deadline, type handleUnaryCall, Server, ServerCredentials } from '@grpc/grpc-js';
+import { ReflectionService } from '@grpc/reflection';
+import type { Clock } from '../clock.ts';
+import type { Health } from '../rls/health.ts';
+import { packageDefinition, rateLimitService } from '../rls/proto.ts';
+import type { RlsService } from '../rls/service.ts';
+import type { WireRequest, WireResponse } from '../rls/wire.ts';
+
+/** A server that listens. */
+export interface GrpcServer {
+  readonly port: number;
+  /** Takes no more calls, lets those under way finish for at most `graceMs`, then ends what is left. */
+  close(graceMs: number): Promise<void>;
+}
+
+/**
+ * Serves the Rate Limit Service, health and reflection on `@grpc/grpc-js`.
+ *
+ * @param port    0 for any free one
+ * @throws Error  when the address cannot be bound
+ */
+export async function startGrpcServer(
+  { host, port }: { readonly host: string; readonly port: number },
+  service: RlsService,
+  health: Health,
+  clock: Clock,
+): Promise<GrpcServer> {
+  const server = new Server();
+  const shouldRateLimit: handleUnaryCall<WireRequest, WireResponse> = (call, callback) => {
+    service.shouldRateLimit(call.request, timeLeftMs(call.getDeadline(), clock()), (outcome) => {
+      if ('error' in outcome) callback(outcome.error);
+      else callback(null, outcome.response);
+    });
+  };
+  server.addService(rateLimitService, { ShouldRateLimit: shouldRateLimit });
+  health.implementation.addToServer(server);
+  new ReflectionService(packageDefinition).addToServer(server);
+  const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return { port: await bind(server, address), close: (graceMs) => shutDown(server, graceMs) };
+}
+
+/** What is left until a call's deadline, which grpc-js keeps as a point in time: Infinity where the caller set none. */
+const timeLeftMs = (deadline: Deadline, nowMs: number): number => Number(deadline) - nowMs;
+
+function bind(server: Server, address: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, port) =>
+      error ? reject(error) : resolve(port),
+    );
+  });
+}
+
+function shutDown(server: Server, graceMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => server.forceShutdown(), graceMs);
+    server.tryShutdown(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
