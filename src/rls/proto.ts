@@ -1,16 +1,27 @@
 import { fileURLToPath } from 'node:url';
 import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
+import { protoPath as healthProtoPath } from 'grpc-health-check';
+import { withLinkedDescriptors } from './descriptors.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
-/** What our .proto files define. */
-export const packageDefinition: PackageDefinition = loadSync('envoy/service/ratelimit/v3/rls.proto', {
-  includeDirs: [fileURLToPath(new URL('../../proto/', import.meta.url))],
+const options = {
   keepCase: true,
   longs: Number, // beyond 2^53 inexact; the codec stops counting there
   defaults: true, // with absent messages as null: what wire.ts says
+};
+
+const packageDefinition = loadSync('envoy/service/ratelimit/v3/rls.proto', {
+  ...options,
+  includeDirs: [fileURLToPath(new URL('../../proto/', import.meta.url))],
 });
 
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition; // a service in the file
 
 /** `RateLimitService/ShouldRateLimit`: its path, encoder and decoder. */
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>; // by the file's own types
+
+/** Everything that the server speaks, for the reflection service. */
+export const describedServices: PackageDefinition = withLinkedDescriptors({
+  ...packageDefinition,
+  ...loadSync(healthProtoPath, options),
+});

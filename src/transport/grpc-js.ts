@@ -2,7 +2,7 @@ import { type Deadline, type handleUnaryCall, Server, ServerCredentials } from '
 import { ReflectionService } from '@grpc/reflection';
 import type { Clock } from '../clock.ts';
 import type { Health } from '../rls/health.ts';
-import { packageDefinition, rateLimitService } from '../rls/proto.ts';
+import { describedServices, rateLimitService } from '../rls/proto.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { WireRequest, WireResponse } from '../rls/wire.ts';
 
@@ -34,7 +34,7 @@ export async function startGrpcServer(
   };
   server.addService(rateLimitService, { ShouldRateLimit: shouldRateLimit });
   health.implementation.addToServer(server);
-  new ReflectionService(packageDefinition).addToServer(server);
+  new ReflectionService(describedServices).addToServer(server);
   const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   return { port: await bind(server, address), close: (graceMs) => shutDown(server, graceMs) };
 }
