@@ -26,8 +26,11 @@ export async function startGrpcServer(
   clock: Clock,
 ): Promise<GrpcServer> {
   const server = new Server();
+  let underWay = 0;
   const shouldRateLimit: handleUnaryCall<WireRequest, WireResponse> = (call, callback) => {
+    underWay++;
     service.shouldRateLimit(call.request, timeLeftMs(call.getDeadline(), clock()), (outcome) => {
+      underWay--;
       if ('error' in outcome) callback(outcome.error);
       else callback(null, outcome.response);
     });
@@ -36,7 +39,7 @@ export async function startGrpcServer(
   health.implementation.addToServer(server);
   new ReflectionService(describedServices).addToServer(server);
   const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
-  return { port: await bind(server, address), close: (graceMs) => shutDown(server, graceMs) };
+  return { port: await bind(server, address), close: (graceMs) => shutDown(server, () => underWay, graceMs) };
 }
 
 /** What is left until a call's deadline, which grpc-js keeps as a point in time: Infinity where the caller set none. */
@@ -50,11 +53,18 @@ function bind(server: Server, address: string): Promise<number> {
   });
 }
 
-function shutDown(server: Server, graceMs: number): Promise<void> {
+/** How often a server that closes looks whether its last call has been answered; also the time that answer has to leave. */
+const CLOSE_LOOK_INTERVAL_MS = 50;
+
+/** Lets decisions under way finish. Streams (a health Watch, reflection) are not waited for: they need never end. */
+function shutDown(server: Server, underWay: () => number, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => server.forceShutdown(), graceMs);
+    const endMs = performance.now() + graceMs;
+    const timer = setInterval(() => {
+      if (underWay() === 0 || performance.now() >= endMs) server.forceShutdown();
+    }, CLOSE_LOOK_INTERVAL_MS);
     server.tryShutdown(() => {
-      clearTimeout(timer);
+      clearInterval(timer);
       resolve();
     });
   });

@@ -1,0 +1,301 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client, credentials, type MethodDefinition } from '@grpc/grpc-js';
+import { service as healthService } from 'grpc-health-check';
+import { freePort, start } from './helpers/process.ts';
+import { startRedis } from './helpers/redis.ts';
+import { MAIN, startWeir, type Weir } from './helpers/weir.ts';
+
+const RULES = `
+domain: demo
+descriptors:
+  - key: user
+    rate_limit: { name: per-user, unit: day, requests_per_unit: 2 }
+`;
+
+let folder: string;
+const stops: (() => Promise<unknown>)[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'weir-'));
+});
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+  rmSync(folder, { recursive: true });
+});
+
+function file(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+}
+
+/** Runs the command line to its end. */
+async function weir(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const running = await start(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env.PATH, ...env },
+    name: 'weir',
+  });
+  const { code } = await running.exited;
+  return { code, output: running.output() };
+}
+
+async function service(env: Readonly<Record<string, string>>, args: readonly string[] = []): Promise<Weir> {
+  const started = await startWeir(env, { args });
+  stops.push(started.stop);
+  return started;
+}
+
+const ask = ({ grpcPort }: Weir, ...args: string[]) => weir(['ask', ...args, '--target', `127.0.0.1:${grpcPort}`]);
+const get = ({ httpPort }: Weir, path: string) => fetch(`http://127.0.0.1:${httpPort}${path}`);
+
+/** Asks again until the answer is the wanted one. */
+async function eventually<T>(question: () => Promise<T>, wanted: (answer: T) => boolean): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    const answer = await question();
+    if (wanted(answer) || tries > 100) return answer;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+describe('serve', () => {
+  test('says which rules it loaded, where it listens and what to try; ends with 0 on SIGTERM', async () => {
+    const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    expect(running.output()).toContain('1 domain, 1 rule\n            demo.user: 2 per day\n');
+    expect(running.output()).toContain(`gRPC      127.0.0.1:${running.grpcPort}\n`);
+    expect(running.output()).toContain(`npx weir ask demo user=alice --target localhost:${running.grpcPort}`);
+    expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+  });
+
+  test('SIGTERM ends a service that someone still watches and holds a connection to', async () => {
+    const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    expect((await get(running, '/healthcheck')).status).toBe(200); // fetch keeps the connection
+    const client = new Client(`127.0.0.1:${running.grpcPort}`, credentials.createInsecure());
+    const { path, requestSerialize, responseDeserialize } = healthService.Watch as MethodDefinition<object, object>;
+    const watch = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service: 'ratelimit' });
+    watch.on('error', () => {}); // its end is what this test is about
+    const statuses: unknown[] = [];
+    const first = new Promise<void>((resolve) => watch.on('data', (status) => statuses.push(status) && resolve()));
+    await first;
+    expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+    client.close();
+    expect(statuses).toEqual([{ status: 'SERVING' }, { status: 'NOT_SERVING' }]);
+  });
+
+  test('wrong rules at a plain path: all problems, exit code 1', async () => {
+    const rules = file('rules.yaml', 'domain: demo\ndescriptors:\n  - value: a\n    rate_limit: { unit: fortnight }\n');
+    const { code, output } = await weir(['serve', '--rules', rules], { LOG_FORMAT: 'json' });
+    expect(code).toBe(1);
+    expect(output).toContain(`${rules}:3: descriptors[0].key: descriptor has empty key`);
+    expect(output).toContain(`${rules}:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'fortnight'`);
+    expect(output).toContain(`weir: the rules at ${rules} are wrong`);
+  });
+
+  test('no rules at the plain path: says so, exit code 1', async () => {
+    const { code, output } = await weir(['serve', '--rules', join(folder, 'missing.yaml')]);
+    expect(code).toBe(1);
+    expect(output).toMatch(/missing\.yaml:1: cannot be read: ENOENT/);
+  });
+
+  test('wrong variables: all of them named, exit code 1', async () => {
+    const { code, output } = await weir(['serve'], { GRPC_PORT: 'http', SHADOW_MODE: 'maybe' });
+    expect(code).toBe(1);
+    expect(output).toContain("GRPC_PORT must be a port from 0 to 65535, got 'http'");
+    expect(output).toContain("SHADOW_MODE must be true or false, got 'maybe'");
+  });
+
+  test('an occupied port: the variable is named, exit code 1', async () => {
+    const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    const ports = { GRPC_HOST: '127.0.0.1', HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1', DEBUG_PORT: '0', PORT: '0' };
+    const { code, output } = await weir(['serve', '--rules', join(folder, 'rules.yaml')], {
+      ...ports,
+      GRPC_PORT: String(running.grpcPort),
+    });
+    expect(code).toBe(1);
+    expect(output).toContain(`weir: GRPC_PORT: cannot listen on 127.0.0.1:${running.grpcPort}`);
+  });
+
+  test('changed rules are taken while it runs; wrong ones leave those in force alone and are shown', async () => {
+    const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+    const rulesShown = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text();
+
+    file('rules.yaml', RULES.replace('requests_per_unit: 2', 'requests_per_unit: 7'));
+    expect(await eventually(rulesShown, (text) => text.includes('=7'))).toContain(
+      'demo.user: unit=DAY requests_per_unit=7',
+    );
+
+    file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
+    const shown = await eventually(rulesShown, (text) => text.includes('#'));
+    expect(shown).toContain("rules.yaml:2: descriptors: error loading config file: wanted a list, got the number '5'");
+    expect(shown).toContain('demo.user: unit=DAY requests_per_unit=7');
+  });
+
+  test('a runtime directory whose files are wrong: stays up, unready, until they are right', async () => {
+    const config = join(folder, 'ratelimit', 'config');
+    mkdirSync(config, { recursive: true });
+    writeFileSync(join(config, 'demo.yaml'), 'domain: ""\n');
+    const running = await service({ RUNTIME_ROOT: folder, RUNTIME_SUBDIRECTORY: 'ratelimit' });
+
+    const unhealthy = await get(running, '/healthcheck');
+    expect([unhealthy.status, await unhealthy.text()]).toEqual([500, 'no rate limit configuration loaded\n']);
+    const refused = await ask(running, 'demo', 'user=alice');
+    expect(refused).toEqual({
+      code: 1,
+      output: expect.stringContaining('14 UNAVAILABLE: no rate limit configuration loaded'),
+    });
+    expect(running.output()).toContain('config.demo.yaml:1: domain: config file cannot have empty domain');
+
+    writeFileSync(join(config, 'demo.yaml'), RULES);
+    const answer = await eventually(
+      () => ask(running, 'demo', 'user=alice'),
+      ({ code }) => code === 0,
+    );
+    expect(answer.output).toContain('per-user: 2 per DAY, 1 remaining');
+    expect((await get(running, '/healthcheck')).status).toBe(200);
+  });
+
+  test('Redis: not there at the start, then there, then gone, then back', async () => {
+    const redis = await startRedis();
+    stops.push(redis.stop);
+    await redis.stop();
+    const running = await service({ REDIS_URL: redis.url, REDIS_SOCKET_TYPE: 'tcp' }, [
+      '--rules',
+      file('rules.yaml', RULES),
+    ]);
+    const answers = () => ask(running, 'demo', 'user=alice');
+    const refused = {
+      code: 1,
+      output: expect.stringContaining('14 UNAVAILABLE: rate limit store unavailable: redis: '),
+    };
+    expect(await answers()).toEqual(refused);
+    expect((await get(running, '/healthcheck')).status).toBe(500);
+    expect(running.output()).toContain(`no connection to redis://${redis.url}/0: connect ECONNREFUSED`);
+
+    await redis.restart();
+    expect(await eventually(answers, ({ code }) => code === 0)).toMatchObject({
+      output: expect.stringContaining('1 remaining'),
+    });
+    expect((await get(running, '/healthcheck')).status).toBe(200);
+    await redis.stop();
+    expect(await eventually(answers, ({ code }) => code === 1)).toEqual(refused);
+    await redis.restart();
+    expect(await eventually(answers, ({ code }) => code === 0)).toMatchObject({
+      output: expect.stringContaining('1 remaining'),
+    });
+  });
+
+  test('two instances share their counters in Redis', async () => {
+    const redis = await startRedis();
+    stops.push(redis.stop);
+    const rules = ['--rules', file('rules.yaml', RULES)];
+    const [one, other] = [
+      await service({ REDIS_URL: redis.url }, rules),
+      await service({ REDIS_URL: redis.url }, rules),
+    ];
+    const ready = (instance: Weir) =>
+      eventually(
+        () => get(instance, '/healthcheck'),
+        ({ ok }) => ok,
+      );
+    await Promise.all([ready(one), ready(other)]);
+    expect((await ask(one, 'demo', 'user=alice')).output).toContain('1 remaining');
+    expect((await ask(other, 'demo', 'user=alice')).output).toContain('0 remaining');
+    expect((await ask(one, 'demo', 'user=alice')).output).toMatch(/^OVER_LIMIT\n/);
+  });
+
+  test('a variable of envoyproxy/ratelimit that has no effect here is named', async () => {
+    const running = await service({ USE_STATSD: 'false' }, ['--rules', file('rules.yaml', RULES)]);
+    expect(running.output()).toContain('USE_STATSD is set but has no effect');
+  });
+});
+
+describe('check', () => {
+  test('right files', async () => {
+    const { code, output } = await weir([
+      'check',
+      file('a.yaml', RULES),
+      file('b.yaml', RULES.replace('demo', 'other')),
+    ]);
+    expect({ code, output }).toEqual({ code: 0, output: 'all right: 2 domain(s), 2 rule(s)\n' });
+  });
+
+  test('every problem of every file, exit code 1', async () => {
+    const a = file('a.yaml', 'domain: demo\ndescriptors:\n  - key: user\n    rate_limt: {}\n');
+    const b = file('b.yaml', 'domain: [\n');
+    const { code, output } = await weir(['check', a, b]);
+    expect(code).toBe(1);
+    expect(output).toContain(
+      `${a}:4: descriptors[0].rate_limt: config error, unknown key 'rate_limt'; wanted one of key,`,
+    );
+    expect(output).toMatch(/b\.yaml:\d: error loading config file: /);
+    expect(output).toContain('weir: 2 error(s)\n');
+  });
+
+  test('the same domain in two files goes together only where it is asked for', async () => {
+    const a = file('a.yaml', RULES);
+    const b = file('b.yaml', RULES.replace('key: user', 'key: path'));
+    expect((await weir(['check', a, b])).output).toContain("duplicate domain 'demo' in config file");
+    expect(await weir(['check', '--merge-domains', a, b])).toMatchObject({ code: 0 });
+  });
+});
+
+describe('ask', () => {
+  let running: Weir;
+  beforeEach(async () => {
+    running = await service({}, ['--rules', file('rules.yaml', RULES)]);
+  });
+
+  test('text, and JSON', async () => {
+    const { code, output } = await ask(running, 'demo', 'user=alice', 'user=alice,path=/');
+    expect(code).toBe(0);
+    expect(output).toMatch(
+      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s\n {2}user=alice,path=\/ {2}OK {10}no limit applies\n$/,
+    );
+    expect(JSON.parse((await ask(running, 'demo', 'user=alice', '--json', '--hits', '2')).output)).toEqual({
+      overallCode: 'OVER_LIMIT',
+      statuses: [
+        {
+          code: 'OVER_LIMIT',
+          currentLimit: { name: 'per-user', requestsPerUnit: 2, unit: 'DAY' },
+          durationUntilReset: expect.stringMatching(/^\d+s$/),
+        },
+      ],
+    });
+  });
+
+  test('--hits 0 looks and counts nothing', async () => {
+    await ask(running, 'demo', 'user=alice', '--hits', '0');
+    expect((await ask(running, 'demo', 'user=alice', '--hits', '0')).output).toContain('2 remaining');
+  });
+
+  test.each([
+    [['demo', 'alice'], "a descriptor must be key=value[,key=value…], got 'alice'"],
+    [['demo', 'user=alice', '--hits', '-1'], "argument '-1' is invalid. wanted a whole number from 0 to 4294967295."],
+    [['', 'user=alice'], '3 INVALID_ARGUMENT: rate limit domain must not be empty'],
+    [['demo'], "missing required argument 'descriptor'"],
+  ])('%j fails with its reason', async (args, reason) => {
+    expect(await ask(running, ...args)).toEqual({ code: 1, output: expect.stringContaining(reason) });
+  });
+
+  test('nobody there: says where it asked', async () => {
+    const port = await freePort();
+    const { code, output } = await weir(['ask', 'demo', 'user=alice', '--target', `127.0.0.1:${port}`]);
+    expect({ code, output }).toEqual({
+      code: 1,
+      output: expect.stringContaining(`weir: 127.0.0.1:${port}: 14 UNAVAILABLE`),
+    });
+  });
+});
+
+describe('the command line itself', () => {
+  test.each([
+    [['--help'], 0, 'Usage: weir [options] [command]'],
+    [['ask', '--help'], 0, 'key=value[,key=value…]'],
+    [['--version'], 0, '0.1.0'],
+    [['--bogus'], 1, "unknown option '--bogus'"],
+    [['bogus'], 1, 'too many arguments'],
+    [['check'], 1, "missing required argument 'path'"],
+  ])('%j ends with %i', async (args, code, text) => {
+    expect(await weir(args)).toEqual({ code, output: expect.stringContaining(text) });
+  });
+});
