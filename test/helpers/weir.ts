@@ -1,0 +1,37 @@
+import { fileURLToPath } from 'node:url';
+import { accepts, freePort, type Running, start } from './process.ts';
+
+/** The compiled command line. */
+export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+
+/** The built service, running. */
+export interface Weir extends Pick<Running, 'exited' | 'output' | 'stop'> {
+  readonly grpcPort: number;
+  readonly httpPort: number;
+  readonly debugPort: number;
+}
+
+/**
+ * Starts `weir serve` on 127.0.0.1 and free ports; ready when its gRPC port accepts connections and it has said so.
+ *
+ * @param env  what it sees besides PATH and HOME; a port set here is used as it is
+ */
+export async function startWeir(
+  env: Readonly<Record<string, string>> = {},
+  { args = [] }: { readonly args?: readonly string[] } = {},
+): Promise<Weir> {
+  const { PATH, HOME } = process.env;
+  const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
+  const ports = {
+    GRPC_PORT: env.GRPC_PORT ?? String(await freePort()),
+    PORT: env.PORT ?? String(await freePort()),
+    DEBUG_PORT: env.DEBUG_PORT ?? String(await freePort()),
+  };
+  const { exited, output, stop, waitFor } = await start(process.execPath, [MAIN, 'serve', ...args], {
+    env: { PATH, HOME, ...loopback, ...env, ...ports },
+    name: 'weir',
+  });
+  const grpcPort = Number(ports.GRPC_PORT);
+  await waitFor(async (printed) => printed.includes('  gRPC ') && (await accepts(grpcPort)));
+  return { grpcPort, httpPort: Number(ports.PORT), debugPort: Number(ports.DEBUG_PORT), exited, output, stop };
+}

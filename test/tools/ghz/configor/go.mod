@@ -1,0 +1,3 @@
+module github.com/jinzhu/configor
+
+go 1.21
