@@ -16,6 +16,7 @@ const mayImport = {
 const packageOf = {
   '^(@grpc|grpc-health-check)': '^src/(rls|transport|ask)',
   '^ioredis$': '^src/stores/redis/',
+  '^lossless-json$': '^src/rls/',
   '^js-yaml$': '^src/rules/',
   '^(pino|pino-pretty|prom-client)$': '^src/observe/',
   '^commander$': '^src/main\\.ts$',

@@ -52,7 +52,7 @@ export interface Step {
 /** What a caller is told about one limit. Whole hits, whole milliseconds. */
 export interface Decision {
   readonly code: 'OK' | 'OVER_LIMIT';
-  /** What the counter stood at before this request. */
+  /** What the counter stood at before these hits were spent. Of a give-back, and beyond `MAX_COUNT`, only a guess. */
   readonly hitsBefore: number;
   /** Hits still acceptable. 10 a second, 6 spent this second: 4. Never below 0. */
   readonly limitRemaining: number;

@@ -1,3 +1,4 @@
+import { parse, stringify } from 'lossless-json';
 import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from './wire.ts';
 
 /** A JSON text is no RateLimitRequest: what was wanted where, and what came. */
@@ -8,30 +9,37 @@ export class InvalidJson extends Error {
 /** Turns a JSON value at a path into a field's value; `undefined` and `null` into the field's default. */
 type Read<T> = (value: unknown, path: string) => T;
 
-const text: Read<string> = (value = '', path) => (typeof value === 'string' ? value : wrong(path, 'a string', value));
+const text: Read<string> = (value = '', path) => {
+  if (typeof value !== 'string') return wrong(path, 'a string', value);
+  return /\p{Surrogate}/u.test(value) ? wrong(path, 'text without halves of surrogate pairs', value) : value;
+};
 const flag: Read<boolean> = (value = false, path) =>
   typeof value === 'boolean' ? value : wrong(path, 'true or false', value);
 
-/** Numbers may come as decimal text too, as proto3's JSON mapping says. */
+/** A whole number: as such (integers are read as bigint, `5.0` and `1e3` as number), or as decimal text, which proto3 takes too. */
+function whole(value: unknown): bigint | undefined {
+  if (typeof value === 'bigint') return value;
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
+  return typeof value === 'string' && /^-?\d+$/.test(value) ? BigInt(value) : undefined;
+}
+
 const unsigned =
   (maximum: bigint): Read<number> =>
-  (value = 0, path) => {
-    const isNumeric =
-      typeof value === 'number' ? Number.isInteger(value) : typeof value === 'string' && /^-?\d+$/.test(value);
-    const number = isNumeric ? BigInt(value as number | string) : -1n; // just told apart
-    return number >= 0n && number <= maximum
-      ? Number(number)
-      : wrong(path, `a whole number from 0 to ${maximum}`, value);
+  (value = 0n, path) => {
+    const number = whole(value);
+    const fits = number !== undefined && number >= 0n && number <= maximum;
+    return fits ? Number(number) : wrong(path, `a whole number from 0 to ${maximum}`, value);
   };
 const uint32 = unsigned(0xffff_ffffn);
 const uint64 = unsigned(0xffff_ffff_ffff_ffffn);
 
 const { WEEK: _, ...namedUnits } = unitNumbers; // an override's enum has no name for weeks, only the number
-const unit: Read<number> = (value = 0, path) => {
+const unit: Read<number> = (value = 0n, path) => {
   if (typeof value === 'string' && Object.hasOwn(namedUnits, value))
-    return namedUnits[value as keyof typeof namedUnits];
-  const isNumber = typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= 0x7fff_ffff;
-  return isNumber ? value : wrong(path, `one of ${Object.keys(namedUnits).join(', ')}`, value);
+    return namedUnits[value as keyof typeof namedUnits]; // just found
+  const number = typeof value === 'string' ? undefined : whole(value);
+  const isInt32 = number !== undefined && BigInt.asIntN(32, number) === number;
+  return isInt32 ? Number(number) : wrong(path, `one of ${Object.keys(namedUnits).join(', ')}`, value);
 };
 
 const list =
@@ -98,7 +106,7 @@ const request = message<WireRequest>({
 export function requestFromJson(body: string): WireRequest {
   let value: unknown;
   try {
-    value = JSON.parse(body);
+    value = parse(body, undefined, (written) => (/^-?\d+$/.test(written) ? BigInt(written) : Number(written)));
   } catch (error) {
     throw new InvalidJson(`not JSON: ${error instanceof Error ? error.message : error}`);
   }
@@ -133,5 +141,5 @@ const camelCase = (name: string): string => name.replace(/_(.)/g, (_, letter: st
 const join = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 
 function wrong(path: string, wanted: string, got: unknown): never {
-  throw new InvalidJson(`${path === '' ? 'the body' : path} must be ${wanted}, got ${JSON.stringify(got)}`);
+  throw new InvalidJson(`${path === '' ? 'the body' : path} must be ${wanted}, got ${stringify(got)}`);
 }

@@ -33,7 +33,8 @@ local input = unpack_numbers(ARGV[1])
 local stored = redis.call('MGET', unpack(KEYS))
 local states, ttls_ms = {}, {}
 for key = 1, #KEYS do
-  states[key] = stored[key] and unpack_numbers(stored[key]) or nil
+  local packed = stored[key]
+  states[key] = packed and packed ~= '' and #packed % 8 == 0 and unpack_numbers(packed) or nil -- else not one of ours
 end
 
 local output, at = { now_ms }, 1

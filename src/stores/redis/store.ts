@@ -37,9 +37,11 @@ export function createRedisStore(redis: Redis, clock?: Clock): Store {
       const now = state();
       if (!now.ready) return hits.map(() => unavailable(now.reason));
       const { keys, packed } = encodeBatch(hits);
-      const outcome = await within(timeoutMs, call(keys, packed));
-      if ('reason' in outcome) return hits.map(() => unavailable(outcome.reason));
-      return decodeBatch(outcome.value, hits);
+      const outcome = await within(
+        timeoutMs,
+        call(keys, packed).then((reply) => decodeBatch(reply, hits)),
+      );
+      return 'reason' in outcome ? hits.map(() => unavailable(outcome.reason)) : outcome.value;
     },
     state,
     async close() {

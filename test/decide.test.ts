@@ -1,0 +1,402 @@
+import type { Limit } from '../src/algorithms/limit.ts';
+import { type Answer, type Decider, decide, type RequestDescriptor } from '../src/decide.ts';
+import type { Override } from '../src/rules/match.ts';
+import type { Rule } from '../src/rules/tree.ts';
+import { createCounterKeys } from '../src/stores/key.ts';
+import { createMemoryStore } from '../src/stores/memory.ts';
+import type { Hit, Store } from '../src/stores/store.ts';
+import { fakeClock } from './helpers/clock.ts';
+import { fixedWindowOf } from './helpers/limits.ts';
+import { rulesFrom } from './helpers/rules.ts';
+
+const DOMAIN = 'shop';
+
+/** A domain with the nodes of this YAML. */
+const shop = (nodes: string): string => `domain: ${DOMAIN}\ndescriptors:\n${nodes}`;
+
+function deciderFor(yaml: string, changes: Partial<Decider> = {}): Decider {
+  const rules = rulesFrom(yaml);
+  return {
+    rules: () => rules,
+    store: createMemoryStore(fakeClock(), { maxCounters: 1_000 }),
+    counterKeys: createCounterKeys(''),
+    storeTimeoutMs: 500,
+    shadowMode: false,
+    quotaMode: false,
+    ...changes,
+  };
+}
+
+interface Extra {
+  readonly hits?: number;
+  readonly override?: Override;
+}
+
+/** `user=alice,path=/a` are two entries; what has no `=` has an empty value. */
+function descriptor(text: string, { hits = 1, override }: Extra = {}): RequestDescriptor {
+  const entries = text.split(',').map((entry) => {
+    const [key = '', value = ''] = entry.split('=');
+    return { key, value };
+  });
+  return { entries, override, hits };
+}
+
+/** Asks for descriptors written as `user=alice`, or made with `descriptor`. */
+const ask = (decider: Decider, ...descriptors: readonly (string | RequestDescriptor)[]): Promise<Answer> =>
+  decide(
+    { domain: DOMAIN, descriptors: descriptors.map((one) => (typeof one === 'string' ? descriptor(one) : one)) },
+    decider,
+    1_000,
+  );
+
+/** An answer in short: each descriptor's code and what remains, or why it has none. */
+const shown = ({ verdicts }: Answer): string[] =>
+  verdicts.map((verdict) =>
+    verdict.kind === 'limited' ? `${verdict.code} ${verdict.decision.limitRemaining}` : verdict.kind,
+  );
+
+/** A store that answers every hit alike, and remembers what it was asked. */
+function stubStore(answer: Awaited<ReturnType<Store['apply']>>[number]) {
+  const calls: { hits: readonly Hit[]; timeoutMs: number }[] = [];
+  const store: Store = {
+    async apply(hits, { timeoutMs }) {
+      calls.push({ hits, timeoutMs });
+      return hits.map(() => answer);
+    },
+    state: () => ({ ready: true }),
+    async close() {},
+  };
+  return { store, calls };
+}
+
+const PASSED = {
+  code: 'OK',
+  hitsBefore: 0,
+  limitRemaining: 1,
+  durationUntilResetMs: 1_000,
+  retryAfterMs: 0,
+} as const;
+
+describe('a decision', () => {
+  const rules = shop(`
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 2 } }
+  - { key: path, value: /slow, rate_limit: { unit: hour, requests_per_unit: 1 } }
+  - { key: host, rate_limit: { unlimited: true } }
+  - { key: bare }`);
+
+  test('answers the descriptors in their order', async () => {
+    const answer = await ask(deciderFor(rules), 'other=1', 'path=/slow', 'host=a', 'user=alice', 'bare=1', 'path=/');
+    expect(shown(answer)).toEqual(['no_rule', 'OK 0', 'unlimited', 'OK 1', 'no_rule', 'no_rule']);
+    expect(answer).toMatchObject({ overallCode: 'OK', shadowed: false });
+  });
+
+  test('is over the limit when one descriptor is', async () => {
+    const decider = deciderFor(rules);
+    await ask(decider, 'path=/slow');
+    const answer = await ask(decider, 'user=alice', 'path=/slow');
+    expect(shown(answer)).toEqual(['OK 1', 'OVER_LIMIT 0']);
+    expect(answer.overallCode).toBe('OVER_LIMIT');
+  });
+
+  test('counts each descriptor by its own entries and hits', async () => {
+    const decider = deciderFor(rules);
+    const answer = await ask(decider, descriptor('user=alice', { hits: 2 }), 'user=bob', 'user=alice');
+    expect(shown(answer)).toEqual(['OK 0', 'OK 1', 'OVER_LIMIT 0']);
+    expect(answer.verdicts).toMatchObject([{ hits: 2 }, { hits: 1 }, { hits: 1, decision: { hitsBefore: 2 } }]);
+  });
+
+  test('tells the rule and the limit that applied', async () => {
+    const answer = await ask(deciderFor(rules), 'path=/slow');
+    expect(answer.verdicts).toMatchObject([
+      { rule: { path: 'shop.path_/slow' }, limit: { requestsPerUnit: 1, unit: 'HOUR' } },
+    ]);
+  });
+
+  test('of a domain without rules is OK', async () => {
+    const { store, calls } = stubStore(PASSED);
+    const request = { domain: 'elsewhere', descriptors: [descriptor('user=alice'), descriptor('path=/slow')] };
+    const answer = await decide(request, deciderFor(rules, { store }), 1_000);
+    expect(shown(answer)).toEqual(['no_domain', 'no_domain']);
+    expect(answer.overallCode).toBe('OK');
+    expect(calls).toEqual([]);
+  });
+
+  test('shows the tightest of several limits, and counts all of them', async () => {
+    const rule = (...limits: Limit[]): Rule => ({
+      path: 'shop.k',
+      limits,
+      unlimited: false,
+      shadow: false,
+      quota: false,
+      replaces: [],
+    });
+    const show = async (hits: number, ...limits: Limit[]) => {
+      const node = { rule: rule(...limits), children: undefined, sharedValue: undefined };
+      const branch = { byValue: new Map(), wildcards: [], anyValue: node };
+      const root = { byKey: new Map([['k', branch]]), keyWildcards: [] };
+      const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, root }]]), rules: [] };
+      const decider = deciderFor(rules, { rules: () => tree });
+      const { verdicts } = await ask(decider, descriptor('k=v', { hits }), descriptor('k=v', { hits: 0 }));
+      return verdicts.map((verdict) => verdict.kind === 'limited' && verdict.limit);
+    };
+    const [few, many] = [fixedWindowOf(2, 60_000), fixedWindowOf(9, 3_600_000)];
+    const [none, noneForLong] = [fixedWindowOf(1, 60_000), fixedWindowOf(1, 3_600_000)];
+    expect(await show(1, few, many)).toEqual([few, few]); // both pass: the one with less left
+    expect(await show(1, many, few)).toEqual([few, few]);
+    expect(await show(3, few, many)).toEqual([few, few]); // one refuses
+    expect(await show(3, many, few)).toEqual([few, few]);
+    expect((await show(2, none, noneForLong))[1]).toBe(noneForLong); // both refuse: the one to wait for longest
+    expect((await show(2, noneForLong, none))[1]).toBe(noneForLong);
+  });
+});
+
+describe('shadow mode', () => {
+  const rules = shop(`
+  - { key: shadow, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 } }
+  - { key: rule, rate_limit: { unit: minute, requests_per_unit: 1 } }`);
+
+  test('of a rule counts, and answers OK when over the limit', async () => {
+    const decider = deciderFor(rules);
+    expect(shown(await ask(decider, 'shadow=1'))).toEqual(['OK 0']);
+    const over = await ask(decider, 'shadow=1', 'rule=1');
+    expect(over).toMatchObject({ overallCode: 'OK', shadowed: false });
+    expect(over.verdicts).toMatchObject([
+      { code: 'OK', decision: { code: 'OVER_LIMIT', hitsBefore: 1 } },
+      { code: 'OK', decision: { code: 'OK' } },
+    ]);
+  });
+
+  test('of a rule does not cover for another', async () => {
+    const decider = deciderFor(rules);
+    await ask(decider, 'rule=1');
+    expect(await ask(decider, 'shadow=1', 'rule=1')).toMatchObject({ overallCode: 'OVER_LIMIT', shadowed: false });
+  });
+
+  test('of the service changes the overall code alone, and says so', async () => {
+    const decider = deciderFor(rules, { shadowMode: true });
+    expect(await ask(decider, 'rule=1')).toMatchObject({ overallCode: 'OK', shadowed: false });
+    const over = await ask(decider, 'rule=1');
+    expect(over).toMatchObject({ overallCode: 'OK', shadowed: true });
+    expect(shown(over)).toEqual(['OVER_LIMIT 0']);
+  });
+});
+
+describe('quota rules', () => {
+  const rules = shop(`
+  - { key: spent_quota, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 0 } }
+  - { key: shadow_quota, quota_mode: true, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 0 } }
+  - { key: quota, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 9 } }
+  - { key: spent, rate_limit: { unit: minute, requests_per_unit: 0 } }
+  - { key: healthy, rate_limit: { unit: minute, requests_per_unit: 9 } }
+  - { key: free, rate_limit: { unlimited: true } }`);
+
+  test.each([
+    // what is asked, then the overall code: where rules say what is a quota; where every rule is one
+    { asked: 'spent_quota quota', ordinarily: 'OK', quotaMode: 'OK' },
+    { asked: 'quota spent_quota', ordinarily: 'OK', quotaMode: 'OK' },
+    { asked: 'spent_quota spent_quota', ordinarily: 'OVER_LIMIT', quotaMode: 'OVER_LIMIT' },
+    { asked: 'spent_quota', ordinarily: 'OVER_LIMIT', quotaMode: 'OVER_LIMIT' },
+    { asked: 'spent_quota healthy', ordinarily: 'OVER_LIMIT', quotaMode: 'OK' },
+    { asked: 'spent_quota unmatched', ordinarily: 'OVER_LIMIT', quotaMode: 'OK' },
+    { asked: 'spent_quota free', ordinarily: 'OVER_LIMIT', quotaMode: 'OVER_LIMIT' },
+    { asked: 'spent_quota shadow_quota', ordinarily: 'OK', quotaMode: 'OK' },
+    { asked: 'spent quota', ordinarily: 'OVER_LIMIT', quotaMode: 'OK' },
+    { asked: 'spent quota spent_quota', ordinarily: 'OVER_LIMIT', quotaMode: 'OK' },
+    { asked: 'spent spent', ordinarily: 'OVER_LIMIT', quotaMode: 'OVER_LIMIT' },
+    { asked: 'spent unmatched', ordinarily: 'OVER_LIMIT', quotaMode: 'OK' },
+    { asked: 'quota healthy', ordinarily: 'OK', quotaMode: 'OK' },
+    { asked: 'unmatched', ordinarily: 'OK', quotaMode: 'OK' },
+    { asked: 'free', ordinarily: 'OK', quotaMode: 'OK' },
+  ])('make $asked $ordinarily, and $quotaMode in quota mode', async ({ asked, ordinarily, quotaMode }) => {
+    const descriptors = asked.split(' ');
+    expect((await ask(deciderFor(rules), ...descriptors)).overallCode).toBe(ordinarily);
+    expect((await ask(deciderFor(rules, { quotaMode: true }), ...descriptors)).overallCode).toBe(quotaMode);
+  });
+
+  test('are answered OVER_LIMIT each, even where the request passes', async () => {
+    const answer = await ask(deciderFor(rules), 'spent_quota', 'quota');
+    expect(shown(answer)).toEqual(['OVER_LIMIT 0', 'OK 8']);
+  });
+});
+
+describe('replaces', () => {
+  const rules = shop(`
+  - { key: base, rate_limit: { name: base, unit: minute, requests_per_unit: 5 } }
+  - { key: better, rate_limit: { replaces: [{ name: base }], unit: minute, requests_per_unit: 9 } }
+  - { key: free, rate_limit: { unlimited: true, replaces: [{ name: base }] } }
+  - { key: x, rate_limit: { name: x, replaces: [{ name: y }], unit: minute, requests_per_unit: 5 } }
+  - { key: y, rate_limit: { name: y, replaces: [{ name: x }, { name: base }], unit: minute, requests_per_unit: 5 } }
+  - { key: gift, rate_limit: { unlimited: true, name: gift } }
+  - { key: taker, rate_limit: { replaces: [{ name: gift }], unit: minute, requests_per_unit: 5 } }`);
+
+  test.each([
+    { asked: ['base', 'better'], got: ['no_rule', 'OK 8'] },
+    { asked: ['better', 'base'], got: ['OK 8', 'no_rule'] },
+    { asked: ['base', 'free', 'base'], got: ['no_rule', 'unlimited', 'no_rule'] },
+    { asked: ['x', 'y'], got: ['no_rule', 'no_rule'] }, // each other
+    { asked: ['x', 'y', 'base'], got: ['no_rule', 'no_rule', 'no_rule'] }, // by one that is itself replaced
+    { asked: ['x', 'base'], got: ['OK 4', 'OK 4'] },
+    { asked: ['gift', 'taker'], got: ['unlimited', 'OK 4'] }, // unlimited is no limit to replace
+    { asked: ['base'], got: ['OK 4'] },
+  ])('of $asked leaves $got', async ({ asked, got }) => {
+    expect(shown(await ask(deciderFor(rules), ...asked))).toEqual(got);
+  });
+
+  test('leaves uncounted what it replaces', async () => {
+    const decider = deciderFor(rules);
+    await ask(decider, descriptor('base', { hits: 5 }), 'better');
+    expect(shown(await ask(decider, 'base'))).toEqual(['OK 4']);
+  });
+
+  test('does not reach an override', async () => {
+    const override = { limit: fixedWindowOf(3) };
+    expect(shown(await ask(deciderFor(rules), descriptor('base', { override }), 'better'))).toEqual(['OK 2', 'OK 8']);
+  });
+});
+
+describe('an override', () => {
+  const rules = shop(`
+  - { key: user, quota_mode: true, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 5 } }
+  - { key: free, rate_limit: { unlimited: true } }`);
+  const perMinute = { limit: fixedWindowOf(2, 60_000) };
+  const perHour = { limit: fixedWindowOf(10, 3_600_000) };
+  const invalid = { problem: 'descriptors[0].limit.unit must be a unit, got 0' };
+
+  test.each(['user=alice', 'user=alice,path=/', 'free=1', 'unmatched=1'])(
+    'stands in for the rule of %s',
+    async (text) => {
+      const decider = deciderFor(rules);
+      expect(shown(await ask(decider, descriptor(text, { override: perMinute, hits: 2 })))).toEqual(['OK 0']);
+      const answer = await ask(decider, descriptor(text, { override: perMinute }));
+      expect(shown(answer)).toEqual(['OVER_LIMIT 0']);
+      expect(answer.overallCode).toBe('OVER_LIMIT');
+    },
+  );
+
+  test('shares a counter with the rule of the same window, and none with other windows', async () => {
+    const decider = deciderFor(rules);
+    expect(shown(await ask(decider, 'user=alice'))).toEqual(['OK 4']);
+    expect(shown(await ask(decider, descriptor('user=alice', { override: perHour })))).toEqual(['OK 9']);
+    expect(shown(await ask(decider, descriptor('user=alice', { override: perMinute })))).toEqual(['OK 0']);
+    expect(shown(await ask(decider, 'user=alice'))).toEqual(['OK 2']);
+    expect(shown(await ask(decider, descriptor('user=alice', { override: perHour })))).toEqual(['OK 8']);
+  });
+
+  test('is named by all its keys and values', async () => {
+    const { verdicts } = await ask(deciderFor(rules), descriptor('a=1,b,c=2', { override: perHour }));
+    expect(verdicts).toMatchObject([{ rule: { path: 'shop.a_1.b.c_2' }, limit: perHour.limit }]);
+  });
+
+  test('means nothing in a domain without rules, even an invalid one', async () => {
+    const descriptors = [
+      descriptor('user=alice', { override: perMinute }),
+      descriptor('user=alice', { override: invalid }),
+    ];
+    const answer = await decide({ domain: 'elsewhere', descriptors }, deciderFor(rules), 1_000);
+    expect(shown(answer)).toEqual(['no_domain', 'no_domain']);
+  });
+
+  test('that is invalid is refused where the domain is known, before anything is counted', async () => {
+    const { store, calls } = stubStore(PASSED);
+    const asked = ask(deciderFor(rules, { store }), 'user=alice', descriptor('user=bob', { override: invalid }));
+    await expect(asked).rejects.toMatchObject({ name: 'InvalidRequest', message: invalid.problem });
+    expect(calls).toEqual([]);
+  });
+});
+
+test('an unlimited rule lets everything pass and counts nothing', async () => {
+  const { store, calls } = stubStore(PASSED);
+  const decider = deciderFor(shop('  - { key: free, rate_limit: { unlimited: true } }'), { store });
+  const answer = await ask(decider, descriptor('free=1', { hits: 1_000_000 }));
+  expect(answer).toMatchObject({ overallCode: 'OK', verdicts: [{ kind: 'unlimited', rule: { path: 'shop.free' } }] });
+  expect(calls).toEqual([]);
+});
+
+describe('share_threshold', () => {
+  const rules = shop(`
+  - { key: shared, value: 'files/*', share_threshold: true, rate_limit: { unit: minute, requests_per_unit: 5 } }
+  - { key: own, value: 'files/*', rate_limit: { unit: minute, requests_per_unit: 5 } }
+  - key: tenant
+    value: 'eu-*'
+    share_threshold: true
+    descriptors:
+      - { key: user, rate_limit: { unit: minute, requests_per_unit: 5 } }`);
+
+  test.each([
+    { asked: ['shared=files/a', 'shared=files/b', 'shared=files/*'], got: ['OK 4', 'OK 3', 'OK 2'] },
+    { asked: ['own=files/a', 'own=files/b', 'own=files/a'], got: ['OK 4', 'OK 4', 'OK 3'] },
+    { asked: ['tenant=eu-1,user=a', 'tenant=eu-2,user=a', 'tenant=eu-2,user=b'], got: ['OK 4', 'OK 3', 'OK 4'] },
+  ])('counts $asked as $got', async ({ asked, got }) => {
+    expect(shown(await ask(deciderFor(rules), ...asked))).toEqual(got);
+  });
+});
+
+describe('what cannot be decided', () => {
+  const rules = shop('  - { key: user, rate_limit: { unit: minute, requests_per_unit: 2 } }');
+  const noRules = { rules: () => undefined };
+
+  test.each([
+    { domain: '', asked: [], name: 'InvalidRequest', message: 'rate limit domain must not be empty' },
+    { domain: DOMAIN, asked: [], name: 'InvalidRequest', message: 'rate limit descriptor list must not be empty' },
+    { domain: DOMAIN, asked: ['user'], name: 'RulesNotLoaded', message: 'no rate limit configuration loaded' },
+  ])('is, first of all: $message', async ({ domain, asked, name, message }) => {
+    const request = { domain, descriptors: asked.map((text) => descriptor(text)) };
+    await expect(decide(request, deciderFor(rules, noRules), 1_000)).rejects.toMatchObject({ name, message });
+  });
+
+  test('takes a descriptor without entries as one that matches nothing', async () => {
+    expect(shown(await ask(deciderFor(rules), { entries: [], override: undefined, hits: 1 }))).toEqual(['no_rule']);
+  });
+
+  test('is a request whose counters cannot be reached, with the reason', async () => {
+    const { store } = stubStore({ code: 'UNAVAILABLE', reason: 'redis: no reply within 500 ms' });
+    await expect(ask(deciderFor(rules, { store }), 'user=alice')).rejects.toMatchObject({
+      name: 'StoreUnavailable',
+      message: 'redis: no reply within 500 ms',
+    });
+  });
+
+  test('is a request of which one counter cannot be reached', async () => {
+    const store: Store = {
+      ...stubStore(PASSED).store,
+      apply: async () => [PASSED, { code: 'UNAVAILABLE', reason: 'gone' }],
+    };
+    await expect(ask(deciderFor(rules, { store }), 'user=a', 'user=b')).rejects.toMatchObject({ message: 'gone' });
+  });
+});
+
+describe('the store', () => {
+  const rules = shop('  - { key: user, rate_limit: { unit: minute, requests_per_unit: 2 } }');
+
+  test.each([
+    { callerMs: 1_000, settingMs: 500, timeoutMs: 500 },
+    { callerMs: 200, settingMs: 500, timeoutMs: 200 },
+    { callerMs: Number.POSITIVE_INFINITY, settingMs: 500, timeoutMs: 500 },
+  ])('may take $timeoutMs ms of $callerMs and $settingMs', async ({ callerMs, settingMs, timeoutMs }) => {
+    const { store, calls } = stubStore(PASSED);
+    const decider = deciderFor(rules, { store, storeTimeoutMs: settingMs });
+    await decide({ domain: DOMAIN, descriptors: [descriptor('user=alice')] }, decider, callerMs);
+    expect(calls).toMatchObject([{ timeoutMs }]);
+  });
+
+  test('is asked once for a request, about the descriptors that a limit applies to', async () => {
+    const { store, calls } = stubStore(PASSED);
+    const decider = deciderFor(rules, { store, counterKeys: createCounterKeys('weir:') });
+    await ask(decider, 'user=a', 'other=1', descriptor('user=b', { hits: -3 }));
+    expect(calls).toMatchObject([
+      {
+        hits: [
+          { key: 'weir:fixed_window|60000|4:shop|4:user|1:a', hits: 1 },
+          { key: 'weir:fixed_window|60000|4:shop|4:user|1:b', hits: -3 },
+        ],
+      },
+    ]);
+    expect(calls[0]?.hits).toHaveLength(2);
+  });
+
+  test('is not asked when no limit applies', async () => {
+    const { store, calls } = stubStore(PASSED);
+    await ask(deciderFor(rules, { store }), 'other=1');
+    expect(calls).toEqual([]);
+  });
+});

@@ -1,0 +1,20 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadRules } from '../../src/rules/load.ts';
+import { formatProblem } from '../../src/rules/problem.ts';
+import type { RuleTree } from '../../src/rules/tree.ts';
+
+/** The rules of a file with this text, which must be right. */
+export function rulesFrom(yaml: string): RuleTree {
+  const folder = mkdtempSync(join(tmpdir(), 'rules-'));
+  try {
+    const path = join(folder, 'rules.yaml');
+    writeFileSync(path, yaml);
+    const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
+    if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
+    return loaded.rules;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

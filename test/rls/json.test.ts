@@ -1,0 +1,263 @@
+import { InvalidJson, requestFromJson, responseToJson } from '../../src/rls/json.ts';
+
+/** A request with one descriptor that has these fields, as JSON. */
+const withDescriptor = (fields: string): string => `{"domain": "d", "descriptors": [{${fields}}]}`;
+
+const descriptorOf = (fields: string) => requestFromJson(withDescriptor(fields)).descriptors[0];
+
+describe('a request', () => {
+  const full = {
+    domain: 'd',
+    descriptors: [
+      {
+        entries: [{ key: 'k', value: 'v' }],
+        limit: { requests_per_unit: 5, unit: 2, unit_multiplier: { value: 3 } },
+        hits_addend: { value: 7 },
+        is_negative_hits: true,
+      },
+    ],
+    hits_addend: 9,
+  };
+
+  test.each([
+    [
+      'camelCase',
+      `{"domain": "d", "hitsAddend": 9, "descriptors": [{"entries": [{"key": "k", "value": "v"}], "hitsAddend": 7,
+        "isNegativeHits": true, "limit": {"requestsPerUnit": 5, "unit": "MINUTE", "unitMultiplier": 3}}]}`,
+    ],
+    [
+      'the .proto names',
+      `{"domain": "d", "hits_addend": 9, "descriptors": [{"entries": [{"key": "k", "value": "v"}], "hits_addend": 7,
+        "is_negative_hits": true, "limit": {"requests_per_unit": 5, "unit": 2, "unit_multiplier": 3}}]}`,
+    ],
+    [
+      'numbers as text',
+      `{"domain": "d", "hitsAddend": "9", "descriptors": [{"entries": [{"key": "k", "value": "v"}], "hitsAddend": "7",
+        "isNegativeHits": true, "limit": {"requestsPerUnit": "5", "unit": "MINUTE", "unitMultiplier": "3"}}]}`,
+    ],
+  ])('in %s', (_, body) => {
+    expect(requestFromJson(body)).toEqual(full);
+  });
+
+  test.each(['{}', '{"domain": null, "descriptors": null, "hitsAddend": null}', ' \n{"descriptors": []}\n '])(
+    'has the defaults in %j',
+    (body) => {
+      expect(requestFromJson(body)).toEqual({ domain: '', descriptors: [], hits_addend: 0 });
+    },
+  );
+
+  test.each(['', '"entries": null, "limit": null, "hitsAddend": null, "isNegativeHits": null', '"entries": []'])(
+    'has the defaults in a descriptor {%s}',
+    (fields) => {
+      expect(descriptorOf(fields)).toEqual({ entries: [], limit: null, hits_addend: null, is_negative_hits: false });
+    },
+  );
+
+  test('has the defaults in an entry and in a limit', () => {
+    expect(descriptorOf('"entries": [{}, {"key": null, "value": null}], "limit": {}')).toMatchObject({
+      entries: [
+        { key: '', value: '' },
+        { key: '', value: '' },
+      ],
+      limit: { requests_per_unit: 0, unit: 0, unit_multiplier: null },
+    });
+  });
+
+  test.each([
+    ['0', 0], // a look, not the default
+    ['7.0', 7],
+    ['1e3', 1_000],
+    ['18446744073709551615', 2 ** 64],
+    ['"18446744073709551615"', 2 ** 64],
+    ['"0"', 0],
+  ])('may ask for %s hits', (written, value) => {
+    expect(descriptorOf(`"hitsAddend": ${written}`)?.hits_addend).toEqual({ value });
+  });
+
+  test.each([
+    ['"UNKNOWN"', 0],
+    ['"SECOND"', 1],
+    ['"YEAR"', 6],
+    ['7', 7], // weeks have no name there
+    ['99', 99],
+    ['-1', -1],
+    ['null', 0],
+  ])('may have the unit %s', (written, unit) => {
+    expect(descriptorOf(`"limit": {"unit": ${written}}`)?.limit?.unit).toBe(unit);
+  });
+
+  test.each([
+    ['"domain": 5', 'domain must be a string, got 5'],
+    ['"descriptors": {}', 'descriptors must be a list, got {}'],
+    ['"descriptors": [null]', 'descriptors[0] must be an object, got null'],
+    ['"descriptors": [[]]', 'descriptors[0] must be an object, got []'],
+    ['"descriptors": ["a"]', 'descriptors[0] must be an object, got "a"'],
+    ['"hitsAddend": -1', 'hits_addend must be a whole number from 0 to 4294967295, got -1'],
+    ['"hitsAddend": 0.5', 'hits_addend must be a whole number from 0 to 4294967295, got 0.5'],
+    ['"hitsAddend": 4294967296', 'hits_addend must be a whole number from 0 to 4294967295, got 4294967296'],
+    ['"hitsAddend": "4294967296"', 'hits_addend must be a whole number from 0 to 4294967295, got "4294967296"'],
+    ['"hitsAddend": "0x10"', 'hits_addend must be a whole number from 0 to 4294967295, got "0x10"'],
+    ['"hitsAddend": ""', 'hits_addend must be a whole number from 0 to 4294967295, got ""'],
+    ['"hitsAddend": " 1"', 'hits_addend must be a whole number from 0 to 4294967295, got " 1"'],
+    ['"hitsAddend": true', 'hits_addend must be a whole number from 0 to 4294967295, got true'],
+    ['"hitsAddend": {"value": 1}', 'hits_addend must be a whole number from 0 to 4294967295, got {"value":1}'],
+    ['"domainn": "d"', 'domainn: unknown field; wanted one of domain, descriptors, hits_addend'],
+    ['"Domain": "d"', 'Domain: unknown field; wanted one of domain, descriptors, hits_addend'],
+    ['"__proto__": {}', '__proto__: unknown field; wanted one of domain, descriptors, hits_addend'],
+    ['"constructor": {}', 'constructor: unknown field; wanted one of domain, descriptors, hits_addend'],
+    ['"hitsAddend": 1, "hits_addend": 1', 'hits_addend: the field is there twice'],
+    ['"hits_addend": null, "hitsAddend": 1', 'hitsAddend: the field is there twice'],
+  ])('cannot be {%s}', (fields, message) => {
+    expect(() => requestFromJson(`{${fields}}`)).toThrow(new InvalidJson(message));
+  });
+
+  test.each([
+    ['"entries": [{"key": 5}]', 'descriptors[0].entries[0].key must be a string, got 5'],
+    ['"entries": [{"keys": "k"}]', 'descriptors[0].entries[0].keys: unknown field; wanted one of key, value'],
+    ['"entries": [{"key": "k"}, null]', 'descriptors[0].entries[1] must be an object, got null'],
+    ['"hitsAddend": -1', 'descriptors[0].hits_addend must be a whole number from 0 to 18446744073709551615, got -1'],
+    [
+      '"hitsAddend": "18446744073709551616"',
+      'descriptors[0].hits_addend must be a whole number from 0 to 18446744073709551615, got "18446744073709551616"',
+    ],
+    ['"isNegativeHits": "true"', 'descriptors[0].is_negative_hits must be true or false, got "true"'],
+    ['"limit": 5', 'descriptors[0].limit must be an object, got 5'],
+    [
+      '"limit": {"unit": "WEEK"}',
+      'descriptors[0].limit.unit must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, got "WEEK"',
+    ],
+    [
+      '"limit": {"unit": "minute"}',
+      'descriptors[0].limit.unit must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, got "minute"',
+    ],
+    [
+      '"limit": {"unit": "toString"}',
+      'descriptors[0].limit.unit must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, got "toString"',
+    ],
+    [
+      '"limit": {"unit": 1.5}',
+      'descriptors[0].limit.unit must be one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, got 1.5',
+    ],
+    [
+      '"limit": {"requestsPerUnit": 4294967296}',
+      'descriptors[0].limit.requests_per_unit must be a whole number from 0 to 4294967295, got 4294967296',
+    ],
+    [
+      '"limit": {"unitMultiplier": -1}',
+      'descriptors[0].limit.unit_multiplier must be a whole number from 0 to 4294967295, got -1',
+    ],
+  ])('cannot have a descriptor {%s}', (fields, message) => {
+    expect(() => requestFromJson(withDescriptor(fields))).toThrow(new InvalidJson(message));
+  });
+
+  test.each([
+    '',
+    '}',
+    '{',
+    '{"domain": "d"} {}',
+    '{"domain": "d"}x',
+    "{'domain': 'd'}",
+    '{"domain": "d",}',
+    'domain: d',
+  ])('cannot be %j, which is not JSON', (body) => {
+    expect(() => requestFromJson(body)).toThrow(InvalidJson);
+    expect(() => requestFromJson(body)).toThrow(/^not JSON: /);
+  });
+
+  test.each([
+    ['null', 'null'],
+    ['[]', '[]'],
+    ['"d"', '"d"'],
+    ['5', '5'],
+  ])('cannot be %s, which is no object', (body, got) => {
+    expect(() => requestFromJson(body)).toThrow(new InvalidJson(`the body must be an object, got ${got}`));
+  });
+
+  test.each([
+    '{"domain": "a", "domain": "b"}',
+    '{"descriptors": [], "descriptors": [{}]}',
+    withDescriptor('"hitsAddend": 0, "hitsAddend": 5'),
+  ])('cannot have a field twice in one spelling: %s', (body) => {
+    expect(() => requestFromJson(body)).toThrow(InvalidJson);
+  });
+});
+
+describe('a response', () => {
+  const status = { code: 1, limit_remaining: 0 };
+  const current_limit = { name: '', requests_per_unit: 5, unit: 2 };
+
+  test.each([
+    [
+      'OK with nothing to say',
+      { overall_code: 1, statuses: [status] },
+      { overallCode: 'OK', statuses: [{ code: 'OK' }] },
+    ],
+    [
+      'over the limit',
+      {
+        overall_code: 2,
+        statuses: [{ code: 2, current_limit, limit_remaining: 0, duration_until_reset: { seconds: 37, nanos: 0 } }],
+      },
+      {
+        overallCode: 'OVER_LIMIT',
+        statuses: [
+          { code: 'OVER_LIMIT', currentLimit: { requestsPerUnit: 5, unit: 'MINUTE' }, durationUntilReset: '37s' },
+        ],
+      },
+    ],
+    [
+      'a limit with every field',
+      {
+        overall_code: 1,
+        statuses: [
+          {
+            code: 1,
+            current_limit: { name: 'n', requests_per_unit: 5, unit: 7, unit_multiplier: { value: 2 } },
+            limit_remaining: 4,
+          },
+        ],
+      },
+      {
+        overallCode: 'OK',
+        statuses: [
+          {
+            code: 'OK',
+            currentLimit: { name: 'n', requestsPerUnit: 5, unit: 'WEEK', unitMultiplier: 2 },
+            limitRemaining: 4,
+          },
+        ],
+      },
+    ],
+    [
+      'a limit of nothing per nothing',
+      { overall_code: 1, statuses: [{ ...status, current_limit: { name: '', requests_per_unit: 0, unit: 0 } }] },
+      { overallCode: 'OK', statuses: [{ code: 'OK', currentLimit: {} }] },
+    ],
+    [
+      'unlimited',
+      { overall_code: 1, statuses: [{ code: 1, limit_remaining: 4_294_967_295 }] },
+      { overallCode: 'OK', statuses: [{ code: 'OK', limitRemaining: 4_294_967_295 }] },
+    ],
+  ])('%s', (_, response, expected) => {
+    expect(responseToJson({ ...response, response_headers_to_add: [] })).toStrictEqual(expected);
+  });
+
+  test('has the headers, and its fields in the order of the service this replaces', () => {
+    const response = {
+      overall_code: 1,
+      statuses: [
+        {
+          code: 1,
+          current_limit: { ...current_limit, name: 'n' },
+          limit_remaining: 4,
+          duration_until_reset: { seconds: 1, nanos: 0 },
+        },
+      ],
+      response_headers_to_add: [{ key: 'RateLimit-Limit', value: '5' }],
+    };
+    expect(JSON.stringify(responseToJson(response))).toBe(
+      '{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"name":"n","requestsPerUnit":5,"unit":"MINUTE"},' +
+        '"limitRemaining":4,"durationUntilReset":"1s"}],"responseHeadersToAdd":[{"key":"RateLimit-Limit","value":"5"}]}',
+    );
+  });
+});
