@@ -47,6 +47,13 @@ const choice =
     return found ?? new Wanted(`one of ${choices.join(', ')}`);
   };
 
+/** The longest that a timer of Node's runs. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Empty is as good as not set, as in envoyproxy/ratelimit. */
+const backend: Parse<'redis' | 'memory' | undefined> = (written) =>
+  written === '' ? undefined : choice('redis', 'memory')(written);
+
 const durationUnitMs: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
@@ -63,7 +70,9 @@ const durationMs: Parse<number> = (written) => {
   const parts = [...written.matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)/g)];
   const whole = parts.length > 0 && parts.map(([part]) => part).join('') === written;
   if (!whole) return new Wanted('a duration such as 150ms, 10s or 1h30m');
-  return Math.ceil(parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (durationUnitMs[unit] ?? 0), 0));
+  const exactMs = parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (durationUnitMs[unit] ?? 0), 0);
+  const ms = Math.ceil(Math.round(exactMs * 1e6) / 1e6); // to the nanosecond first: 16.1 s is not 16,101 ms
+  return ms <= MAX_TIMER_MS ? ms : new Wanted(`a duration of at most ${MAX_TIMER_MS} ms`);
 };
 
 /** Every variable that Weir reads: its type, what holds without it, and what it means. */
@@ -100,10 +109,7 @@ const table = {
   ),
   MERGE_DOMAIN_CONFIG: setting(flag, 'false', 'files of the same domain are put together instead of refused'),
 
-  BACKEND_TYPE: optional(
-    choice('redis', 'memory'),
-    'where counters live; unset: redis where REDIS_URL is set, else memory',
-  ),
+  BACKEND_TYPE: optional(backend, 'where counters live; unset: redis where REDIS_URL is set, else memory'),
   REDIS_TYPE: setting(choice('SINGLE'), 'SINGLE', 'what kind of Redis it is'),
   REDIS_URL: optional(
     text,
@@ -229,7 +235,7 @@ function chooseRedis(
   if (kind === 'unix') return { kind, path: REDIS_URL };
   const address = parseTcpAddress(REDIS_URL);
   if (!address) {
-    const got = REDIS_URL.replace(/\/\/.*@/, '//***@');
+    const got = REDIS_URL.replace(/^([a-z]+:\/\/)?.*@/s, '$1***@');
     problems.push(`REDIS_URL must be host:port or redis://[user:password@]host:port[/database], got '${got}'`);
   }
   return address;
@@ -240,14 +246,25 @@ function parseTcpAddress(written: string): RedisAddress | undefined {
   if (!URL.canParse(withScheme)) return undefined;
   const url = new URL(withScheme);
   const path = /^(?:\/(\d*))?$/.exec(url.pathname);
-  if (!path || url.hostname === '') return undefined;
+  const username = decoded(url.username);
+  const password = decoded(url.password);
+  if (!path || url.hostname === '' || username === undefined || password === undefined) return undefined;
   return {
     kind: 'tcp',
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port === '' ? 6379 : Number(url.port),
     tls: url.protocol === 'rediss:',
-    ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
-    ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
+    ...(username === '' ? {} : { username }),
+    ...(password === '' ? {} : { password }),
     database: Number(path[1] ?? 0),
   };
+}
+
+/** A part of a URL without its percent-escapes; undefined where they are none. */
+function decoded(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return undefined;
+  }
 }

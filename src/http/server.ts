@@ -43,7 +43,9 @@ export async function startHttpServer(
   routes: ReadonlyMap<string, Route>,
   onError: (error: unknown) => void,
 ): Promise<HttpServer> {
+  let closing = false;
   const server = createServer((request, response) => {
+    if (closing) response.setHeader('connection', 'close');
     const [path = '/'] = (request.url ?? '/').split('?');
     const route = routes.get(path);
     const page = route ? answer(route, request, onError) : Promise.resolve(plain(404, '404 page not found\n'));
@@ -57,6 +59,7 @@ export async function startHttpServer(
     port: (server.address() as AddressInfo).port, // an address of TCP, since it listens on a port
     close: (graceMs) =>
       new Promise((resolve) => {
+        closing = true;
         const timer = setTimeout(() => server.closeAllConnections(), graceMs);
         server.close(() => {
           clearTimeout(timer);

@@ -38,12 +38,13 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   let shadowed = 0;
 
   const countsOf = (domain: string, path: string, algorithm: Limit['algorithm']): RuleCounts => {
-    const known = rules.get(path);
+    const name = `${domain.length}:${path}`; // a dot in a domain makes two paths read alike
+    const known = rules.get(name);
     if (known) return known;
     if (rules.size >= MAX_NAMES && path !== OTHER) return countsOf(OTHER, OTHER, algorithm);
     const none = { totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0, shadowMode: 0 };
     const counts = { domain, rule: path.slice(domain.length + 1) || path, algorithm, ...none };
-    rules.set(path, counts);
+    rules.set(name, counts);
     return counts;
   };
 

@@ -38,19 +38,33 @@ export function createRlsService(decider: Decider, responseHeaders: ResponseHead
   return {
     async shouldRateLimit(request, timeoutMs, reply) {
       const startedMs = performance.now();
+      const elapsedMs = () => performance.now() - startedMs;
       let answer: Answer;
       try {
         answer = await decide(decodeRequest(request), decider, timeoutMs);
       } catch (cause) {
         const error = toStatus(cause);
         reply({ error });
-        observer.failed(error, cause, performance.now() - startedMs);
+        tell(observer, () => observer.failed(error, cause, elapsedMs()));
         return;
       }
       reply({ response: encodeAnswer(answer, responseHeaders(answer)) });
-      observer.answered(request, answer, performance.now() - startedMs);
+      tell(observer, () => observer.answered(request, answer, elapsedMs()));
     },
   };
+}
+
+/** A bug in what observes must not end the service: it is told to the observer itself, and given up where even that fails. */
+function tell(observer: Observer, what: () => void): void {
+  try {
+    what();
+  } catch (bug) {
+    try {
+      observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug, 0);
+    } catch {
+      // there is nobody left to tell
+    }
+  }
 }
 
 /** A gRPC error, never a response with code UNKNOWN: Envoy lets UNKNOWN pass whatever `failure_mode_deny` says. */

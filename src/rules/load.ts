@@ -81,7 +81,7 @@ function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, 
       const hint = 'give each domain one file, or set MERGE_DOMAIN_CONFIG=true';
       report(problems, place('domain'), `duplicate domain '${domain}' in config file: ${hint}`);
     }
-    byDomain.set(domain, [...(known ?? []), ...descriptors]);
+    byDomain.set(domain === '' ? `(${place().file})` : domain, [...(known ?? []), ...descriptors]);
   }
   return byDomain;
 }
@@ -105,9 +105,10 @@ function buildLevel(blocks: readonly Block<'node'>[], parentPath: string, proble
     const path = `${parentPath}.${value === '' ? key : `${key}_${value}`}`;
     const branch = byKey.get(key) ?? { byValue: new Map(), wildcards: [], anyValue: undefined };
     byKey.set(key, branch);
+    const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
     if (key === '' && !block.wrong.has('key')) {
       report(problems, block.place('key'), 'descriptor has empty key: wanted a name such as user, got nothing');
-    } else if (key !== '' && (value === '' ? branch.anyValue : branch.byValue.has(value))) {
+    } else if (isRight && (value === '' ? branch.anyValue : branch.byValue.has(value))) {
       report(
         problems,
         block.place('key'),
@@ -115,8 +116,8 @@ function buildLevel(blocks: readonly Block<'node'>[], parentPath: string, proble
       );
     }
     const node = buildNode(block, path, problems);
-    if (value === '') branch.anyValue = node;
-    else branch.byValue.set(value, node);
+    if (value !== '') branch.byValue.set(value, node);
+    else if (isRight) branch.anyValue = node;
     if (hasWildcard(key) || hasWildcard(value)) {
       wildcards.push({ key: compileWildcard(key), value: value === '' ? undefined : compileWildcard(value), node });
     }
@@ -130,9 +131,9 @@ function buildLevel(blocks: readonly Block<'node'>[], parentPath: string, proble
 
 function buildNode(block: Block<'node'>, path: string, problems: Problem[]): Node {
   const { key = '', value = '', share_threshold: shares = false, descriptors = [] } = block.values;
+  const composite = value === '' ? key : `${key}_${value}`;
   const rule = buildRule(block, path, problems);
-  if (shares && !hasWildcard(key + value)) {
-    const composite = value === '' ? key : `${key}_${value}`;
+  if (shares && !hasWildcard(composite) && !block.wrong.has('key') && !block.wrong.has('value')) {
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
     report(problems, block.place('share_threshold'), message);
   }
@@ -143,7 +144,7 @@ function buildNode(block: Block<'node'>, path: string, problems: Problem[]): Nod
   return {
     rule,
     children: descriptors.length > 0 ? buildLevel(descriptors, path, problems) : undefined,
-    sharedValue: shares ? (hasWildcard(key) ? path.slice(path.lastIndexOf(key)) : value) : undefined,
+    sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
   };
 }
 
@@ -177,7 +178,7 @@ function buildLimit(block: Block<'rate_limit'>, problems: Problem[]): Limit | un
     return undefined;
   }
   if (!unit) {
-    if (!block.wrong.has('unit'))
+    if (!block.wrong.has('unit') && !block.wrong.has('unlimited'))
       report(
         problems,
         block.place('unit'),
@@ -190,8 +191,9 @@ function buildLimit(block: Block<'rate_limit'>, problems: Problem[]): Limit | un
 
 function buildReplaces(block: Block<'rate_limit'>, problems: Problem[]): readonly string[] {
   const { name: own = '', replaces = [] } = block.values;
-  return replaces.flatMap(({ values: { name = '' }, place }) => {
+  return replaces.flatMap(({ values: { name = '' }, wrong, place }) => {
     if (name !== '' && name !== own) return [name];
+    if (wrong.has('name')) return [];
     const message =
       name === '' ? 'should not have an empty replaces entry' : 'replaces should not contain name of same descriptor';
     report(problems, place('name'), `${message}: wanted the name of another limit, got '${name}'`);

@@ -53,17 +53,40 @@ export class YamlError extends Error {
  * @throws YamlError  syntax, an unknown alias, a merge of something that is no mapping, aliases that expand without bound
  */
 export function parseYaml(text: string): YamlFile {
-  const documents = new Composer(text, eventsOf(text)).documents();
+  const documents = composerOf(text).documents();
   return { root: documents[0]?.root, moreDocumentsAt: documents.slice(1).map(({ line }) => line) };
 }
 
-function eventsOf(text: string): readonly Event[] {
-  try {
-    return parseEvents(text, {});
-  } catch (error) {
-    if (error instanceof YAMLException) throw new YamlError(error.reason, (error.mark?.line ?? 0) + 1);
-    throw error;
+/** Lines that may be mended in one file, each for the price of parsing it again. */
+const MAX_MENDED_LINES = 1_000;
+
+/**
+ * Parses the text. What stands in brackets or braces may be indented less than YAML wants, down to a closing bracket at the very
+ * left, and be set off by tabs: Go's yaml.v2 takes that, and such files are common. It means the same with more indentation.
+ */
+function composerOf(written: string): Composer {
+  let text = written;
+  for (let mended = 0; ; mended++) {
+    try {
+      return new Composer(text, parseEvents(text, {}));
+    } catch (error) {
+      if (!(error instanceof YAMLException)) throw error;
+      const better = mended < MAX_MENDED_LINES ? withMoreIndentation(text, error) : undefined;
+      if (better === undefined) throw new YamlError(error.reason, (error.mark?.line ?? 0) + 1);
+      text = better;
+    }
   }
+}
+
+function withMoreIndentation(text: string, { reason, mark }: YAMLException): string | undefined {
+  if (reason !== 'deficient indentation' || !mark) return undefined;
+  const lineStart = text.lastIndexOf('\n', mark.position - 1) + 1;
+  const line = text.slice(lineStart, mark.position);
+  const separation = line.search(/(?<=[:,[{-] *)\t(?!.*[:,[{-] *\t)/); // the last tab between values
+  if (separation >= 0) return `${text.slice(0, lineStart + separation)} ${text.slice(lineStart + separation + 1)}`;
+  const indentation = ' '.repeat(200); // more than the parser's limit of nesting needs
+  if (text.startsWith(indentation, lineStart)) return undefined;
+  return `${text.slice(0, lineStart)}${indentation}${text.slice(lineStart)}`;
 }
 
 /** Walks the parser's flat list of events once and nests what it finds. */
@@ -205,7 +228,9 @@ function typeOf(text: string): ScalarType {
   if (!/^[-+.0-9]/.test(text)) return 'text';
   const digits = text.replaceAll('_', '');
   if (INTEGER.test(digits)) return fitsInt64(integerOf(text)) ? 'integer' : 'float';
-  return FLOAT.test(digits) ? 'float' : 'text';
+  const decimal = text.startsWith('.') ? text : digits; // no underscores before the first digit of a fraction
+  const isTooLarge = /[eE]/.test(decimal) && !Number.isFinite(Number(decimal));
+  return FLOAT.test(decimal) && !isTooLarge ? 'float' : 'text';
 }
 
 const fitsInt64 = (value: bigint): boolean => BigInt.asIntN(64, value) === value;

@@ -53,15 +53,18 @@ function bind(server: Server, address: string): Promise<number> {
   });
 }
 
-/** How often a server that closes looks whether its last call has been answered; also the time that answer has to leave. */
+/** How often a server that closes looks whether calls are under way; the last answer has as long to leave. */
 const CLOSE_LOOK_INTERVAL_MS = 50;
 
 /** Lets decisions under way finish. Streams (a health Watch, reflection) are not waited for: they need never end. */
 function shutDown(server: Server, underWay: () => number, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const endMs = performance.now() + graceMs;
+    let wasIdle = false;
     const timer = setInterval(() => {
-      if (underWay() === 0 || performance.now() >= endMs) server.forceShutdown();
+      const isIdle = underWay() === 0;
+      if ((isIdle && wasIdle) || performance.now() >= endMs) server.forceShutdown();
+      wasIdle = isIdle;
     }, CLOSE_LOOK_INTERVAL_MS);
     server.tryShutdown(() => {
       clearInterval(timer);

@@ -1,0 +1,416 @@
+import '../helpers/realm.ts';
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import { connect } from 'node:net';
+import type { Decider } from '../../src/decide.ts';
+import { apiRoutes } from '../../src/http/api.ts';
+import { debugRoutes } from '../../src/http/debug.ts';
+import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
+import { createMetrics } from '../../src/observe/prometheus.ts';
+import { createStatistics } from '../../src/observe/stats.ts';
+import { createResponseHeaders } from '../../src/rls/headers.ts';
+import type { Readiness } from '../../src/rls/health.ts';
+import { createRlsService } from '../../src/rls/service.ts';
+import type { LoadedRules } from '../../src/rules/load.ts';
+import { createCounterKeys } from '../../src/stores/key.ts';
+import { createMemoryStore } from '../../src/stores/memory.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { gate } from '../helpers/gate.ts';
+import { rulesFrom } from '../helpers/rules.ts';
+
+const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {name: per-user, unit: minute, requests_per_unit: 2}}
+  - {key: user, value: admin, rate_limit: {unlimited: true}}
+  - {key: trial, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: quota, quota_mode: true, rate_limit: {unit: week, requests_per_unit: 7}}
+`);
+
+let server: HttpServer | undefined;
+let errors: unknown[];
+beforeEach(() => {
+  errors = [];
+});
+afterEach(() => server?.close(0));
+
+async function start(routes: ReadonlyMap<string, Route>): Promise<void> {
+  server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, (error) => errors.push(error));
+}
+
+async function get(path: string, init: RequestInit = {}) {
+  const response = await fetch(`http://127.0.0.1:${server?.port}${path}`, init);
+  return { status: response.status, type: response.headers.get('content-type'), body: await response.text() };
+}
+
+const post = (path: string, body: string) => get(path, { method: 'POST', body });
+
+/** The service on counters in memory, with its statistics. */
+function build(changes: Partial<Decider> = {}) {
+  const statistics = createStatistics(0.8);
+  const metrics = createMetrics(statistics, () => true);
+  const decider: Decider = {
+    rules: () => rules,
+    store: createMemoryStore(fakeClock(), { maxCounters: 1_000 }),
+    counterKeys: createCounterKeys(''),
+    storeTimeoutMs: 500,
+    shadowMode: false,
+    quotaMode: false,
+    ...changes,
+  };
+  const names = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
+  const service = createRlsService(decider, createResponseHeaders(names, false), {
+    answered({ domain }, answer, elapsedMs) {
+      statistics.answered(domain, answer);
+      metrics.called(0, elapsedMs);
+    },
+    failed: ({ code }, _cause, elapsedMs) => metrics.called(code, elapsedMs),
+  });
+  return { service, metrics };
+}
+
+const ready = (): Readiness => ({ ready: true, reasons: [] });
+const plainText = 'text/plain; charset=utf-8';
+const asking = (key: string, value = 'x'): string =>
+  JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key, value }] }] });
+
+describe('/json', () => {
+  beforeEach(() => start(apiRoutes(build().service, ready)));
+
+  test('answers 200 within the limit and 429 over it, with the whole response', async () => {
+    const answers = [];
+    for (let times = 0; times < 3; times++) answers.push(await post('/json', asking('user')));
+    expect(answers.map(({ status, type }) => [status, type])).toEqual([
+      [200, 'application/json'],
+      [200, 'application/json'],
+      [429, 'application/json'],
+    ]);
+    const currentLimit = { name: 'per-user', requestsPerUnit: 2, unit: 'MINUTE' };
+    const headers = (remaining: string) => [
+      { key: 'RateLimit-Limit', value: '2' },
+      { key: 'RateLimit-Remaining', value: remaining },
+      { key: 'RateLimit-Reset', value: '40' },
+    ];
+    expect(answers.map(({ body }) => JSON.parse(body))).toEqual([
+      {
+        overallCode: 'OK',
+        statuses: [{ code: 'OK', currentLimit, limitRemaining: 1, durationUntilReset: '40s' }],
+        responseHeadersToAdd: headers('1'),
+      },
+      {
+        overallCode: 'OK',
+        statuses: [{ code: 'OK', currentLimit, durationUntilReset: '40s' }],
+        responseHeadersToAdd: headers('0'),
+      },
+      {
+        overallCode: 'OVER_LIMIT',
+        statuses: [{ code: 'OVER_LIMIT', currentLimit, durationUntilReset: '40s' }],
+        responseHeadersToAdd: headers('0'),
+      },
+    ]);
+  });
+
+  test('answers in any method, and under any query', async () => {
+    for (const method of ['PUT', 'DELETE']) {
+      expect(await get('/json?x=1', { method, body: asking('user', method) })).toMatchObject({ status: 200 });
+    }
+  });
+
+  test('reads UTF-8, however the body is cut into packets', async () => {
+    const body = Buffer.from(asking('user', 'é😀'.repeat(10)));
+    const socket = connect(server?.port ?? 0, '127.0.0.1');
+    socket.setNoDelay(true).write(`POST /json HTTP/1.1\r\nhost: weir\r\ncontent-length: ${body.length}\r\n\r\n`);
+    for (const byte of body) {
+      socket.write(Buffer.of(byte));
+      await new Promise(setImmediate);
+    }
+    const [reply] = await once(socket, 'data');
+    socket.destroy();
+    expect(String(reply)).toMatch(/^HTTP\/1.1 200 OK/);
+    const again = JSON.parse((await post('/json', asking('user', 'é😀'.repeat(10)))).body);
+    expect(again.statuses[0].limitRemaining).toBeUndefined(); // the same counter: 0 of 2 remain
+  });
+
+  test.each([
+    ['', 'not JSON: JSON value expected but reached end of input at position 0'],
+    ['}', expect.stringContaining('not JSON: ')],
+    ['{"domain": "demo", "x": 1}', 'x: unknown field; wanted one of domain, descriptors, hits_addend'],
+    ['{"domain": ""}', 'rate limit domain must not be empty'],
+    ['{"domain": "demo"}', 'rate limit descriptor list must not be empty'],
+    [
+      '{"domain": "demo", "descriptors": [{"limit": {"requestsPerUnit": 1}}]}',
+      'descriptors[0].limit.unit must be a unit from SECOND (1) to WEEK (7), got 0',
+    ],
+  ])('answers 400 to %j, and says why', async (body, reason) => {
+    const answer = await post('/json', body);
+    const [first, second, ...rest] = answer.body.split('\n');
+    expect({ ...answer, body: [first, second, rest] }).toEqual({
+      status: 400,
+      type: plainText,
+      body: ['Bad Request', reason, ['']],
+    });
+  });
+
+  test('answers 400 to a body that is too large, and lives on', async () => {
+    const most = 4 * 1024 * 1024;
+    expect(await post('/json', `${' '.repeat(most - 2)}{}`)).toMatchObject({
+      status: 400,
+      body: 'Bad Request\nrate limit domain must not be empty\n',
+    });
+    expect(await post('/json', ' '.repeat(most + 1))).toMatchObject({
+      status: 400,
+      body: 'Bad Request\nthe body must have at most 4194304 bytes\n',
+    });
+    expect(await post('/json', asking('user'))).toMatchObject({ status: 200 });
+  });
+});
+
+test('/json lives on when a client goes away in the middle of its body', async () => {
+  const began = gate();
+  const routes = new Map(apiRoutes(build().service, ready));
+  const json = routes.get('/json');
+  if (!json) throw new Error('there is no /json');
+  const answer: Route['answer'] = (request) => {
+    began.open();
+    return json.answer(request);
+  };
+  await start(routes.set('/json', { ...json, answer }));
+
+  const socket = connect(server?.port ?? 0, '127.0.0.1');
+  socket.write('POST /json HTTP/1.1\r\nhost: weir\r\ncontent-length: 100\r\n\r\n{"domain"');
+  await began.passed;
+  socket.destroy();
+  await once(socket, 'close');
+  expect(await post('/json', asking('user'))).toMatchObject({ status: 200 });
+  expect(errors).toEqual([]);
+});
+
+test.each([
+  ['no rules', { rules: () => undefined }, 'no rate limit configuration loaded'],
+  [
+    'no store',
+    {
+      store: {
+        apply: async (hits: readonly unknown[]) =>
+          hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }) as const),
+        state: () => ({ ready: true }) as const,
+        close: async () => {},
+      },
+    },
+    'rate limit store unavailable: no connection',
+  ],
+])('/json answers 400 while there is %s', async (_, changes, reason) => {
+  await start(apiRoutes(build(changes).service, ready));
+  expect(await post('/json', asking('user'))).toEqual({
+    status: 400,
+    type: plainText,
+    body: `Bad Request\n${reason}\n`,
+  });
+});
+
+describe('/healthcheck', () => {
+  test.each<[Readiness, number, string]>([
+    [{ ready: true, reasons: [] }, 200, 'OK'],
+    [{ ready: false, reasons: ['no rate limit configuration loaded'] }, 500, 'no rate limit configuration loaded\n'],
+    [{ ready: false, reasons: ['one', 'two'] }, 500, 'one\ntwo\n'],
+  ])('of %j answers %d', async (readiness, status, body) => {
+    await start(apiRoutes(build().service, () => readiness));
+    expect(await get('/healthcheck')).toEqual({ status, type: plainText, body });
+  });
+});
+
+describe('the debug pages', () => {
+  const broken: LoadedRules = {
+    ok: false,
+    problems: [{ file: 'a.yaml', line: 3, path: 'descriptors[0]', severity: 'error', message: 'no good' }],
+  };
+  const listed = [
+    'demo.user_admin: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false',
+    'demo.user: unit=MINUTE requests_per_unit=2, shadow_mode: false, quota_mode: false',
+    'demo.trial: unit=HOUR requests_per_unit=1, shadow_mode: true, quota_mode: false',
+    'demo.quota: unit=WEEK requests_per_unit=7, shadow_mode: false, quota_mode: true',
+  ];
+  const { metrics } = build();
+  const page = { status: 200, type: plainText };
+
+  test.each([
+    ['the rules in force', rules, { ok: true, rules, warnings: [] } as const, listed],
+    ['nothing before the first load', undefined, undefined, []],
+    [
+      'warnings above the rules',
+      rules,
+      {
+        ok: true,
+        rules,
+        warnings: [{ file: 'a.yaml', line: 3, path: '', severity: 'warning', message: 'odd' }],
+      } as const,
+      ['# a.yaml:3: warning: odd', ...listed],
+    ],
+    [
+      'what is wrong above the rules of before',
+      rules,
+      broken,
+      [
+        '# The rule files are wrong; what is listed below is what was loaded before.',
+        '# a.yaml:3: descriptors[0]: no good',
+        ...listed,
+      ],
+    ],
+  ])('/rlconfig shows %s', async (_, tree, lastLoad, lines) => {
+    await start(debugRoutes({ rules: () => tree, lastLoad: () => lastLoad, metrics: metrics.render }));
+    const { body, ...rest } = await get('/rlconfig');
+    expect(rest).toEqual(page);
+    expect(
+      body
+        .split('\n')
+        .filter((line) => line !== '')
+        .sort(),
+    ).toEqual([...lines].sort());
+    expect(body.split('\n').findLastIndex((line) => line.startsWith('#'))).toBe(lines.length - (tree ? 4 : 0) - 1);
+  });
+
+  test('/ lists them', async () => {
+    await start(debugRoutes({ rules: () => rules, lastLoad: () => undefined, metrics: metrics.render }));
+    expect(await get('/')).toEqual({
+      ...page,
+      body: '/rlconfig: the rules in force, and what is wrong with the files\n/metrics: numbers for Prometheus\n',
+    });
+  });
+
+  test('/metrics has the numbers of what was answered', async () => {
+    const { service, metrics: counted } = build();
+    await start(
+      new Map([
+        ...apiRoutes(service, ready),
+        ...debugRoutes({ rules: () => rules, lastLoad: () => undefined, metrics: counted.render }),
+      ]),
+    );
+    for (let times = 0; times < 3; times++) await post('/json', asking('user'));
+    for (let times = 0; times < 2; times++) await post('/json', asking('trial'));
+    await post('/json', asking('user', 'admin'));
+    await post('/json', JSON.stringify({ domain: 'nope', descriptors: [{}, {}] }));
+    await post('/json', '{"domain": ""}');
+    counted.rulesLoaded(true);
+    counted.rulesLoaded(false);
+    counted.rulesLoaded(false);
+    const { type, body } = await get('/metrics');
+    expect(type).toMatch(/^text\/plain; version=0.0.4/);
+    expect(
+      body
+        .split('\n')
+        .filter((line) => /^weir_/.test(line) && !/_(bucket|sum)/.test(line))
+        .sort(),
+    ).toEqual(
+      [
+        'weir_answers_total{code="OK"} 6',
+        'weir_answers_total{code="OVER_LIMIT"} 1',
+        'weir_call_duration_seconds_count{grpc_status="0"} 7',
+        'weir_call_duration_seconds_count{grpc_status="3"} 1',
+        'weir_domain_not_found_total{domain="nope"} 2',
+        'weir_global_shadow_mode_total 0',
+        'weir_hits_near_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
+        'weir_hits_near_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 1',
+        'weir_hits_over_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
+        'weir_hits_over_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 1',
+        'weir_hits_shadowed_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
+        'weir_hits_shadowed_total{domain="demo",rule="user",algorithm="fixed_window"} 0',
+        'weir_hits_total{domain="demo",rule="trial",algorithm="fixed_window"} 2',
+        'weir_hits_total{domain="demo",rule="user",algorithm="fixed_window"} 3',
+        'weir_hits_within_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
+        'weir_hits_within_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 2',
+        'weir_ready 1',
+        'weir_rule_loads_total{outcome="error"} 2',
+        'weir_rule_loads_total{outcome="success"} 1',
+      ].sort(),
+    );
+  });
+});
+
+describe('the server', () => {
+  const good: Route = { help: '', answer: () => plain(200, 'fine') };
+
+  test.each(['/nowhere', '/json/', '/JSON', '//json', '/__proto__', '/constructor'])(
+    'answers 404 to %s',
+    async (path) => {
+      await start(apiRoutes(build().service, ready));
+      expect(await get(path)).toEqual({ status: 404, type: plainText, body: '404 page not found\n' });
+    },
+  );
+
+  test('answers 500 for a page that throws, tells the reason to its owner alone, and lives on', async () => {
+    const bug = new Error('secret reason');
+    const throws: Route['answer'] = () => {
+      throw bug;
+    };
+    const routes = { '/throws': throws, '/rejects': () => Promise.reject(bug), '/good': good.answer };
+    await start(new Map(Object.entries(routes).map(([path, answer]) => [path, { help: '', answer }])));
+    for (const path of ['/throws', '/rejects'])
+      expect(await get(path)).toEqual({ status: 500, type: plainText, body: 'Internal Server Error\n' });
+    expect(errors).toEqual([bug, bug]);
+    expect(await get('/good')).toMatchObject({ status: 200, body: 'fine' });
+  });
+
+  /** A page that answers when it is let, on a server that serves it alone at /slow. */
+  async function slowPage() {
+    const asked = gate();
+    const answered = gate();
+    const answer: Route['answer'] = async () => {
+      asked.open();
+      await answered.passed;
+      return plain(200, 'done');
+    };
+    await start(new Map([['/slow', { help: '', answer }]]));
+    return { asked: asked.passed, finish: answered.open };
+  }
+
+  test('that closes lets a request under way finish, and takes no more', async () => {
+    const { asked, finish } = await slowPage();
+    const agent = new Agent(); // no connection outlives its request
+    const response = once(request({ port: server?.port, path: '/slow', agent }).end(), 'response');
+    await asked;
+    const closed = server?.close(60_000);
+    await expect(get('/slow')).rejects.toThrow('fetch failed');
+    finish();
+    const [{ statusCode }] = await response;
+    expect(statusCode).toBe(200);
+    await closed;
+  });
+
+  test('that closes takes no more on connections that are kept alive either', async () => {
+    const { asked, finish } = await slowPage();
+    const socket = connect(server?.port ?? 0, '127.0.0.1');
+    const asking = 'GET /slow HTTP/1.1\r\nhost: weir\r\n\r\n';
+    let replies = '';
+    socket
+      .on('error', () => {})
+      .on('data', (data) => {
+        replies += data;
+      });
+    socket.write(asking);
+    await asked;
+    const closed = server?.close(60_000);
+    finish();
+    await once(socket, 'data');
+    socket.end(asking);
+    await closed;
+    expect(replies.match(/HTTP\/1.1 200 OK/g)).toHaveLength(1);
+  });
+
+  test('that closes ends what is still under way after its grace', async () => {
+    const asked = gate();
+    const never: Route['answer'] = () => {
+      asked.open();
+      return new Promise(() => {});
+    };
+    await start(new Map([['/never', { help: '', answer: never }]]));
+    const response = get('/never');
+    await asked.passed;
+    await Promise.all([server?.close(1), expect(response).rejects.toThrow('fetch failed')]);
+  });
+
+  test('that cannot listen says so', async () => {
+    await start(new Map([['/', good]]));
+    const address = { host: '127.0.0.1', port: server?.port ?? 0 };
+    await expect(startHttpServer(address, new Map(), () => {})).rejects.toThrow(/EADDRINUSE/);
+  });
+});

@@ -1,0 +1,235 @@
+import { MAX_COUNT, unitMs } from '../../src/algorithms/limit.ts';
+import { type Answer, InvalidRequest, type Verdict } from '../../src/decide.ts';
+import { decodeRequest, encodeAnswer } from '../../src/rls/codec.ts';
+import type { WireDescriptor, WireOverride } from '../../src/rls/wire.ts';
+import type { Rule } from '../../src/rules/tree.ts';
+import { fixedWindowOf } from '../helpers/limits.ts';
+
+const descriptor = (fields: Partial<WireDescriptor> = {}): WireDescriptor => ({
+  entries: [{ key: 'user', value: 'alice' }],
+  limit: null,
+  hits_addend: null,
+  is_negative_hits: false,
+  ...fields,
+});
+
+const decode = (fields: Partial<WireDescriptor>, hits_addend = 0) =>
+  decodeRequest({ domain: 'demo', descriptors: [descriptor(fields)], hits_addend }).descriptors[0];
+
+test('a request keeps its domain and its entries, in order', () => {
+  const entries = [
+    { key: 'user', value: '' },
+    { key: '', value: 'alice' },
+    { key: '__proto__', value: 'constructor' },
+  ];
+  const descriptors = [descriptor({ entries }), descriptor({ entries: [] })];
+  expect(decodeRequest({ domain: 'demo', descriptors, hits_addend: 0 })).toEqual({
+    domain: 'demo',
+    descriptors: [
+      { entries, override: undefined, hits: 1 },
+      { entries: [], override: undefined, hits: 1 },
+    ],
+  });
+});
+
+test.each<[string, number, number | undefined, boolean, number]>([
+  ['nothing said: one', 0, undefined, false, 1],
+  ['the request says', 5, undefined, false, 5],
+  ['the descriptor says', 0, 7, false, 7],
+  ['the descriptor says otherwise', 5, 7, false, 7],
+  ['the descriptor says none: only a look', 5, 0, false, 0],
+  ['the descriptor says none, and back', 5, 0, true, 0],
+  ['the descriptor gives back', 5, 7, true, -7],
+  ['the descriptor gives back what the request says', 5, undefined, true, -5],
+  ['the descriptor gives back, nothing said', 0, undefined, true, -1],
+  ['the most that a request can say', 0xffff_ffff, undefined, false, 0xffff_ffff],
+  ['more than can be counted', 0, 2 ** 64, false, MAX_COUNT],
+  ['more than can be counted, given back', 0, 2 ** 60, true, -MAX_COUNT],
+])('hits: %s', (_, requestHits, value, is_negative_hits, hits) => {
+  const hits_addend = value === undefined ? null : { value };
+  expect(decode({ hits_addend, is_negative_hits }, requestHits)?.hits).toBe(hits);
+});
+
+describe('a request that is too large', () => {
+  const entries = (count: number) => Array(count).fill({ key: 'k', value: 'v' });
+  const long = 'x'.repeat(16_384);
+
+  test.each([
+    ['descriptors', 'demo', Array(257).fill(descriptor()), 'descriptors must have at most 256 descriptors, got 257'],
+    ['domain', `${long}x`, [descriptor()], 'domain must have at most 16384 characters, got 16385'],
+    [
+      'entries',
+      'demo',
+      [descriptor(), descriptor({ entries: entries(65) })],
+      'descriptors[1].entries must have at most 64 entries, got 65',
+    ],
+    [
+      'key',
+      'demo',
+      [descriptor({ entries: [...entries(1), { key: `${long}x`, value: '' }] })],
+      'descriptors[0].entries[1].key must have at most 16384 characters, got 16385',
+    ],
+    [
+      'value',
+      'demo',
+      [descriptor({ entries: [{ key: 'k', value: `${long}x` }] })],
+      'descriptors[0].entries[0].value must have at most 16384 characters, got 16385',
+    ],
+  ])('%s', (_, domain, descriptors, message) => {
+    expect(() => decodeRequest({ domain, descriptors, hits_addend: 0 })).toThrow(new InvalidRequest(message));
+  });
+
+  test('one that is just as large as it may be is decoded', () => {
+    const large = descriptor({ entries: [...entries(63), { key: long, value: long }] });
+    const { descriptors } = decodeRequest({ domain: long, descriptors: Array(256).fill(large), hits_addend: 0 });
+    expect(descriptors).toHaveLength(256);
+  });
+});
+
+describe('a limit in the request', () => {
+  const override = (fields: Partial<WireOverride>) =>
+    decode({ limit: { requests_per_unit: 10, unit: 1, unit_multiplier: null, ...fields } })?.override;
+
+  test.each([
+    [1, 'SECOND'],
+    [2, 'MINUTE'],
+    [3, 'HOUR'],
+    [4, 'DAY'],
+    [5, 'MONTH'],
+    [6, 'YEAR'],
+    [7, 'WEEK'], // a number without a name in the request's enum
+  ] as const)('with unit %d is per %s', (number, unit) => {
+    expect(override({ unit: number })).toEqual({
+      limit: {
+        algorithm: 'fixed_window',
+        name: '',
+        requestsPerUnit: 10,
+        unit,
+        unitMultiplier: 1,
+        windowMs: unitMs[unit],
+      },
+    });
+  });
+
+  test.each([
+    [30, 1, 30_000],
+    [1, 2, 60_000],
+    [100, 6, 100 * unitMs.YEAR],
+  ])('with multiplier %d of unit %d is per %d ms', (value, unit, windowMs) => {
+    expect(override({ unit, unit_multiplier: { value } })).toMatchObject({
+      limit: { unitMultiplier: value, windowMs },
+    });
+  });
+
+  test.each([0, 8, 99, -1])('with unit %d is none', (unit) => {
+    expect(override({ unit })).toEqual({
+      problem: `descriptors[0].limit.unit must be a unit from SECOND (1) to WEEK (7), got ${unit}`,
+    });
+  });
+
+  test.each([
+    [0, 1, '0 × SECOND'],
+    [101, 6, '101 × YEAR'],
+    [0xffff_ffff, 1, '4294967295 × SECOND'],
+    [0xffff_ffff, 6, '4294967295 × YEAR'],
+  ])('with multiplier %d of unit %d is none', (value, unit, got) => {
+    expect(override({ unit, unit_multiplier: { value } })).toEqual({
+      problem: `descriptors[0].limit.unit_multiplier must make a window of 1 unit to 100 years, got ${got}`,
+    });
+  });
+
+  test.each([0, 0xffff_ffff])('may be of %d requests', (requests_per_unit) => {
+    expect(override({ requests_per_unit })).toMatchObject({ limit: { requestsPerUnit: requests_per_unit } });
+  });
+});
+
+describe('an answer', () => {
+  const rule: Rule = { path: 'demo.user', limits: [], unlimited: false, shadow: false, quota: false, replaces: [] };
+  const limit = { ...fixedWindowOf(10), unit: 'MINUTE', unitMultiplier: 1 } as const;
+
+  const limited = (
+    fields: Partial<Extract<Verdict, { kind: 'limited' }>['decision']> = {},
+  ): Extract<Verdict, { kind: 'limited' }> => ({
+    kind: 'limited',
+    rule,
+    limit,
+    hits: 1,
+    code: 'OK',
+    decision: {
+      code: 'OK',
+      hitsBefore: 3,
+      limitRemaining: 6,
+      durationUntilResetMs: 37_000,
+      retryAfterMs: 0,
+      ...fields,
+    },
+  });
+  const status = (verdict: Verdict) =>
+    encodeAnswer({ overallCode: 'OK', verdicts: [verdict], shadowed: false }, []).statuses[0];
+
+  const current_limit = { name: '', requests_per_unit: 10, unit: 2 };
+  const duration_until_reset = { seconds: 37, nanos: 0 };
+
+  test.each<[string, Verdict, object]>([
+    ['no domain', { kind: 'no_domain' }, { code: 1, limit_remaining: 0 }],
+    ['no rule', { kind: 'no_rule' }, { code: 1, limit_remaining: 0 }],
+    ['unlimited', { kind: 'unlimited', rule }, { code: 1, limit_remaining: 4_294_967_295 }],
+    ['within the limit', limited(), { code: 1, current_limit, limit_remaining: 6, duration_until_reset }],
+    [
+      'over the limit',
+      { ...limited({ code: 'OVER_LIMIT', limitRemaining: 0 }), code: 'OVER_LIMIT' },
+      { code: 2, current_limit, limit_remaining: 0, duration_until_reset },
+    ],
+    [
+      'over the limit, in shadow mode',
+      limited({ code: 'OVER_LIMIT', limitRemaining: 0 }),
+      { code: 1, current_limit, limit_remaining: 0, duration_until_reset },
+    ],
+    [
+      'a limit with a name and a window of several units',
+      { ...limited(), limit: { ...limit, name: 'per-user', unitMultiplier: 30 } },
+      {
+        code: 1,
+        current_limit: { ...current_limit, name: 'per-user', unit_multiplier: { value: 30 } },
+        limit_remaining: 6,
+        duration_until_reset,
+      },
+    ],
+    [
+      'more remaining than the field holds',
+      limited({ limitRemaining: 2 ** 40 }),
+      { code: 1, current_limit, limit_remaining: 4_294_967_295, duration_until_reset },
+    ],
+  ])('%s', (_, verdict, expected) => {
+    expect(status(verdict)).toEqual(expected);
+  });
+
+  test.each([
+    [1, 1],
+    [999, 1],
+    [1_000, 1],
+    [1_001, 2],
+    [36_000.5, 37],
+    [60_000, 60],
+  ])('of %d ms to the reset says %d seconds: never too few', (durationUntilResetMs, seconds) => {
+    expect(status(limited({ durationUntilResetMs }))?.duration_until_reset).toEqual({ seconds, nanos: 0 });
+  });
+
+  test('has a status a descriptor in order, the overall code and the headers', () => {
+    const answer: Answer = {
+      overallCode: 'OVER_LIMIT',
+      verdicts: [{ kind: 'no_rule' }, limited(), { kind: 'unlimited', rule }],
+      shadowed: false,
+    };
+    const headers = [{ key: 'RateLimit-Limit', value: '10' }];
+    const encoded = encodeAnswer(answer, headers);
+    expect(encoded).toMatchObject({ overall_code: 2, response_headers_to_add: headers });
+    expect(encoded.statuses.map(({ limit_remaining }) => limit_remaining)).toEqual([0, 6, 4_294_967_295]);
+  });
+
+  test('of a service in shadow mode is OK, though its statuses are not', () => {
+    const over: Verdict = { ...limited({ code: 'OVER_LIMIT' }), code: 'OVER_LIMIT' };
+    const encoded = encodeAnswer({ overallCode: 'OK', verdicts: [over], shadowed: true }, []);
+    expect([encoded.overall_code, encoded.statuses[0]?.code]).toEqual([1, 2]);
+  });
+});

@@ -1,0 +1,83 @@
+import { unitMs } from '../../src/algorithms/limit.ts';
+import type { Verdict } from '../../src/decide.ts';
+import { createResponseHeaders, noResponseHeaders } from '../../src/rls/headers.ts';
+import { fixedWindowOf } from '../helpers/limits.ts';
+
+const names = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
+
+/** A limited verdict whose limit tells it apart. */
+function verdict(
+  requestsPerUnit: number,
+  limitRemaining: number,
+  mode: 'enforced' | 'over' | 'shadow over' | 'quota over' = 'enforced',
+): Verdict {
+  const over = mode !== 'enforced';
+  const shadow = mode === 'shadow over';
+  return {
+    kind: 'limited',
+    rule: { path: 'd.k', limits: [], unlimited: false, shadow, quota: mode === 'quota over', replaces: [] },
+    limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE),
+    decision: {
+      code: over ? 'OVER_LIMIT' : 'OK',
+      hitsBefore: 0,
+      limitRemaining,
+      durationUntilResetMs: 57_001,
+      retryAfterMs: 0,
+    },
+    hits: 1,
+    code: over && !shadow ? 'OVER_LIMIT' : 'OK',
+  };
+}
+
+const unlimited: Verdict = {
+  kind: 'unlimited',
+  rule: { path: 'd.u', limits: [], unlimited: true, shadow: false, quota: false, replaces: [] },
+};
+const unmatched: Verdict = { kind: 'no_rule' };
+
+const headersOf = (verdicts: readonly Verdict[], quotaMode = false) =>
+  createResponseHeaders(names, quotaMode)({ overallCode: 'OK', verdicts, shadowed: false });
+
+/** The limit and what remains of it, as the headers tell; undefined where there are none. */
+const told = (verdicts: readonly Verdict[], quotaMode = false) => {
+  const [limit, remaining] = headersOf(verdicts, quotaMode);
+  return limit && remaining && `${limit.value}, ${remaining.value}`;
+};
+
+test('are three, in this order, with the names that were set', () => {
+  expect(headersOf([verdict(10, 0, 'over'), unmatched])).toEqual([
+    { key: 'RateLimit-Limit', value: '10' },
+    { key: 'RateLimit-Remaining', value: '0' },
+    { key: 'RateLimit-Reset', value: '58' }, // rounded up
+  ]);
+  const custom = createResponseHeaders({ limit: 'x-l', remaining: 'x-rem', reset: 'x-res' }, false);
+  const answer = { overallCode: 'OK', verdicts: [verdict(5, 3)], shadowed: false } as const;
+  expect(custom(answer).map(({ key }) => key)).toEqual(['x-l', 'x-rem', 'x-res']);
+});
+
+test.each<[string, readonly Verdict[], string | undefined]>([
+  ['the fewest hits remaining', [verdict(10, 5), verdict(20, 3), verdict(30, 4)], '20, 3'],
+  ['the first of those with as few', [verdict(10, 3), verdict(20, 3)], '10, 3'],
+  ['whatever comes between', [unmatched, verdict(10, 3), unlimited, verdict(20, 2), { kind: 'no_domain' }], '20, 2'],
+  ['one that refuses before one with nothing left', [verdict(10, 0), verdict(20, 0, 'over')], '20, 0'],
+  ['the last one that refuses', [verdict(10, 0, 'over'), verdict(20, 0, 'over'), verdict(30, 0)], '20, 0'],
+  ['one that refuses, though a later one has as few', [verdict(10, 0, 'over'), verdict(20, 0)], '10, 0'],
+  ['a rule in shadow mode by what remains', [verdict(10, 5), verdict(20, 0, 'shadow over')], '20, 0'],
+  ['not a rule in shadow mode for its refusal', [verdict(10, 0), verdict(20, 0, 'shadow over')], '10, 0'],
+  ['a quota rule by what remains', [verdict(10, 5), verdict(20, 0, 'quota over')], '20, 0'],
+  ['not a quota rule for its refusal', [verdict(10, 0), verdict(20, 0, 'quota over')], '10, 0'],
+  ['a limit with all but one hit left', [verdict(4_294_967_295, 4_294_967_294)], '4294967295, 4294967294'],
+  ['none with as many hits left as unlimited', [verdict(4_294_967_295, 4_294_967_295)], undefined],
+  ['none where nothing is limited', [unmatched, unlimited, { kind: 'no_domain' }], undefined],
+])('describe %s', (_, verdicts, expected) => {
+  expect(told(verdicts)).toBe(expected);
+});
+
+test('in quota mode every refusal is a quota: the first with nothing left', () => {
+  const verdicts = [verdict(10, 0, 'over'), verdict(20, 0, 'over')];
+  expect([told(verdicts, false), told(verdicts, true)]).toEqual(['20, 0', '10, 0']);
+});
+
+test('are none where they are not wanted', () => {
+  expect(noResponseHeaders({ overallCode: 'OK', verdicts: [verdict(10, 3)], shadowed: false })).toEqual([]);
+});

@@ -1,0 +1,464 @@
+import '../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import {
+  type CallOptions,
+  Client,
+  type ClientReadableStream,
+  credentials,
+  logVerbosity,
+  type ServiceError,
+  setLogVerbosity,
+  status,
+} from '@grpc/grpc-js';
+import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
+import { protoPath as healthProto } from 'grpc-health-check';
+import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from 'protobufjs/ext/descriptor/index.js';
+import type { Clock } from '../../src/clock.ts';
+import type { Decider } from '../../src/decide.ts';
+import { noResponseHeaders } from '../../src/rls/headers.ts';
+import { createHealth, type Health, type Readiness } from '../../src/rls/health.ts';
+import { shouldRateLimit } from '../../src/rls/proto.ts';
+import { createRlsService, type Observer, type Outcome } from '../../src/rls/service.ts';
+import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wire.ts';
+import { createCounterKeys } from '../../src/stores/key.ts';
+import { createMemoryStore } from '../../src/stores/memory.ts';
+import type { Store } from '../../src/stores/store.ts';
+import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { gate } from '../helpers/gate.ts';
+import { accepts } from '../helpers/process.ts';
+import { rulesFrom } from '../helpers/rules.ts';
+import { grpcurl } from '../helpers/tools.ts';
+
+const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {name: per-user, unit: minute, requests_per_unit: 2}}
+  - {key: user, value: admin, rate_limit: {unlimited: true}}
+`);
+
+const clock = fakeClock(); // 40 s to the end of its minute
+const memory = (): Store => createMemoryStore(clock, { maxCounters: 1_000 });
+
+/** A store that does as told, and says that it is ready. */
+const storeThat = (apply: Store['apply']): Store => ({ apply, state: () => ({ ready: true }), close: async () => {} });
+
+let server: GrpcServer;
+let health: Health;
+let client: Client;
+let readiness: Readiness;
+/** What the observer was told: `answered OK`, or the status and its cause. */
+let told: unknown[];
+/** Is called right after an answer was given. */
+let onAnswer: () => void;
+
+const observer: Observer = {
+  answered(_request, answer) {
+    told.push(`answered ${answer.overallCode}`);
+    onAnswer();
+  },
+  failed: ({ code }, cause) => told.push({ code, cause }),
+};
+
+async function start(changes: Partial<Decider> = {}, now: Clock = clock): Promise<void> {
+  const decider: Decider = {
+    rules: () => rules,
+    store: memory(),
+    counterKeys: createCounterKeys(''),
+    storeTimeoutMs: 500,
+    shadowMode: false,
+    quotaMode: false,
+    ...changes,
+  };
+  health = createHealth(() => readiness);
+  const service = createRlsService(decider, noResponseHeaders, observer);
+  server = await startGrpcServer({ host: '127.0.0.1', port: 0 }, service, health, now);
+  client = new Client(`127.0.0.1:${server.port}`, credentials.createInsecure());
+}
+
+beforeEach(() => {
+  readiness = { ready: true, reasons: [] };
+  told = [];
+  onAnswer = () => {};
+});
+afterEach(async () => {
+  client.close();
+  health.close();
+  await server.close(0);
+});
+
+type Reply<R> = { readonly response: R } | { readonly code: status; readonly details: string };
+
+function unary<Q, R>(method: MethodDefinition<Q, R>, request: Q, options: CallOptions = {}): Promise<Reply<R>> {
+  return new Promise((resolve) => {
+    const done = (error: ServiceError | null, response?: R) =>
+      resolve(error ? { code: error.code, details: error.details } : { response: response as R }); // one of them is there
+    client.makeUnaryRequest(method.path, method.requestSerialize, method.responseDeserialize, request, options, done);
+  });
+}
+
+const descriptorOf = (key: string, value: string, fields: Partial<WireDescriptor> = {}): WireDescriptor => ({
+  entries: [{ key, value }],
+  limit: null,
+  hits_addend: null,
+  is_negative_hits: false,
+  ...fields,
+});
+
+const ask = (request: Partial<WireRequest> = {}, options: CallOptions = {}): Promise<Reply<WireResponse>> => {
+  const whole = { domain: 'demo', descriptors: [descriptorOf('user', 'alice')], hits_addend: 0, ...request };
+  return unary(shouldRateLimit, whole, options);
+};
+
+/** Sends these bytes as a request. */
+const sendBytes = (bytes: Buffer): Promise<Reply<WireResponse>> =>
+  unary({ ...shouldRateLimit, requestSerialize: (): Buffer => bytes } as typeof shouldRateLimit, {} as WireRequest);
+
+describe('ShouldRateLimit', () => {
+  test('answers a call, then the next one by what the first spent', async () => {
+    await start();
+    const descriptors = [
+      descriptorOf('user', 'alice'),
+      descriptorOf('user', 'admin'),
+      descriptorOf('user', 'bob', { hits_addend: { value: 0 } }),
+      descriptorOf('path', '/'),
+    ];
+    const current_limit = expect.objectContaining({ name: 'per-user', requests_per_unit: 2, unit: 2 });
+    const duration_until_reset = { seconds: 40, nanos: 0 };
+    expect(await ask({ descriptors, hits_addend: 2 })).toMatchObject({
+      response: {
+        overall_code: 1,
+        statuses: [
+          { code: 1, current_limit, limit_remaining: 0, duration_until_reset },
+          { code: 1, current_limit: null, limit_remaining: 4_294_967_295, duration_until_reset: null },
+          { code: 1, current_limit, limit_remaining: 2, duration_until_reset },
+          { code: 1, current_limit: null, limit_remaining: 0, duration_until_reset: null },
+        ],
+        response_headers_to_add: [],
+      },
+    });
+    expect(await ask()).toMatchObject({ response: { overall_code: 2, statuses: [{ code: 2, limit_remaining: 0 }] } });
+    expect(told).toEqual(['answered OK', 'answered OVER_LIMIT']);
+  });
+
+  test('keeps any text apart that a key or value may be', async () => {
+    await start();
+    for (const value of ['', '__proto__', 'é', '\u0000', '😀'.repeat(1_000)])
+      expect(await ask({ descriptors: [descriptorOf('user', value)] })).toMatchObject({
+        response: { statuses: [{ limit_remaining: 1 }] },
+      });
+  });
+
+  test.each<[string, Partial<WireRequest>, string]>([
+    ['no domain', { domain: '' }, 'rate limit domain must not be empty'],
+    ['no descriptors', { descriptors: [] }, 'rate limit descriptor list must not be empty'],
+    [
+      'too many descriptors',
+      { descriptors: Array(257).fill(descriptorOf('user', 'x')) },
+      'descriptors must have at most 256 descriptors, got 257',
+    ],
+    [
+      'a limit without a unit',
+      {
+        descriptors: [
+          descriptorOf('user', 'x'),
+          descriptorOf('user', 'x', { limit: { requests_per_unit: 5, unit: 0, unit_multiplier: null } }),
+        ],
+      },
+      'descriptors[1].limit.unit must be a unit from SECOND (1) to WEEK (7), got 0',
+    ],
+  ])('of a request with %s: INVALID_ARGUMENT', async (_, request, details) => {
+    await start();
+    expect(await ask(request)).toEqual({ code: status.INVALID_ARGUMENT, details });
+    expect(told).toEqual([{ code: status.INVALID_ARGUMENT, cause: expect.objectContaining({ message: details }) }]);
+    expect(await ask()).toMatchObject({ response: { statuses: [{ limit_remaining: 1 }] } }); // nothing was spent
+  });
+
+  test('before there are rules: UNAVAILABLE', async () => {
+    await start({ rules: () => undefined });
+    const details = 'no rate limit configuration loaded';
+    expect(await ask()).toEqual({ code: status.UNAVAILABLE, details });
+  });
+
+  test('without its counters: UNAVAILABLE, but not where none are needed', async () => {
+    const apply: Store['apply'] = async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }));
+    await start({ store: storeThat(apply) });
+    const details = 'rate limit store unavailable: no connection';
+    expect(await ask()).toEqual({ code: status.UNAVAILABLE, details });
+    expect(await ask({ descriptors: [descriptorOf('user', 'admin')] })).toMatchObject({
+      response: { overall_code: 1 },
+    });
+  });
+
+  test('with a bug of ours: INTERNAL without the cause, which the observer is told', async () => {
+    const bug = new Error('secret cause');
+    await start({ store: storeThat(() => Promise.reject(bug)) });
+    expect(await ask()).toEqual({ code: status.INTERNAL, details: 'internal error' });
+    expect(told).toEqual([{ code: status.INTERNAL, cause: bug }]);
+  });
+
+  test.each([
+    ['no message at all', Buffer.from([0xff, 0xff, 0xff])],
+    ['a message cut short', Buffer.from([0x12])],
+    ['a message in a message cut short', Buffer.from([0x12, 0x05, 0x0a])],
+  ])('of bytes that are %s is an error, and the server lives on', async (_, bytes) => {
+    await start();
+    expect(await sendBytes(bytes)).toMatchObject({ code: status.INTERNAL });
+    expect(await ask()).toMatchObject({ response: { overall_code: 1 } });
+  });
+
+  test('of more than 4 MiB: RESOURCE_EXHAUSTED, and the server lives on', async () => {
+    await start();
+    const domain = 'x'.repeat(4 * 1024 * 1024);
+    expect(await ask({ domain })).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+    expect(await ask()).toMatchObject({ response: { overall_code: 1 } });
+  });
+
+  test('waits for its store as long as the service may, and no longer than its caller', async () => {
+    const waited: number[] = [];
+    const store = storeThat(async (hits, { timeoutMs }) => {
+      waited.push(timeoutMs);
+      return hits.map(() => ({ code: 'UNAVAILABLE', reason: 'not asked' }));
+    });
+    await start({ store, storeTimeoutMs: 30_000 }, Date.now);
+    await ask();
+    await ask({}, { deadline: Date.now() + 60_000 });
+    await ask({}, { deadline: Date.now() + 20_000 });
+    expect(waited.slice(0, 2)).toEqual([30_000, 30_000]);
+    expect(waited[2]).toBeGreaterThan(0);
+    expect(waited[2]).toBeLessThanOrEqual(20_000);
+  });
+});
+
+test('a decision comes to its end whatever the observer does', async () => {
+  const service = createRlsService(
+    {
+      rules: () => rules,
+      store: memory(),
+      counterKeys: createCounterKeys(''),
+      storeTimeoutMs: 500,
+      shadowMode: false,
+      quotaMode: false,
+    },
+    noResponseHeaders,
+    {
+      answered() {
+        throw new Error('a bug in the statistics');
+      },
+      failed() {
+        throw new Error('a bug in the log');
+      },
+    },
+  );
+  const outcomes: Outcome[] = [];
+  for (const domain of ['demo', '']) {
+    const request = { domain, descriptors: [descriptorOf('user', 'alice')], hits_addend: 1 };
+    await service.shouldRateLimit(request, 1_000, (outcome) => outcomes.push(outcome)); // as promised: never rejects
+  }
+  expect(outcomes).toEqual([{ response: expect.anything() }, { error: expect.anything() }]);
+});
+
+describe('closing', () => {
+  /** How often a closing server looks whether it is done. */
+  const LOOK_INTERVAL_MS = 50;
+
+  test('lets a call under way finish, however late, and takes no more', async () => {
+    const asked = gate();
+    const answered = gate();
+    const store = memory();
+    const slow = storeThat(async (hits, how) => {
+      asked.open();
+      await answered.passed;
+      return store.apply(hits, how);
+    });
+    await start({ store: slow });
+    const reply = ask();
+    await asked.passed;
+    jest.useFakeTimers({
+      doNotFake: ['Date', 'nextTick', 'performance', 'queueMicrotask', 'setImmediate', 'setTimeout'],
+    });
+    try {
+      let closed = false;
+      server.close(60_000).then(() => {
+        closed = true;
+      });
+      expect(await accepts(server.port)).toBe(false);
+      onAnswer = () => jest.advanceTimersByTime(LOOK_INTERVAL_MS); // a look at the worst moment: given, but not yet sent
+      answered.open();
+      expect(await reply).toMatchObject({ response: { overall_code: 1 } });
+      while (!closed) {
+        jest.advanceTimersByTime(LOOK_INTERVAL_MS);
+        await new Promise(setImmediate);
+      }
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  test('ends what is still under way after its grace', async () => {
+    const asked = gate();
+    await start({
+      store: storeThat(() => {
+        asked.open();
+        return new Promise(() => {});
+      }),
+    });
+    const reply = ask();
+    await asked.passed;
+    await server.close(1);
+    expect(await reply).toMatchObject({ code: expect.any(Number) });
+  });
+
+  test('does not wait for streams', async () => {
+    await start();
+    const stream = watch('ratelimit');
+    await once(stream, 'data');
+    await server.close(60_000);
+    stream.cancel();
+  });
+});
+
+test('an address that is taken cannot be listened on', async () => {
+  setLogVerbosity(logVerbosity.NONE); // it is told by the error
+  await start();
+  const service = createRlsService({} as Decider, noResponseHeaders, observer);
+  const address = { host: '127.0.0.1', port: server.port };
+  await expect(
+    startGrpcServer(
+      address,
+      service,
+      createHealth(() => readiness),
+      clock,
+    ),
+  ).rejects.toThrow(/EADDRINUSE/);
+});
+
+/** A service by its name in a .proto file. */
+const serviceIn = (definition: PackageDefinition, name: string): ServiceDefinition =>
+  definition[name] as ServiceDefinition; // it is one
+
+const options = { keepCase: true, defaults: true, enums: String, oneofs: true };
+const healthService = serviceIn(loadSync(healthProto, options), 'grpc.health.v1.Health');
+
+function methodOf(service: ServiceDefinition, name: string): MethodDefinition<object, Record<string, unknown>> {
+  const method = service[name];
+  if (!method) throw new Error(`there is no method ${name}`);
+  return method as MethodDefinition<object, Record<string, unknown>>; // of any messages
+}
+
+function watch(service: string): ClientReadableStream<Record<string, unknown>> {
+  const { path, requestSerialize, responseDeserialize } = methodOf(healthService, 'Watch');
+  return client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service }).on('error', () => {});
+}
+
+describe('health', () => {
+  const check = (service: string) => unary(methodOf(healthService, 'Check'), { service });
+
+  test('of the service is whether it is ready, of the process that it answers; others are not there', async () => {
+    readiness = { ready: false, reasons: ['no rules'] };
+    await start();
+    expect(await check('')).toEqual({ response: { status: 'SERVING' } });
+    expect(await check('ratelimit')).toEqual({ response: { status: 'NOT_SERVING' } });
+    expect(await check('other')).toMatchObject({ code: status.NOT_FOUND });
+  });
+
+  test('follows the service, and ends with NOT_SERVING', async () => {
+    await start();
+    const stream = watch('ratelimit');
+    expect(await once(stream, 'data')).toEqual([{ status: 'SERVING' }]);
+    readiness = { ready: false, reasons: ['no rules'] };
+    expect(await once(stream, 'data')).toEqual([{ status: 'NOT_SERVING' }]);
+    readiness = { ready: true, reasons: [] };
+    expect(await once(stream, 'data')).toEqual([{ status: 'SERVING' }]);
+    expect(await check('ratelimit')).toEqual({ response: { status: 'SERVING' } });
+    health.close();
+    expect(await once(stream, 'data')).toEqual([{ status: 'NOT_SERVING' }]);
+    expect(await check('')).toEqual({ response: { status: 'SERVING' } });
+    stream.cancel();
+  });
+});
+
+describe('reflection', () => {
+  const protos = fileURLToPath(new URL('../../node_modules/@grpc/reflection/build/proto/', import.meta.url));
+  const reflectionService = serviceIn(
+    loadSync('grpc/reflection/v1/reflection.proto', { ...options, includeDirs: [protos] }),
+    'grpc.reflection.v1.ServerReflection',
+  );
+
+  /** Asks one question of the reflection service. */
+  async function reflect(question: object): Promise<Record<string, unknown>> {
+    const { path, requestSerialize, responseDeserialize } = methodOf(reflectionService, 'ServerReflectionInfo');
+    const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize);
+    stream.write(question);
+    const [answer] = await once(stream, 'data');
+    stream.end();
+    return answer;
+  }
+
+  async function filesWith(question: object): Promise<readonly IFileDescriptorProto[]> {
+    const answer = await reflect(question);
+    const { file_descriptor_proto: files } = answer.file_descriptor_response as { file_descriptor_proto: Uint8Array[] };
+    return files.map((bytes) => descriptor.FileDescriptorProto.decode(bytes) as IFileDescriptorProto); // by its own type
+  }
+
+  /** Every name of a type that a file's fields and methods use. */
+  const typesUsed = ({ messageType = [], service = [] }: IFileDescriptorProto): readonly string[] => [
+    ...messageType.flatMap(typesUsedIn),
+    ...service.flatMap(({ method = [] }) =>
+      method.flatMap(({ inputType, outputType }) => [inputType ?? '', outputType ?? '']),
+    ),
+  ];
+  const typesUsedIn = ({ field = [], nestedType = [] }: IDescriptorProto): readonly string[] => [
+    ...field.flatMap(({ typeName }) => (typeName ? [typeName] : [])),
+    ...nestedType.flatMap(typesUsedIn),
+  ];
+
+  test('names the services', async () => {
+    await start();
+    const { list_services_response } = await reflect({ list_services: '' });
+    expect(list_services_response).toEqual({
+      service: expect.arrayContaining([
+        { name: 'envoy.service.ratelimit.v3.RateLimitService' },
+        { name: 'grpc.health.v1.Health' },
+      ]),
+    });
+  });
+
+  test.each([
+    'envoy.service.ratelimit.v3.RateLimitService',
+    'envoy.service.ratelimit.v3.RateLimitRequest',
+    'grpc.health.v1.Health',
+  ])('describes %s and all that it depends on, by full names', async (symbol) => {
+    await start();
+    const files = await filesWith({ file_containing_symbol: symbol });
+    const names = files.map(({ name }) => name);
+    const prefixes = files.map((file) => `.${file.package}.`);
+    for (const file of files) {
+      expect(names).toEqual(expect.arrayContaining(file.dependency ?? []));
+      for (const type of typesUsed(file)) expect(prefixes.filter((prefix) => type.startsWith(prefix))).not.toEqual([]);
+    }
+    expect(files.flatMap(typesUsed)).not.toEqual([]);
+  });
+
+  test('is enough for grpcurl to ask for a decision', async () => {
+    await start();
+    const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
+    const method = 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
+    const args = ['-plaintext', '-d', JSON.stringify(request), `127.0.0.1:${server.port}`, method];
+    const { stdout } = await promisify(execFile)(await grpcurl(), args);
+    expect(JSON.parse(stdout)).toEqual({
+      overallCode: 'OK',
+      statuses: [
+        {
+          code: 'OK',
+          currentLimit: { name: 'per-user', requestsPerUnit: 2, unit: 'MINUTE' },
+          limitRemaining: 1,
+          durationUntilReset: '40s',
+        },
+      ],
+    });
+  });
+});

@@ -1,0 +1,462 @@
+import '../helpers/realm.ts';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type LoadedRules, loadRules, type RuleFile } from '../../src/rules/load.ts';
+import { formatProblem } from '../../src/rules/problem.ts';
+import type { RuleTree } from '../../src/rules/tree.ts';
+
+const FIXTURES = fileURLToPath(new URL('./fixtures/', import.meta.url));
+
+const apart = { mergeDomains: false };
+const merged = { mergeDomains: true };
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'rules-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** A file for one test, called `name` in messages too. */
+function file(name: string, content: string | Uint8Array): RuleFile {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return { path, name };
+}
+
+/** Every problem or warning as people read it. */
+const told = (loaded: LoadedRules): readonly string[] =>
+  (loaded.ok ? loaded.warnings : loaded.problems).map(formatProblem);
+
+function right(loaded: LoadedRules): RuleTree {
+  if (!loaded.ok) throw new Error(told(loaded).join('\n'));
+  return loaded.rules;
+}
+
+/** The paths of all rules: `demo.user_alice`. */
+const pathsOf = (loaded: LoadedRules): readonly string[] => right(loaded).rules.map(({ path }) => path);
+
+/** The rules of one file, whose descriptors these are. */
+const loadDescriptors = (descriptors: string): LoadedRules =>
+  loadRules([file('rules.yaml', `domain: demo\ndescriptors:\n${descriptors}`)], apart);
+
+/** What each broken file is answered with. A file is broken in one place. */
+const messages: Readonly<Record<string, string>> = {
+  'star-not-quoted.yaml': '4: error loading config file: name of an alias node must contain at least one character',
+  'unknown-anchor.yaml': "4: error loading config file: unknown anchor 'per_minute' referenced",
+  'merge-of-no-mapping.yaml': '3: error loading config file: map merge requires map or sequence of maps as the value',
+  'alias-bomb.yaml': '10: error loading config file: aliases expand to more than 1000000 values',
+  'root-is-a-list.yaml': '1: error loading config file: wanted a mapping, got a list',
+  'key-is-no-text.yaml': '4: descriptors[0]: config error, key is not of type string: true; put the key in quotes',
+  'unknown-key.yaml':
+    "4: descriptors[0].ratelimit: config error, unknown key 'ratelimit'; wanted one of key, value, rate_limit, descriptors, shadow_mode, quota_mode, share_threshold, detailed_metric, value_to_metric, metadata",
+  'unknown-key-of-the-file.yaml':
+    "1: x-limits: config error, unknown key 'x-limits'; wanted one of domain, descriptors",
+  'unknown-key-of-a-limit.yaml':
+    "6: descriptors[0].rate_limit.requestsPerUnit: config error, unknown key 'requestsPerUnit'; wanted one of unit, requests_per_unit, unlimited, name, replaces, algorithm",
+  'unknown-key-of-replaces.yaml':
+    "9: descriptors[0].rate_limit.replaces[0].unit_of_time: config error, unknown key 'unit_of_time'; wanted one of name",
+  'descriptors-is-no-list.yaml': '3: descriptors: error loading config file: wanted a list, got a mapping',
+  'descriptor-is-no-mapping.yaml':
+    '4: descriptors[1]: config error, yaml file contains list of type other than map: address',
+  'rate-limit-is-no-mapping.yaml':
+    "4: descriptors[0].rate_limit: error loading config file: wanted a mapping, got the number '5'",
+  'text-is-a-list.yaml': '4: descriptors[0].value: error loading config file: wanted text, got a list',
+  'text-is-a-fraction.yaml':
+    '4: descriptors[0].value: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"',
+  'flag-is-text.yaml':
+    "4: descriptors[0].shadow_mode: error loading config file: wanted true or false, got the text 'true'",
+  'count-is-quoted.yaml':
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the text '5'",
+  'count-is-negative.yaml':
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the number '-1'",
+  'count-is-too-large.yaml':
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the number '4294967296'",
+  'count-is-a-fraction.yaml':
+    "6: descriptors[0].rate_limit.requests_per_unit: error checking config: wanted a whole number from 0 to 4294967295, not in quotes, got the number '5.0'",
+  'metadata-is-text.yaml':
+    "4: descriptors[0].metadata: error loading config file: wanted a mapping, got the text 'team-a'",
+  'no-domain.yaml': '1: domain: config file cannot have empty domain: wanted a name, got nothing',
+  'no-key.yaml': '3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing',
+  'same-node-twice.yaml':
+    "8: descriptors[0].descriptors[2].key: duplicate descriptor composite key 'demo.user.path_/login'; what was given before has it too",
+  'share-threshold-without-wildcard.yaml':
+    "5: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path_/login'",
+  'unknown-algorithm.yaml':
+    "7: descriptors[0].rate_limit.algorithm: unknown algorithm 'sliding_window'; wanted one of fixed_window",
+  'unlimited-with-unit.yaml':
+    '6: descriptors[0].rate_limit.unit: should not specify rate limit unit when unlimited: leave one of them out',
+  'unknown-unit.yaml':
+    "5: descriptors[0].rate_limit.unit: invalid rate limit unit 'minutes'; wanted one of second, minute, hour, day, week, month, year",
+  'no-unit.yaml':
+    "5: descriptors[0].rate_limit.unit: invalid rate limit unit ''; wanted one of second, minute, hour, day, week, month, year",
+  'replaces-nothing.yaml':
+    "8: descriptors[0].rate_limit.replaces[0].name: should not have an empty replaces entry: wanted the name of another limit, got ''",
+  'replaces-itself.yaml':
+    "9: descriptors[0].rate_limit.replaces[0].name: replaces should not contain name of same descriptor: wanted the name of another limit, got 'per-user'",
+};
+
+/** What is told about files that load all the same. */
+const warnings: Readonly<Record<string, string>> = {
+  'warning-misplaced-key.yaml':
+    "7: warning: descriptors[0].rate_limit.shadow_mode: 'shadow_mode' means nothing here and is ignored; here go unit, requests_per_unit, unlimited, name, replaces, algorithm",
+  'warning-key-twice.yaml':
+    "7: warning: descriptors[0].rate_limit.requests_per_unit: 'requests_per_unit' was given before, on line 6; the last one counts",
+  'warning-further-document.yaml': '5: warning: only the first YAML document of a file is read; this one is ignored',
+  'warning-no-effect.yaml': '4: warning: descriptors[0].metadata: metadata is checked but has no effect yet',
+};
+
+describe('a file that is broken in one place', () => {
+  const load = (name: string): LoadedRules => loadRules([{ path: join(FIXTURES, name), name }], apart);
+
+  test.each(Object.entries(messages))('%s', (name, message) => {
+    const loaded = load(name);
+    expect({ ok: loaded.ok, told: told(loaded) }).toEqual({ ok: false, told: [`${name}:${message}`] });
+  });
+
+  test.each(Object.entries(warnings))('%s loads', (name, message) => {
+    const loaded = load(name);
+    expect({ ok: loaded.ok, told: told(loaded) }).toEqual({ ok: true, told: [`${name}:${message}`] });
+  });
+
+  test('every fixture is listed here', () => {
+    expect(readdirSync(FIXTURES).sort()).toEqual([...Object.keys(messages), ...Object.keys(warnings)].sort());
+  });
+});
+
+describe('other ways to the same messages', () => {
+  const count = 'wanted a whole number from 0 to 4294967295, not in quotes';
+  const mismatch = 'error loading config file: wanted';
+
+  test.each([
+    ['- key: user\n  10: x', '4: descriptors[0]: config error, key is not of type string: 10; put the key in quotes'],
+    [
+      '- key: user\n  0.25: x',
+      '4: descriptors[0]: config error, key is not of type string: 0.25; put the key in quotes',
+    ],
+    [
+      '- key: user\n  [a]: x',
+      '4: descriptors[0]: config error, key is not of type string: a list; put the key in quotes',
+    ],
+    [
+      '- key: user\n  Value: x',
+      `4: descriptors[0].Value: config error, unknown key 'Value'; wanted one of key, value, rate_limit, descriptors, shadow_mode, quota_mode, share_threshold, detailed_metric, value_to_metric, metadata`,
+    ],
+    [
+      '- key: user\n  algorithm: fixed_window',
+      `4: descriptors[0].algorithm: config error, unknown key 'algorithm'; wanted one of key, value, rate_limit, descriptors, shadow_mode, quota_mode, share_threshold, detailed_metric, value_to_metric, metadata`,
+    ],
+    ['- [user]', '3: descriptors[0]: config error, yaml file contains list of type other than map: a list'],
+    ['-', '3: descriptors[0]: config error, yaml file contains list of type other than map: <nil>'],
+    ['- 404', '3: descriptors[0]: config error, yaml file contains list of type other than map: 404'],
+    ['- key: {a: b}', `3: descriptors[0].key: ${mismatch} text, got a mapping`],
+    ['- key: user\n  shadow_mode: 1', `4: descriptors[0].shadow_mode: ${mismatch} true or false, got the number '1'`],
+    ['- key: user\n  descriptors: user', `4: descriptors[0].descriptors: ${mismatch} a list, got the text 'user'`],
+    ['- key: user\n  rate_limit: []', `4: descriptors[0].rate_limit: ${mismatch} a mapping, got a list`],
+    ['- key: user\n  metadata: [a]', `4: descriptors[0].metadata: ${mismatch} a mapping, got a list`],
+    [
+      '- key: user\n  rate_limit: {unit: day, requests_per_unit: yes}',
+      `4: descriptors[0].rate_limit.requests_per_unit: ${mismatch.replace(' wanted', '')} ${count}, got the flag 'yes'`,
+    ],
+    [
+      '- key: 5e10',
+      `3: descriptors[0].key: error checking config: wanted text, got the number '5e10'; put it in quotes: "5e10"`,
+    ],
+    [
+      '- key: user\n  shadow_mode: 0.5',
+      `4: descriptors[0].shadow_mode: error checking config: wanted true or false, got the number '0.5'`,
+    ],
+    [
+      '- key: user\n  value: 9223372036854775808',
+      `4: descriptors[0].value: error checking config: wanted text, got the number '9223372036854775808'; put it in quotes: "9223372036854775808"`,
+    ],
+    [
+      '- key: user\n  rate_limit: {unit: UNKNOWN}',
+      `4: descriptors[0].rate_limit.unit: invalid rate limit unit 'UNKNOWN'; wanted one of second, minute, hour, day, week, month, year`,
+    ],
+    [
+      '- key: user\n  rate_limit: {}',
+      `4: descriptors[0].rate_limit.unit: invalid rate limit unit ''; wanted one of second, minute, hour, day, week, month, year`,
+    ],
+    [
+      '- key: user\n  rate_limit: {unit: day, algorithm: constructor}',
+      `4: descriptors[0].rate_limit.algorithm: unknown algorithm 'constructor'; wanted one of fixed_window`,
+    ],
+    [
+      '- key: user\n- key: user',
+      `4: descriptors[1].key: duplicate descriptor composite key 'demo.user'; what was given before has it too`,
+    ],
+    [
+      '- key: path\n  share_threshold: true',
+      `4: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path'`,
+    ],
+    ['- key: ""', '3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing'],
+    ['- key: ~', '3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing'],
+  ])('%j', (descriptors, message) => {
+    expect(told(loadDescriptors(descriptors))).toEqual([`rules.yaml:${message}`]);
+  });
+
+  test.each([
+    ['', '1: domain: config file cannot have empty domain: wanted a name, got nothing'],
+    ['# nothing but a comment\n', '1: domain: config file cannot have empty domain: wanted a name, got nothing'],
+    ['---\n', '1: domain: config file cannot have empty domain: wanted a name, got nothing'],
+    ['\n{}\n', '2: domain: config file cannot have empty domain: wanted a name, got nothing'],
+    ['\ndomain: ""\n', '2: domain: config file cannot have empty domain: wanted a name, got nothing'],
+    ['domain: ~\n', '1: domain: config file cannot have empty domain: wanted a name, got nothing'],
+    ['domain: "demo\n', '2: error loading config file: unexpected end of the stream within a double quoted scalar'],
+    ['just words\n', "1: error loading config file: wanted a mapping, got the text 'just words'"],
+    ['# read me\n404\n', "2: error loading config file: wanted a mapping, got the number '404'"],
+    ['yes\n', "1: error loading config file: wanted a mapping, got the flag 'yes'"],
+    ['domain: 1.5\n', '1: domain: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"'],
+    ['domain: d\ndomain: d\n', "2: warning: domain: 'domain' was given before, on line 1; the last one counts"],
+    [
+      'domain: d\nunit: day\n',
+      "2: warning: unit: 'unit' means nothing here and is ignored; here go domain, descriptors",
+    ],
+  ])('file %j', (text, message) => {
+    expect(told(loadRules([file('rules.yaml', text)], apart))).toEqual([`rules.yaml:${message}`]);
+  });
+});
+
+describe('one mistake brings no message about another', () => {
+  test.each([
+    ['a wrong value beside a node for any value', '- key: a\n  value: 1.5\n- key: a', /value: error checking config/],
+    ['a wrong `unlimited`', '- key: a\n  rate_limit: {unlimited: "true"}', /unlimited: error loading/],
+    ['a wrong unit', '- key: a\n  rate_limit: {unit: 1.5, requests_per_unit: 5}', /unit: error checking/],
+    [
+      'a wrong name in `replaces`',
+      '- key: a\n  rate_limit: {unit: day, replaces: [{name: [b]}]}',
+      /name: error loading/,
+    ],
+    ['a wrong value of a shared threshold', '- key: a\n  value: 1.5\n  share_threshold: true', /value: error checking/],
+  ])('%s', (_, descriptors, message) => {
+    expect(told(loadDescriptors(descriptors))).toEqual([expect.stringMatching(message)]);
+  });
+
+  test('files without a domain do not share one', () => {
+    const text = 'descriptors:\n- key: user\n';
+    expect(told(loadRules([file('a.yaml', text), file('b.yaml', text)], apart))).toEqual([
+      'a.yaml:1: domain: config file cannot have empty domain: wanted a name, got nothing',
+      'b.yaml:1: domain: config file cannot have empty domain: wanted a name, got nothing',
+    ]);
+  });
+});
+
+describe('several files', () => {
+  const user = 'domain: demo\ndescriptors:\n- key: user\n  rate_limit: {unit: day}\n';
+  const path = 'domain: demo\ndescriptors:\n- key: path\n  rate_limit: {unit: day}\n';
+  const other = 'domain: other\ndescriptors:\n- key: user\n  rate_limit: {unit: day}\n';
+
+  test('are a domain each', () => {
+    expect(pathsOf(loadRules([file('a.yaml', user), file('b.yaml', other)], apart))).toEqual([
+      'demo.user',
+      'other.user',
+    ]);
+  });
+
+  test('of one domain are refused, unless they are to be put together', () => {
+    const files = [file('a.yaml', user), file('b.yaml', path)];
+    expect(told(loadRules(files, apart))).toEqual([
+      "b.yaml:1: domain: duplicate domain 'demo' in config file: give each domain one file, or set MERGE_DOMAIN_CONFIG=true",
+    ]);
+    expect(pathsOf(loadRules(files, merged))).toEqual(['demo.user', 'demo.path']);
+  });
+
+  test('of one domain must not have the same node', () => {
+    expect(told(loadRules([file('a.yaml', user), file('b.yaml', user)], merged))).toEqual([
+      "b.yaml:3: descriptors[0].key: duplicate descriptor composite key 'demo.user'; what was given before has it too",
+    ]);
+  });
+
+  test('are no rules at all where there are none', () => {
+    expect(right(loadRules([], apart))).toEqual({ domains: new Map(), rules: [] });
+  });
+
+  test('tell all their problems at once, warnings too', () => {
+    const files = [
+      file('a.yaml', 'domain: a\ndescriptors:\n- kee: user\n  rate_limit: {unit: moment}\n- key: x\n  unit: day\n'),
+      file('b.yaml', 'domain: b\ndescriptors: [&x {key: y}, *z]\n'),
+      file('c.yaml', 'domain: c\ndescriptors:\n- {key: x, value: 1.5}\n- {key: y, shadow_mode: 1}\n'),
+      file('d.yaml', other),
+    ];
+    expect(told(loadRules(files, apart)).map((line) => line.replace(/; wanted.*|; here go.*/, ''))).toEqual([
+      "a.yaml:3: descriptors[0].kee: config error, unknown key 'kee'",
+      "a.yaml:6: warning: descriptors[1].unit: 'unit' means nothing here and is ignored",
+      "b.yaml:2: error loading config file: unknown anchor 'z' referenced",
+      'c.yaml:3: descriptors[0].value: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"',
+      "c.yaml:4: descriptors[1].shadow_mode: error loading config file: wanted true or false, got the number '1'",
+      'a.yaml:3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing',
+      "a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moment'",
+    ]);
+  });
+
+  test('that cannot be read are told with the reason, and the others all the same', () => {
+    const missing = { path: join(folder, 'missing.yaml'), name: 'missing.yaml' };
+    mkdirSync(join(folder, 'directory.yaml'));
+    const directory = { path: join(folder, 'directory.yaml'), name: 'directory.yaml' };
+    expect(told(loadRules([missing, directory, file('c.yaml', 'domain: ""')], apart))).toEqual([
+      `missing.yaml:1: cannot be read: ENOENT: no such file or directory, open '${missing.path}'`,
+      'directory.yaml:1: cannot be read: EISDIR: illegal operation on a directory, read',
+      'c.yaml:1: domain: config file cannot have empty domain: wanted a name, got nothing',
+    ]);
+  });
+});
+
+describe('a file that is right', () => {
+  test.each([
+    ['carriage returns', 'domain: demo\r\ndescriptors:\r\n- key: user\r\n  rate_limit:\r\n    unit: day\r\n'],
+    ['a byte order mark', '\uFEFFdomain: demo\ndescriptors:\n- key: user\n  rate_limit: {unit: day}\n'],
+    ['no line feed at its end', 'domain: demo\ndescriptors:\n- key: user\n  rate_limit: {unit: day}'],
+    ['tabs between values', 'domain:\tdemo\ndescriptors:\n- key:\tuser\n  rate_limit:\t{unit: day}\n'],
+    [
+      'a list in brackets, closed on a line of its own',
+      'domain: demo\ndescriptors: [\n  {key: user, rate_limit: {unit: day}},\n]\n',
+    ],
+    [
+      'a mapping in braces, closed on a line of its own',
+      'domain: demo\ndescriptors:\n- key: user\n  rate_limit: {\n    unit: day\n  }\n',
+    ],
+    ['JSON', '{"domain": "demo", "descriptors": [{"key": "user", "rate_limit": {"unit": "day"}}]}'],
+    [
+      'anchors',
+      'domain: demo\ndescriptors:\n- key: user\n  rate_limit: &x {unit: day}\n- key: user\n  value: x\n  descriptors: [{key: a, rate_limit: *x}]\n',
+    ],
+  ])('with %s', (_, text) => {
+    expect(pathsOf(loadRules([file('rules.yaml', text)], apart))).toContain('demo.user');
+  });
+
+  test('has all the parts of a rule', () => {
+    const loaded = loadDescriptors(`
+- key: user
+  value: alice
+  shadow_mode: on
+  quota_mode: true
+  rate_limit:
+    name: alice
+    unit: MiNuTe
+    requests_per_unit: 1_000
+    replaces: [{name: base}, {name: other}]
+    algorithm: fixed_window
+`);
+    expect(right(loaded).rules).toEqual([
+      {
+        path: 'demo.user_alice',
+        limits: [
+          {
+            algorithm: 'fixed_window',
+            name: 'alice',
+            requestsPerUnit: 1000,
+            unit: 'MINUTE',
+            unitMultiplier: 1,
+            windowMs: 60_000,
+          },
+        ],
+        unlimited: false,
+        shadow: true,
+        quota: true,
+        replaces: ['base', 'other'],
+      },
+    ]);
+  });
+
+  test('has the defaults where nothing is said', () => {
+    const [rule] = right(loadDescriptors('- key: user\n  rate_limit: {unit: day}\n')).rules;
+    expect(rule).toMatchObject({ unlimited: false, shadow: false, quota: false, replaces: [] });
+    expect(rule?.limits).toMatchObject([{ algorithm: 'fixed_window', name: '', requestsPerUnit: 0 }]);
+  });
+
+  test.each([
+    ['second', 1_000],
+    ['MINUTE', 60_000],
+    ['Hour', 3_600_000],
+    ['day', 86_400_000],
+    ['week', 604_800_000],
+    ['month', 30 * 86_400_000],
+    ['year', 365 * 86_400_000],
+  ])('with the unit %s', (unit, windowMs) => {
+    const [rule] = right(loadDescriptors(`- key: user\n  rate_limit: {unit: ${unit}}\n`)).rules;
+    expect(rule?.limits).toMatchObject([{ unit: unit.toUpperCase(), windowMs }]);
+  });
+
+  test.each([
+    ['unlimited: true', true, []],
+    ['unlimited: yes, requests_per_unit: 5', true, []],
+    ['unlimited: true, unit: foo', true, []], // as in the service this replaces
+    ['unlimited: false, unit: day', false, [{ requestsPerUnit: 0 }]],
+    ['unit: day, requests_per_unit: 4294967295', false, [{ requestsPerUnit: 4_294_967_295 }]],
+    ['unit: day, requests_per_unit: 010', false, [{ requestsPerUnit: 8 }]],
+    ['unit: day, requests_per_unit: 0x10', false, [{ requestsPerUnit: 16 }]],
+    ['unit: day, requests_per_unit: ~', false, [{ requestsPerUnit: 0 }]],
+    ['unit: day, replaces: [], name: ~', false, [{ name: '' }]],
+  ])('with the limit {%s}', (limit, unlimited, limits) => {
+    const { rules } = right(loadDescriptors(`- key: user\n  rate_limit: {${limit}}\n`));
+    expect(rules).toMatchObject([{ unlimited, limits }]);
+  });
+
+  test.each(['rate_limit:', 'rate_limit: ~', 'descriptors:', 'descriptors: []', 'metadata:', 'shadow_mode: ~'])(
+    'with nothing in `%s`',
+    (nothing) => {
+      const loaded = loadDescriptors(`- key: user\n  ${nothing}\n`);
+      expect({ told: told(loaded), rules: right(loaded).rules }).toEqual({ told: [], rules: [] });
+    },
+  );
+
+  test.each(['404', 'true', 'yes', 'y', 'off', '010', '0x1F', '1_000', '2024-01-01', '1.2.3.4', '1:30', '-', 'null_'])(
+    'keeps the text of %s in keys, values and names',
+    (text) => {
+      const quoted = text === '-' ? "'-'" : text;
+      const loaded = loadDescriptors(
+        `- key: ${quoted}\n  value: ${quoted}\n  rate_limit: {unit: day, name: ${quoted}}\n`,
+      );
+      expect(right(loaded).rules).toMatchObject([{ path: `demo.${text}_${text}`, limits: [{ name: text }] }]);
+    },
+  );
+
+  test('with no value where the value is nothing', () => {
+    const loaded = loadDescriptors(
+      '- {key: a, value: ~, rate_limit: {unit: day}}\n- {key: b, value: "", rate_limit: {unit: day}}\n',
+    );
+    expect(pathsOf(loaded)).toEqual(['demo.a', 'demo.b']);
+  });
+
+  test.each(['constructor', '__proto__', 'hasOwnProperty', 'toString'])('with %s as a key and value', (word) => {
+    const loaded = loadDescriptors(
+      `- {key: ${word}, value: ${word}, rate_limit: {unit: day}}\n- {key: x, descriptors: [{key: ${word}, rate_limit: {unit: day}}]}\n`,
+    );
+    expect(pathsOf(loaded)).toEqual([`demo.${word}_${word}`, `demo.x.${word}`]);
+  });
+
+  test.each(['constructor', '__proto__', 'hasOwnProperty'])('but not %s as a key of the format', (word) => {
+    expect(told(loadDescriptors(`- {key: user, ${word}: {unit: day}}\n`))).toEqual([
+      expect.stringContaining(
+        `rules.yaml:3: descriptors[0].${word}: config error, unknown key '${word}'; wanted one of key, `,
+      ),
+    ]);
+  });
+
+  test('whose nodes differ only in where key and value meet', () => {
+    const loaded = loadDescriptors(`
+- {key: a, value: b_c, rate_limit: {unit: day}}
+- {key: a_b, value: c, rate_limit: {unit: day}}
+- {key: a_b_c, rate_limit: {unit: day}}
+`);
+    expect(pathsOf(loaded)).toEqual(['demo.a_b_c', 'demo.a_b_c', 'demo.a_b_c']);
+  });
+
+  test.each([
+    [
+      'a key of the format where it means nothing',
+      '- {key: user, rate_limit: {unit: day, shadow_mode: true}}',
+      'shadow_mode',
+    ],
+    ['a key given twice', '- {key: nobody, key: user, rate_limit: {unit: day}}', 'was given before'],
+    ['metadata', '- {key: user, metadata: {1.5: [x, {on: ~}]}, rate_limit: {unit: day}}', 'no effect yet'],
+    ['detailed_metric', '- {key: user, detailed_metric: true, rate_limit: {unit: day}}', 'no effect yet'],
+    ['value_to_metric', '- {key: user, value_to_metric: false, rate_limit: {unit: day}}', 'no effect yet'],
+  ])('with %s: a warning, and the rule is there', (_, descriptors, warning) => {
+    const loaded = loadDescriptors(descriptors);
+    expect(told(loaded)).toEqual([expect.stringContaining(warning)]);
+    expect(right(loaded).rules).toMatchObject([{ path: 'demo.user', shadow: false }]);
+  });
+});

@@ -1,0 +1,57 @@
+import fc from 'fast-check';
+import { compileWildcard, hasWildcard } from '../../src/rules/wildcard.ts';
+
+/** Few letters, so that patterns and texts meet often; `.` and a line feed, which a regular expression treats in its own way. */
+const letter = fc.constantFrom('a', 'b', '.', '\n', 'é');
+const pattern = fc.string({ unit: fc.oneof(letter, fc.constant('*')), maxLength: 8 });
+const candidate = fc.string({ unit: fc.oneof(letter, fc.constant('*')), maxLength: 12 });
+
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+const asRegExp = (text: string): RegExp => new RegExp(`^${text.split('*').map(escaped).join('[^]*')}$`);
+
+test('a wildcard matches what the same pattern as a regular expression matches', () => {
+  fc.assert(
+    fc.property(pattern, candidate, (text, wanted) => {
+      expect(compileWildcard(text).matches(wanted)).toBe(asRegExp(text).test(wanted));
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
+test('a wildcard matches itself with anything put in for each `*`', () => {
+  fc.assert(
+    fc.property(pattern, fc.array(candidate, { minLength: 8, maxLength: 8 }), (text, fillings) => {
+      let next = 0;
+      const filled = text.replaceAll('*', () => fillings[next++] ?? '');
+      expect(compileWildcard(text).matches(filled)).toBe(true);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test.each([
+  ['foo*', ['foo', 'foo1', 'foo*'], ['fo', 'xfoo', 'Foo']],
+  ['bar*b', ['barb', 'bar123b'], ['bar', 'bara', 'xbarb']],
+  ['*', ['', 'x', '\n'], []],
+  ['**', ['', 'x'], []],
+  ['*x*', ['x', 'axb', 'xx'], ['', 'y']],
+  ['a*a', ['aa', 'aba'], ['a', 'ab']],
+  ['a*b*b', ['abb', 'axbyb'], ['ab', 'abx']],
+  ['foo*bar*baz', ['foobarbaz', 'foo1bar2baz'], ['foobaz', 'foobarba', 'barfoobaz']],
+  ['foo', ['foo'], ['fo', 'foo1', '']],
+  ['', [''], ['x']],
+])('%j matches %j, not %j', (text, matching, others) => {
+  const wildcard = compileWildcard(text);
+  expect(matching.filter((one) => !wildcard.matches(one))).toEqual([]);
+  expect(others.filter((one) => wildcard.matches(one))).toEqual([]);
+});
+
+test('many stars in a long text take no time to speak of', () => {
+  expect(compileWildcard('a*'.repeat(1_000)).matches('a'.repeat(16_384))).toBe(true);
+  expect(compileWildcard(`${'a*'.repeat(1_000)}b`).matches('a'.repeat(16_384))).toBe(false);
+  expect(compileWildcard(`${'*a'.repeat(1_000)}*b*c`).matches(`${'a'.repeat(16_000)}c`)).toBe(false);
+});
+
+test('hasWildcard looks for a `*` anywhere', () => {
+  expect(['*', 'a*', 'a*b', '', 'ab', '?'].filter(hasWildcard)).toEqual(['*', 'a*', 'a*b']);
+});
