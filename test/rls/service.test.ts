@@ -316,6 +316,8 @@ describe('closing', () => {
     await start();
     const stream = watch('ratelimit');
     await once(stream, 'data');
+    await ask();
+    await ask({ domain: '' });
     await server.close(60_000);
     stream.cancel();
   });
@@ -434,11 +436,15 @@ describe('reflection', () => {
   ])('describes %s and all that it depends on, by full names', async (symbol) => {
     await start();
     const files = await filesWith({ file_containing_symbol: symbol });
-    const names = files.map(({ name }) => name);
-    const prefixes = files.map((file) => `.${file.package}.`);
     for (const file of files) {
-      expect(names).toEqual(expect.arrayContaining(file.dependency ?? []));
-      for (const type of typesUsed(file)) expect(prefixes.filter((prefix) => type.startsWith(prefix))).not.toEqual([]);
+      expect(files.map(({ name }) => name)).toEqual(expect.arrayContaining(file.dependency ?? []));
+      for (const type of typesUsed(file)) {
+        const home = files.find((one) => type.startsWith(`.${one.package}.`));
+        expect({ type, in: [file.name, ...(file.dependency ?? [])] }).toEqual({
+          type,
+          in: expect.arrayContaining([home?.name]),
+        });
+      }
     }
     expect(files.flatMap(typesUsed)).not.toEqual([]);
   });
