@@ -6,7 +6,7 @@ const mayImport = {
   'src/stores/': ['src/stores/', 'src/algorithms/', 'src/clock.ts'],
   'src/decide\\.ts': ['src/rules/', 'src/stores/', 'src/algorithms/'],
   'src/observe/': ['src/observe/', 'src/decide.ts', 'src/rules/', 'src/stores/', 'src/algorithms/'],
-  'src/settings\\.ts': ['src/rules/files.ts', 'src/stores/redis/connect.ts'],
+  'src/settings\\.ts': ['src/algorithms/', 'src/rules/files.ts', 'src/stores/redis/connect.ts'],
   'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/stores/', 'src/algorithms/', 'src/clock.ts'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/clock.ts'],
   'src/http/': ['src/http/', 'src/rls/', 'src/decide.ts', 'src/rules/', 'src/stores/'],
@@ -17,7 +17,7 @@ const packageOf = {
   '^(@grpc|grpc-health-check)': '^src/(rls|transport|ask)',
   '^ioredis$': '^src/stores/redis/',
   '^lossless-json$': '^src/rls/',
-  '^js-yaml$': '^src/rules/',
+  '^(js-yaml|luxon)$': '^src/rules/',
   '^(pino|pino-pretty|prom-client)$': '^src/observe/',
   '^commander$': '^src/main\\.ts$',
 };

@@ -1,8 +1,14 @@
 import { writeFileSync } from 'node:fs';
+import { type Field, format } from '../src/rules/format.ts';
 import { settingsTable } from '../src/settings.ts';
+import { plots } from './plots.ts';
 
-/** The pages under docs/ that are made from the code, by name. `npm run docs` writes them; a test compares them. */
-export const generatedPages: ReadonlyMap<string, string> = new Map([['settings.md', settingsPage()]]);
+/** The files that are made from the code, by their paths in the project. `npm run docs` writes them; a test compares them. */
+export const generatedPages: ReadonlyMap<string, string> = new Map([
+  ['docs/settings.md', settingsPage()],
+  ['config/schema/rules.schema.json', rulesSchema()],
+  ...plots,
+]);
 
 function settingsPage(): string {
   const rows = settingsTable.map(({ name, fallback, meaning }) => {
@@ -23,6 +29,83 @@ function settingsPage(): string {
   ].join('\n')}\n`;
 }
 
+/**
+ * The format of rule files as a JSON Schema, for editors. Draft 7, which all of them know. It wants what YAML 1.1 spells in
+ * many ways spelled in one: `true`, not `yes`; a key left out, not left empty.
+ */
+function rulesSchema(): string {
+  const schema = {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    $comment: 'Made from src/rules/format.ts by `npm run docs`.',
+    title: 'A rule file of Weir',
+    $ref: '#/definitions/file',
+    definitions: Object.fromEntries(Object.entries(format).map(([block, fields]) => [block, blockSchema(fields)])),
+  };
+  return `${withShortLists(JSON.stringify(schema, null, 2))}\n`;
+}
+
+/** As `npm run format` leaves it: a list of words on one line where they fit. */
+function withShortLists(json: string): string {
+  return json.replace(/^(.*)\[\n([^[\]{}]*)\n *\](,?)$/gm, (long, before, words, after) => {
+    const short = `${before}[${words.trim().replace(/\n */g, ' ')}]${after}`;
+    return short.length <= 120 ? short : long;
+  });
+}
+
+function blockSchema(fields: Readonly<Record<string, Field>>): object {
+  const entries = Object.entries(fields);
+  const properties = entries.map(([key, field]) => [key, { description: field.meaning, ...valueSchema(field) }]);
+  const required = entries.filter(([, field]) => field.required).map(([key]) => key);
+  const dependencies = entries.flatMap(([key, field]) => {
+    const others = neighbourSchema(field);
+    return others ? [[key, others]] : [];
+  });
+  return {
+    type: 'object',
+    properties: Object.fromEntries(properties),
+    additionalProperties: false,
+    ...(required.length > 0 && { required }),
+    ...(dependencies.length > 0 && { dependencies: Object.fromEntries(dependencies) }),
+  };
+}
+
+function valueSchema(field: Field): object {
+  switch (field.type) {
+    case 'text':
+      return textSchema(field);
+    case 'count':
+      return { type: 'integer', minimum: field.minimum ?? 0, maximum: field.maximum ?? 4_294_967_295 };
+    case 'flag':
+      return { type: 'boolean' };
+    case 'struct':
+      return { type: 'object' };
+    case 'block':
+      return { $ref: `#/definitions/${field.of}` };
+    case 'list': {
+      const { minimum: minItems, maximum: maxItems } = field;
+      return { type: 'array', items: { $ref: `#/definitions/${field.of}` }, minItems, maxItems };
+    }
+  }
+}
+
+/** Free text may look like a number or a flag: `value: 404` is the text 404. */
+function textSchema({ choices, anyCase, pattern, required }: Extract<Field, { type: 'text' }>): object {
+  if (pattern) return { type: 'string', pattern };
+  if (!choices) return { type: ['string', 'integer', 'boolean'], minLength: required ? 1 : undefined };
+  if (!anyCase) return { enum: choices };
+  const letters = choices.map((word) => word.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`));
+  return { anyOf: [{ enum: choices }, { type: 'string', pattern: `^(${letters.join('|')})$` }] };
+}
+
+/** What a key says about the others of its block; undefined where it says nothing. */
+function neighbourSchema({ insteadOf, goesWith }: Field): object | undefined {
+  if (insteadOf) return { properties: Object.fromEntries(insteadOf.map((key) => [key, false])) };
+  if (!goesWith) return undefined;
+  const [byDefault] = format.rate_limit.algorithm.choices;
+  const required = byDefault && goesWith.includes(byDefault) ? undefined : ['algorithm'];
+  return { required, properties: { algorithm: { enum: goesWith } } };
+}
+
 if (import.meta.url === `file://${process.argv[1]}`) {
-  for (const [name, text] of generatedPages) writeFileSync(new URL(name, import.meta.url), text);
+  for (const [path, text] of generatedPages) writeFileSync(new URL(`../${path}`, import.meta.url), text);
 }

@@ -1,3 +1,4 @@
+import { describeLimit } from './rules/describe.ts';
 import type { Level, RuleTree } from './rules/tree.ts';
 
 /** Rules that are listed one by one; of more than that, the rest is counted. */
@@ -16,8 +17,7 @@ export interface Running {
 /** What is printed at the start: which rules, where it listens, and one command to try. */
 export function banner({ version, rulesFrom, rules, counters, grpc, http, debug }: Running): string {
   const listed = rules?.rules.slice(0, LISTED_RULES).map(({ path, unlimited, limits }) => {
-    const numbers = limits.map(({ requestsPerUnit, unit }) => `${requestsPerUnit} per ${unit.toLowerCase()}`);
-    return `            ${path}: ${unlimited ? 'unlimited' : numbers.join(', ')}`;
+    return `            ${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
   });
   const more = (rules?.rules.length ?? 0) - LISTED_RULES;
   return [

@@ -1,4 +1,4 @@
-import type { Decision, Limit } from './algorithms/limit.ts';
+import type { Decision, Limit, Spend } from './algorithms/limit.ts';
 import { type Descriptor, type Match, matchAll } from './rules/match.ts';
 import type { Rule, RuleTree } from './rules/tree.ts';
 import type { CounterKeys } from './stores/key.ts';
@@ -39,6 +39,8 @@ export interface Answer {
   readonly verdicts: readonly Verdict[];
   /** The service as a whole is in shadow mode, and that alone made the answer OK. */
   readonly shadowed: boolean;
+  /** How long to hold the answer, so that the request takes its turn; 0 where it is refused. Shadow mode holds nobody. */
+  readonly delayMs: number;
 }
 
 /** What the service decides with. Everything but the request; the same for all requests between two reloads. */
@@ -53,7 +55,12 @@ export interface Decider {
   readonly shadowMode: boolean;
   /** Every rule is a quota rule. */
   readonly quotaMode: boolean;
+  /** What a request spends that a limit refuses, where its domain does not say. */
+  readonly spend: Spend;
 }
+
+/** What of a caller's deadline is kept for the answer to travel, when a request is held. */
+const HOLD_MARGIN_MS = 5;
 
 /** The caller broke the contract: what is wrong with the request, in words for its author. */
 export class InvalidRequest extends Error {
@@ -80,9 +87,11 @@ export async function decide(request: RateLimitRequest, decider: Decider, caller
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
   const matches = matchAll(rules, request.domain, request.descriptors).map(valid);
-  const hits = matches.flatMap((found, at) => hitsFor(found, request, at, decider.counterKeys));
+  const patienceMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
+  const hits = matches.flatMap((found, at) => hitsFor(found, request, at, decider, patienceMs));
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
-  const decisions = hits.length > 0 ? await decider.store.apply(hits, { timeoutMs }) : [];
+  const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
+  const decisions = hits.length > 0 ? await decider.store.apply(hits, { spend, timeoutMs }) : [];
   return combine(request, matches, decisions.map(available), decider);
 }
 
@@ -97,11 +106,20 @@ function hitsFor(
   found: ValidMatch,
   { domain, descriptors }: RateLimitRequest,
   at: number,
-  counterKeys: CounterKeys,
+  { counterKeys, quotaMode, shadowMode }: Decider,
+  patienceMs: number,
 ): Hit[] {
   if (found.kind !== 'limited') return [];
   const hits = descriptors[at]?.hits ?? 0; // there is a match for each descriptor
-  return found.limits.map((limit) => ({ key: counterKeys(limit, domain, found.entries), limit, hits }));
+  const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
+  return found.limits.map((limit) => {
+    return { key: counterKeys(limit, domain, found.entries), limit: withPatience(limit, patienceMs), hits, blocks };
+  });
+}
+
+/** No turn is reserved that would come after the caller has gone. */
+function withPatience(limit: Limit, patienceMs: number): Limit {
+  return 'maxDelayMs' in limit && limit.maxDelayMs > patienceMs ? { ...limit, maxDelayMs: patienceMs } : limit;
 }
 
 function available(decision: Decision | Unavailable): Decision {
@@ -117,6 +135,7 @@ function combine(
   modes: Decider,
 ): Answer {
   let next = 0;
+  let delayMs = 0;
   const verdicts = matches.map((found, at): Verdict => {
     if (found.kind !== 'limited') return found;
     const decided = found.limits.flatMap((limit) => {
@@ -124,6 +143,7 @@ function combine(
       return decision ? [{ limit, decision }] : [];
     });
     const shown = decided.reduce((one, other) => (isTighter(other.decision, one.decision) ? other : one));
+    if (!found.rule.shadow) delayMs = Math.max(delayMs, ...decided.map(({ decision }) => decision.delayMs));
     const code = found.rule.shadow ? 'OK' : shown.decision.code;
     return { kind: 'limited', rule: found.rule, ...shown, hits: request.descriptors[at]?.hits ?? 0, code };
   });
@@ -132,13 +152,15 @@ function combine(
     overallCode: refused && !modes.shadowMode ? 'OVER_LIMIT' : 'OK',
     verdicts,
     shadowed: refused && modes.shadowMode,
+    delayMs: refused || modes.shadowMode ? 0 : delayMs,
   };
 }
 
-/** Refused before passed, then the longer wait, then the fewer hits left. */
+/** Refused before passed, then the longer wait, then flagged before not, then the fewer hits left. */
 function isTighter(one: Decision, other: Decision): boolean {
   if (one.code !== other.code) return one.code === 'OVER_LIMIT';
   if (one.retryAfterMs !== other.retryAfterMs) return one.retryAfterMs > other.retryAfterMs;
+  if (one.soft !== other.soft) return one.soft;
   return one.limitRemaining < other.limitRemaining;
 }
 

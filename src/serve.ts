@@ -7,7 +7,7 @@ import { startHttpServer } from './http/server.ts';
 import { createLogger, type Logger } from './observe/log.ts';
 import { createMetrics, type Metrics } from './observe/prometheus.ts';
 import { createStatistics, type Statistics } from './observe/stats.ts';
-import { createResponseHeaders, noResponseHeaders } from './rls/headers.ts';
+import { createResponseHeaders, type HeaderNames } from './rls/headers.ts';
 import { createHealth, type Readiness } from './rls/health.ts';
 import { createRlsService, INTERNAL_ERROR, type Observer } from './rls/service.ts';
 import { openRuleBook, type RuleBook } from './rules/book.ts';
@@ -66,9 +66,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
 
     const service = createRlsService(
       deciderOf(settings, book, store),
-      settings.LIMIT_RESPONSE_HEADERS_ENABLED
-        ? createResponseHeaders(headerNames(settings), settings.QUOTA_MODE)
-        : noResponseHeaders,
+      createResponseHeaders(headerNames(settings), settings.QUOTA_MODE),
       createObserver(statistics, metrics, log),
     );
     const failed = (error: unknown) => log.error({ err: error }, 'an HTTP page failed');
@@ -148,7 +146,7 @@ function openStore(
     if (!troubled) log.error(`no connection to ${name}: ${error.message}; trying again until there is one`);
     troubled = true;
   });
-  return { store: createRedisStore(redis), description: `in Redis at ${name}` };
+  return { store: createRedisStore(redis, clock), description: `in Redis at ${name}` };
 }
 
 function deciderOf(settings: Settings, book: RuleBook, store: Store): Decider {
@@ -159,6 +157,7 @@ function deciderOf(settings: Settings, book: RuleBook, store: Store): Decider {
     storeTimeoutMs: settings.STORE_TIMEOUT,
     shadowMode: settings.SHADOW_MODE,
     quotaMode: settings.QUOTA_MODE,
+    spend: settings.spend,
   };
 }
 
@@ -185,10 +184,15 @@ function readinessOf(book: RuleBook, store: Store): Readiness {
   return { ready: reasons.length === 0, reasons };
 }
 
-const headerNames = (settings: Settings) => ({
-  limit: settings.LIMIT_LIMIT_HEADER,
-  remaining: settings.LIMIT_REMAINING_HEADER,
-  reset: settings.LIMIT_RESET_HEADER,
+const headerNames = (settings: Settings): HeaderNames => ({
+  limits: settings.LIMIT_RESPONSE_HEADERS_ENABLED
+    ? {
+        limit: settings.LIMIT_LIMIT_HEADER,
+        remaining: settings.LIMIT_REMAINING_HEADER,
+        reset: settings.LIMIT_RESET_HEADER,
+      }
+    : undefined,
+  soft: settings.LIMIT_SOFT_HEADER,
 });
 
 async function listen<S>(

@@ -1,3 +1,4 @@
+import { type Spend, spends } from './algorithms/limit.ts';
 import type { RuntimeLayout } from './rules/files.ts';
 import type { RedisAddress } from './stores/redis/connect.ts';
 
@@ -135,8 +136,18 @@ const table = {
   LIMIT_LIMIT_HEADER: setting(text, 'RateLimit-Limit', 'header for the limit'),
   LIMIT_REMAINING_HEADER: setting(text, 'RateLimit-Remaining', 'header for the hits that remain'),
   LIMIT_RESET_HEADER: setting(text, 'RateLimit-Reset', 'header for the seconds until the limit is unspent again'),
+  LIMIT_SOFT_HEADER: setting(
+    text,
+    'X-RateLimit-Soft-Exceeded',
+    'header that names the rules on whose soft part a request passed',
+  ),
   SHADOW_MODE: setting(flag, 'false', 'answer OK whatever the limits say, and count what would have been refused'),
   QUOTA_MODE: setting(flag, 'false', 'treat every rule as one with quota_mode'),
+  SPEND: optional(
+    choice(...spends),
+    'what a request spends that a limit refuses, where its rules do not say; unset: each',
+  ),
+  STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: setting(flag, 'false', 'the same as SPEND=spare_others'),
   NEAR_LIMIT_RATIO: setting(ratio, '0.8', 'the part of a limit above which hits count as near the limit'),
   DRAIN_TIMEOUT: setting(durationMs, '10s', 'the longest that calls under way may take after SIGTERM'),
 } as const satisfies Record<string, Setting<unknown>>;
@@ -149,7 +160,7 @@ function ratio(written: string): number | Wanted {
 /** Variables of envoyproxy/ratelimit that have no effect here yet: setting one is worth a warning. */
 const notHonoured = [
   /^(REDIS|REDIS_PERSECOND)_(AUTH|SENTINEL_AUTH|TLS.*|TYPE|URL|SOCKET_TYPE|PIPELINE_.*|CLUSTER_.*|POOL_.*|TIMEOUT|STARTUP_.*|HEALTH_CHECK_.*)$/,
-  /^(REDIS_PERSECOND|EXPIRATION_JITTER_MAX_SECONDS|LOCAL_CACHE_SIZE_IN_BYTES|STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT)$/,
+  /^(REDIS_PERSECOND|EXPIRATION_JITTER_MAX_SECONDS|LOCAL_CACHE_SIZE_IN_BYTES)$/,
   /^(MEMCACHE|TRACING|CONFIG_GRPC_XDS|XDS_CLIENT|GRPC_SERVER|GRPC_CLIENT|GRPC_MAX_CONNECTION|STATSD|PROMETHEUS|DOG_STATSD)_/,
   /^(CONFIG_TYPE|FORCE_START_WITHOUT_INITIAL_CONFIG|HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED|GRPC_UDS)$/,
   /^(RESPONSE_DYNAMIC_METADATA|DISABLE_STATS|USE_STATSD|USE_PROMETHEUS|USE_DOG_STATSD.*|STATS_FLUSH_INTERVAL|EXTRA_TAGS)$/,
@@ -164,6 +175,8 @@ export type Settings = Values & {
   readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout };
   /** Where the counters live: undefined for this process's memory. */
   readonly redis: RedisAddress | undefined;
+  /** What a request spends that a limit refuses, where its rules do not say. */
+  readonly spend: Spend;
   /** What is set but has no effect, a text each. */
   readonly warnings: readonly string[];
 };
@@ -198,7 +211,8 @@ export function readSettings(env: Environment): Settings {
   const warnings = Object.keys(env)
     .filter((name) => !(name in table) && notHonoured.some((pattern) => pattern.test(name)))
     .map((name) => `${name} is set but has no effect: Weir does not have this setting of envoyproxy/ratelimit yet`);
-  return { ...values, rules: chooseRules(values), redis, warnings };
+  const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
+  return { ...values, rules: chooseRules(values), redis, spend, warnings };
 }
 
 /** Everything that can be set, for documentation: name, default and meaning. */

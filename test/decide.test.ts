@@ -1,4 +1,4 @@
-import type { Limit } from '../src/algorithms/limit.ts';
+import type { Limit, Spend } from '../src/algorithms/limit.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../src/decide.ts';
 import type { Override } from '../src/rules/match.ts';
 import type { Rule } from '../src/rules/tree.ts';
@@ -23,6 +23,7 @@ function deciderFor(yaml: string, changes: Partial<Decider> = {}): Decider {
     storeTimeoutMs: 500,
     shadowMode: false,
     quotaMode: false,
+    spend: 'each',
     ...changes,
   };
 }
@@ -57,10 +58,10 @@ const shown = ({ verdicts }: Answer): string[] =>
 
 /** A store that answers every hit alike, and remembers what it was asked. */
 function stubStore(answer: Awaited<ReturnType<Store['apply']>>[number]) {
-  const calls: { hits: readonly Hit[]; timeoutMs: number }[] = [];
+  const calls: { hits: readonly Hit[]; spend: Spend; timeoutMs: number }[] = [];
   const store: Store = {
-    async apply(hits, { timeoutMs }) {
-      calls.push({ hits, timeoutMs });
+    async apply(hits, { spend, timeoutMs }) {
+      calls.push({ hits, spend, timeoutMs });
       return hits.map(() => answer);
     },
     state: () => ({ ready: true }),
@@ -75,6 +76,8 @@ const PASSED = {
   limitRemaining: 1,
   durationUntilResetMs: 1_000,
   retryAfterMs: 0,
+  delayMs: 0,
+  soft: false,
 } as const;
 
 describe('a decision', () => {
@@ -134,7 +137,7 @@ describe('a decision', () => {
       const node = { rule: rule(...limits), children: undefined, sharedValue: undefined };
       const branch = { byValue: new Map(), wildcards: [], anyValue: node };
       const root = { byKey: new Map([['k', branch]]), keyWildcards: [] };
-      const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, root }]]), rules: [] };
+      const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, spend: undefined, root }]]), rules: [] };
       const decider = deciderFor(rules, { rules: () => tree });
       const { verdicts } = await ask(decider, descriptor('k=v', { hits }), descriptor('k=v', { hits: 0 }));
       return verdicts.map((verdict) => verdict.kind === 'limited' && verdict.limit);
@@ -398,5 +401,208 @@ describe('the store', () => {
     const { store, calls } = stubStore(PASSED);
     await ask(deciderFor(rules, { store }), 'other=1');
     expect(calls).toEqual([]);
+  });
+});
+
+describe('several limits on a node', () => {
+  const rules = shop(`
+  - key: user
+    rate_limits:
+      - { unit: minute, requests_per_unit: 3 }
+      - { unit: hour, requests_per_unit: 5 }
+      - { unit: minute, requests_per_unit: 9, algorithm: sliding_window_log }`);
+
+  /** What is left of each limit, by its own counter. */
+  async function left(decider: Decider): Promise<(number | undefined)[]> {
+    const limits = decider.rules()?.rules[0]?.limits ?? [];
+    const entries = [{ key: 'user', value: 'a' }];
+    const looks = limits.map((limit) => {
+      return { key: decider.counterKeys(limit, DOMAIN, entries), limit, hits: 0, blocks: true };
+    });
+    const decisions = await decider.store.apply(looks, { spend: 'each', timeoutMs: 1 });
+    return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : undefined));
+  }
+
+  test('are all asked at once, in the order of the file', async () => {
+    const { store, calls } = stubStore(PASSED);
+    await ask(deciderFor(rules, { store }), descriptor('user=a', { hits: 2 }), 'user=b');
+    expect(calls).toHaveLength(1);
+    expect(calls[0]?.hits.map(({ key, hits }) => [key.split('|').slice(0, 2).join('|'), hits])).toEqual([
+      ['fixed_window|60000', 2],
+      ['fixed_window|3600000', 2],
+      ['sliding_window_log|60000', 2],
+      ['fixed_window|60000', 1],
+      ['fixed_window|3600000', 1],
+      ['sliding_window_log|60000', 1],
+    ]);
+  });
+
+  test('are all charged, and the tightest answers', async () => {
+    const clock = fakeClock();
+    const store = createMemoryStore(clock, { maxCounters: 100 });
+    const decider = deciderFor(rules, { store });
+    expect(shown(await ask(decider, descriptor('user=a', { hits: 2 }), 'user=b'))).toEqual(['OK 1', 'OK 2']);
+    expect(await left(decider)).toEqual([1, 3, 7]);
+    clock.advance(60_000);
+    expect(shown(await ask(decider, descriptor('user=a', { hits: 2 })))).toEqual(['OK 1']); // 1 in both: the first of them
+    clock.advance(60_000);
+    const refused = await ask(decider, descriptor('user=a', { hits: 2 }));
+    expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', verdicts: [{ limit: { unit: 'HOUR' } }] });
+  });
+
+  test.each([
+    { spend: 'each', after: [0, 0, 8] },
+    { spend: 'all_or_nothing', after: [2, 4, 8] },
+    { spend: 'spare_others', after: [0, 4, 8] },
+  ] as const)('spend $after where one of them refuses, with $spend', async ({ spend, after }) => {
+    const decider = deciderFor(rules, { spend });
+    await ask(decider, 'user=a');
+    const answer = await ask(decider, descriptor('user=a', { hits: 4 }));
+    expect(answer).toMatchObject({
+      overallCode: 'OVER_LIMIT',
+      verdicts: [{ limit: { unitMultiplier: 1, unit: 'MINUTE' } }],
+    });
+    const [minute, hour, log] = await left(decider);
+    expect([minute, hour]).toEqual(after.slice(0, 2));
+    expect(log).toBe(spend === 'each' ? 4 : 8);
+  });
+
+  test('of several descriptors are one set', async () => {
+    const several = shop(`
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 9 } }
+  - { key: path, rate_limit: { unit: minute, requests_per_unit: 1 } }`);
+    const decider = deciderFor(several, { spend: 'all_or_nothing' });
+    expect(shown(await ask(decider, 'user=a', 'path=/'))).toEqual(['OK 8', 'OK 0']);
+    expect(shown(await ask(decider, 'user=a', 'path=/'))).toEqual(['OK 8', 'OVER_LIMIT 0']);
+    expect(shown(await ask(decider, 'user=a'))).toEqual(['OK 7']);
+  });
+});
+
+describe('what a refused request spends', () => {
+  const nodes = `
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 9 } }
+  - { key: spent, rate_limit: { unit: minute, requests_per_unit: 0 } }
+  - { key: shadow, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 0 } }
+  - { key: quota, quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 0 } }`;
+
+  test.each([
+    { ofDomain: undefined, byDefault: 'each', spend: 'each' },
+    { ofDomain: undefined, byDefault: 'spare_others', spend: 'spare_others' },
+    { ofDomain: 'all_or_nothing', byDefault: 'each', spend: 'all_or_nothing' },
+    { ofDomain: 'each', byDefault: 'all_or_nothing', spend: 'each' },
+  ] as const)('is $spend where its domain says $ofDomain and the service $byDefault', async (row) => {
+    const { store, calls } = stubStore(PASSED);
+    const yaml = row.ofDomain ? `spend: ${row.ofDomain}\n${shop(nodes)}` : shop(nodes);
+    await ask(deciderFor(yaml, { store, spend: row.byDefault }), 'user=a');
+    expect(calls).toMatchObject([{ spend: row.spend }]);
+  });
+
+  test.each([
+    { asked: 'spent', quotaMode: false, blocks: true },
+    { asked: 'spent', quotaMode: true, blocks: false },
+    { asked: 'shadow', quotaMode: false, blocks: false },
+    { asked: 'quota', quotaMode: false, blocks: false },
+  ])('is decided by $asked: $blocks, with quota mode $quotaMode', async ({ asked, quotaMode, blocks }) => {
+    const { store, calls } = stubStore(PASSED);
+    await ask(deciderFor(shop(nodes), { store, quotaMode }), asked);
+    expect(calls[0]?.hits).toMatchObject([{ blocks }]);
+    const decider = deciderFor(shop(nodes), { quotaMode, spend: 'all_or_nothing' });
+    await ask(decider, asked, 'user=a');
+    expect(shown(await ask(decider, descriptor('user=a', { hits: 0 })))).toEqual([blocks ? 'OK 9' : 'OK 8']);
+  });
+});
+
+test('nothing blocks, and nobody is held, where the service is in shadow mode', async () => {
+  const rules = shop(`
+  - { key: slow, rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s } }
+  - { key: full, rate_limit: { unit: minute, requests_per_unit: 0 } }`);
+  const decider = deciderFor(rules, { shadowMode: true, spend: 'all_or_nothing' });
+  const patient = (...texts: string[]) =>
+    decide({ domain: DOMAIN, descriptors: texts.map((text) => descriptor(text)) }, decider, 60_000);
+  expect(await patient('slow', 'full')).toMatchObject({ overallCode: 'OK', shadowed: true, delayMs: 0 });
+  const turn = { code: 'OK', decision: { delayMs: 1_000 } };
+  expect(await patient('slow')).toMatchObject({ overallCode: 'OK', shadowed: false, delayMs: 0, verdicts: [turn] });
+});
+
+test('a rule in shadow mode holds nobody', async () => {
+  const slow = 'rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s }';
+  const decider = deciderFor(shop(`  - { key: shadow, shadow_mode: true, ${slow} }\n  - { key: slow, ${slow} }`));
+  const patient = (...texts: string[]) =>
+    decide({ domain: DOMAIN, descriptors: texts.map((text) => descriptor(text)) }, decider, 60_000);
+  await patient('shadow', 'shadow');
+  const held = await patient('shadow', 'slow');
+  expect(held).toMatchObject({
+    delayMs: 0,
+    verdicts: [{ decision: { delayMs: 2_000 } }, { decision: { delayMs: 0 } }],
+  });
+  expect(await patient('shadow', 'slow')).toMatchObject({ delayMs: 1_000 });
+});
+
+test('what passes on the soft part of a limit is flagged', async () => {
+  const decider = deciderFor(shop('  - { key: user, rate_limit: { unit: minute, requests_per_unit: 1, soft: 1 } }'));
+  const softs = async () => (await ask(decider, 'user=a')).verdicts.map((one) => 'decision' in one && one.decision);
+  expect(await softs()).toMatchObject([{ code: 'OK', limitRemaining: 0, soft: false }]);
+  expect(await softs()).toMatchObject([{ code: 'OK', limitRemaining: 0, soft: true }]);
+  expect(await softs()).toMatchObject([{ code: 'OVER_LIMIT', soft: false }]);
+});
+
+test('a flagged limit is tighter than one that is not, whatever they have left', async () => {
+  const flagged = { ...PASSED, soft: true, limitRemaining: 5 };
+  const rules = shop(`
+  - key: user
+    rate_limits:
+      - { unit: minute, requests_per_unit: 3 }
+      - { unit: hour, requests_per_unit: 5, soft: 1 }`);
+  const store: Store = { ...stubStore(PASSED).store, apply: async () => [PASSED, flagged] };
+  expect((await ask(deciderFor(rules, { store }), 'user=a')).verdicts).toMatchObject([
+    { limit: { unit: 'HOUR' }, decision: { soft: true } },
+  ]);
+});
+
+describe('a request that has to wait its turn', () => {
+  const rules = shop(`
+  - { key: slow, rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s } }
+  - { key: fast, rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 2, burst: 1, max_delay: 3s } }
+  - { key: full, rate_limit: { unit: minute, requests_per_unit: 0 } }
+  - { key: free, rate_limit: { unit: minute, requests_per_unit: 9 } }`);
+  const asked = (decider: Decider, callerTimeoutMs: number, ...texts: string[]) =>
+    decide({ domain: DOMAIN, descriptors: texts.map((text) => descriptor(text)) }, decider, callerTimeoutMs);
+
+  test('is held as long as the slowest of its limits says', async () => {
+    const decider = deciderFor(rules);
+    const delays = async (...texts: string[]) => (await asked(decider, 60_000, ...texts)).delayMs;
+    expect(await delays('slow', 'fast', 'free')).toBe(0);
+    expect(await delays('fast', 'slow', 'free')).toBe(1_000);
+    expect(await delays('slow', 'fast')).toBe(2_000);
+    expect(await delays('free')).toBe(0);
+    expect(await delays('fast')).toBe(1_500);
+  });
+
+  test('is not held when another limit refuses it', async () => {
+    const decider = deciderFor(rules);
+    await asked(decider, 60_000, 'slow');
+    const answer = await asked(decider, 60_000, 'slow', 'full');
+    expect(answer).toMatchObject({ overallCode: 'OVER_LIMIT', delayMs: 0 });
+  });
+
+  test.each([
+    { leftMs: 1_005, code: 'OK', delayMs: 1_000 },
+    { leftMs: 1_005.9, code: 'OK', delayMs: 1_000 },
+    { leftMs: 1_004.9, code: 'OVER_LIMIT', delayMs: 0 },
+    { leftMs: 3, code: 'OVER_LIMIT', delayMs: 0 },
+    { leftMs: Number.POSITIVE_INFINITY, code: 'OK', delayMs: 1_000 },
+  ])('a second later is $code for a caller who waits $leftMs ms', async ({ leftMs, code, delayMs }) => {
+    const decider = deciderFor(rules);
+    await asked(decider, 60_000, 'slow');
+    expect(await asked(decider, leftMs, 'slow')).toMatchObject({ overallCode: code, delayMs });
+    const turns = code === 'OK' ? 2_000 : 1_000; // none is reserved for who has gone
+    expect(await asked(decider, 60_000, 'slow')).toMatchObject({ delayMs: turns });
+  });
+
+  test('waits no longer than its limit says, however patient its caller', async () => {
+    const decider = deciderFor(rules);
+    for (const delayMs of [0, 1_000, 2_000, 3_000])
+      expect(await asked(decider, 1e9, 'slow')).toMatchObject({ overallCode: 'OK', delayMs });
+    expect(await asked(decider, 1e9, 'slow')).toMatchObject({ overallCode: 'OVER_LIMIT', delayMs: 0 });
   });
 });

@@ -67,6 +67,79 @@ describe('serve', () => {
     expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
   });
 
+  test('lists limits of every algorithm, at the start and on /rlconfig', async () => {
+    const limits = {
+      log: '{ window: 30s, requests_per_unit: 5, algorithm: sliding_window_log }',
+      estimate: '{ unit: hour, requests_per_unit: 100, algorithm: sliding_window_counter }',
+      parts: '{ unit: minute, requests_per_unit: 60, algorithm: sliding_window_buckets, buckets: 6 }',
+      token: '{ unit: second, requests_per_unit: 10, algorithm: token_bucket, burst: 50 }',
+      leaky: '{ window: 1500ms, requests_per_unit: 10, algorithm: leaky_bucket, max_delay: 300ms }',
+      day: '{ unit: day, requests_per_unit: 5, alignment: calendar, timezone: Europe/Berlin }',
+    };
+    const nodes = Object.entries(limits).map(([key, limit]) => `  - { key: ${key}, rate_limit: ${limit} }\n`);
+    const several = `  - { key: both, rate_limits: [{ unit: second, requests_per_unit: 3 }, ${limits.token}] }\n`;
+    const rules = file('rules.yaml', `domain: demo\ndescriptors:\n${nodes.join('')}${several}`);
+    const running = await service({}, ['--rules', rules]);
+    const listed = [
+      'demo.log: 5 per 30 seconds by sliding_window_log',
+      'demo.estimate: 100 per hour by sliding_window_counter',
+      'demo.parts: 60 per minute by sliding_window_buckets',
+      'demo.token: 10 per second by token_bucket',
+      'demo.leaky: 10 per 1500 ms by leaky_bucket',
+      'demo.day: 5 per day',
+      'demo.both: 3 per second, 10 per second by token_bucket',
+    ];
+    expect(running.output()).toContain(
+      `1 domain, 7 rules\n${listed.map((line) => `            ${line}\n`).join('')}  counters`,
+    );
+    const modes = 'shadow_mode: false, quota_mode: false';
+    const token = `unit=SECOND requests_per_unit=10, ${modes}, algorithm: token_bucket`;
+    expect((await (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text()).split('\n')).toEqual([
+      `demo.log: unit=SECOND requests_per_unit=5, ${modes}, unit_multiplier: 30, algorithm: sliding_window_log`,
+      `demo.estimate: unit=HOUR requests_per_unit=100, ${modes}, algorithm: sliding_window_counter`,
+      `demo.parts: unit=MINUTE requests_per_unit=60, ${modes}, algorithm: sliding_window_buckets`,
+      `demo.token: ${token}`,
+      `demo.leaky: unit=UNKNOWN requests_per_unit=10, ${modes}, window: 1500ms, algorithm: leaky_bucket`,
+      `demo.day: unit=DAY requests_per_unit=5, ${modes}`,
+      `demo.both: unit=SECOND requests_per_unit=3, ${modes}`,
+      `demo.both: ${token}`,
+      '',
+    ]);
+  });
+
+  test.each([
+    ['SPEND', 'all_or_nothing', '2 remaining'],
+    ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'true', '2 remaining'],
+    ['SPEND', 'each', '1 remaining'],
+  ])('%s=%s: of a request that one limit refuses, another one has %s', async (name, value, remaining) => {
+    const none = '  - key: none\n    rate_limit: { unit: day, requests_per_unit: 0 }\n';
+    const running = await service({ [name]: value }, ['--rules', file('rules.yaml', RULES + none)]);
+    expect((await ask(running, 'demo', 'user=alice', 'none=x')).output).toMatch(/^OVER_LIMIT\n/);
+    expect((await ask(running, 'demo', 'user=alice', '--hits', '0')).output).toContain(remaining);
+  });
+
+  test('LIMIT_SOFT_HEADER names the rule on whose soft part a request passed', async () => {
+    const rules = RULES.replace('requests_per_unit: 2', 'requests_per_unit: 0, soft: 1');
+    const running = await service({ LIMIT_SOFT_HEADER: 'x-soft' }, ['--rules', file('rules.yaml', rules)]);
+    expect((await ask(running, 'demo', 'user=alice')).output).toContain('x-soft: demo.user');
+  });
+
+  test('SIGTERM lets calls that are held have their turn', async () => {
+    const queue = '{ unit: second, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 5s }';
+    const rules = file('rules.yaml', `domain: demo\ndescriptors:\n  - { key: user, rate_limit: ${queue} }\n`);
+    const running = await service({}, ['--rules', rules]);
+    const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
+    const post = () =>
+      fetch(`http://127.0.0.1:${running.httpPort}/json`, { method: 'POST', body: JSON.stringify(request) });
+    expect((await post()).status).toBe(200);
+    const held = post();
+    const total = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
+    await eventually(total, (text) => /weir_hits_total\{.*\} 2/.test(text)); // both are decided
+    const stopped = running.stop('SIGTERM');
+    expect((await held).status).toBe(200);
+    expect(await stopped).toEqual({ code: 0, signal: null });
+  });
+
   test('SIGTERM ends a service that someone still watches and holds a connection to', async () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     expect((await get(running, '/healthcheck')).status).toBe(200); // fetch keeps the connection
@@ -136,7 +209,7 @@ describe('serve', () => {
     writeFileSync(join(config, 'demo.yaml'), 'domain: ""\n');
     const running = await service({ RUNTIME_ROOT: folder, RUNTIME_SUBDIRECTORY: 'ratelimit' });
 
-    const unhealthy = await get(running, '/healthcheck');
+    const unhealthy = await get(running, '/healthcheck?verbose');
     expect([unhealthy.status, await unhealthy.text()]).toEqual([500, 'no rate limit configuration loaded\n']);
     const refused = await ask(running, 'demo', 'user=alice');
     expect(refused).toEqual({

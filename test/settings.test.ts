@@ -39,12 +39,16 @@ test('without an environment everything has its default', () => {
     LIMIT_LIMIT_HEADER: 'RateLimit-Limit',
     LIMIT_REMAINING_HEADER: 'RateLimit-Remaining',
     LIMIT_RESET_HEADER: 'RateLimit-Reset',
+    LIMIT_SOFT_HEADER: 'X-RateLimit-Soft-Exceeded',
     SHADOW_MODE: false,
     QUOTA_MODE: false,
+    SPEND: undefined,
+    STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: false,
     NEAR_LIMIT_RATIO: 0.8,
     DRAIN_TIMEOUT: 10_000,
     rules: { path: 'config/rules.yaml' },
     redis: undefined,
+    spend: 'each',
     warnings: [],
   });
 });
@@ -75,6 +79,8 @@ describe('values', () => {
     ['LOG_FORMAT', 'JSON', 'json'],
     ['REDIS_TYPE', 'single', 'SINGLE'],
     ['REDIS_SOCKET_TYPE', 'TCP', 'tcp'],
+    ['SPEND', 'All_Or_Nothing', 'all_or_nothing'],
+    ['LIMIT_SOFT_HEADER', 'x-soft', 'x-soft'],
     ['NEAR_LIMIT_RATIO', '0', 0],
     ['NEAR_LIMIT_RATIO', '1', 1],
     ['NEAR_LIMIT_RATIO', '.29', 0.29],
@@ -120,6 +126,8 @@ describe('values', () => {
     ['BACKEND_TYPE', ['memcache'], 'one of redis, memory'],
     ['REDIS_TYPE', ['SENTINEL', 'CLUSTER', ''], 'one of SINGLE'],
     ['REDIS_SOCKET_TYPE', ['udp', ''], 'one of unix, tcp'],
+    ['SPEND', ['nothing', 'all', ''], 'one of each, all_or_nothing, spare_others'],
+    ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', ['yes', ''], 'true or false'],
   ])('%s is none of %j', (name, wrong, wanted) => {
     expect(wrong.map((written) => problems({ [name]: written }))).toEqual(
       wrong.map((written) => [`${name} must be ${wanted}, got '${written}'`]),
@@ -152,6 +160,18 @@ describe('values', () => {
       expect.stringContaining(`${name} must be a duration`),
     ]);
   });
+});
+
+test.each<[Environment, string]>([
+  [{}, 'each'],
+  [{ SPEND: 'all_or_nothing' }, 'all_or_nothing'],
+  [{ SPEND: 'spare_others' }, 'spare_others'],
+  [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' }, 'spare_others'],
+  [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'false' }, 'each'],
+  [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true', SPEND: 'each' }, 'each'], // what is said in Weir's own words counts
+  [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: '1', SPEND: 'all_or_nothing' }, 'all_or_nothing'],
+])('what a refused request spends, with %j: %s', (env, spend) => {
+  expect(readSettings(env)).toMatchObject({ spend, warnings: [] });
 });
 
 describe('where rules come from', () => {

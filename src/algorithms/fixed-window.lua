@@ -1,18 +1,52 @@
 --[[
   Fixed window. Twin of fixed-window.ts: change both or neither.
-  limit    { requests per unit, window (ms) }
+  limit    { capacity (hits), window (ms), alignment: 0 epoch, 1 first hit, 2 calendar, then of a calendar its four
+             boundaries around the caller's clock (ms since the epoch) }
   state    { window start (ms since the epoch), count } or nil for a new counter
   now_ms   may run backwards; the later window stays in force
   hits     0 looks, below 0 gives back
+  charge   false: says what would become of the hits, but leaves the counter as it is
   Returns  accepted, state, ttl (ms)
 ]]
-local function fixed_window(limit, state, now_ms, hits)
-  local requests_per_unit, window_ms = limit[1], limit[2]
-  local start_ms, count = now_ms - now_ms % window_ms, 0
-  if state and state[1] >= start_ms then
-    start_ms, count = state[1], state[2]
+local fixed_window
+do
+  -- Beyond the boundaries that were sent, windows go on at the length of the nearest one.
+  local function calendar_window(limit, at_ms)
+    if at_ms < limit[4] then
+      local length_ms = limit[5] - limit[4]
+      local start_ms = limit[4] - math.ceil((limit[4] - at_ms) / length_ms) * length_ms
+      return start_ms, start_ms + length_ms
+    end
+    for i = 4, 6 do
+      if at_ms < limit[i + 1] then
+        return limit[i], limit[i + 1]
+      end
+    end
+    local length_ms = limit[7] - limit[6]
+    local start_ms = limit[7] + math.floor((at_ms - limit[7]) / length_ms) * length_ms
+    return start_ms, start_ms + length_ms
   end
-  count = math.min(math.max(count + hits, 0), MAX_COUNT)
-  local accepted = hits < 0 or count <= requests_per_unit
-  return accepted, { start_ms, count }, start_ms + window_ms - now_ms
+
+  local function window_at(limit, known_start_ms, at_ms)
+    local window_ms, alignment = limit[2], limit[3]
+    if alignment == 2 then
+      return calendar_window(limit, at_ms)
+    end
+    local start_ms = at_ms - at_ms % window_ms
+    if alignment == 1 then
+      start_ms = known_start_ms > 0 and at_ms < known_start_ms + window_ms and known_start_ms or at_ms
+    end
+    return start_ms, start_ms + window_ms
+  end
+
+  fixed_window = function(limit, state, now_ms, hits, charge)
+    local known = state and state[2] > 0 and state[1] or 0 -- a count of 0 is as good as no counter
+    local start_ms, end_ms = window_at(limit, known, math.max(now_ms, known))
+    start_ms = math.max(start_ms, known)
+    local before = state and known == start_ms and state[2] or 0
+    local after = math.min(math.max(before + hits, 0), MAX_COUNT)
+    local accepted = hits < 0 or after <= limit[1]
+    local count = charge and after or before
+    return accepted, { start_ms, count }, count == 0 and 0 or end_ms - now_ms
+  end
 end

@@ -1,42 +1,77 @@
-import { type Algorithm, type FixedWindowLimit, MAX_COUNT, NEVER_MS, type State, type Step } from './limit.ts';
+import {
+  type Algorithm,
+  capacityOf,
+  type FixedWindowLimit,
+  MAX_COUNT,
+  NEVER_MS,
+  type State,
+  type Step,
+} from './limit.ts';
 
 /**
- * Fixed window: counts hits from one boundary of the clock to the next, then starts again. Twin of fixed-window.lua.
+ * Fixed window: counts hits from one boundary to the next, then starts again. Twin of fixed-window.lua.
  * State: window start (ms since the epoch), count.
  *
  * Refused hits are counted too, as envoyproxy/ratelimit does: 7 hits at 15 of 20 are refused whole and leave 22.
  * Up to twice the limit passes within one window's length that straddles a boundary.
  *
- * @param nowMs  may run backwards (clock skew); the later window stays in force and nothing is forgotten
- * @param hits   0 looks: refused only when the count is already above the limit; below 0 gives back, never below 0 spent
+ * @param nowMs   may run backwards (clock skew); the later window stays in force and nothing is forgotten
+ * @param hits    0 looks: refused only when the count is already above the limit; below 0 gives back, never below 0 spent
+ * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
-function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number): Step {
-  let startMs = nowMs - (nowMs % limit.windowMs);
-  let count = 0;
-  const [knownStartMs = Number.NEGATIVE_INFINITY, knownCount = 0] = state ?? [];
-  if (knownStartMs >= startMs) {
-    startMs = knownStartMs;
-    count = knownCount;
+function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number, charge: boolean): Step {
+  const [knownStartMs = 0, knownCount = 0] = state ?? [];
+  const known = knownCount > 0 ? knownStartMs : 0; // a count of 0 is as good as no counter
+  const [startsMs, endMs] = windowAt(limit, known, Math.max(nowMs, known));
+  const startMs = Math.max(startsMs, known);
+  const before = known === startMs ? knownCount : 0;
+  const after = Math.min(Math.max(before + hits, 0), MAX_COUNT);
+  const accepted = hits < 0 || after <= capacityOf(limit);
+  const count = charge ? after : before;
+  return { accepted, state: [startMs, count], ttlMs: count === 0 ? 0 : endMs - nowMs };
+}
+
+/**
+ * Start and end of the window that a moment lies in. One that began with its first hit goes on until it is over.
+ *
+ * @param knownStartMs  of the window that the counter is in; 0 for a new counter
+ */
+function windowAt(
+  { alignment, windowMs }: FixedWindowLimit,
+  knownStartMs: number,
+  atMs: number,
+): readonly [number, number] {
+  if (typeof alignment !== 'string') {
+    const [, startMs, endMs] = alignment.around(atMs);
+    return [startMs, endMs];
   }
-  count = Math.min(Math.max(count + hits, 0), MAX_COUNT);
-  const accepted = hits < 0 || count <= limit.requestsPerUnit;
-  return { accepted, state: [startMs, count], ttlMs: startMs + limit.windowMs - nowMs };
+  let startMs = atMs - (atMs % windowMs);
+  if (alignment === 'first_hit') startMs = knownStartMs > 0 && atMs < knownStartMs + windowMs ? knownStartMs : atMs;
+  return [startMs, startMs + windowMs];
 }
 
 /** The fixed window's row in the table of algorithms. */
 export const fixedWindow: Algorithm<FixedWindowLimit> = {
   step,
-  describe(limit, [startMs = 0, count = 0], nowMs, hits, accepted) {
-    const durationUntilResetMs = startMs + limit.windowMs - nowMs;
-    const fitsAnEmptyWindow = hits <= limit.requestsPerUnit;
+  describe(limit, [startMs = 0, count = 0], nowMs, { hits, accepted, charged }) {
+    const [, endMs] = windowAt(limit, startMs, Math.max(nowMs, startMs));
+    const durationUntilResetMs = endMs - nowMs;
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(count - hits, 0),
+      hitsBefore: charged ? Math.max(count - hits, 0) : count,
       limitRemaining: Math.max(limit.requestsPerUnit - count, 0),
       durationUntilResetMs,
-      retryAfterMs: accepted ? 0 : fitsAnEmptyWindow ? durationUntilResetMs : NEVER_MS,
+      retryAfterMs: accepted ? 0 : hits <= capacityOf(limit) ? durationUntilResetMs : NEVER_MS,
+      delayMs: 0,
+      soft: accepted && charged && hits > 0 && count > limit.requestsPerUnit,
     };
   },
   script: new URL('./fixed-window.lua', import.meta.url),
-  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs],
+  scriptArgs(limit, nowMs) {
+    const { alignment, windowMs } = limit;
+    const capacity = capacityOf(limit);
+    if (alignment === 'epoch') return [capacity, windowMs, 0];
+    if (alignment === 'first_hit') return [capacity, windowMs, 1];
+    return [capacity, windowMs, 2, ...alignment.around(nowMs)];
+  },
 };

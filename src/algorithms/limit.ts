@@ -21,23 +21,84 @@ export const MAX_COUNT = Number.MAX_SAFE_INTEGER;
 /** `retryAfterMs` of a request that no waiting makes acceptable, such as 5 hits on a limit of 3. */
 export const NEVER_MS = Number.POSITIVE_INFINITY;
 
-export interface FixedWindowLimit {
-  readonly algorithm: 'fixed_window';
+/** What every limit has, whatever its algorithm. */
+interface AnyLimit {
   /** What the operator called it: shown to callers, and the handle for `replaces`. Empty where it has no name. */
   readonly name: string;
+  /** What tells its counters from those of another limit on the same descriptor: `fixed_window|60000`. */
+  readonly counter: string;
   /** Hits that pass in one window, 0 to 4,294,967,295. */
   readonly requestsPerUnit: number;
-  readonly unit: Unit;
+  /** Further hits that pass in a window, but flagged. 0: the limit is hard. */
+  readonly soft: number;
+  /** As callers are told: a window that no number of units describes has unit UNKNOWN. */
+  readonly unit: Unit | 'UNKNOWN';
   /** Units in a window: 30 with SECOND is half a minute. */
   readonly unitMultiplier: number;
-  /** `unit` × `unitMultiplier`, at most `MAX_WINDOW_MS`. */
+  /** The window's length, at most `MAX_WINDOW_MS`; of a calendar window the usual one. */
   readonly windowMs: number;
 }
 
-/** The numbers of one limit, told apart by the algorithm that reads them. */
-export type Limit = FixedWindowLimit;
+/** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or with a date. */
+export type Alignment = 'epoch' | 'first_hit' | Calendar;
 
-/** What an algorithm remembers of a counter between two steps: a short list of integers, each below 2^53. */
+/** The boundaries of calendar windows: midnights, Mondays, firsts of months in some time zone. */
+export interface Calendar {
+  /** Four boundaries in a row, the second at or before `nowMs`, the third after it. Milliseconds since the epoch. */
+  around(nowMs: number): readonly [number, number, number, number];
+}
+
+export interface FixedWindowLimit extends AnyLimit {
+  readonly algorithm: 'fixed_window';
+  readonly alignment: Alignment;
+}
+
+export interface SlidingWindowLogLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_log';
+  /** Refused hits stay in the log, so that who keeps asking keeps being refused. */
+  readonly countDenied: boolean;
+}
+
+export interface SlidingWindowCounterLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_counter';
+  /** What becomes of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
+  readonly rounding: 'down' | 'up';
+}
+
+export interface SlidingWindowBucketsLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_buckets';
+  /** Equal parts of the window, 1 to 100; it divides `windowMs`. */
+  readonly buckets: number;
+}
+
+export interface TokenBucketLimit extends AnyLimit {
+  readonly algorithm: 'token_bucket';
+  /** Tokens that a full bucket holds, at least 1. */
+  readonly burst: number;
+  /** Refilled evenly, or `requestsPerUnit` tokens in one go on the window's boundaries. */
+  readonly refill: 'continuous' | 'interval';
+  /** The longest that a request is held until its tokens are there; 0: it is refused instead. */
+  readonly maxDelayMs: number;
+}
+
+export interface LeakyBucketLimit extends AnyLimit {
+  readonly algorithm: 'leaky_bucket';
+  /** Hits that pass at once before those after them have to wait for the leak, at least 1. */
+  readonly burst: number;
+  /** The longest that a request is held until its turn; 0: it is refused instead. */
+  readonly maxDelayMs: number;
+}
+
+/** The numbers of one limit, told apart by the algorithm that reads them. */
+export type Limit =
+  | FixedWindowLimit
+  | SlidingWindowLogLimit
+  | SlidingWindowCounterLimit
+  | SlidingWindowBucketsLimit
+  | TokenBucketLimit
+  | LeakyBucketLimit;
+
+/** What an algorithm remembers of a counter between two steps: a list of integers, each below 2^53. */
 export type State = readonly number[];
 
 /** One run of an algorithm: the part that must be atomic. */
@@ -45,8 +106,19 @@ export interface Step {
   /** False: the limit is exceeded. An ordinary outcome, not an error. */
   readonly accepted: boolean;
   readonly state: State;
-  /** Until `state` no longer matters and the counter may be forgotten. */
+  /** Until `state` no longer matters and the counter may be forgotten; 0: it is as good as new already. */
   readonly ttlMs: number;
+  /** What `describe` needs to know; absent: the state itself. */
+  readonly report?: State;
+}
+
+/** What became of a hit. */
+export interface Outcome {
+  /** Whole hits that were wanted: 0 looked, below 0 gave back. */
+  readonly hits: number;
+  readonly accepted: boolean;
+  /** False: the counter was only looked at, because another limit of the request refused. */
+  readonly charged: boolean;
 }
 
 /** What a caller is told about one limit. Whole hits, whole milliseconds. */
@@ -54,13 +126,28 @@ export interface Decision {
   readonly code: 'OK' | 'OVER_LIMIT';
   /** What the counter stood at before these hits were spent. Of a give-back, and beyond `MAX_COUNT`, only a guess. */
   readonly hitsBefore: number;
-  /** Hits still acceptable. 10 a second, 6 spent this second: 4. Never below 0. */
+  /** Hits still acceptable without a flag. 10 a second, 6 spent this second: 4. Never below 0. */
   readonly limitRemaining: number;
   /** Until the counter is as good as new. */
   readonly durationUntilResetMs: number;
   /** Until this same request could pass: 0 when it passed, `NEVER_MS` when it cannot. */
   readonly retryAfterMs: number;
+  /** How long to hold the request before it passes; 0 where it passes now or not at all. */
+  readonly delayMs: number;
+  /** It passed, but on the part of the limit that is soft. */
+  readonly soft: boolean;
 }
+
+/**
+ * What a request spends when one of its blocking limits refuses.
+ *
+ * each            every limit counts for itself, as envoyproxy/ratelimit does
+ * all_or_nothing  nothing anywhere
+ * spare_others    what the refusing limits count of their own refusals; the others are not charged. What
+ *                 STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT means there
+ */
+export const spends = ['each', 'all_or_nothing', 'spare_others'] as const;
+export type Spend = (typeof spends)[number];
 
 /** A rate-limiting algorithm: its `step` exists twice, here for this process and in `script` for Redis; `describe` once. */
 export interface Algorithm<L extends Limit = Limit> {
@@ -68,14 +155,24 @@ export interface Algorithm<L extends Limit = Limit> {
    * Counts `hits` on a counter. Pure: the store runs it atomically and keeps what it returns.
    *
    * @param state  what the previous step returned; undefined for a new counter
-   * @param nowMs  the store's clock; it may run backwards
-   * @param hits   whole; 0 looks and spends nothing, below 0 gives back
+   * @param nowMs   the store's clock; it may run backwards
+   * @param hits    whole; 0 looks and spends nothing, below 0 gives back
+   * @param charge  false: says what would become of the hits, but leaves the counter as it is
    */
-  step(limit: L, state: State | undefined, nowMs: number, hits: number): Step;
-  /** What the caller is told, from the state that either twin left. */
-  describe(limit: L, state: State, nowMs: number, hits: number, accepted: boolean): Decision;
+  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: boolean): Step;
+  /** What the caller is told, from the report that either twin made of the state it left. */
+  describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
   /** The Lua twin: a file beside the TypeScript one that defines a local function of the algorithm's name. */
   readonly script: URL;
-  /** The limit's numbers, in the order that the script documents. */
-  scriptArgs(limit: L): readonly number[];
+  /** The limit's numbers, in the order that the script documents them. `nowMs` is this process's clock. */
+  scriptArgs(limit: L, nowMs: number): readonly number[];
 }
+
+/** Hits that fit into an unspent counter, the soft ones included. */
+export const capacityOf = (limit: Limit): number => softLimitOf(limit) + limit.soft;
+
+/** Hits that fit into an unspent counter without a flag: what `remaining` counts down from. */
+export const softLimitOf = (limit: Limit): number => ('burst' in limit ? limit.burst : limit.requestsPerUnit);
+
+/** What a look wants to know: whether one hit would pass. */
+export const wanted = (hits: number): number => (hits === 0 ? 1 : hits);

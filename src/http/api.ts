@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Readiness } from '../rls/health.ts';
 import { InvalidJson, requestFromJson, responseToJson } from '../rls/json.ts';
 import type { Outcome, RlsService } from '../rls/service.ts';
@@ -6,6 +7,9 @@ import { json, type Page, plain, type Route, readBody } from './server.ts';
 
 /** The longest body that `/json` reads: what gRPC takes as well. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
+
+/** A reason may quote the request: so many characters of it are told. */
+const MAX_REASON_LENGTH = 500;
 
 /** The routes for callers without gRPC, and for load balancers. */
 export function apiRoutes(service: RlsService, readiness: () => Readiness): ReadonlyMap<string, Route> {
@@ -17,11 +21,17 @@ export function apiRoutes(service: RlsService, readiness: () => Readiness): Read
         answer: (request) => decideJson(request, service),
       },
     ],
-    ['/healthcheck', { help: '200 while requests can be decided, else 500', answer: () => healthcheck(readiness()) }],
+    [
+      '/healthcheck',
+      {
+        help: '200 while requests can be decided, else 500; ?verbose says why',
+        answer: (request) => healthcheck(readiness(), request),
+      },
+    ],
   ]);
 }
 
-async function decideJson(request: Parameters<Route['answer']>[0], service: RlsService): Promise<Page> {
+async function decideJson(request: IncomingMessage, service: RlsService): Promise<Page> {
   const body = await readBody(request, MAX_BODY_BYTES);
   if (body === undefined) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
   try {
@@ -35,14 +45,19 @@ async function decideJson(request: Parameters<Route['answer']>[0], service: RlsS
   }
 }
 
-/** Errors are 400, as envoyproxy/ratelimit answers them; its body has the first line alone. */
-const badRequest = (reason: string): Page => plain(400, `Bad Request\n${reason}\n`);
+/** Errors are 400 with this body, as envoyproxy/ratelimit answers them; a header says why. */
+function badRequest(reason: string): Page {
+  const visible = reason.slice(0, MAX_REASON_LENGTH).replace(/[^\x20-\x7e]/g, '?');
+  return { ...plain(400, 'Bad Request\n'), headers: { 'x-weir-reason': visible } };
+}
 
 function page(outcome: Outcome): Page {
   if ('error' in outcome) return badRequest(outcome.error.details);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }
 
-function healthcheck({ ready, reasons }: Readiness): Page {
-  return ready ? plain(200, 'OK') : plain(500, reasons.map((reason) => `${reason}\n`).join(''));
+function healthcheck({ ready, reasons }: Readiness, { url = '' }: IncomingMessage): Page {
+  const verbose = url.endsWith('?verbose');
+  if (ready) return plain(200, 'OK');
+  return plain(500, verbose ? reasons.map((reason) => `${reason}\n`).join('') : '');
 }

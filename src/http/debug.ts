@@ -1,6 +1,7 @@
+import { describeRule } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { formatProblem } from '../rules/problem.ts';
-import type { Rule, RuleTree } from '../rules/tree.ts';
+import type { RuleTree } from '../rules/tree.ts';
 import { plain, type Route } from './server.ts';
 
 /** What the debug pages show. They only read. */
@@ -33,13 +34,4 @@ function describeRules(tree: RuleTree | undefined, lastLoad: LoadedRules | undef
   if (lastLoad && !lastLoad.ok)
     notes.unshift('# The rule files are wrong; what is listed below is what was loaded before.\n');
   return [...notes, ...(tree?.rules ?? []).map((rule) => `${describeRule(rule)}\n`)].join('');
-}
-
-/** `demo.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`, as envoyproxy/ratelimit lists it. */
-export function describeRule({ path, limits, shadow, quota }: Rule): string {
-  const modes = `shadow_mode: ${shadow}, quota_mode: ${quota}`;
-  if (limits.length === 0) return `${path}: unit=UNKNOWN requests_per_unit=0, ${modes}`;
-  return limits
-    .map(({ unit, requestsPerUnit }) => `${path}: unit=${unit} requests_per_unit=${requestsPerUnit}, ${modes}`)
-    .join('\n');
 }

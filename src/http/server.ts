@@ -6,6 +6,8 @@ export interface Page {
   readonly status: number;
   readonly contentType: string;
   readonly body: string;
+  /** Further headers, in visible ASCII. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** A path of an HTTP server: what it is for, and what it answers to a request. */
@@ -45,11 +47,13 @@ export async function startHttpServer(
 ): Promise<HttpServer> {
   let closing = false;
   const server = createServer((request, response) => {
-    if (closing) response.setHeader('connection', 'close');
     const [path = '/'] = (request.url ?? '/').split('?');
     const route = routes.get(path);
     const page = route ? answer(route, request, onError) : Promise.resolve(plain(404, '404 page not found\n'));
-    void page.then((found) => send(response, found));
+    void page.then((found) => {
+      if (closing) response.setHeader('connection', 'close');
+      send(response, found);
+    });
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -80,8 +84,8 @@ async function answer(route: Route, request: IncomingMessage, onError: (error: u
   }
 }
 
-function send(response: ServerResponse, { status, contentType, body }: Page): void {
-  response.writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) });
+function send(response: ServerResponse, { status, contentType, body, headers }: Page): void {
+  response.writeHead(status, { ...headers, 'content-type': contentType, 'content-length': Buffer.byteLength(body) });
   response.end(body);
 }
 

@@ -28,6 +28,11 @@ const RULE_METRICS: readonly {
     help: 'Hits beyond the limit that shadow mode let pass.',
     of: ({ shadowMode }) => shadowMode,
   },
+  {
+    name: 'weir_hits_soft_limit_total',
+    help: 'Hits of requests that passed on the soft part of a limit.',
+    of: ({ softLimit }) => softLimit,
+  },
 ];
 
 /** @param isReady  whether the service can decide requests now */

@@ -1,4 +1,4 @@
-import type { Limit } from '../algorithms/limit.ts';
+import { type Limit, softLimitOf } from '../algorithms/limit.ts';
 import type { Answer, Code, Verdict } from '../decide.ts';
 
 /** What became of the hits of one rule, in hits. The names are envoyproxy/ratelimit's. */
@@ -11,6 +11,8 @@ export interface RuleCounts {
   nearLimit: number;
   overLimit: number;
   shadowMode: number;
+  /** Hits of requests that passed on the soft part of a limit. */
+  softLimit: number;
 }
 
 /** Counts what is answered. Nothing here is on the way of a request: it is told afterwards. */
@@ -28,6 +30,8 @@ export interface Statistics {
 
 /** Distinct rules, and distinct unknown domains, that are told apart; what comes after is counted as `(other)`. */
 const MAX_NAMES = 10_000;
+/** So is what has a longer name: callers make names, of limits that they bring along and of unknown domains. */
+const MAX_NAME_LENGTH = 1_000;
 const OTHER = '(other)';
 
 /** @param nearLimitRatio  the part of a limit above which hits count as near it, 0 to 1 */
@@ -41,16 +45,19 @@ export function createStatistics(nearLimitRatio: number): Statistics {
     const name = `${domain.length}:${path}`; // a dot in a domain makes two paths read alike
     const known = rules.get(name);
     if (known) return known;
-    if (rules.size >= MAX_NAMES && path !== OTHER) return countsOf(OTHER, OTHER, algorithm);
-    const none = { totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0, shadowMode: 0 };
-    const counts = { domain, rule: path.slice(domain.length + 1) || path, algorithm, ...none };
+    if ((rules.size >= MAX_NAMES || path.length > MAX_NAME_LENGTH) && path !== OTHER)
+      return countsOf(OTHER, OTHER, algorithm);
+    const none = { totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0, shadowMode: 0, softLimit: 0 };
+    const counts = { domain, rule: path === OTHER ? OTHER : path.slice(domain.length + 1), algorithm, ...none };
     rules.set(name, counts);
     return counts;
   };
 
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') {
-      const name = unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES ? domain : OTHER;
+      const isTold =
+        domain.length <= MAX_NAME_LENGTH && (unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES);
+      const name = isTold ? domain : OTHER;
       unknownDomains.set(name, (unknownDomains.get(name) ?? 0) + 1);
     } else if (verdict.kind === 'limited' && verdict.hits > 0) {
       add(countsOf(domain, verdict.rule.path, verdict.limit.algorithm), verdict, nearLimitRatio);
@@ -81,15 +88,17 @@ function add(
 ): void {
   const before = decision.hitsBefore;
   const after = before + hits;
-  const nearMark = Math.floor(Math.fround(Math.fround(limit.requestsPerUnit) * Math.fround(ratio))); // single precision, as there
+  const full = softLimitOf(limit);
+  const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio))); // single precision, as there
   counts.totalHits += hits;
   if (decision.code === 'OK') {
     counts.withinLimit += hits;
+    if (decision.soft) counts.softLimit += hits;
     if (after > nearMark) counts.nearLimit += before >= nearMark ? hits : after - nearMark;
     return;
   }
-  const over = before >= limit.requestsPerUnit ? hits : after - limit.requestsPerUnit;
+  const over = before >= full ? hits : after - full;
   counts.overLimit += over;
-  if (over < hits) counts.nearLimit += limit.requestsPerUnit - Math.max(nearMark, before);
+  if (over < hits) counts.nearLimit += full - Math.max(nearMark, before);
   if (rule.shadow) counts.shadowMode += over;
 }

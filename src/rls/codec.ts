@@ -1,6 +1,7 @@
 import { type Limit, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
 import { type Answer, InvalidRequest, type RateLimitRequest, type RequestDescriptor, type Verdict } from '../decide.ts';
 import type { Override } from '../rules/match.ts';
+import { type JsonObject, toStruct } from './struct.ts';
 import {
   codeNumbers,
   unitNumbers,
@@ -66,17 +67,20 @@ function decodeOverride(
       problem: `${path}.unit_multiplier must make a window of 1 unit to 100 years, got ${unitMultiplier} × ${unit}`,
     };
   }
-  return { limit: { algorithm: 'fixed_window', name: '', requestsPerUnit, unit, unitMultiplier, windowMs } };
+  const numbers = { name: '', requestsPerUnit, soft: 0, unit, unitMultiplier, windowMs };
+  return { limit: { ...numbers, algorithm: 'fixed_window', alignment: 'epoch', counter: `fixed_window|${windowMs}` } };
 }
 
 const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unitNumbers[unit] as number, unit]));
 
 /** Writes an answer for the wire, together with the headers that go with it. */
 export function encodeAnswer(answer: Answer, responseHeaders: readonly WireHeader[]): WireResponse {
+  const metadata = metadataOf(answer);
   return {
     overall_code: codeNumbers[answer.overallCode],
     statuses: answer.verdicts.map(encodeStatus),
     response_headers_to_add: responseHeaders,
+    ...(metadata && { dynamic_metadata: toStruct({ weir: metadata }) }),
   };
 }
 
@@ -90,6 +94,27 @@ function encodeStatus(verdict: Verdict): WireStatus {
     limit_remaining: Math.min(decision.limitRemaining, MAX_UINT32),
     duration_until_reset: { seconds: toWholeSeconds(decision.durationUntilResetMs), nanos: 0 },
   };
+}
+
+/**
+ * What the statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of
+ * a limit that no units describe. Undefined where there is nothing of the kind.
+ *
+ * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
+ */
+function metadataOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
+  const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
+    if (verdict.kind !== 'limited') return [];
+    const { rule, limit, decision } = verdict;
+    const facts = {
+      ...(decision.soft && { soft: true }),
+      ...(delayMs > 0 && !rule.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
+      ...(limit.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
+    };
+    return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
+  });
+  if (statuses.length === 0) return undefined;
+  return { ...(delayMs > 0 && { delay_ms: delayMs }), statuses };
 }
 
 function encodeLimit({ name, requestsPerUnit, unit, unitMultiplier }: Limit): WireLimit {

@@ -2,30 +2,39 @@ import type { Answer, Verdict } from '../decide.ts';
 import { toWholeSeconds } from './codec.ts';
 import type { WireHeader } from './wire.ts';
 
-/** Which headers go with an answer: none, or three. */
+/** Which headers go with an answer. */
 export type ResponseHeaders = (answer: Answer) => readonly WireHeader[];
 
-export const noResponseHeaders: ResponseHeaders = () => [];
+/** What the headers are called. Without the first three, only `soft` is ever sent. */
+export interface HeaderNames {
+  readonly limits: { readonly limit: string; readonly remaining: string; readonly reset: string } | undefined;
+  readonly soft: string;
+}
 
 /**
  * Headers that tell a client its limit, what remains of it, and the seconds until it is unspent again, in this order.
  * They describe one descriptor, chosen as envoyproxy/ratelimit does: the last one that refuses on its own, else the first
- * with the fewest hits remaining. No limit, no headers.
+ * with the fewest hits remaining. No limit, no headers. Then one that names each rule on whose soft part the request passed.
  *
- * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 2`, `RateLimit-Reset: 37`
+ * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 37`, `X-RateLimit-Soft-Exceeded: demo.user`
  */
-export function createResponseHeaders(
-  names: { limit: string; remaining: string; reset: string },
-  quotaMode: boolean,
-): ResponseHeaders {
-  return ({ verdicts }) => {
-    const shown = mostTelling(verdicts, quotaMode);
-    if (!shown) return [];
-    const { limit, decision } = shown;
+export function createResponseHeaders({ limits, soft }: HeaderNames, quotaMode: boolean): ResponseHeaders {
+  return ({ verdicts, overallCode }) => {
+    const shown = limits && mostTelling(verdicts, quotaMode);
+    const exceeded = verdicts.flatMap((verdict) =>
+      verdict.kind === 'limited' && verdict.decision.soft ? [verdict.rule.path] : [],
+    );
     return [
-      { key: names.limit, value: String(limit.requestsPerUnit) },
-      { key: names.remaining, value: String(decision.limitRemaining) },
-      { key: names.reset, value: String(toWholeSeconds(decision.durationUntilResetMs)) },
+      ...(shown
+        ? [
+            { key: limits.limit, value: String(shown.limit.requestsPerUnit) },
+            { key: limits.remaining, value: String(shown.decision.limitRemaining) },
+            { key: limits.reset, value: String(toWholeSeconds(shown.decision.durationUntilResetMs)) },
+          ]
+        : []),
+      ...(overallCode === 'OK' && exceeded.length > 0 && soft !== ''
+        ? [{ key: soft, value: exceeded.join(', ') }]
+        : []),
     ];
   };
 }

@@ -1,4 +1,5 @@
 import { parse, stringify } from 'lossless-json';
+import { fromStruct } from './struct.ts';
 import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from './wire.ts';
 
 /** A JSON text is no RateLimitRequest: what was wanted where, and what came. */
@@ -114,7 +115,12 @@ export function requestFromJson(body: string): WireRequest {
 }
 
 /** Writes a RateLimitResponse in proto3's JSON mapping: camelCase, enums by name, defaults left out. */
-export function responseToJson({ overall_code, statuses, response_headers_to_add }: WireResponse): object {
+export function responseToJson({
+  overall_code,
+  statuses,
+  response_headers_to_add,
+  dynamic_metadata,
+}: WireResponse): object {
   return {
     overallCode: nameOf(codeNumbers, overall_code),
     statuses: statuses.map(({ code, current_limit, limit_remaining, duration_until_reset }) => ({
@@ -130,7 +136,10 @@ export function responseToJson({ overall_code, statuses, response_headers_to_add
       ...(limit_remaining !== 0 && { limitRemaining: limit_remaining }),
       ...(duration_until_reset && { durationUntilReset: `${duration_until_reset.seconds}s` }),
     })),
-    ...(response_headers_to_add.length > 0 && { responseHeadersToAdd: response_headers_to_add }),
+    ...(response_headers_to_add.length > 0 && {
+      responseHeadersToAdd: response_headers_to_add.map(({ key, value }) => ({ key, value })),
+    }),
+    ...(dynamic_metadata && { dynamicMetadata: fromStruct(dynamic_metadata) }),
   };
 }
 

@@ -19,7 +19,7 @@ export interface GrpcStatus {
 /** The Rate Limit Service, whatever carries it. */
 export interface RlsService {
   /**
-   * Answers one request; never throws and never rejects.
+   * Answers one request, after holding it where it has to wait for its turn; never throws and never rejects.
    *
    * @param timeoutMs  what is left of the caller's deadline; `Infinity` without one
    * @param reply      called once with the outcome, before anyone is told about it
@@ -27,7 +27,7 @@ export interface RlsService {
   shouldRateLimit(request: WireRequest, timeoutMs: number, reply: (outcome: Outcome) => void): Promise<void>;
 }
 
-/** Is told what was answered, after the answer has left. */
+/** Is told what was decided, after the answer has left; of a request that is held, at once. */
 export interface Observer {
   answered(request: WireRequest, answer: Answer, elapsedMs: number): void;
   /** `cause` is what was thrown; a bug of ours when the status is INTERNAL. */
@@ -48,7 +48,10 @@ export function createRlsService(decider: Decider, responseHeaders: ResponseHead
         tell(observer, () => observer.failed(error, cause, elapsedMs()));
         return;
       }
-      reply({ response: encodeAnswer(answer, responseHeaders(answer)) });
+      const response = encodeAnswer(answer, responseHeaders(answer));
+      const holdMs = Math.min(answer.delayMs, timeoutMs - elapsedMs()); // the store's part of the deadline is gone
+      if (holdMs > 0) setTimeout(() => reply({ response }), holdMs);
+      else reply({ response });
       tell(observer, () => observer.answered(request, answer, elapsedMs()));
     },
   };

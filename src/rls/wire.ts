@@ -1,3 +1,5 @@
+import type { WireStruct } from './struct.ts';
+
 /** The Rate Limit Service's messages as they are decoded and encoded: fields under their .proto names, enums as numbers. */
 
 export interface WireRequest {
@@ -21,6 +23,7 @@ export interface WireResponse {
   readonly overall_code: number;
   readonly statuses: readonly WireStatus[];
   readonly response_headers_to_add: readonly WireHeader[];
+  readonly dynamic_metadata?: WireStruct | null;
 }
 /** A header for the answer to the client. */
 export interface WireHeader {

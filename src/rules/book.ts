@@ -54,8 +54,8 @@ function lookAt(source: RuleSource): { readonly files: readonly RuleFile[] | str
   try {
     const files = source.list();
     const states = files.map(({ path, name }) => {
-      const { ino, size, mtimeMs } = statSync(path);
-      return `${name} ${ino} ${size} ${mtimeMs}`;
+      const { ino, size, mtimeMs, ctimeMs } = statSync(path);
+      return `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}`;
     });
     return { files, state: states.join('\n') };
   } catch (error) {

@@ -21,6 +21,7 @@ export function plainPath(path: string): RuleSource {
     list() {
       if (!statSync(path).isDirectory()) return [{ path, name: path }];
       const files = filesBelow(path, (name) => !name.startsWith('.')).filter((file) => /\.ya?ml$/.test(file));
+      if (files.length === 0) throw new Error('the directory holds no .yaml or .yml file');
       return files.map((file) => ({ path: file, name: file }));
     },
   };

@@ -1,16 +1,45 @@
+import { algorithms } from '../algorithms/index.ts';
+import { type Limit, spends, unitMs } from '../algorithms/limit.ts';
+
+const algorithmNames = Object.keys(algorithms) as readonly Limit['algorithm'][]; // the table's keys are exactly these
+const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
+
+/** Lengths of time: `30s`, `1h30m`. */
+const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
+
 /**
  * The rule file format, in one place: every block of a file, its keys, what each holds and means. The reader checks
- * files against it. The keys are those of envoyproxy/ratelimit unless marked `own`.
+ * files against it, and the schema for editors is made from it. The keys are those of envoyproxy/ratelimit unless marked `own`.
  */
 export const format = {
   file: {
-    domain: { type: 'text', meaning: 'whose rules these are: what callers send as `domain`' },
+    domain: { type: 'text', required: true, meaning: 'whose rules these are: what callers send as `domain`' },
     descriptors: { type: 'list', of: 'node', meaning: 'the first level of the rule tree' },
+    spend: {
+      type: 'text',
+      own: true,
+      choices: spends,
+      meaning:
+        'what a request spends that a limit refuses: each (every limit counts for itself), all_or_nothing or spare_others',
+    },
   },
   node: {
-    key: { type: 'text', meaning: 'the key of the entry that this node matches; `*` in it matches any text' },
+    key: {
+      type: 'text',
+      required: true,
+      meaning: 'the key of the entry that this node matches; `*` in it matches any text',
+    },
     value: { type: 'text', meaning: 'the value that it matches; `*` in it matches any text; absent: any value' },
     rate_limit: { type: 'block', of: 'rate_limit', meaning: 'the limit; absent: what ends here is not limited' },
+    rate_limits: {
+      type: 'list',
+      of: 'rate_limit',
+      own: true,
+      insteadOf: ['rate_limit'],
+      minimum: 1,
+      maximum: 16,
+      meaning: 'several limits, instead of rate_limit; all must let a request pass',
+    },
     descriptors: { type: 'list', of: 'node', meaning: 'the next level of the rule tree' },
     shadow_mode: { type: 'flag', meaning: 'counts, but answers OK when over the limit' },
     quota_mode: { type: 'flag', meaning: 'refuses only when all quota rules of a request are over their limits' },
@@ -20,22 +49,125 @@ export const format = {
     metadata: { type: 'struct', meaning: 'returned with the answer' },
   },
   rate_limit: {
-    unit: { type: 'text', meaning: 'second, minute, hour, day, week, month (30 days) or year (365 days)' },
+    unit: {
+      type: 'text',
+      choices: unitNames,
+      anyCase: true,
+      meaning: 'second, minute, hour, day, week, month (30 days) or year (365 days)',
+    },
     requests_per_unit: { type: 'count', meaning: 'hits that pass in one unit, 0 to 4294967295; absent: 0' },
     unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
     name: { type: 'text', meaning: 'shown to callers, and the handle for `replaces`' },
     replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one makes void' },
-    algorithm: { type: 'text', own: true, meaning: 'fixed_window (the default)' },
+    algorithm: {
+      type: 'text',
+      own: true,
+      choices: algorithmNames,
+      meaning: 'how hits are counted; absent: fixed_window',
+    },
+    window: {
+      type: 'text',
+      own: true,
+      insteadOf: ['unit', 'unit_multiplier'],
+      pattern: DURATION,
+      meaning: 'the length of the window, instead of a unit: 500ms, 30s, 5m, 1h30m, 2d, 1w',
+    },
+    unit_multiplier: { type: 'count', own: true, minimum: 1, meaning: 'units in a window, at least 1; absent: 1' },
+    alignment: {
+      type: 'text',
+      own: true,
+      goesWith: ['fixed_window'],
+      choices: ['epoch', 'first_hit', 'calendar'],
+      meaning: 'where fixed windows begin: epoch (the default), first_hit or calendar',
+    },
+    timezone: {
+      type: 'text',
+      own: true,
+      goesWith: ['fixed_window'],
+      meaning: 'whose calendar, a name of the IANA database; absent: UTC',
+    },
+    soft: { type: 'count', own: true, meaning: 'hits beyond the limit that pass, but flagged; absent: 0' },
+    count_denied: {
+      type: 'flag',
+      own: true,
+      goesWith: ['sliding_window_log'],
+      meaning: 'sliding_window_log: refused hits stay in the log',
+    },
+    rounding: {
+      type: 'text',
+      own: true,
+      goesWith: ['sliding_window_counter'],
+      choices: ['down', 'up'],
+      meaning: 'sliding_window_counter: down (the default) admits a fraction of a hit, up refuses it',
+    },
+    buckets: {
+      type: 'count',
+      own: true,
+      goesWith: ['sliding_window_buckets'],
+      minimum: 1,
+      maximum: 100,
+      meaning: 'sliding_window_buckets: parts of the window, 1 to 100, which divide it',
+    },
+    burst: {
+      type: 'count',
+      own: true,
+      goesWith: ['token_bucket', 'leaky_bucket'],
+      minimum: 1,
+      meaning:
+        'token_bucket: tokens of a full bucket (absent: requests_per_unit); leaky_bucket: hits at once (absent: 1)',
+    },
+    refill: {
+      type: 'text',
+      own: true,
+      goesWith: ['token_bucket'],
+      choices: ['continuous', 'interval'],
+      meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
+    },
+    max_delay: {
+      type: 'text',
+      own: true,
+      goesWith: ['token_bucket', 'leaky_bucket'],
+      pattern: DURATION,
+      meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
+    },
   },
   replaces: {
-    name: { type: 'text', meaning: 'the `name` of the limit that is made void' },
+    name: { type: 'text', required: true, meaning: 'the `name` of the limit that is made void' },
   },
 } as const satisfies Record<string, Record<string, Field>>;
 
 /** What a key holds. `count` is a whole number from 0 to 4294967295, `struct` any mapping. */
-export type Field = { readonly meaning: string; readonly own?: boolean } & (
-  | { readonly type: 'text' | 'count' | 'flag' | 'struct' }
-  | { readonly type: 'list' | 'block'; readonly of: string }
-);
+export type Field = FieldFacts &
+  (
+    | {
+        readonly type: 'text';
+        /** What may be written; where it may be absent and nothing else is said, the first is meant. */
+        readonly choices?: readonly string[];
+        /** Capitals do not matter in `choices`. */
+        readonly anyCase?: boolean;
+        readonly pattern?: string;
+      }
+    | ({ readonly type: 'count' } & Bounds)
+    | { readonly type: 'flag' | 'struct' }
+    | ({ readonly type: 'list'; readonly of: string } & Bounds)
+    | { readonly type: 'block'; readonly of: string }
+  );
+
+interface FieldFacts {
+  readonly meaning: string;
+  /** envoyproxy/ratelimit does not know the key. */
+  readonly own?: boolean;
+  readonly required?: boolean;
+  /** Keys of the same block that must then be absent. */
+  readonly insteadOf?: readonly string[];
+  /** The only algorithms that have the key. */
+  readonly goesWith?: readonly Limit['algorithm'][];
+}
+
+/** Of a count its value, of a list its length. */
+interface Bounds {
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
 
 export type Shape = keyof typeof format;

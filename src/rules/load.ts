@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { algorithms } from '../algorithms/index.ts';
-import { type Limit, type Unit, unitMs } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/limit.ts';
+import { format } from './format.ts';
+import { buildLimit } from './limits.ts';
 import type { Place, Problem } from './problem.ts';
 import { type Block, readFile } from './read.ts';
 import type { Branch, Domain, Level, Node, Rule, RuleTree, WildcardNode } from './tree.ts';
@@ -31,8 +32,8 @@ export function loadRules(
   const problems: Problem[] = [];
   const blocks = files.flatMap((file) => readBlocks(file, problems));
   const domains = new Map<string, Domain>();
-  for (const [name, nodes] of groupByDomain(blocks, mergeDomains, problems)) {
-    domains.set(name, { name, root: buildLevel(nodes, name, problems) });
+  for (const [name, { nodes, spend }] of groupByDomain(blocks, mergeDomains, problems)) {
+    domains.set(name, { name, spend, root: buildLevel(nodes, name, problems) });
   }
   if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems };
   const rules = [...domains.values()].flatMap(({ root }) => rulesOf(root));
@@ -54,7 +55,7 @@ function readBlocks({ path, name: file }: RuleFile, problems: Problem[]): Block<
     return [];
   };
   try {
-    const { root, moreDocumentsAt } = parseYaml(readFileSync(path, 'utf8'));
+    const { root, moreDocumentsAt } = parseYaml(utf8.decode(readFileSync(path)));
     for (const line of moreDocumentsAt) {
       const message = 'only the first YAML document of a file is read; this one is ignored';
       problems.push({ file, line, path: '', severity: 'warning', message });
@@ -68,22 +69,49 @@ function readBlocks({ path, name: file }: RuleFile, problems: Problem[]): Block<
   }
 }
 
+/** Throws where bytes are no UTF-8; takes a byte order mark away. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
 const isSystemError = (thrown: unknown): thrown is NodeJS.ErrnoException => thrown instanceof Error && 'code' in thrown;
 
+interface DomainParts {
+  readonly nodes: readonly Block<'node'>[];
+  readonly spend: Domain['spend'];
+}
+
 function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problem[]) {
-  const byDomain = new Map<string, Block<'node'>[]>();
-  for (const { values, wrong, place } of blocks) {
-    const { domain = '', descriptors = [] } = values;
+  const byDomain = new Map<string, DomainParts>();
+  for (const block of blocks) {
+    const { domain = '', descriptors = [] } = block.values;
     const known = byDomain.get(domain);
-    if (domain === '' && !wrong.has('domain')) {
-      report(problems, place('domain'), 'config file cannot have empty domain: wanted a name, got nothing');
+    if (domain === '' && !block.wrong.has('domain')) {
+      report(problems, block.place('domain'), 'config file cannot have empty domain: wanted a name, got nothing');
     } else if (domain !== '' && known && !mergeDomains) {
       const hint = 'give each domain one file, or set MERGE_DOMAIN_CONFIG=true';
-      report(problems, place('domain'), `duplicate domain '${domain}' in config file: ${hint}`);
+      report(problems, block.place('domain'), `duplicate domain '${domain}' in config file: ${hint}`);
     }
-    byDomain.set(domain === '' ? `(${place().file})` : domain, [...(known ?? []), ...descriptors]);
+    const spend = readSpend(block, problems);
+    if (known?.spend && spend && known.spend !== spend) {
+      report(
+        problems,
+        block.place('spend'),
+        `spend must be the same in all files of domain '${domain}', got ${known.spend} and ${spend}`,
+      );
+    }
+    byDomain.set(domain === '' ? `(${block.place().file})` : domain, {
+      nodes: [...(known?.nodes ?? []), ...descriptors],
+      spend: spend ?? known?.spend,
+    });
   }
   return byDomain;
+}
+
+function readSpend({ values: { spend: written }, place }: Block<'file'>, problems: Problem[]): Domain['spend'] {
+  const { choices } = format.file.spend;
+  const spend = choices.find((one) => one === written);
+  if (written !== undefined && !spend)
+    report(problems, place('spend'), `spend must be one of ${choices.join(', ')}, got '${written}'`);
+  return spend;
 }
 
 function report(problems: Problem[], place: Place, message: string, severity: Problem['severity'] = 'error'): void {
@@ -149,44 +177,47 @@ function buildNode(block: Block<'node'>, path: string, problems: Problem[]): Nod
 }
 
 function buildRule(block: Block<'node'>, path: string, problems: Problem[]): Rule | undefined {
-  const { rate_limit: limitBlock, shadow_mode: shadow = false, quota_mode: quota = false } = block.values;
-  if (!limitBlock) return undefined;
-  const limit = buildLimit(limitBlock, problems);
-  const unlimited = limitBlock.values.unlimited ?? false;
-  const replaces = buildReplaces(limitBlock, problems);
-  return { path, limits: limit ? [limit] : [], unlimited, shadow, quota, replaces };
+  const {
+    rate_limit: only,
+    rate_limits: several,
+    shadow_mode: shadow = false,
+    quota_mode: quota = false,
+  } = block.values;
+  if (only && several) {
+    report(
+      problems,
+      block.place('rate_limits'),
+      'rate_limit and rate_limits exclude one another: leave one of them out',
+    );
+  }
+  const { minimum, maximum } = format.node.rate_limits;
+  if (several && (several.length < minimum || several.length > maximum)) {
+    const message = `rate_limits must hold ${minimum} to ${maximum} limits, got ${several.length}`;
+    report(problems, block.place('rate_limits'), message);
+  }
+  const limitBlocks = only ? [only] : (several ?? []);
+  if (limitBlocks.length === 0) return undefined;
+  const limits = withOwnCounters(limitBlocks.flatMap((limitBlock) => buildLimit(limitBlock, problems) ?? []));
+  const unlimited = limitBlocks.find(({ values }) => values.unlimited);
+  if (unlimited && limitBlocks.length > 1) {
+    report(
+      problems,
+      unlimited.place('unlimited'),
+      'unlimited means nothing beside other limits: leave one of them out',
+    );
+  }
+  const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
+  return { path, limits, unlimited: unlimited !== undefined, shadow, quota, replaces };
 }
 
-const unitNames = Object.keys(unitMs).map((unit) => unit.toLowerCase());
-
-function buildLimit(block: Block<'rate_limit'>, problems: Problem[]): Limit | undefined {
-  const {
-    unit: written = '',
-    requests_per_unit: requestsPerUnit = 0,
-    unlimited = false,
-    name = '',
-    algorithm,
-  } = block.values;
-  if (algorithm !== undefined && !Object.hasOwn(algorithms, algorithm)) {
-    const wanted = Object.keys(algorithms).join(', ');
-    report(problems, block.place('algorithm'), `unknown algorithm '${algorithm}'; wanted one of ${wanted}`);
-  }
-  const unit = unitNames.includes(written.toLowerCase()) ? (written.toUpperCase() as Unit) : undefined; // one of unitMs
-  if (unlimited) {
-    if (unit)
-      report(problems, block.place('unit'), 'should not specify rate limit unit when unlimited: leave one of them out');
-    return undefined;
-  }
-  if (!unit) {
-    if (!block.wrong.has('unit') && !block.wrong.has('unlimited'))
-      report(
-        problems,
-        block.place('unit'),
-        `invalid rate limit unit '${written}'; wanted one of ${unitNames.join(', ')}`,
-      );
-    return undefined;
-  }
-  return { algorithm: 'fixed_window', name, requestsPerUnit, unit, unitMultiplier: 1, windowMs: unitMs[unit] };
+/** Several limits of a node may have the same algorithm and window: each gets a counter of its own. */
+function withOwnCounters(limits: readonly Limit[]): readonly Limit[] {
+  const seen = new Map<string, number>();
+  return limits.map((limit) => {
+    const place = seen.get(limit.counter) ?? 0;
+    seen.set(limit.counter, place + 1);
+    return place === 0 ? limit : { ...limit, counter: `${limit.counter}#${place}` };
+  });
 }
 
 function buildReplaces(block: Block<'rate_limit'>, problems: Problem[]): readonly string[] {

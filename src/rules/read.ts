@@ -109,8 +109,7 @@ class Reader {
     return node.items.flatMap((item, index) => {
       const at = { ...place, line: item.line, path: `${place.path}[${index}]` };
       if (item.kind === 'map') return [this.block(shape, item, at)];
-      const text = item.kind === 'scalar' ? (isNull(item) ? '<nil>' : item.text) : describe(item);
-      this.error(at, `config error, yaml file contains list of type other than map: ${text}`);
+      this.error(at, `config error, yaml file contains list of type other than map: ${asGoPrints(item)}`);
       return [];
     });
   }
@@ -163,6 +162,13 @@ function describe(node: YamlNode): string {
   if (node.kind === 'map') return 'a mapping';
   if (node.kind === 'list') return 'a list';
   return node.type === 'null' ? nameOf.null : `${nameOf[node.type]} '${node.text}'`;
+}
+
+/** As the message of envoyproxy/ratelimit shows it, so that a search for it leads here. */
+function asGoPrints(node: YamlNode): string {
+  if (node.kind === 'list') return `[${node.items.map(asGoPrints).join(' ')}]`;
+  if (node.kind === 'map') return 'map[…]';
+  return isNull(node) ? '<nil>' : node.text;
 }
 
 const emptyMap = (line: number): YamlMap => ({ kind: 'map', line, entries: [] });

@@ -1,4 +1,4 @@
-import type { Limit } from '../algorithms/limit.ts';
+import type { Limit, Spend } from '../algorithms/limit.ts';
 import type { Wildcard } from './wildcard.ts';
 
 /** The rules in force: immutable, ready to be matched. A reload makes a new one. */
@@ -10,6 +10,8 @@ export interface RuleTree {
 
 export interface Domain {
   readonly name: string;
+  /** What a request spends that one of its limits refuses; undefined: as the service does by default. */
+  readonly spend: Spend | undefined;
   readonly root: Level;
 }
 

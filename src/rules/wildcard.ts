@@ -13,11 +13,10 @@ export function compileWildcard(text: string): Wildcard {
   const [prefix = ''] = parts;
   const suffix = parts.at(-1) ?? '';
   const middle = parts.slice(1, -1).filter((part) => part !== '');
-  const shortest = parts.reduce((length, part) => length + part.length, 0);
   return {
     text,
     matches(candidate) {
-      if (candidate.length < shortest || !candidate.startsWith(prefix) || !candidate.endsWith(suffix)) return false;
+      if (!candidate.startsWith(prefix) || !candidate.endsWith(suffix)) return false;
       let from = prefix.length;
       for (const part of middle) {
         const found = candidate.indexOf(part, from);

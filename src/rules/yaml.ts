@@ -57,8 +57,8 @@ export function parseYaml(text: string): YamlFile {
   return { root: documents[0]?.root, moreDocumentsAt: documents.slice(1).map(({ line }) => line) };
 }
 
-/** Lines that may be mended in one file, each for the price of parsing it again. */
-const MAX_MENDED_LINES = 1_000;
+/** How often a file is mended and parsed again. */
+const MAX_MENDINGS = 200;
 
 /**
  * Parses the text. What stands in brackets or braces may be indented less than YAML wants, down to a closing bracket at the very
@@ -71,7 +71,7 @@ function composerOf(written: string): Composer {
       return new Composer(text, parseEvents(text, {}));
     } catch (error) {
       if (!(error instanceof YAMLException)) throw error;
-      const better = mended < MAX_MENDED_LINES ? withMoreIndentation(text, error) : undefined;
+      const better = mended < MAX_MENDINGS ? withMoreIndentation(text, error) : undefined;
       if (better === undefined) throw new YamlError(error.reason, (error.mark?.line ?? 0) + 1);
       text = better;
     }
@@ -82,12 +82,18 @@ function withMoreIndentation(text: string, { reason, mark }: YAMLException): str
   if (reason !== 'deficient indentation' || !mark) return undefined;
   const lineStart = text.lastIndexOf('\n', mark.position - 1) + 1;
   const line = text.slice(lineStart, mark.position);
-  const separation = line.search(/(?<=[:,[{-] *)\t(?!.*[:,[{-] *\t)/); // the last tab between values
+  const separation = line.search(/(?<=[:,[\]{}"'-] *)\t(?!.*[:,[\]{}"'-] *\t)/); // the last tab between values
   if (separation >= 0) return `${text.slice(0, lineStart + separation)} ${text.slice(lineStart + separation + 1)}`;
-  const indentation = ' '.repeat(200); // more than the parser's limit of nesting needs
-  if (text.startsWith(indentation, lineStart)) return undefined;
-  return `${text.slice(0, lineStart)}${indentation}${text.slice(lineStart)}`;
+  const rest = text.slice(lineStart);
+  if (rest.startsWith(INDENTATION)) return undefined;
+  const first = `${text.slice(0, lineStart)}${INDENTATION}`;
+  // Most files have many such lines. They are mended together, unless a block scalar might hold one as its content.
+  const isBlockScalar = /[|>][-+0-9]*[ \t]*(#.*)?$/m.test(text);
+  return `${first}${isBlockScalar ? rest : rest.replace(/\n(?=[ \t]*[[\]{}])/g, `\n${INDENTATION}`)}`;
 }
+
+/** More than any nesting that the parser allows can need. */
+const INDENTATION = ' '.repeat(200);
 
 /** Walks the parser's flat list of events once and nests what it finds. */
 class Composer {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Limit } from '../algorithms/limit.ts';
 
 declare const counterKey: unique symbol;
@@ -14,17 +15,24 @@ interface Entry {
 /** Makes the counter key of a limit for one descriptor: which algorithm, which window, whose counter. */
 export type CounterKeys = (limit: Limit, domain: string, entries: readonly Entry[]) => CounterKey;
 
+/** What names domain and entries in a key; longer ones are replaced by their digest, so that a store's memory has a bound. */
+const MAX_NAME_LENGTH = 512;
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('base64url');
+
 /**
  * Counter keys that cannot collide: every text is preceded by its length, so that (`a_b`, `c`) and (`a`, `b_c`) differ.
- * The window's start is state, not key; another window or algorithm is another counter.
+ * The window's start is state, not key; another window or algorithm is another counter, since `limit.counter` names both.
  *
  * @param prefix  put before every key, for a Redis that others use too
  * @example `fixed_window|60000|8:checkout|4:user|5:alice`
  */
 export function createCounterKeys(prefix: string): CounterKeys {
   return (limit, domain, entries) => {
-    let key = `${prefix}${limit.algorithm}|${limit.windowMs}|${domain.length}:${domain}`;
+    let key = `${prefix}${limit.counter}|${domain.length}:${domain}`;
     for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
+    const start = prefix.length + limit.counter.length;
+    if (key.length > start + MAX_NAME_LENGTH) key = `${key.slice(0, start)}|#${digest(key)}`;
     return key as CounterKey; // the one place where a text becomes a key
   };
 }

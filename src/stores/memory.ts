@@ -1,75 +1,82 @@
 import { algorithmFor } from '../algorithms/index.ts';
-import type { Decision, State } from '../algorithms/limit.ts';
+import type { Decision, Outcome, State, Step } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
+import { type BoundedCounters, createBoundedCounters } from './bounded-counters.ts';
 import type { CounterKey } from './key.ts';
 import type { Hit, Store } from './store.ts';
 
-interface Counter {
-  state: State;
-  expiresAtMs: number;
-  /** Hit since the sweep last came by. */
-  recentlyUsed: boolean;
-}
-
-/** Counters looked at, to find one to forget, before the next is taken whatever its merit. */
-const MAX_SWEEP = 16;
-
-/**
- * Counters in a Map: one process, gone on restart. Atomic because nothing between read and write awaits.
- *
- * At most `maxCounters` are kept. A hand goes round them, two for each new counter: it drops what has expired and, when
- * there is no room, what was not hit since it last came by (the CLOCK approximation of least recently used), so that a
- * flood of new keys displaces other cold keys before a busy one.
- *
- * @see https://en.wikipedia.org/wiki/Page_replacement_algorithm#Clock
- */
+/** Counters in this process: gone on restart. Atomic because nothing between read and write awaits. */
 export function createMemoryStore(clock: Clock, { maxCounters }: { readonly maxCounters: number }): Store {
-  const counters = new Map<CounterKey, Counter>();
-  let hand = counters.entries();
-
-  const next = (): readonly [CounterKey, Counter] => {
-    let at = hand.next();
-    if (at.done) {
-      hand = counters.entries();
-      at = hand.next();
-    }
-    return at.value as [CounterKey, Counter]; // never done: called only when there are counters
-  };
-
-  const makeRoom = (nowMs: number): void => {
-    for (let looked = 0; counters.size > 0 && (looked < 2 || counters.size >= maxCounters); looked++) {
-      const [key, counter] = next();
-      const full = counters.size >= maxCounters;
-      if (counter.expiresAtMs <= nowMs || (full && (!counter.recentlyUsed || looked >= MAX_SWEEP)))
-        counters.delete(key);
-      else counter.recentlyUsed = false;
-    }
-  };
-
-  const hitOne = ({ key, limit, hits }: Hit, nowMs: number): Decision => {
-    const algorithm = algorithmFor(limit);
-    const counter = counters.get(key);
-    const known = counter && counter.expiresAtMs > nowMs ? counter.state : undefined;
-    const { accepted, state, ttlMs } = algorithm.step(limit, known, nowMs, hits);
-    if (counter) {
-      counter.state = state;
-      counter.expiresAtMs = nowMs + ttlMs;
-      counter.recentlyUsed = true;
-    } else {
-      makeRoom(nowMs);
-      counters.set(key, { state, expiresAtMs: nowMs + ttlMs, recentlyUsed: false });
-    }
-    return algorithm.describe(limit, state, nowMs, hits, accepted);
-  };
-
+  const counters = createBoundedCounters(maxCounters);
   return {
-    async apply(hits) {
+    async apply(hits, how) {
       const nowMs = clock();
-      return hits.map((hit) => hitOne(hit, nowMs));
+      if (how.spend === 'each') return hits.map((hit) => spend(counters, hit, nowMs));
+      const accepted = tryAll(counters, hits, nowMs);
+      if (hits.every(({ blocks }, at) => accepted[at] || !blocks))
+        return hits.map((hit) => spend(counters, hit, nowMs));
+      const mayCharge = how.spend === 'spare_others';
+      const together = new Map<CounterKey, number>();
+      return hits.map((hit, at) => {
+        const asked = (together.get(hit.key) ?? 0) + hit.hits;
+        together.set(hit.key, asked);
+        return spare(counters, hit, asked, accepted[at] ?? false, mayCharge, nowMs);
+      });
     },
     state: () => ({ ready: true }),
     async close() {
       counters.clear();
     },
   };
+}
+
+function spend(counters: BoundedCounters, hit: Hit, nowMs: number): Decision {
+  const step = run(hit, counters.get(hit.key, nowMs), nowMs, true);
+  counters.set(hit.key, step, nowMs);
+  return decisionOf(hit, step, nowMs, { accepted: step.accepted, charged: true });
+}
+
+/** Which of the hits would be accepted, if they were all spent in this order. */
+function tryAll(counters: BoundedCounters, hits: readonly Hit[], nowMs: number): readonly boolean[] {
+  const states = new Map<CounterKey, State>();
+  return hits.map((hit) => {
+    const { accepted, state } = run(hit, states.get(hit.key) ?? counters.get(hit.key, nowMs), nowMs, true);
+    states.set(hit.key, state);
+    return accepted;
+  });
+}
+
+/**
+ * A hit of a request that is refused: at most its own refusal is counted.
+ *
+ * @param asked  the request's hits on this counter so far: what would have to fit for the same request to pass
+ */
+function spare(
+  counters: BoundedCounters,
+  hit: Hit,
+  asked: number,
+  accepted: boolean,
+  mayCharge: boolean,
+  nowMs: number,
+): Decision {
+  const state = counters.get(hit.key, nowMs);
+  const refusal = run(hit, state, nowMs, true);
+  if (mayCharge && !accepted && !refusal.accepted) {
+    counters.set(hit.key, refusal, nowMs);
+    return decisionOf(hit, refusal, nowMs, { accepted, charged: true });
+  }
+  const whole = { ...hit, hits: asked };
+  return decisionOf(whole, run(whole, state, nowMs, false), nowMs, { accepted, charged: false });
+}
+
+const run = ({ limit, hits }: Hit, state: State | undefined, nowMs: number, charge: boolean): Step =>
+  algorithmFor(limit).step(limit, state, nowMs, hits, charge);
+
+function decisionOf(
+  { limit, hits }: Hit,
+  { state, report = state }: Step,
+  nowMs: number,
+  outcome: Omit<Outcome, 'hits'>,
+): Decision {
+  return algorithmFor(limit).describe(limit, report, nowMs, { hits, ...outcome });
 }

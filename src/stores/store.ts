@@ -1,4 +1,4 @@
-import type { Decision, Limit } from '../algorithms/limit.ts';
+import type { Decision, Limit, Spend } from '../algorithms/limit.ts';
 import type { CounterKey } from './key.ts';
 
 /** One counter to touch, and by how much. */
@@ -7,6 +7,8 @@ export interface Hit {
   readonly limit: Limit;
   /** Whole hits: 0 looks and spends nothing, below 0 gives back. */
   readonly hits: number;
+  /** False for limits in shadow or quota mode: their refusal does not refuse the request. */
+  readonly blocks: boolean;
 }
 
 /** A hit that the store could not decide in time. */
@@ -22,11 +24,14 @@ export type StoreState = { readonly ready: true } | { readonly ready: false; rea
 /** Where counters live. Every store passes test/stores/conformance.ts. */
 export interface Store {
   /**
-   * Applies one request's hits in one atomic step; decisions come back in the same order, and a key that appears twice
-   * sees its own first hit. `Unavailable`, per hit, when the backend cannot answer within `timeoutMs`; never because a
+   * Applies one request's hits in one atomic step, in order; decisions come back in the same order, and a key that appears
+   * twice sees its own first hit. `Unavailable`, per hit, when the backend cannot answer within `timeoutMs`; never because a
    * limit is exceeded. Never rejects, never takes noticeably longer than `timeoutMs`.
    */
-  apply(hits: readonly Hit[], how: { readonly timeoutMs: number }): Promise<readonly (Decision | Unavailable)[]>;
+  apply(
+    hits: readonly Hit[],
+    how: { readonly spend: Spend; readonly timeoutMs: number },
+  ): Promise<readonly (Decision | Unavailable)[]>;
   state(): StoreState;
   close(): Promise<void>;
 }

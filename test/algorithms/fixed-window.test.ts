@@ -144,9 +144,9 @@ describe('a fixed window', () => {
         [atMs, hits, code, count, limitRemaining, durationUntilResetMs, retryAfterMs],
       ] of rows.entries()) {
         const nowMs = START_MS + atMs;
-        const step = fixedWindow.step(limit, state, nowMs, hits);
+        const step = fixedWindow.step(limit, state, nowMs, hits, true);
         state = step.state;
-        const decision = fixedWindow.describe(limit, state, nowMs, hits, step.accepted);
+        const decision = fixedWindow.describe(limit, state, nowMs, { hits, accepted: step.accepted, charged: true });
         expect({ row: at, count: state[1], ttlMs: step.ttlMs, ...decision }).toMatchObject({
           row: at,
           code,
@@ -154,7 +154,7 @@ describe('a fixed window', () => {
           limitRemaining,
           durationUntilResetMs,
           retryAfterMs,
-          ttlMs: durationUntilResetMs, // kept until the window's end: no less, no more
+          ttlMs: count === 0 ? 0 : durationUntilResetMs, // kept until the window ends, no less, no more; nothing spent is nothing kept
         });
       }
     });
@@ -168,12 +168,12 @@ describe('a fixed window', () => {
     { spent: 4, hits: -1 },
   ])('tells that $spent hits were spent before $hits more', ({ spent, hits }) => {
     const limit = fixedWindowOf(20);
-    const { accepted, state } = fixedWindow.step(limit, [START_MS, spent], START_MS, hits);
-    expect(fixedWindow.describe(limit, state, START_MS, hits, accepted).hitsBefore).toBe(spent);
+    const { accepted, state } = fixedWindow.step(limit, [START_MS, spent], START_MS, hits, true);
+    expect(fixedWindow.describe(limit, state, START_MS, { hits, accepted, charged: true }).hitsBefore).toBe(spent);
   });
 
   test.each(Object.entries(unitMs))('of a %s begins where the epoch divides by it', (_, windowMs) => {
-    const { state } = fixedWindow.step(fixedWindowOf(1, windowMs), undefined, 1_700_000_000_123, 1);
+    const { state } = fixedWindow.step(fixedWindowOf(1, windowMs), undefined, 1_700_000_000_123, 1, true);
     const [startMs = 0] = state;
     expect(startMs % windowMs).toBe(0);
     expect(1_700_000_000_123 - startMs).toBeLessThan(windowMs);

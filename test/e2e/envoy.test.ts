@@ -1,13 +1,10 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { accepts, freePort, type Running, start } from '../helpers/process.ts';
-import { envoy as envoyBinary } from '../helpers/tools.ts';
+import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
-const ENVOY_YAML = fileURLToPath(new URL('../../envoy.yaml', import.meta.url));
 const RULES = `
 domain: demo
 descriptors:
@@ -20,21 +17,13 @@ descriptors:
 
 let folder: string;
 let weir: Weir;
-let envoy: Running;
-/** The ports in envoy.yaml, and the free ones they are replaced by. */
-let portFor: Map<string, number>;
+let envoy: Envoy;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'envoy-'));
+  folder = await mkdtemp(join(tmpdir(), 'rules-'));
   await writeFile(join(folder, 'rules.yaml'), RULES);
   weir = await launchWeir();
-  portFor = new Map([['8081', weir.grpcPort]]);
-  for (const port of ['9901', '10000', '10001', '10002']) portFor.set(port, await freePort());
-  const config = (await readFile(ENVOY_YAML, 'utf8')).replaceAll(/(?<=port_value: )\d+/g, (port) => String(at(port)));
-  await writeFile(join(folder, 'envoy.yaml'), config);
-  const args = ['-c', join(folder, 'envoy.yaml'), '--use-dynamic-base-id', '--concurrency', '1'];
-  envoy = await start(await envoyBinary(), args, { name: 'envoy' });
-  for (const port of portFor.values()) await envoy.waitFor(() => accepts(port));
+  envoy = await startEnvoy(weir.grpcPort);
 });
 
 afterAll(async () => {
@@ -85,16 +74,9 @@ test('without Weir one listener lets everything pass and the other nothing; when
 const launchWeir = (before?: Weir) =>
   startWeir(before && { GRPC_PORT: String(before.grpcPort) }, { args: ['--rules', join(folder, 'rules.yaml')] });
 
-function at(port: string): number {
-  const free = portFor.get(port);
-  if (free === undefined) throw new Error(`envoy.yaml has a port that this test does not replace: ${port}`);
-  return free;
-}
-
 /** One request through the listener that has this port in envoy.yaml, and what a client sees of the answer. */
 async function get(listener: string, path: string, user?: string) {
-  const headers: Record<string, string> = user === undefined ? {} : { 'x-user': user };
-  const answer = await fetch(`http://127.0.0.1:${at(listener)}${path}`, { headers });
+  const answer = await envoy.get(listener, path, user);
   return {
     status: answer.status,
     body: await answer.text(),

@@ -85,6 +85,6 @@ describe('README', () => {
   });
 });
 
-test.each([...generatedPages])('docs/%s is what npm run docs writes', (name, text) => {
-  expect(readFileSync(join(PROJECT, 'docs', name), 'utf8')).toBe(text);
+test.each([...generatedPages])('%s is what npm run docs writes', (path, text) => {
+  expect(readFileSync(join(PROJECT, path), 'utf8')).toBe(text);
 });

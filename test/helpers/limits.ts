@@ -1,15 +1,126 @@
 import fc from 'fast-check';
-import { type FixedWindowLimit, unitMs } from '../../src/algorithms/limit.ts';
+import {
+  type FixedWindowLimit,
+  type LeakyBucketLimit,
+  type Limit,
+  MAX_COUNT,
+  MAX_WINDOW_MS,
+  type SlidingWindowBucketsLimit,
+  type SlidingWindowCounterLimit,
+  type SlidingWindowLogLimit,
+  type TokenBucketLimit,
+  unitMs,
+} from '../../src/algorithms/limit.ts';
+import { MAX_LOG_HITS } from '../../src/algorithms/sliding-window-log.ts';
+import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
 
-/** A fixed window of any length; a minute unless told. */
-export const fixedWindowOf = (requestsPerUnit: number, windowMs: number = unitMs.MINUTE): FixedWindowLimit => ({
-  algorithm: 'fixed_window',
+/** The most that a rule or a caller can write as a number of hits. */
+export const LARGEST = 4_294_967_295;
+
+const MINUTE = unitMs.MINUTE;
+
+/** What all limits have; the counter's name as the rules make it. */
+const limitOf = <N extends Limit['algorithm']>(algorithm: N, requestsPerUnit: number, windowMs: number) => ({
+  algorithm,
   name: '',
+  counter: `${algorithm}|${windowMs}`,
   requestsPerUnit,
-  unit: 'SECOND',
+  soft: 0,
+  unit: 'SECOND' as const,
   unitMultiplier: windowMs / 1_000,
   windowMs,
 });
+
+/** A fixed window of any length; a minute from the epoch on unless told. */
+export const fixedWindowOf = (
+  requestsPerUnit: number,
+  windowMs: number = MINUTE,
+  more: Partial<FixedWindowLimit> = {},
+): FixedWindowLimit => {
+  const common = limitOf('fixed_window', requestsPerUnit, windowMs);
+  const counter = more.alignment === 'first_hit' ? `${common.counter}@first_hit` : common.counter;
+  return { ...common, counter, alignment: 'epoch', ...more };
+};
+
+/** A fixed window of the calendar in a time zone. */
+export const calendarWindowOf = (
+  requestsPerUnit: number,
+  unit: CalendarUnit,
+  timeZone: string,
+  more: Partial<FixedWindowLimit> = {},
+): FixedWindowLimit => {
+  const alignment = createCalendar(unit, timeZone);
+  const counter = `fixed_window|${unitMs[unit]}@${timeZone}`;
+  return fixedWindowOf(requestsPerUnit, unitMs[unit], { alignment, counter, unit, unitMultiplier: 1, ...more });
+};
+
+export const slidingWindowLogOf = (
+  requestsPerUnit: number,
+  windowMs: number = MINUTE,
+  more: Partial<SlidingWindowLogLimit> = {},
+): SlidingWindowLogLimit => ({
+  ...limitOf('sliding_window_log', requestsPerUnit, windowMs),
+  countDenied: false,
+  ...more,
+});
+
+export const slidingWindowCounterOf = (
+  requestsPerUnit: number,
+  windowMs: number = MINUTE,
+  more: Partial<SlidingWindowCounterLimit> = {},
+): SlidingWindowCounterLimit => ({
+  ...limitOf('sliding_window_counter', requestsPerUnit, windowMs),
+  rounding: 'down',
+  ...more,
+});
+
+/** Ten parts unless told. */
+export const slidingWindowBucketsOf = (
+  requestsPerUnit: number,
+  windowMs: number = MINUTE,
+  { buckets = 10, ...more }: Partial<SlidingWindowBucketsLimit> = {},
+): SlidingWindowBucketsLimit => {
+  const common = limitOf('sliding_window_buckets', requestsPerUnit, windowMs);
+  return { ...common, counter: `${common.counter}/${buckets}`, buckets, ...more };
+};
+
+/** A full bucket holds what is refilled in a window unless told. */
+export const tokenBucketOf = (
+  requestsPerUnit: number,
+  windowMs: number = MINUTE,
+  more: Partial<TokenBucketLimit> = {},
+): TokenBucketLimit => ({
+  ...limitOf('token_bucket', requestsPerUnit, windowMs),
+  burst: requestsPerUnit,
+  refill: 'continuous',
+  maxDelayMs: 0,
+  ...more,
+});
+
+/** One hit at once unless told. */
+export const leakyBucketOf = (
+  requestsPerUnit: number,
+  windowMs: number = MINUTE,
+  more: Partial<LeakyBucketLimit> = {},
+): LeakyBucketLimit => ({
+  ...limitOf('leaky_bucket', requestsPerUnit, windowMs),
+  burst: 1,
+  maxDelayMs: 0,
+  ...more,
+});
+
+/** One limit of each algorithm: so many hits pass at once in each, and none comes back within a minute by itself. */
+export const limitsOfEach = (hits: number, windowMs: number = MINUTE): readonly Limit[] => [
+  fixedWindowOf(hits, windowMs),
+  fixedWindowOf(hits, windowMs, { alignment: 'first_hit' }),
+  slidingWindowLogOf(hits, windowMs),
+  slidingWindowLogOf(hits, windowMs, { countDenied: true }),
+  slidingWindowCounterOf(hits, windowMs),
+  slidingWindowBucketsOf(hits, windowMs),
+  tokenBucketOf(1, windowMs, { burst: hits }),
+  tokenBucketOf(hits, windowMs, { refill: 'interval' }),
+  leakyBucketOf(1, windowMs, { burst: hits }),
+];
 
 /** Whole windows of the API and odd ones, from a second to a year. */
 export const anyWindowMs: fc.Arbitrary<number> = fc.oneof(
@@ -20,6 +131,176 @@ export const anyWindowMs: fc.Arbitrary<number> = fc.oneof(
 /** From nothing to the most that a limit can say, small ones often. */
 export const anyRequestsPerUnit: fc.Arbitrary<number> = fc.oneof(
   fc.integer({ min: 0, max: 20 }),
-  fc.integer({ min: 0, max: 4_294_967_295 }),
-  fc.constant(4_294_967_295),
+  fc.integer({ min: 0, max: LARGEST }),
+  fc.constant(LARGEST),
 );
+
+/** Any window that a rule can have: those of the API, odd ones, a millisecond, a century. */
+const anyWindowAtAllMs = fc.oneof(
+  { weight: 6, arbitrary: anyWindowMs },
+  { weight: 3, arbitrary: fc.integer({ min: 1, max: 100 }) },
+  { weight: 1, arbitrary: fc.constantFrom(1, MAX_WINDOW_MS) },
+);
+
+const anySoft = fc.oneof(
+  { weight: 3, arbitrary: fc.constant(0) },
+  { weight: 2, arbitrary: fc.integer({ min: 1, max: 10 }) },
+  { weight: 1, arbitrary: fc.integer({ min: 0, max: LARGEST }) },
+);
+
+/** The longest delay that a rule can have. */
+const MAX_DELAY_MS = unitMs.HOUR;
+
+const anyDelayMs = (windowMs: number): fc.Arbitrary<number> =>
+  fc.oneof(
+    { weight: 3, arbitrary: fc.constant(0) },
+    { weight: 3, arbitrary: fc.integer({ min: 1, max: Math.min(3 * windowMs, MAX_DELAY_MS) }) },
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: MAX_DELAY_MS }) },
+  );
+
+const ZONES = ['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'Asia/Kolkata', 'Australia/Lord_Howe'] as const;
+
+const anyFixedWindow: fc.Arbitrary<FixedWindowLimit> = fc
+  .record({ requestsPerUnit: anyRequestsPerUnit, windowMs: anyWindowAtAllMs, soft: anySoft })
+  .chain(({ requestsPerUnit, windowMs, soft }) =>
+    fc.oneof(
+      fc.constant(fixedWindowOf(requestsPerUnit, windowMs, { soft })),
+      fc.constant(fixedWindowOf(requestsPerUnit, windowMs, { soft, alignment: 'first_hit' })),
+      fc
+        .record({
+          unit: fc.constantFrom<CalendarUnit>('HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'),
+          timeZone: fc.constantFrom(...ZONES),
+        })
+        .map(({ unit, timeZone }) => calendarWindowOf(requestsPerUnit, unit, timeZone, { soft })),
+    ),
+  );
+
+const anySlidingWindowLog: fc.Arbitrary<SlidingWindowLogLimit> = fc
+  .record({
+    requestsPerUnit: fc.oneof(
+      { weight: 5, arbitrary: fc.integer({ min: 0, max: 20 }) },
+      { weight: 1, arbitrary: fc.integer({ min: 0, max: MAX_LOG_HITS }) },
+    ),
+    windowMs: anyWindowAtAllMs,
+    soft: anySoft,
+    countDenied: fc.boolean(),
+  })
+  .map(({ requestsPerUnit, windowMs, soft, countDenied }) =>
+    slidingWindowLogOf(requestsPerUnit, windowMs, {
+      countDenied,
+      soft: Math.min(soft, MAX_LOG_HITS - requestsPerUnit),
+    }),
+  );
+
+const anySlidingWindowCounter: fc.Arbitrary<SlidingWindowCounterLimit> = fc
+  .record({
+    requestsPerUnit: anyRequestsPerUnit,
+    windowMs: anyWindowAtAllMs,
+    soft: anySoft,
+    rounding: fc.constantFrom<SlidingWindowCounterLimit['rounding']>('down', 'up'),
+  })
+  .map(({ requestsPerUnit, windowMs, soft, rounding }) => {
+    const most = Math.floor(MAX_COUNT / windowMs);
+    const hits = Math.min(requestsPerUnit, most);
+    return slidingWindowCounterOf(hits, windowMs, { rounding, soft: Math.min(soft, most - hits) });
+  });
+
+const anySlidingWindowBuckets: fc.Arbitrary<SlidingWindowBucketsLimit> = fc
+  .record({
+    requestsPerUnit: anyRequestsPerUnit,
+    buckets: fc.oneof(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 100 })),
+    aboutMs: anyWindowAtAllMs,
+    soft: anySoft,
+  })
+  .map(({ requestsPerUnit, buckets, aboutMs, soft }) =>
+    slidingWindowBucketsOf(requestsPerUnit, Math.max(Math.floor(aboutMs / buckets), 1) * buckets, { buckets, soft }),
+  );
+
+/** The numbers of a bucket, cut down to what stays exact. */
+const anyBucketNumbers = anyWindowAtAllMs.chain((windowMs) =>
+  fc
+    .record({
+      requestsPerUnit: anyRequestsPerUnit,
+      burst: fc.oneof(fc.integer({ min: 1, max: 20 }), anyRequestsPerUnit),
+      soft: anySoft,
+      maxDelayMs: anyDelayMs(windowMs),
+    })
+    .map((numbers) => {
+      const most = Math.floor(MAX_COUNT / windowMs);
+      const requestsPerUnit = Math.max(Math.min(numbers.requestsPerUnit, most), 1);
+      const burst = Math.max(Math.min(numbers.burst, most - 1), 1);
+      const left = MAX_COUNT - (burst + 1) * windowMs;
+      const maxDelayMs = Math.min(numbers.maxDelayMs, Math.floor(left / requestsPerUnit));
+      const soft = maxDelayMs > 0 ? 0 : Math.min(numbers.soft, most - 1 - burst);
+      return { requestsPerUnit, windowMs, burst, soft, maxDelayMs };
+    }),
+);
+
+const anyTokenBucket: fc.Arbitrary<TokenBucketLimit> = fc
+  .record({
+    numbers: anyBucketNumbers,
+    refill: fc.constantFrom<TokenBucketLimit['refill']>('continuous', 'interval'),
+  })
+  .map(({ numbers, refill }) => tokenBucketOf(numbers.requestsPerUnit, numbers.windowMs, { ...numbers, refill }));
+
+const anyLeakyBucket: fc.Arbitrary<LeakyBucketLimit> = anyBucketNumbers.map((numbers) =>
+  leakyBucketOf(numbers.requestsPerUnit, numbers.windowMs, numbers),
+);
+
+/** Any limit of an algorithm that a rule file can state, the extremes often. */
+export const anyLimitOf = {
+  fixed_window: fc.oneof(
+    { weight: 8, arbitrary: anyFixedWindow },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(fixedWindowOf(LARGEST, unitMs.SECOND), fixedWindowOf(1, unitMs.YEAR)),
+    },
+  ),
+  sliding_window_log: fc.oneof(
+    { weight: 8, arbitrary: anySlidingWindowLog },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(slidingWindowLogOf(MAX_LOG_HITS, unitMs.SECOND), slidingWindowLogOf(1, unitMs.YEAR)),
+    },
+  ),
+  sliding_window_counter: fc.oneof(
+    { weight: 8, arbitrary: anySlidingWindowCounter },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        slidingWindowCounterOf(LARGEST, unitMs.SECOND),
+        slidingWindowCounterOf(1, unitMs.YEAR, { rounding: 'up' }),
+      ),
+    },
+  ),
+  sliding_window_buckets: fc.oneof(
+    { weight: 8, arbitrary: anySlidingWindowBuckets },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        slidingWindowBucketsOf(LARGEST, unitMs.SECOND, { buckets: 100 }),
+        slidingWindowBucketsOf(1, unitMs.YEAR),
+      ),
+    },
+  ),
+  token_bucket: fc.oneof(
+    { weight: 8, arbitrary: anyTokenBucket },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(tokenBucketOf(LARGEST, unitMs.SECOND), tokenBucketOf(1, unitMs.YEAR)),
+    },
+  ),
+  leaky_bucket: fc.oneof(
+    { weight: 8, arbitrary: anyLeakyBucket },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        leakyBucketOf(LARGEST, unitMs.SECOND, { burst: LARGEST }),
+        leakyBucketOf(1, unitMs.YEAR),
+      ),
+    },
+  ),
+} as const satisfies { readonly [N in Limit['algorithm']]: fc.Arbitrary<Extract<Limit, { algorithm: N }>> };
+
+/** Any limit of any algorithm. */
+export const anyLimit: fc.Arbitrary<Limit> = fc.oneof(...Object.values(anyLimitOf));

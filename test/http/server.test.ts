@@ -27,6 +27,16 @@ descriptors:
   - {key: quota, quota_mode: true, rate_limit: {unit: week, requests_per_unit: 7}}
 `);
 
+const newRules = rulesFrom(`
+domain: demo
+descriptors:
+  - {key: soft, rate_limit: {unit: minute, unit_multiplier: 2, requests_per_unit: 1, soft: 1}}
+  - {key: bucket, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: token_bucket, burst: 5}}
+  - {key: odd, rate_limit: {window: 1500ms, requests_per_unit: 2, algorithm: sliding_window_log}}
+  - {key: both, rate_limits: [{unit: second, requests_per_unit: 9}, {window: 30s, requests_per_unit: 7, algorithm: leaky_bucket}]}
+  - {key: free, rate_limits: [{unlimited: true}]}
+`);
+
 let server: HttpServer | undefined;
 let errors: unknown[];
 beforeEach(() => {
@@ -40,7 +50,13 @@ async function start(routes: ReadonlyMap<string, Route>): Promise<void> {
 
 async function get(path: string, init: RequestInit = {}) {
   const response = await fetch(`http://127.0.0.1:${server?.port}${path}`, init);
-  return { status: response.status, type: response.headers.get('content-type'), body: await response.text() };
+  const reason = response.headers.get('x-weir-reason');
+  return {
+    status: response.status,
+    type: response.headers.get('content-type'),
+    body: await response.text(),
+    ...(reason !== null && { reason }),
+  };
 }
 
 const post = (path: string, body: string) => get(path, { method: 'POST', body });
@@ -56,10 +72,11 @@ function build(changes: Partial<Decider> = {}, isReady = true) {
     storeTimeoutMs: 500,
     shadowMode: false,
     quotaMode: false,
+    spend: 'each',
     ...changes,
   };
-  const names = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
-  const service = createRlsService(decider, createResponseHeaders(names, false), {
+  const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
+  const service = createRlsService(decider, createResponseHeaders({ limits, soft: 'X-Soft' }, false), {
     answered({ domain }, answer, elapsedMs) {
       statistics.answered(domain, answer);
       metrics.called(0, elapsedMs);
@@ -142,27 +159,48 @@ describe('/json', () => {
       'descriptors[0].limit.unit must be a unit from SECOND (1) to WEEK (7), got 0',
     ],
   ])('answers 400 to %j, and says why', async (body, reason) => {
-    const answer = await post('/json', body);
-    const [first, second, ...rest] = answer.body.split('\n');
-    expect({ ...answer, body: [first, second, rest] }).toEqual({
-      status: 400,
-      type: plainText,
-      body: ['Bad Request', reason, ['']],
-    });
+    expect(await post('/json', body)).toEqual({ status: 400, type: plainText, body: 'Bad Request\n', reason });
+  });
+
+  test('says why in visible ASCII, whatever the request was', async () => {
+    const answer = await post('/json', '{"domain": "demo", "x\\n\\u00e9": 1}');
+    expect(answer.reason).toBe('x??: unknown field; wanted one of domain, descriptors, hits_addend');
+  });
+
+  // A header of more than 16 KiB is refused by most clients and proxies: the answer would not arrive at all.
+  test('says why in few words, however long what came was', async () => {
+    const answer = await post('/json', `{"hitsAddend": "${'x'.repeat(100_000)}"}`);
+    expect(answer).toMatchObject({ status: 400, body: 'Bad Request\n' });
+    expect(answer.reason?.length).toBeLessThan(2_000);
   });
 
   test('answers 400 to a body that is too large, and lives on', async () => {
     const most = 4 * 1024 * 1024;
     expect(await post('/json', `${' '.repeat(most - 2)}{}`)).toMatchObject({
       status: 400,
-      body: 'Bad Request\nrate limit domain must not be empty\n',
+      body: 'Bad Request\n',
+      reason: 'rate limit domain must not be empty',
     });
     expect(await post('/json', ' '.repeat(most + 1))).toMatchObject({
       status: 400,
-      body: 'Bad Request\nthe body must have at most 4194304 bytes\n',
+      body: 'Bad Request\n',
+      reason: 'the body must have at most 4194304 bytes',
     });
     expect(await post('/json', asking('user'))).toMatchObject({ status: 200 });
   });
+});
+
+test('/json tells in its metadata what the API has no fields for', async () => {
+  await start(apiRoutes(build({ rules: () => newRules }).service, ready));
+  const answers = [];
+  for (const key of ['soft', 'soft', 'odd']) answers.push(JSON.parse((await post('/json', asking(key))).body));
+  const twoMinutes = { requestsPerUnit: 1, unit: 'MINUTE', unitMultiplier: 2 };
+  expect(answers.map(({ statuses, dynamicMetadata }) => [statuses[0].currentLimit, dynamicMetadata])).toEqual([
+    [twoMinutes, undefined],
+    [twoMinutes, { weir: { statuses: [{ index: 0, rule: 'demo.soft', soft: true }] } }],
+    [{ requestsPerUnit: 2 }, { weir: { statuses: [{ index: 0, rule: 'demo.odd', window_ms: 1_500 }] } }],
+  ]);
+  expect(answers[1].responseHeadersToAdd).toContainEqual({ key: 'X-Soft', value: 'demo.soft' });
 });
 
 test('/json lives on when a client goes away in the middle of its body', async () => {
@@ -204,7 +242,8 @@ test.each([
   expect(await post('/json', asking('user'))).toEqual({
     status: 400,
     type: plainText,
-    body: `Bad Request\n${reason}\n`,
+    body: 'Bad Request\n',
+    reason,
   });
 });
 
@@ -215,7 +254,10 @@ describe('/healthcheck', () => {
     [{ ready: false, reasons: ['one', 'two'] }, 500, 'one\ntwo\n'],
   ])('of %j answers %d', async (readiness, status, body) => {
     await start(apiRoutes(build().service, () => readiness));
-    expect(await get('/healthcheck')).toEqual({ status, type: plainText, body });
+    expect(await get('/healthcheck?verbose')).toEqual({ status, type: plainText, body });
+    const quiet = { status, type: plainText, body: status === 200 ? body : '' };
+    for (const path of ['/healthcheck', '/healthcheck?verbosely', '/healthcheck?x=verbose'])
+      expect(await get(path)).toEqual(quiet);
   });
 });
 
@@ -261,6 +303,20 @@ describe('the debug pages', () => {
     expect(await get('/rlconfig')).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
   });
 
+  test('/rlconfig shows a line a limit, and what the service that this replaces has no words for', async () => {
+    await start(debugRoutes({ rules: () => newRules, lastLoad: () => undefined, metrics: metrics.render }));
+    const modes = 'shadow_mode: false, quota_mode: false';
+    expect((await get('/rlconfig')).body.split('\n')).toEqual([
+      `demo.soft: unit=MINUTE requests_per_unit=1, ${modes}, unit_multiplier: 2`,
+      `demo.bucket: unit=MINUTE requests_per_unit=2, ${modes}, algorithm: token_bucket`,
+      `demo.odd: unit=UNKNOWN requests_per_unit=2, ${modes}, window: 1500ms, algorithm: sliding_window_log`,
+      `demo.both: unit=SECOND requests_per_unit=9, ${modes}`,
+      `demo.both: unit=SECOND requests_per_unit=7, ${modes}, unit_multiplier: 30, algorithm: leaky_bucket`,
+      `demo.free: unit=UNKNOWN requests_per_unit=0, ${modes}`,
+      '',
+    ]);
+  });
+
   test('/ lists them', async () => {
     await start(debugRoutes({ rules: () => rules, lastLoad: () => undefined, metrics: metrics.render }));
     expect(await get('/')).toEqual({
@@ -303,6 +359,8 @@ describe('the debug pages', () => {
         'weir_hits_over_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 1',
         'weir_hits_shadowed_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
         'weir_hits_shadowed_total{domain="demo",rule="user",algorithm="fixed_window"} 0',
+        'weir_hits_soft_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 0',
+        'weir_hits_soft_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 0',
         'weir_hits_total{domain="demo",rule="trial",algorithm="fixed_window"} 2',
         'weir_hits_total{domain="demo",rule="user",algorithm="fixed_window"} 3',
         'weir_hits_within_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
@@ -375,6 +433,20 @@ describe('the server', () => {
     const [{ statusCode }] = await response;
     expect(statusCode).toBe(200);
     await closed;
+  });
+
+  // Else it waits until the client or the keep-alive timeout ends the connection, seconds later.
+  test('that closes keeps no connection alive for the sake of an answer that was under way', async () => {
+    const { asked, finish } = await slowPage();
+    const socket = connect(server?.port ?? 0, '127.0.0.1');
+    socket.write('GET /slow HTTP/1.1\r\nhost: weir\r\n\r\n');
+    await asked;
+    const closed = server?.close(60_000);
+    finish();
+    const [reply] = await once(socket, 'data');
+    socket.destroy();
+    await closed;
+    expect(String(reply)).toMatch(/^connection: close\r$/im);
   });
 
   test('that closes takes no more on connections that are kept alive either', async () => {

@@ -1,8 +1,8 @@
 import { algorithmFor } from '../../src/algorithms/index.ts';
-import { unitMs } from '../../src/algorithms/limit.ts';
+import { type Limit, type State, unitMs } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
 import { createStatistics, type RuleCounts, type Statistics } from '../../src/observe/stats.ts';
-import { fixedWindowOf } from '../helpers/limits.ts';
+import { fixedWindowOf, leakyBucketOf, tokenBucketOf } from '../helpers/limits.ts';
 
 const NOW_MS = 1_700_000_000_000;
 
@@ -16,12 +16,21 @@ interface Told {
 }
 
 /** What a fixed window says of these hits. */
-function limited({ requestsPerUnit, before, hits, shadow = false, path = 'd.k' }: Told): Verdict {
+function limited({ requestsPerUnit, before, hits, ...more }: Told): Verdict {
   const limit = fixedWindowOf(requestsPerUnit, unitMs.HOUR);
+  return saidBy(limit, [NOW_MS - (NOW_MS % limit.windowMs), before], hits, more);
+}
+
+/** What a limit's algorithm says of hits on a counter in this state. */
+function saidBy(
+  limit: Limit,
+  before: State | undefined,
+  hits: number,
+  { shadow = false, path = 'd.k' }: Pick<Told, 'shadow' | 'path'> = {},
+): Verdict {
   const { step, describe } = algorithmFor(limit);
-  const startMs = NOW_MS - (NOW_MS % limit.windowMs);
-  const { accepted, state } = step(limit, [startMs, before], NOW_MS, hits);
-  const decision = describe(limit, state, NOW_MS, hits, accepted);
+  const { accepted, state, report = state } = step(limit, before, NOW_MS, hits, true);
+  const decision = describe(limit, report, NOW_MS, { hits, accepted, charged: true });
   const rule = { path, limits: [limit], unlimited: false, shadow, quota: false, replaces: [] };
   return { kind: 'limited', rule, limit, decision, hits, code: shadow ? 'OK' : decision.code };
 }
@@ -30,6 +39,7 @@ const answer = (verdicts: readonly Verdict[], fields: Partial<Answer> = {}): Ans
   overallCode: 'OK',
   verdicts,
   shadowed: false,
+  delayMs: 0,
   ...fields,
 });
 
@@ -40,7 +50,8 @@ function countsOf(statistics: Statistics): Record<string, number> {
   const [counts] = rulesOf(statistics);
   if (!counts) return {};
   const { totalHits: total, withinLimit: within, nearLimit: near, overLimit: over, shadowMode: shadow } = counts;
-  return Object.fromEntries(Object.entries({ total, within, near, over, shadow }).filter(([, count]) => count !== 0));
+  const all = { total, within, near, over, shadow, soft: counts.softLimit };
+  return Object.fromEntries(Object.entries(all).filter(([, count]) => count !== 0));
 }
 
 function counted(told: Told, nearLimitRatio = 0.8): Record<string, number> {
@@ -99,6 +110,59 @@ describe('hits of a limit', () => {
   });
 });
 
+describe('hits of a limit with a burst', () => {
+  /** The counts after so many hits, all at once, on a counter that so many hits were spent on before. */
+  function countedOn(limit: Limit, before: number, hits: number): Record<string, number> {
+    const { step } = algorithmFor(limit);
+    const spent = before === 0 ? undefined : step(limit, undefined, NOW_MS, before, true);
+    if (spent?.accepted === false) throw new Error(`${before} hits do not fit`);
+    const statistics = createStatistics(0.8);
+    statistics.answered('d', answer([saidBy(limit, spent?.state, hits)]));
+    return countsOf(statistics);
+  }
+
+  // 5 an hour, 20 at once: near from the 17th on
+  const bursty = [tokenBucketOf(5, unitMs.HOUR, { burst: 20 }), leakyBucketOf(5, unitMs.HOUR, { burst: 20 })];
+  describe.each(bursty)('by $algorithm', (limit) => {
+    test.each([
+      { before: 0, hits: 5, counts: { total: 5, within: 5 } },
+      { before: 5, hits: 11, counts: { total: 11, within: 11 } }, // above the rate, not near the burst
+      { before: 15, hits: 3, counts: { total: 3, within: 3, near: 2 } },
+      { before: 16, hits: 4, counts: { total: 4, within: 4, near: 4 } },
+      { before: 19, hits: 3, counts: { total: 3, near: 1, over: 2 } },
+      { before: 20, hits: 3, counts: { total: 3, over: 3 } },
+      { before: 20, hits: 0, counts: {} },
+      { before: 20, hits: -5, counts: {} },
+    ])('at $before, $hits more: $counts', ({ before, hits, counts }) => {
+      expect(countedOn(limit, before, hits)).toEqual(counts);
+    });
+  });
+
+  test('that are held until their turn are within it, and near it', () => {
+    const queue = leakyBucketOf(3_600, unitMs.HOUR, { burst: 2, maxDelayMs: 10_000 });
+    expect(countedOn(queue, 2, 1)).toEqual({ total: 1, within: 1, near: 1 });
+  });
+
+  test.each([
+    { before: 19, hits: 1, counts: { total: 1, within: 1, near: 1 } },
+    { before: 19, hits: 3, counts: { total: 3, within: 3, near: 3, soft: 3 } },
+    { before: 22, hits: 1, counts: { total: 1, within: 1, near: 1, soft: 1 } },
+    { before: 24, hits: 2, counts: { total: 2, over: 2 } },
+    { before: 18, hits: 9, counts: { total: 9, near: 2, over: 7 } },
+  ])('of which 5 more are soft, at $before, $hits more: $counts', ({ before, hits, counts }) => {
+    expect(countedOn(tokenBucketOf(5, unitMs.HOUR, { burst: 20, soft: 5 }), before, hits)).toEqual(counts);
+    expect(countedOn(leakyBucketOf(5, unitMs.HOUR, { burst: 20, soft: 5 }), before, hits)).toEqual(counts);
+  });
+});
+
+test('hits on the soft part of a window are counted besides', () => {
+  const statistics = createStatistics(0.8);
+  const limit = fixedWindowOf(10, unitMs.HOUR, { soft: 5 });
+  const startMs = NOW_MS - (NOW_MS % limit.windowMs);
+  for (const before of [8, 9, 10, 14, 15]) statistics.answered('d', answer([saidBy(limit, [startMs, before], 1)]));
+  expect(countsOf(statistics)).toEqual({ total: 5, within: 4, near: 4, over: 1, soft: 2 });
+});
+
 test('what has no limit counts for no rule', () => {
   const statistics = createStatistics(0.8);
   const rule = { path: 'd.u', limits: [], unlimited: true, shadow: false, quota: false, replaces: [] };
@@ -119,7 +183,7 @@ test('rules are named by their domain, and their path without it', () => {
     { domain: 'd', rule: 'user_alice.path', algorithm: 'fixed_window' },
     { domain: 'd', rule: 'user', algorithm: 'fixed_window' },
     { domain: 'd.e', rule: 'user', algorithm: 'fixed_window' },
-    { domain: 'd', rule: 'd.', algorithm: 'fixed_window' },
+    { domain: 'd', rule: '', algorithm: 'fixed_window' },
   ]);
 });
 

@@ -1,9 +1,10 @@
 import { unitMs } from '../../src/algorithms/limit.ts';
 import type { Verdict } from '../../src/decide.ts';
-import { createResponseHeaders, noResponseHeaders } from '../../src/rls/headers.ts';
+import { createResponseHeaders } from '../../src/rls/headers.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 
-const names = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
+const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
+const names = { limits, soft: 'X-Soft' };
 
 /** A limited verdict whose limit tells it apart. */
 function verdict(
@@ -23,6 +24,8 @@ function verdict(
       limitRemaining,
       durationUntilResetMs: 57_001,
       retryAfterMs: 0,
+      delayMs: 0,
+      soft: false,
     },
     hits: 1,
     code: over && !shadow ? 'OVER_LIMIT' : 'OK',
@@ -36,7 +39,7 @@ const unlimited: Verdict = {
 const unmatched: Verdict = { kind: 'no_rule' };
 
 const headersOf = (verdicts: readonly Verdict[], quotaMode = false) =>
-  createResponseHeaders(names, quotaMode)({ overallCode: 'OK', verdicts, shadowed: false });
+  createResponseHeaders(names, quotaMode)({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0 });
 
 /** The limit and what remains of it, as the headers tell; undefined where there are none. */
 const told = (verdicts: readonly Verdict[], quotaMode = false) => {
@@ -50,8 +53,11 @@ test('are three, in this order, with the names that were set', () => {
     { key: 'RateLimit-Remaining', value: '0' },
     { key: 'RateLimit-Reset', value: '58' }, // rounded up
   ]);
-  const custom = createResponseHeaders({ limit: 'x-l', remaining: 'x-rem', reset: 'x-res' }, false);
-  const answer = { overallCode: 'OK', verdicts: [verdict(5, 3)], shadowed: false } as const;
+  const custom = createResponseHeaders(
+    { ...names, limits: { limit: 'x-l', remaining: 'x-rem', reset: 'x-res' } },
+    false,
+  );
+  const answer = { overallCode: 'OK', verdicts: [verdict(5, 3)], shadowed: false, delayMs: 0 } as const;
   expect(custom(answer).map(({ key }) => key)).toEqual(['x-l', 'x-rem', 'x-res']);
 });
 
@@ -79,5 +85,43 @@ test('in quota mode every refusal is a quota: the first with nothing left', () =
 });
 
 test('are none where they are not wanted', () => {
-  expect(noResponseHeaders({ overallCode: 'OK', verdicts: [verdict(10, 3)], shadowed: false })).toEqual([]);
+  const none = createResponseHeaders({ ...names, limits: undefined }, false);
+  expect(none({ overallCode: 'OK', verdicts: [verdict(10, 3)], shadowed: false, delayMs: 0 })).toEqual([]);
+});
+
+describe('the rules on whose soft part a request passed', () => {
+  /** A verdict of the rule with this path, which passed on the soft part of its limit. */
+  function soft(path: string): Verdict {
+    const passed = verdict(10, 0);
+    if (passed.kind !== 'limited') return passed;
+    return { ...passed, rule: { ...passed.rule, path }, decision: { ...passed.decision, soft: true } };
+  }
+  const headers = (wanted: typeof limits | undefined, verdicts: readonly Verdict[]) =>
+    createResponseHeaders(
+      { limits: wanted, soft: 'X-Soft' },
+      false,
+    )({
+      overallCode: 'OK',
+      verdicts,
+      shadowed: false,
+      delayMs: 0,
+    });
+
+  test('come in one header, in order, after the others', () => {
+    const verdicts = [verdict(10, 0), soft('d.user'), unlimited, unmatched, soft('d.path_/login')];
+    expect(headers(limits, verdicts)).toEqual([
+      { key: 'RateLimit-Limit', value: '10' },
+      { key: 'RateLimit-Remaining', value: '0' },
+      { key: 'RateLimit-Reset', value: '58' },
+      { key: 'X-Soft', value: 'd.user, d.path_/login' },
+    ]);
+  });
+
+  test('are told even where no other headers are wanted', () => {
+    expect(headers(undefined, [soft('d.user')])).toEqual([{ key: 'X-Soft', value: 'd.user' }]);
+  });
+
+  test('have no header where there are none', () => {
+    expect(headers(undefined, [verdict(10, 3), unlimited])).toEqual([]);
+  });
 });

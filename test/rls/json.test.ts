@@ -1,4 +1,5 @@
 import { InvalidJson, requestFromJson, responseToJson } from '../../src/rls/json.ts';
+import { fromStruct, type JsonObject, toStruct } from '../../src/rls/struct.ts';
 
 /** A request with one descriptor that has these fields, as JSON. */
 const withDescriptor = (fields: string): string => `{"domain": "d", "descriptors": [{${fields}}]}`;
@@ -260,4 +261,28 @@ describe('a response', () => {
         '"limitRemaining":4,"durationUntilReset":"1s"}],"responseHeadersToAdd":[{"key":"RateLimit-Limit","value":"5"}]}',
     );
   });
+
+  test('has its metadata as JSON, under the names that were given', () => {
+    const weir = { delay_ms: 200, statuses: [{ index: 0, rule: 'demo.user', soft: true, window_ms: 1_500 }] };
+    const response = {
+      overall_code: 1,
+      statuses: [status],
+      response_headers_to_add: [],
+      dynamic_metadata: toStruct({ weir }),
+    };
+    expect(responseToJson(response)).toEqual({
+      overallCode: 'OK',
+      statuses: [{ code: 'OK' }],
+      dynamicMetadata: { weir },
+    });
+  });
+});
+
+test.each<JsonObject>([
+  {},
+  { a: null, b: true, c: false, d: 0, e: -1.5, f: '', g: 'text' },
+  { list: [], lists: [[1], ['x', { y: null }]], struct: { in: { struct: {} } } },
+  { constructor: 1, hasOwnProperty: [2] },
+])('a struct stands for the JSON it was made from: %j', (object) => {
+  expect(fromStruct(toStruct(object))).toEqual(object);
 });

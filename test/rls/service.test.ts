@@ -18,10 +18,11 @@ import { protoPath as healthProto } from 'grpc-health-check';
 import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from 'protobufjs/ext/descriptor/index.js';
 import type { Clock } from '../../src/clock.ts';
 import type { Decider } from '../../src/decide.ts';
-import { noResponseHeaders } from '../../src/rls/headers.ts';
+import { createResponseHeaders } from '../../src/rls/headers.ts';
 import { createHealth, type Health, type Readiness } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 import { createRlsService, type Observer, type Outcome } from '../../src/rls/service.ts';
+import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import { createCounterKeys } from '../../src/stores/key.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
@@ -40,6 +41,7 @@ descriptors:
   - {key: user, value: admin, rate_limit: {unlimited: true}}
 `);
 
+const noHeaders = createResponseHeaders({ limits: undefined, soft: 'soft' }, false);
 const clock = fakeClock(); // 40 s to the end of its minute
 const memory = (): Store => createMemoryStore(clock, { maxCounters: 1_000 });
 
@@ -71,10 +73,11 @@ async function start(changes: Partial<Decider> = {}, now: Clock = clock): Promis
     storeTimeoutMs: 500,
     shadowMode: false,
     quotaMode: false,
+    spend: 'each',
     ...changes,
   };
   health = createHealth(() => readiness);
-  const service = createRlsService(decider, noResponseHeaders, observer);
+  const service = createRlsService(decider, noHeaders, observer);
   server = await startGrpcServer({ host: '127.0.0.1', port: 0 }, service, health, now);
   client = new Client(`127.0.0.1:${server.port}`, credentials.createInsecure());
 }
@@ -142,6 +145,43 @@ describe('ShouldRateLimit', () => {
     });
     expect(await ask()).toMatchObject({ response: { overall_code: 2, statuses: [{ code: 2, limit_remaining: 0 }] } });
     expect(told).toEqual(['answered OK', 'answered OVER_LIMIT']);
+  });
+
+  test('tells on the wire what the API has fields for, and the rest in the metadata', async () => {
+    const newRules = rulesFrom(`
+domain: demo
+descriptors:
+  - {key: soft, rate_limit: {unit: minute, unit_multiplier: 2, requests_per_unit: 1, soft: 1}}
+  - {key: odd, rate_limit: {window: 1500ms, requests_per_unit: 5, algorithm: sliding_window_log}}
+  - {key: queue, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, max_delay: 1s}}
+`);
+    await start({ rules: () => newRules });
+    const descriptors = ['path', 'soft', 'odd', 'queue'].map((key) => descriptorOf(key, ''));
+    const replies = [await ask({ descriptors }), await ask({ descriptors })];
+    const [first, second] = replies.map((reply) => {
+      if (!('response' in reply)) throw new Error(reply.details);
+      const { statuses, dynamic_metadata, response_headers_to_add } = reply.response;
+      const limits = statuses.map(({ current_limit }) => current_limit);
+      return { limits, metadata: dynamic_metadata && fromStruct(dynamic_metadata), headers: response_headers_to_add };
+    });
+    const limits = [
+      null,
+      { name: '', requests_per_unit: 1, unit: 2, unit_multiplier: { value: 2 } },
+      { name: '', requests_per_unit: 5, unit: 0, unit_multiplier: null },
+      { name: '', requests_per_unit: 50, unit: 1, unit_multiplier: null },
+    ];
+    const odd = { index: 2, rule: 'demo.odd', window_ms: 1_500 };
+    expect(first).toEqual({ limits, metadata: { weir: { statuses: [odd] } }, headers: [] });
+    expect(second).toEqual({
+      limits,
+      metadata: {
+        weir: {
+          delay_ms: 20,
+          statuses: [{ index: 1, rule: 'demo.soft', soft: true }, odd, { index: 3, rule: 'demo.queue', delay_ms: 20 }],
+        },
+      },
+      headers: [expect.objectContaining({ key: 'soft', value: 'demo.soft' })],
+    });
   });
 
   test('keeps any text apart that a key or value may be', async () => {
@@ -242,8 +282,9 @@ test('a decision comes to its end whatever the observer does', async () => {
       storeTimeoutMs: 500,
       shadowMode: false,
       quotaMode: false,
+      spend: 'each',
     },
-    noResponseHeaders,
+    noHeaders,
     {
       answered() {
         throw new Error('a bug in the statistics');
@@ -326,7 +367,7 @@ describe('closing', () => {
 test('an address that is taken cannot be listened on', async () => {
   setLogVerbosity(logVerbosity.NONE); // it is told by the error
   await start();
-  const service = createRlsService({} as Decider, noResponseHeaders, observer);
+  const service = createRlsService({} as Decider, noHeaders, observer);
   const address = { host: '127.0.0.1', port: server.port };
   await expect(
     startGrpcServer(

@@ -102,7 +102,15 @@ describe('rules are loaded again, once, after', () => {
       ['demo.user', 'other.user'],
     ],
     ['a file is renamed', () => renameSync(at('rules/a.yaml'), at('rules/z.yaml')), ['demo.user']],
-    ['a file is deleted', () => rmSync(at('rules/a.yaml')), []],
+    [
+      'a file is deleted',
+      () => {
+        write('rules/b.yaml', ruleFor('user', 'other'));
+        rmSync(at('rules/a.yaml'));
+      },
+      ['other.user'],
+    ],
+    ['the last file is deleted: those of before stay', () => rmSync(at('rules/a.yaml')), ['demo.user']],
   ])('%s', (_, change, rules) => {
     mkdirSync(at('rules'));
     write('rules/a.yaml', ruleFor('user'));

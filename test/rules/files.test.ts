@@ -53,6 +53,11 @@ describe('a plain path', () => {
     ]);
   });
 
+  test('that is a directory without rule files is nothing to read', () => {
+    files('rules/README.md', 'rules/.hidden.yaml');
+    expect(() => names('rules')).toThrow('the directory holds no .yaml or .yml file');
+  });
+
   test('calls files by the path they were found at', () => {
     files('rules/a.yaml');
     const path = join(folder, 'rules/a.yaml');

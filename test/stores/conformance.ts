@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { MAX_COUNT, NEVER_MS, unitMs } from '../../src/algorithms/limit.ts';
+import { type Limit, MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../src/algorithms/limit.ts';
 import type { Clock } from '../../src/clock.ts';
 import { createCounterKeys } from '../../src/stores/key.ts';
 import type { Hit, Store } from '../../src/stores/store.ts';
 import { type FakeClock, fakeClock } from '../helpers/clock.ts';
-import { fixedWindowOf } from '../helpers/limits.ts';
+import { fixedWindowOf, leakyBucketOf, limitsOfEach, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
 
 const TIMEOUT_MS = 10_000;
 
@@ -30,11 +30,13 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
     });
     afterEach(() => store.close());
 
-    const hit = (counter: string, hits: number, requestsPerHour = 20): Hit => {
-      const limit = fixedWindowOf(requestsPerHour, unitMs.HOUR);
-      return { key: counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]), limit, hits };
+    const on = (counter: string, limit: Limit, hits: number, blocks = true): Hit => {
+      return { key: counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]), limit, hits, blocks };
     };
-    const apply = (...hits: Hit[]) => store.apply(hits, { timeoutMs: TIMEOUT_MS });
+    const hit = (counter: string, hits: number, requestsPerHour = 20): Hit =>
+      on(counter, fixedWindowOf(requestsPerHour, unitMs.HOUR), hits);
+    const applyAs = (spend: Spend, ...hits: Hit[]) => store.apply(hits, { spend, timeoutMs: TIMEOUT_MS });
+    const apply = (...hits: Hit[]) => applyAs('each', ...hits);
 
     test('is ready', () => {
       expect(store.state()).toEqual({ ready: true });
@@ -42,7 +44,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
 
     test('decides as the algorithm does, in the order of the hits', async () => {
       const first = await apply(hit('a', 2, 20), hit('b', 1, 0), hit('c', 5, 3), hit('d', 5, 5));
-      const common = { hitsBefore: 0, durationUntilResetMs: HOUR_LEFT_MS };
+      const common = { hitsBefore: 0, durationUntilResetMs: HOUR_LEFT_MS, delayMs: 0, soft: false };
       expect(first).toEqual([
         { ...common, code: 'OK', limitRemaining: 18, retryAfterMs: 0 },
         { ...common, code: 'OVER_LIMIT', limitRemaining: 0, retryAfterMs: NEVER_MS },
@@ -137,5 +139,165 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
       const looks = await apply(...texts.map((text) => hit(text, 0)));
       expect(looks).toMatchObject(texts.map((_, at) => ({ hitsBefore: at + 1 })));
     });
+
+    describe.each([...limitsOfEach(5, 10 * unitMs.DAY).entries()].map(([at, limit]) => ({ at, name: nameOf(limit) })))(
+      'of $name',
+      ({ at }) => {
+        const limit = (hits: number) => limitsOfEach(hits, 10 * unitMs.DAY)[at] ?? fixedWindowOf(hits);
+        /** What the counters show to one who only looks. */
+        const seen = (...counters: readonly (readonly [string, number])[]) =>
+          apply(...counters.map(([counter, most]) => on(counter, limit(most), 0)));
+
+        test('admits exactly 5 of 20 applies at once where the limit is 5', async () => {
+          const answers = await Promise.all(Array.from({ length: 20 }, () => apply(on('a', limit(5), 1))));
+          expect(answers.flat().filter(({ code }) => code === 'OK')).toHaveLength(5);
+        });
+
+        test('charges every limit that passes, each for itself', async () => {
+          const set = [on('a', limit(5), 1), on('b', limit(2), 1), on('c', limit(5), 1)];
+          for (let request = 0; request < 4; request++) await applyAs('each', ...set);
+          expect(await seen(['a', 5], ['c', 5])).toMatchObject([{ limitRemaining: 1 }, { limitRemaining: 1 }]);
+        });
+
+        test('charges all or nothing', async () => {
+          const set = [on('a', limit(5), 1), on('b', limit(2), 1), on('c', limit(5), 1)];
+          const whole = [{ code: 'OK' }, { code: 'OK' }, { code: 'OK' }];
+          for (let request = 0; request < 2; request++)
+            expect(await applyAs('all_or_nothing', ...set)).toMatchObject(whole);
+          const before = await seen(['a', 5], ['b', 2], ['c', 5]);
+          expect(before).toMatchObject([{ limitRemaining: 3 }, { limitRemaining: 0 }, { limitRemaining: 3 }]);
+          for (let request = 0; request < 3; request++) {
+            const refused = await applyAs('all_or_nothing', ...set);
+            expect(refused).toMatchObject([
+              { code: 'OK', hitsBefore: 2, limitRemaining: 3, retryAfterMs: 0, delayMs: 0, soft: false },
+              { code: 'OVER_LIMIT', hitsBefore: 2, limitRemaining: 0 },
+              { code: 'OK', hitsBefore: 2, limitRemaining: 3, retryAfterMs: 0, delayMs: 0, soft: false },
+            ]);
+          }
+          expect(await seen(['a', 5], ['b', 2], ['c', 5])).toEqual(before);
+        });
+
+        test('charges the limits that refuse, if they count refusals, and spares the others', async () => {
+          const both = [on('a', limit(5), 1), on('b', limit(2), 1)];
+          for (let request = 0; request < 4; request++) await applyAs('spare_others', ...both);
+          for (let request = 0; request < 4; request++) await applyAs('each', on('alone', limit(2), 1));
+          const [spared, charged, alone] = await seen(['a', 5], ['b', 2], ['alone', 2]);
+          expect(spared).toMatchObject({ hitsBefore: 2, limitRemaining: 3 });
+          expect(charged).toEqual(alone); // as a refused request leaves it
+        });
+
+        test.each(['all_or_nothing', 'spare_others'] as const)(
+          'with %s is charged in spite of a refusal that blocks nothing',
+          async (spend) => {
+            const set = [on('a', limit(5), 1), on('b', limit(2), 1, false)];
+            for (let request = 0; request < 4; request++) await applyAs(spend, ...set);
+            for (let request = 0; request < 4; request++) await applyAs('each', on('alone', limit(2), 1));
+            const [passed, shadow, alone] = await seen(['a', 5], ['b', 2], ['alone', 2]);
+            expect(passed).toMatchObject({ limitRemaining: 1 });
+            expect(shadow).toEqual(alone);
+          },
+        );
+
+        test('is left alone where what blocks nothing would pass and another refuses', async () => {
+          await apply(on('b', limit(1), 1));
+          const set = [on('a', limit(5), 1, false), on('b', limit(1), 1)];
+          expect(await applyAs('all_or_nothing', ...set)).toMatchObject([{ code: 'OK' }, { code: 'OVER_LIMIT' }]);
+          expect(await applyAs('spare_others', ...set)).toMatchObject([{ code: 'OK' }, { code: 'OVER_LIMIT' }]);
+          expect(await seen(['a', 5])).toMatchObject([{ hitsBefore: 0, limitRemaining: 5 }]);
+        });
+
+        test.each(['all_or_nothing', 'spare_others'] as const)(
+          'with %s lets a key that appears twice see its own first hit',
+          async (spend) => {
+            const twice = (hits: number) => [on('a', limit(5), hits), on('b', limit(9), 1), on('a', limit(5), hits)];
+            expect(await applyAs(spend, ...twice(2))).toMatchObject([{ code: 'OK' }, { code: 'OK' }, { code: 'OK' }]);
+            expect(await seen(['a', 5], ['b', 9])).toMatchObject([{ limitRemaining: 1 }, { limitRemaining: 8 }]);
+            const before = await seen(['a', 5], ['b', 9]);
+            const refused = await applyAs(spend, ...twice(1));
+            expect(refused).toMatchObject([{ code: 'OK' }, { code: 'OK' }, { code: 'OVER_LIMIT' }]);
+            expect(await seen(['a', 5], ['b', 9])).toEqual(before); // alone, each of the two would have passed
+          },
+        );
+
+        test.each(['all_or_nothing', 'spare_others'] as const)(
+          'with %s promises no moment of the past to a key that is refused only for its own first hit',
+          async (spend) => {
+            await apply(on('a', limit(5), 4));
+            const [, refused] = await applyAs(spend, on('a', limit(5), 1), on('a', limit(5), 1));
+            expect(refused).toMatchObject({ code: 'OVER_LIMIT' });
+            expect(refused && 'retryAfterMs' in refused && refused.retryAfterMs).toBeGreaterThan(0);
+          },
+        );
+
+        test('looks at 0 hits, whatever is spent: it changes nothing and refuses what is full', async () => {
+          await apply(on('a', limit(5), 3), on('b', limit(2), 3)); // the second is refused
+          const before = await seen(['a', 5], ['b', 2]);
+          for (const spend of spends) {
+            const looks = await applyAs(spend, on('a', limit(5), 0), on('b', limit(2), 0));
+            expect(looks.map((one) => 'limitRemaining' in one && one.limitRemaining)).toEqual(
+              before.map((one) => 'limitRemaining' in one && one.limitRemaining),
+            );
+          }
+          expect(await seen(['a', 5], ['b', 2])).toEqual(before);
+        });
+
+        test('gives nothing back for a request that is refused', async () => {
+          await apply(on('a', limit(5), 3), on('b', limit(1), 1));
+          const set = [on('a', limit(5), -2), on('b', limit(1), 1)];
+          await applyAs('all_or_nothing', ...set);
+          await applyAs('spare_others', ...set);
+          expect(await seen(['a', 5])).toMatchObject([{ limitRemaining: 2 }]);
+          await applyAs('each', ...set);
+          expect(await seen(['a', 5])).toMatchObject([{ limitRemaining: 4 }]);
+        });
+      },
+    );
+
+    test.each([fixedWindowOf(2), slidingWindowLogOf(2, unitMs.MINUTE, { countDenied: true })])(
+      'counts refusals of $algorithm only where they are charged',
+      async (limit) => {
+        const full = on('full', fixedWindowOf(1), 1);
+        await apply(full, on('a', limit, 2));
+        clock.advance(unitMs.SECOND);
+        const look = async () => (await apply(on('a', limit, 0)))[0];
+        const before = await look();
+        await applyAs('all_or_nothing', on('a', limit, 1), full);
+        expect(await look()).toEqual(before);
+        await applyAs('spare_others', on('a', limit, 1), full); // both refuse, both count it
+        expect(await look()).not.toEqual(before);
+      },
+    );
+
+    test('reserves a turn only where the request passes', async () => {
+      const queue = (hits: number) => on('queue', leakyBucketOf(1, 1_000, { maxDelayMs: 2_000 }), hits);
+      const tokens = (hits: number) => on('tokens', tokenBucketOf(1, 1_000, { maxDelayMs: 1_000 }), hits);
+      const full = on('full', fixedWindowOf(0), 1);
+      const delays = async (spend: Spend, ...hits: Hit[]) =>
+        (await applyAs(spend, ...hits)).map((one) => 'delayMs' in one && one.delayMs);
+      expect(await delays('all_or_nothing', queue(1), tokens(1))).toEqual([0, 0]);
+      expect(await delays('all_or_nothing', queue(1), tokens(1))).toEqual([1_000, 1_000]);
+      for (const spend of ['all_or_nothing', 'spare_others'] as const)
+        expect(await delays(spend, queue(1), full)).toEqual([0, 0]);
+      expect(await delays('all_or_nothing', queue(1), tokens(1))).toEqual([0, 0]); // no tokens in time
+      expect(await delays('each', queue(1))).toEqual([2_000]);
+      expect(await delays('each', queue(1))).toEqual([0]); // refused: not in time
+    });
+
+    test('begins a window with its first hit, also after all was given back within one request', async () => {
+      const limit = fixedWindowOf(5, unitMs.HOUR, { alignment: 'first_hit' });
+      await apply(on('a', limit, 1));
+      clock.advance(unitMs.MINUTE);
+      const [, again] = await apply(on('a', limit, -1), on('a', limit, 1));
+      expect(again).toMatchObject({ code: 'OK', durationUntilResetMs: unitMs.HOUR });
+    });
   });
+}
+
+function nameOf(limit: Limit): string {
+  const how =
+    ('alignment' in limit && limit.alignment === 'first_hit' && ' from the first hit') ||
+    ('countDenied' in limit && limit.countDenied && ' that counts refusals') ||
+    ('refill' in limit && limit.refill === 'interval' && ' refilled at intervals') ||
+    '';
+  return `${limit.algorithm}${how}`;
 }

@@ -17,7 +17,7 @@ const counterKeys = createCounterKeys('');
 async function spend(store: Store, counter: string, hits: number, windowMs: number = unitMs.HOUR): Promise<number> {
   const limit = fixedWindowOf(LIMIT, windowMs);
   const key = counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]);
-  const [decision] = await store.apply([{ key, limit, hits }], { timeoutMs: 1 });
+  const [decision] = await store.apply([{ key, limit, hits, blocks: true }], { spend: 'each', timeoutMs: 1 });
   if (!decision || decision.code === 'UNAVAILABLE') throw new Error('a memory store is always available');
   return decision.hitsBefore;
 }

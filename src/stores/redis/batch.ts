@@ -1,10 +1,12 @@
 import { algorithmFor } from '../../algorithms/index.ts';
-import type { Decision } from '../../algorithms/limit.ts';
+import { type Decision, type Spend, spends } from '../../algorithms/limit.ts';
 import type { CounterKey } from '../key.ts';
 import type { Hit } from '../store.ts';
 import { algorithmNames } from './script.ts';
 
 const BYTES = 8; // a double
+const ACCEPTED = 1;
+const CHARGED = 2;
 
 /** Hits as the script takes them: its KEYS and its packed ARGV[1]. The layout stands at the head of dispatcher.lua. */
 export interface Batch {
@@ -12,15 +14,20 @@ export interface Batch {
   readonly packed: Buffer;
 }
 
-/** Packs hits for one script call; a key that appears twice is sent once, so that its second hit sees its first. */
-export function encodeBatch(hits: readonly Hit[]): Batch {
+/**
+ * Packs one request's hits for a script call; a key that appears twice is sent once, so that its second hit sees its first.
+ *
+ * @param nowMs  this process's clock: where calendar windows are looked for
+ */
+export function encodeBatch(hits: readonly Hit[], spend: Spend, nowMs: number): Batch {
   const places = new Map<CounterKey, number>();
-  const numbers: number[] = [];
-  for (const { key, limit, hits: count } of hits) {
+  const numbers: number[] = [spends.indexOf(spend), hits.length];
+  for (const { key, limit, hits: count, blocks } of hits) {
     const place = places.get(key) ?? places.size + 1;
     places.set(key, place);
-    const limitNumbers = algorithmFor(limit).scriptArgs(limit);
-    numbers.push(place, algorithmNames.indexOf(limit.algorithm) + 1, count, limitNumbers.length, ...limitNumbers);
+    const algorithm = algorithmNames.indexOf(limit.algorithm) + 1;
+    const limitNumbers = algorithmFor(limit).scriptArgs(limit, nowMs);
+    numbers.push(place, algorithm, count, blocks ? 1 : 0, limitNumbers.length, ...limitNumbers);
   }
   const packed = Buffer.allocUnsafe(numbers.length * BYTES);
   for (const [at, number] of numbers.entries()) packed.writeDoubleLE(number, at * BYTES);
@@ -40,9 +47,14 @@ export function decodeBatch(reply: Buffer, hits: readonly Hit[]): readonly Decis
     return number;
   };
   const nowMs = next();
-  return hits.map(({ limit, hits: count }) => {
-    const accepted = next() === 1;
-    const state = Array.from({ length: next() }, next);
-    return algorithmFor(limit).describe(limit, state, nowMs, count, accepted);
+  const asked = new Map<CounterKey, number>();
+  return hits.map(({ key, limit, hits: count }) => {
+    asked.set(key, (asked.get(key) ?? 0) + count);
+    const outcome = next();
+    const report = Array.from({ length: next() }, next);
+    const accepted = (outcome & ACCEPTED) !== 0;
+    const charged = (outcome & CHARGED) !== 0;
+    const decided = charged ? count : (asked.get(key) ?? count); // as the script does
+    return algorithmFor(limit).describe(limit, report, nowMs, { hits: decided, accepted, charged });
   });
 }

@@ -1,22 +1,39 @@
 --[[
-  Applies the hits of a batch of requests, in order: reads every counter once, steps, writes every counter once.
+  Applies the hits of a batch of requests, in order: reads every counter once, steps, writes every changed counter once.
   The algorithms' functions stand above this text, and `steps` lists them (script.ts puts it all together).
 
   KEYS     one a counter, each once
-  ARGV[1]  little-endian doubles; per hit: key (its place in KEYS), algorithm (its place in `steps`), hits, how many
+  ARGV[1]  little-endian doubles; per request: how it spends (0 each, 1 all or nothing, 2 spare others), its number of
+           hits, then per hit: key (its place in KEYS), algorithm (its place in `steps`), hits, blocks (1 or 0), how many
            numbers of limit follow, the limit
   ARGV[2]  the clock in ms since the epoch; absent: the server's own
-  Returns  little-endian doubles: the clock, then per hit: accepted (1 or 0), how many numbers of state follow, the state
+  Returns  little-endian doubles: the clock, then per hit: outcome (1 accepted + 2 charged), how many numbers of report
+           follow, the report
 
   A counter is a string: its state as little-endian doubles.
 ]]
+local ALL_OR_NOTHING, SPARE_OTHERS = 1, 2
+
+local CHUNK = 128 -- numbers at a time: Lua returns and takes only so many values in one call
+
 local function pack_numbers(numbers)
-  return struct.pack('<' .. string.rep('d', #numbers), unpack(numbers))
+  local parts = {}
+  for first = 1, #numbers, CHUNK do
+    local last = math.min(first + CHUNK - 1, #numbers)
+    parts[#parts + 1] = struct.pack('<' .. string.rep('d', last - first + 1), unpack(numbers, first, last))
+  end
+  return table.concat(parts)
 end
 
 local function unpack_numbers(packed)
-  local numbers = { struct.unpack('<' .. string.rep('d', #packed / 8), packed) }
-  numbers[#numbers] = nil -- the position behind the last one
+  local numbers, count = {}, math.floor(#packed / 8)
+  for first = 1, count, CHUNK do
+    local size = math.min(CHUNK, count - first + 1)
+    local part = { struct.unpack('<' .. string.rep('d', size), packed, (first - 1) * 8 + 1) }
+    for i = 1, size do
+      numbers[first + i - 1] = part[i]
+    end
+  end
   return numbers
 end
 
@@ -29,29 +46,103 @@ local function clock_ms()
 end
 
 local now_ms = clock_ms()
-local input = unpack_numbers(ARGV[1])
+local input, at = unpack_numbers(ARGV[1]), 1
+local output = { now_ms }
 local stored = redis.call('MGET', unpack(KEYS))
-local states, ttls_ms = {}, {}
+local states, ttls_ms = {}, {} -- of all counters; of those that were stepped
 for key = 1, #KEYS do
   local packed = stored[key]
   states[key] = packed and packed ~= '' and #packed % 8 == 0 and unpack_numbers(packed) or nil -- else not one of ours
 end
 
-local output, at = { now_ms }, 1
-while at <= #input do
-  local key, algorithm, hits, size = input[at], input[at + 1], input[at + 2], input[at + 3]
-  local limit = { unpack(input, at + 4, at + 3 + size) }
-  local accepted, state, ttl_ms = steps[algorithm](limit, states[key], now_ms, hits)
-  states[key], ttls_ms[key] = state, ttl_ms
-  output[#output + 1] = accepted and 1 or 0
-  output[#output + 1] = #state
-  for i = 1, #state do
-    output[#output + 1] = state[i]
-  end
-  at = at + 4 + size
+local function read_hit()
+  local key, algorithm, hits, blocks, size = unpack(input, at, at + 4)
+  local limit = { unpack(input, at + 5, at + 4 + size) }
+  at = at + 5 + size
+  return { key = key, step = steps[algorithm], hits = hits, blocks = blocks == 1, limit = limit }
 end
 
-for key = 1, #KEYS do
-  redis.call('SET', KEYS[key], pack_numbers(states[key]), 'PX', ttls_ms[key])
+local function run(hit, hits, charge)
+  local accepted, state, ttl_ms, report = hit.step(hit.limit, states[hit.key], now_ms, hits, charge)
+  return { accepted = accepted, state = state, ttl_ms = ttl_ms, report = report or state }
+end
+
+local function keep(hit, result)
+  states[hit.key], ttls_ms[hit.key] = result.state, result.ttl_ms
+end
+
+local function reply(accepted, charged, report)
+  output[#output + 1] = (accepted and 1 or 0) + (charged and 2 or 0)
+  output[#output + 1] = #report
+  for i = 1, #report do
+    output[#output + 1] = report[i]
+  end
+end
+
+local function spend_all(hits)
+  for i = 1, #hits do
+    local result = run(hits[i], hits[i].hits, true)
+    keep(hits[i], result)
+    reply(result.accepted, true, result.report)
+  end
+end
+
+-- Which hits would be accepted if all were spent in this order, and whether one that blocks would not.
+local function try_all(hits)
+  local before, accepted, refused = {}, {}, false
+  for i = 1, #hits do
+    local hit = hits[i]
+    before[i] = states[hit.key]
+    local result = run(hit, hit.hits, true)
+    states[hit.key] = result.state
+    accepted[i] = result.accepted
+    refused = refused or (hit.blocks and not result.accepted)
+  end
+  for i = #hits, 1, -1 do
+    states[hits[i].key] = before[i]
+  end
+  return accepted, refused
+end
+
+-- A request that is refused: at most the refusals themselves are counted. What is not is decided for all hits of the
+-- request on the counter so far: those would have to fit for the same request to pass.
+local function spare(hits, accepted, may_charge)
+  local asked = {}
+  for i = 1, #hits do
+    local hit = hits[i]
+    asked[hit.key] = (asked[hit.key] or 0) + hit.hits
+    local refusal = run(hit, hit.hits, true)
+    local charged = may_charge and not accepted[i] and not refusal.accepted
+    if charged then
+      keep(hit, refusal)
+    end
+    reply(accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
+  end
+end
+
+while at <= #input do
+  local spend, count = input[at], input[at + 1]
+  at = at + 2
+  local hits = {}
+  for i = 1, count do
+    hits[i] = read_hit()
+  end
+  local accepted, refused = nil, false
+  if spend == ALL_OR_NOTHING or spend == SPARE_OTHERS then
+    accepted, refused = try_all(hits)
+  end
+  if refused then
+    spare(hits, accepted, spend == SPARE_OTHERS)
+  else
+    spend_all(hits)
+  end
+end
+
+for key, ttl_ms in pairs(ttls_ms) do
+  if ttl_ms > 0 then
+    redis.call('SET', KEYS[key], pack_numbers(states[key]), 'PX', ttl_ms)
+  elseif stored[key] then
+    redis.call('DEL', KEYS[key])
+  end
 end
 return pack_numbers(output)

@@ -10,17 +10,18 @@ type Outcome<T> = { readonly value: T } | { readonly reason: string };
 /**
  * Counters in a Redis that any number of instances share: one script call a request, decided on Redis's clock.
  *
- * @param redis  a connection of `connect`; closed with the store
- * @param clock  only for tests that replay a schedule: sent along instead of the server's own
+ * @param redis   a connection of `connect`; closed with the store
+ * @param clock   this process's: calendar windows are looked for around it, since Redis knows no time zones
+ * @param replay  only for tests: Redis decides on `clock`, too, instead of its own
  */
-export function createRedisStore(redis: Redis, clock?: Clock): Store {
+export function createRedisStore(redis: Redis, clock: Clock, { replay = false } = {}): Store {
   let lastError = 'not connected yet';
   redis.on('error', (error: Error) => {
     lastError = error.message;
   });
 
-  const call = async (keys: readonly string[], packed: Buffer): Promise<Buffer> => {
-    const args = [keys.length, ...keys, packed, ...(clock ? [clock()] : [])];
+  const call = async (keys: readonly string[], packed: Buffer, nowMs: number): Promise<Buffer> => {
+    const args = [keys.length, ...keys, packed, ...(replay ? [nowMs] : [])];
     try {
       return bytes(await redis.callBuffer('EVALSHA', script.sha1, ...args));
     } catch (error) {
@@ -33,13 +34,14 @@ export function createRedisStore(redis: Redis, clock?: Clock): Store {
   const state = (): StoreState => (redis.status === 'ready' ? { ready: true } : { ready: false, reason: lastError });
 
   return {
-    async apply(hits, { timeoutMs }) {
-      const now = state();
-      if (!now.ready) return hits.map(() => unavailable(now.reason));
-      const { keys, packed } = encodeBatch(hits);
+    async apply(hits, { spend, timeoutMs }) {
+      const current = state();
+      if (!current.ready) return hits.map(() => unavailable(current.reason));
+      const nowMs = clock();
+      const { keys, packed } = encodeBatch(hits, spend, nowMs);
       const outcome = await within(
         timeoutMs,
-        call(keys, packed).then((reply) => decodeBatch(reply, hits)),
+        call(keys, packed, nowMs).then((reply) => decodeBatch(reply, hits)),
       );
       return 'reason' in outcome ? hits.map(() => unavailable(outcome.reason)) : outcome.value;
     },

@@ -1,12 +1,12 @@
 import { createCounterKeys } from '../../../src/stores/key.ts';
 import { decodeBatch, encodeBatch } from '../../../src/stores/redis/batch.ts';
 import type { Hit } from '../../../src/stores/store.ts';
-import { fixedWindowOf } from '../../helpers/limits.ts';
+import { calendarWindowOf, fixedWindowOf } from '../../helpers/limits.ts';
 
 const counterKeys = createCounterKeys('');
 const hit = (counter: string, hits: number, requestsPerUnit: number): Hit => {
   const limit = fixedWindowOf(requestsPerUnit, 60_000);
-  return { key: counterKeys(limit, counter, []), limit, hits };
+  return { key: counterKeys(limit, counter, []), limit, hits, blocks: true };
 };
 
 const pack = (numbers: readonly number[]): Buffer => Buffer.from(Float64Array.from(numbers).buffer); // little-endian, as every machine that runs Node
@@ -17,27 +17,60 @@ describe('a batch', () => {
   const hits = [hit('a', 1, 10), hit('b', -2, 4_294_967_295), hit('a', 0, 10)];
 
   test('is packed as dispatcher.lua reads it, a key that appears twice sent once', () => {
-    const { keys, packed } = encodeBatch(hits);
+    const { keys, packed } = encodeBatch(hits, 'each', 0);
     expect(keys).toEqual([hits[0]?.key, hits[1]?.key]);
     expect(unpack(packed)).toEqual([
-      ...[1, 1, 1, 2, 10, 60_000], // key 1, fixed_window, 1 hit, 2 numbers of limit
-      ...[2, 1, -2, 2, 4_294_967_295, 60_000],
-      ...[1, 1, 0, 2, 10, 60_000],
+      ...[0, 3], // each for itself, 3 hits
+      ...[1, 1, 1, 1, 3, 10, 60_000, 0], // key 1, fixed_window, 1 hit, blocks, 3 numbers of limit
+      ...[2, 1, -2, 1, 3, 4_294_967_295, 60_000, 0],
+      ...[1, 1, 0, 1, 3, 10, 60_000, 0],
     ]);
+  });
+
+  test.each([
+    { spend: 'each', packed: 0 },
+    { spend: 'all_or_nothing', packed: 1 },
+    { spend: 'spare_others', packed: 2 },
+  ] as const)('says $spend as $packed, and of each hit whether it blocks', ({ spend, packed: number }) => {
+    const mixed = hits.map((one, at) => ({ ...one, blocks: at !== 1 }));
+    const numbers = unpack(encodeBatch(mixed, spend, 0).packed);
+    expect(numbers.slice(0, 2)).toEqual([number, 3]);
+    expect([numbers[5], numbers[13], numbers[21]]).toEqual([1, 0, 1]);
+  });
+
+  test("sends a calendar's boundaries around the caller's clock", () => {
+    const limit = calendarWindowOf(10, 'DAY', 'Europe/Berlin');
+    const one = { key: counterKeys(limit, 'a', []), limit, hits: 1, blocks: true };
+    const { packed } = encodeBatch([one], 'each', Date.UTC(2026, 2, 29, 12));
+    const days = [
+      Date.UTC(2026, 2, 27, 23),
+      Date.UTC(2026, 2, 28, 23),
+      Date.UTC(2026, 2, 29, 22),
+      Date.UTC(2026, 2, 30, 22),
+    ];
+    expect(unpack(packed)).toEqual([0, 1, 1, 1, 1, 1, 7, 10, 86_400_000, 2, ...days]);
   });
 
   const reply = pack([
     600_001, // the clock
-    ...[1, 2, 600_000, 7], // accepted, 2 numbers of state: the window's start, the count
-    ...[1, 2, 600_000, 0],
-    ...[0, 2, 660_000, 11],
+    ...[3, 2, 600_000, 7], // accepted and charged, 2 numbers of state: the window's start, the count
+    ...[3, 2, 600_000, 0],
+    ...[2, 2, 660_000, 11],
   ]);
 
   test('is answered in the order of its hits, by the clock in the reply', () => {
+    const atOnce = { delayMs: 0, soft: false };
     expect(decodeBatch(reply, hits)).toEqual([
-      { code: 'OK', hitsBefore: 6, limitRemaining: 3, durationUntilResetMs: 59_999, retryAfterMs: 0 },
+      { code: 'OK', hitsBefore: 6, limitRemaining: 3, durationUntilResetMs: 59_999, retryAfterMs: 0, ...atOnce },
       expect.objectContaining({ code: 'OK', limitRemaining: 4_294_967_295, durationUntilResetMs: 59_999 }),
-      { code: 'OVER_LIMIT', hitsBefore: 11, limitRemaining: 0, durationUntilResetMs: 119_999, retryAfterMs: 119_999 },
+      {
+        code: 'OVER_LIMIT',
+        hitsBefore: 11,
+        limitRemaining: 0,
+        durationUntilResetMs: 119_999,
+        retryAfterMs: 119_999,
+        ...atOnce,
+      },
     ]);
   });
 

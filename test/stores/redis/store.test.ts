@@ -7,7 +7,7 @@ import { createRedisStore } from '../../../src/stores/redis/store.ts';
 import type { Hit, Store } from '../../../src/stores/store.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { open, openReady } from '../../helpers/connection.ts';
-import { fixedWindowOf } from '../../helpers/limits.ts';
+import { calendarWindowOf, fixedWindowOf } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { storeConformance } from '../conformance.ts';
 
@@ -27,15 +27,15 @@ afterAll(async () => {
   await server.stop();
 });
 
-storeConformance('a Redis store', async (clock) => createRedisStore(await openReady(server), clock));
+storeConformance('a Redis store', async (clock) => createRedisStore(await openReady(server), clock, { replay: true }));
 
 const fresh = (requestsPerUnit = 1_000, windowMs: number = unitMs.YEAR): Hit => {
   const limit = fixedWindowOf(requestsPerUnit, windowMs);
-  return { key: createCounterKeys(`${randomUUID()}:`)(limit, 'domain', []), limit, hits: 1 };
+  return { key: createCounterKeys(`${randomUUID()}:`)(limit, 'domain', []), limit, hits: 1, blocks: true };
 };
 
 async function apply(store: Store, hit: Hit, timeoutMs = TIMEOUT_MS) {
-  const [decision] = await store.apply([hit], { timeoutMs });
+  const [decision] = await store.apply([hit], { spend: 'each', timeoutMs });
   return decision;
 }
 
@@ -60,7 +60,7 @@ async function serverTimeMs(): Promise<number> {
 describe('a Redis store', () => {
   let store: Store;
   beforeEach(async () => {
-    store = createRedisStore(await openReady(server));
+    store = createRedisStore(await openReady(server), Date.now);
   });
   afterEach(() => store.close());
 
@@ -98,7 +98,7 @@ describe('a Redis store', () => {
 
   test('keeps a counter as long as its own clock says, where it is given one', async () => {
     const clock = fakeClock();
-    const replaying = createRedisStore(await openReady(server), clock);
+    const replaying = createRedisStore(await openReady(server), clock, { replay: true });
     const hit = fresh(1, unitMs.HOUR);
     const leftMs = unitMs.HOUR - (clock() % unitMs.HOUR);
     const beforeMs = await serverTimeMs();
@@ -109,6 +109,20 @@ describe('a Redis store', () => {
     expect(expiresAtMs).toBeGreaterThanOrEqual(beforeMs + leftMs);
     expect(expiresAtMs).toBeLessThanOrEqual(afterMs + leftMs);
   });
+
+  test.each([0, -30, 30, -300, 300])(
+    'counts calendar windows where its own clock is %d minutes off',
+    async (minutes) => {
+      const skewed = createRedisStore(await openReady(server), () => Date.now() + minutes * unitMs.MINUTE);
+      const limit = calendarWindowOf(1, 'HOUR', 'Asia/Kolkata');
+      const key = createCounterKeys(`${randomUUID()}:`)(limit, 'domain', []);
+      const hit = { key, limit, hits: 1_000, blocks: true }; // refused, and counted
+      await apply(skewed, hit);
+      const again = await apply(skewed, hit);
+      await skewed.close();
+      expect(again).toMatchObject({ hitsBefore: 1_000 });
+    },
+  );
 
   test('begins a counter anew where its key holds another type', async () => {
     const hit = fresh();
@@ -128,7 +142,7 @@ describe('a Redis store', () => {
   test("passes on the server's own words when it refuses", async () => {
     await operator.config('SET', 'maxmemory', '1');
     const hits = [fresh(), fresh()];
-    const refused = await store.apply(hits, { timeoutMs: TIMEOUT_MS });
+    const refused = await store.apply(hits, { spend: 'each', timeoutMs: TIMEOUT_MS });
     await operator.config('SET', 'maxmemory', '0');
     const reason = expect.stringMatching(/^redis: OOM command not allowed/);
     expect(refused).toEqual(hits.map(() => ({ code: 'UNAVAILABLE', reason })));
@@ -137,7 +151,7 @@ describe('a Redis store', () => {
   });
 
   test('shares its counters with another store', async () => {
-    const other = createRedisStore(await openReady(server));
+    const other = createRedisStore(await openReady(server), Date.now);
     const hit = fresh();
     expect(await apply(store, hit)).toMatchObject({ hitsBefore: 0 });
     expect(await apply(other, hit)).toMatchObject({ hitsBefore: 1 });
@@ -151,7 +165,7 @@ describe('a Redis store whose server goes away', () => {
   let store: Store;
   beforeEach(async () => {
     fragile = await startRedis();
-    store = createRedisStore(open(fragile));
+    store = createRedisStore(open(fragile), Date.now);
   });
   afterEach(async () => {
     await store.close();
@@ -200,10 +214,10 @@ describe('a Redis store whose server goes away', () => {
 test('a Redis store whose server is not there yet says why, and works by itself once it is', async () => {
   const late = await startRedis();
   await late.stop();
-  const store = createRedisStore(open(late));
+  const store = createRedisStore(open(late), Date.now);
   const hits = [fresh(), fresh()];
   const notYet = { code: 'UNAVAILABLE', reason: 'redis: not connected yet' };
-  expect(await store.apply(hits, { timeoutMs: FOREVER_MS })).toEqual([notYet, notYet]);
+  expect(await store.apply(hits, { spend: 'each', timeoutMs: FOREVER_MS })).toEqual([notYet, notYet]);
   await until(() => JSON.stringify(store.state()).includes('ECONNREFUSED'));
   const refused = expect.stringContaining('ECONNREFUSED');
   expect(store.state()).toEqual({ ready: false, reason: refused });

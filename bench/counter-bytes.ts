@@ -1,0 +1,155 @@
+import { once } from 'node:events';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import type { Redis as Connection } from 'ioredis';
+import { type Limit, unitMs } from '../src/algorithms/limit.ts';
+import { createCounterKeys } from '../src/stores/key.ts';
+import { createMemoryStore } from '../src/stores/memory.ts';
+import { connect } from '../src/stores/redis/connect.ts';
+import { createRedisStore } from '../src/stores/redis/store.ts';
+import type { Store } from '../src/stores/store.ts';
+import { startRedis } from '../test/helpers/redis.ts';
+
+const COUNTERS = 100_000;
+/** Hits that travel in one call of a store. */
+const CALL_HITS = 1_000;
+const START_MS = 1_699_999_200_000; // where an hour begins
+const STORE_TIMEOUT_MS = 10_000;
+
+/** What is measured: a limit, and how many hits meet each of its counters, evenly over a window. */
+interface Case {
+  readonly name: string;
+  readonly limit: Limit;
+  readonly hits: number;
+  /** Counters in memory; fewer than `COUNTERS` where as many would take a minute. */
+  readonly counters?: number;
+}
+
+/** Copies the first key to all others. */
+const COPY = "for i = 2, #KEYS do redis.call('COPY', KEYS[1], KEYS[i]) end";
+
+const counterKeys = createCounterKeys('');
+
+const anHour = {
+  name: '',
+  counter: '',
+  requestsPerUnit: 100,
+  soft: 0,
+  unit: 'HOUR',
+  unitMultiplier: 1,
+  windowMs: unitMs.HOUR,
+} as const;
+const log: Limit = { ...anHour, algorithm: 'sliding_window_log', countDenied: false };
+const cases: readonly Case[] = [
+  { name: '`fixed_window`', limit: { ...anHour, algorithm: 'fixed_window', alignment: 'epoch' }, hits: 3 },
+  { name: '`sliding_window_log`, 10 hits in it', limit: log, hits: 10 },
+  { name: '`sliding_window_log`, 100 hits in it', limit: log, hits: 100, counters: COUNTERS / 5 },
+  {
+    name: '`sliding_window_counter`',
+    limit: { ...anHour, algorithm: 'sliding_window_counter', rounding: 'down' },
+    hits: 3,
+  },
+  {
+    name: '`sliding_window_buckets`, 12 parts, all hit',
+    limit: { ...anHour, algorithm: 'sliding_window_buckets', buckets: 12 },
+    hits: 12,
+  },
+  {
+    name: '`token_bucket`',
+    limit: { ...anHour, algorithm: 'token_bucket', burst: 100, refill: 'continuous', maxDelayMs: 0 },
+    hits: 3,
+  },
+  { name: '`leaky_bucket`', limit: { ...anHour, algorithm: 'leaky_bucket', burst: 100, maxDelayMs: 0 }, hits: 3 },
+];
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void; // V8's, by the flag above
+
+measureAll().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+async function measureAll(): Promise<void> {
+  const redis = await startRedis();
+  const connection = connect({ kind: 'tcp', host: '127.0.0.1', port: redis.port, tls: false, database: 0 });
+  try {
+    await once(connection, 'ready');
+    for (const one of cases) await inMemory(one, COUNTERS / 100); // so that no compiled code is counted below
+    console.log('| algorithm | in memory | in Redis | of that, `MEMORY USAGE` |');
+    console.log('| --- | --- | --- | --- |');
+    for (const one of cases) {
+      const memory = await inMemory(one, one.counters ?? COUNTERS);
+      const { used, usage } = await inRedis(one, connection);
+      console.log(`| ${one.name} | ${memory} | ${used} | ${usage} |`);
+    }
+  } finally {
+    connection.disconnect();
+    await redis.stop();
+  }
+}
+
+/** Bytes of heap for each of so many counters. */
+async function inMemory({ limit, hits }: Case, counters: number): Promise<number> {
+  let nowMs = START_MS;
+  const store = createMemoryStore(() => nowMs, { maxCounters: counters });
+  const before = heapBytes();
+  for (let round = 0; round < hits; round++) {
+    nowMs = START_MS + Math.floor((limit.windowMs * round) / hits);
+    for (let first = 0; first < counters; first += CALL_HITS) await hitOnce(store, limit, first);
+  }
+  const bytes = (heapBytes() - before) / counters;
+  await store.close();
+  return Math.round(bytes);
+}
+
+function heapBytes(): number {
+  collectGarbage();
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+/**
+ * Bytes for each counter: of the whole server's memory, and what Redis says of one key. The first counters are hit by the
+ * service's own script; the others are copies of them, made by Redis, since a hundred hits on each would take minutes.
+ */
+async function inRedis({ limit, hits }: Case, connection: Connection): Promise<{ used: number; usage: number }> {
+  let nowMs = START_MS;
+  const store = createRedisStore(connection, () => nowMs, { replay: true });
+  await connection.flushall();
+  await hitOnce(store, limit, 0); // the script is in Redis now
+  await connection.flushall();
+  const before = await usedMemory(connection);
+  for (let round = 0; round < hits; round++) {
+    nowMs = START_MS + Math.floor((limit.windowMs * round) / hits);
+    await hitOnce(store, limit, 0);
+  }
+  const hit = keysOf(limit, 0).at(CALL_HITS / 2) ?? '';
+  for (let first = CALL_HITS; first < COUNTERS; first += CALL_HITS) {
+    await connection.eval(COPY, 1 + CALL_HITS, hit, ...keysOf(limit, first));
+  }
+  const counters = await connection.dbsize();
+  if (counters !== COUNTERS) throw new Error(`wanted ${COUNTERS} counters in Redis, got ${counters}`);
+  const used = ((await usedMemory(connection)) - before) / COUNTERS;
+  const usage = Number(await connection.memory('USAGE', hit));
+  return { used: Math.round(used), usage };
+}
+
+async function usedMemory(connection: Connection): Promise<number> {
+  return Number(/used_memory:(\d+)/.exec(await connection.info('memory'))?.[1]);
+}
+
+/** One hit on each of the counters from `first` on, in one call. */
+async function hitOnce(store: Store, limit: Limit, first: number): Promise<void> {
+  const hits = keysOf(limit, first).map((key) => ({ key, limit, hits: 1, blocks: true }));
+  const decisions = await store.apply(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
+  const wrong = decisions.find(({ code }) => code !== 'OK');
+  if (wrong) throw new Error(`wanted every hit to pass, got ${JSON.stringify(wrong)}`);
+}
+
+/** The keys of as many counters as go into one call, 30 bytes each: `|3:api|4:user|13:0000000000042`. */
+const keysOf = (limit: Limit, first: number) =>
+  Array.from({ length: CALL_HITS }, (_, at) =>
+    counterKeys(limit, 'api', [{ key: 'user', value: String(first + at).padStart(13, '0') }]),
+  );

@@ -1,0 +1,36 @@
+--[[
+  Leaky bucket. Twin of leaky-bucket.ts: change both or neither.
+  limit    { requests per unit, window (ms), size (hits), longest delay (ms) }
+  state    { backlog (hit-ms), drained at (ms since the epoch) } or nil for a new counter
+  now_ms   may run backwards; that drains nothing and forgets nothing
+  hits     0 looks, below 0 gives back
+  charge   false: says what would become of the hits, but leaves the counter as it is
+  Returns  accepted, state, ttl (ms)
+]]
+local leaky_bucket
+do
+  local function drain(limit, state, now_ms)
+    if not state then
+      return 0, now_ms
+    end
+    local leaked = math.max(now_ms - state[2], 0) * limit[1]
+    return math.max(state[1] - leaked, 0), math.max(now_ms, state[2])
+  end
+
+  local function wait_ms(limit, excess, drained_at_ms, now_ms)
+    if excess <= 0 then
+      return 0
+    end
+    return drained_at_ms + math.ceil(excess / limit[1]) - now_ms
+  end
+
+  leaky_bucket = function(limit, state, now_ms, hits, charge)
+    local window_ms, size, max_delay_ms = limit[2], limit[3], limit[4]
+    local backlog, drained_at_ms = drain(limit, state, now_ms)
+    local asked = hits == 0 and 1 or hits
+    local overflow = backlog + asked * window_ms - size * window_ms
+    local accepted = asked < 0 or (asked <= size and wait_ms(limit, overflow, drained_at_ms, now_ms) <= max_delay_ms)
+    local left = accepted and charge and math.max(backlog + hits * window_ms, 0) or backlog
+    return accepted, { left, drained_at_ms }, wait_ms(limit, left, drained_at_ms, now_ms)
+  end
+end

@@ -1,0 +1,60 @@
+import { type Algorithm, capacityOf, type LeakyBucketLimit, NEVER_MS, type State, type Step, wanted } from './limit.ts';
+
+/**
+ * Leaky bucket: hits fill it, it leaks at the limit's rate, and what would overflow is refused or, with a `maxDelayMs`, waits its
+ * turn. Twin of leaky-bucket.lua. State: backlog (hit-ms), drained at (ms since the epoch).
+ *
+ * The backlog is kept in hit-milliseconds, hits times the window's length, so that leaking multiplies and never divides:
+ * exact integers in both twins.
+ *
+ * @param nowMs   may run backwards (clock skew); that drains nothing and forgets nothing
+ * @param hits    0 looks: refused when a single one would be; below 0 gives back, never below empty
+ * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @see https://en.wikipedia.org/wiki/Leaky_bucket
+ */
+function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: boolean): Step {
+  const size = capacityOf(limit);
+  const [backlog, drainedAtMs] = drain(limit, state, nowMs);
+  const asked = wanted(hits);
+  const overflow = backlog + asked * limit.windowMs - size * limit.windowMs;
+  const accepted = asked < 0 || (asked <= size && waitMs(limit, overflow, drainedAtMs, nowMs) <= limit.maxDelayMs);
+  const left = accepted && charge ? Math.max(backlog + hits * limit.windowMs, 0) : backlog;
+  return { accepted, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
+}
+
+function drain(limit: LeakyBucketLimit, state: State | undefined, nowMs: number): readonly [number, number] {
+  const [backlog = 0, drainedAtMs = nowMs] = state ?? [];
+  const leaked = Math.max(nowMs - drainedAtMs, 0) * limit.requestsPerUnit; // inexact only where far above the backlog
+  return [Math.max(backlog - leaked, 0), Math.max(nowMs, drainedAtMs)];
+}
+
+/** Until so much of the backlog has leaked out. */
+function waitMs(limit: LeakyBucketLimit, excess: number, drainedAtMs: number, nowMs: number): number {
+  return excess <= 0 ? 0 : drainedAtMs + Math.ceil(excess / limit.requestsPerUnit) - nowMs;
+}
+
+/** The leaky bucket's row in the table of algorithms. */
+export const leakyBucket: Algorithm<LeakyBucketLimit> = {
+  step,
+  describe(limit, [backlog = 0, drainedAtMs = 0], nowMs, { hits, accepted, charged }) {
+    const { windowMs, soft } = limit;
+    const size = capacityOf(limit);
+    const spent = charged && accepted ? hits : 0;
+    const asked = wanted(hits);
+    const overflow = backlog - size * windowMs;
+    const unmetMs =
+      asked <= size ? waitMs(limit, overflow + asked * windowMs, drainedAtMs, nowMs) - limit.maxDelayMs : NEVER_MS;
+    const waiting = Math.ceil(backlog / windowMs);
+    return {
+      code: accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(waiting - spent, 0),
+      limitRemaining: Math.max(size - soft - waiting, 0),
+      durationUntilResetMs: waitMs(limit, backlog, drainedAtMs, nowMs),
+      retryAfterMs: accepted ? 0 : unmetMs,
+      delayMs: spent > 0 ? waitMs(limit, overflow, drainedAtMs, nowMs) : 0,
+      soft: soft > 0 && spent > 0 && backlog > (size - soft) * windowMs,
+    };
+  },
+  script: new URL('./leaky-bucket.lua', import.meta.url),
+  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, capacityOf(limit), limit.maxDelayMs],
+};

@@ -1,0 +1,58 @@
+--[[
+  Sliding window in equal parts. Twin of sliding-window-buckets.ts: change both or neither.
+  limit    { capacity (hits), part (ms), parts }
+  state    { start of the current part (ms since the epoch), counts, newest first, without the zeros at the end }
+             or nil for a new counter
+  now_ms   may run backwards; the later part stays in force
+  hits     0 looks, below 0 gives back
+  charge   false: says what would become of the hits, but leaves the counter as it is
+  Returns  accepted, state, ttl (ms)
+]]
+local sliding_window_buckets
+do
+  -- The state is the start, then the counts: the part that is `age` parts old stands at age + 2.
+  local function shift(limit, state, now_ms)
+    local part_ms, buckets = limit[2], limit[3]
+    local start_ms = now_ms - now_ms % part_ms
+    if not state then
+      return { start_ms }
+    end
+    local parts = math.max((start_ms - state[1]) / part_ms, 0)
+    local shifted = { math.max(start_ms, state[1]) }
+    if #state > 1 and parts <= buckets then
+      for age = 0, math.min(#state - 2 + parts, buckets) do
+        shifted[age + 2] = age >= parts and state[age - parts + 2] or 0
+      end
+    end
+    return shifted
+  end
+
+  sliding_window_buckets = function(limit, state, now_ms, hits, charge)
+    local capacity, part_ms, buckets = limit[1], limit[2], limit[3]
+    local next_state = shift(limit, state, now_ms)
+    local used = 0
+    for i = 2, #next_state do
+      used = used + next_state[i]
+    end
+    local accepted = hits < 0 or used + (hits == 0 and 1 or hits) <= capacity
+    if accepted and charge and hits > 0 then
+      next_state[2] = (next_state[2] or 0) + hits
+    end
+    local give_back = charge and math.max(-hits, 0) or 0
+    for i = 2, #next_state do
+      local given = math.min(next_state[i], give_back)
+      next_state[i] = next_state[i] - given
+      give_back = give_back - given
+    end
+    while #next_state > 1 and next_state[#next_state] == 0 do
+      next_state[#next_state] = nil
+    end
+    local empty_at_ms = next_state[1]
+    for i = #next_state, 2, -1 do
+      if next_state[i] > 0 then
+        empty_at_ms = next_state[1] + (buckets + 1 - (i - 2)) * part_ms
+      end
+    end
+    return accepted, next_state, empty_at_ms - now_ms
+  end
+end

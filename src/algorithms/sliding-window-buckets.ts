@@ -1,0 +1,97 @@
+import {
+  type Algorithm,
+  capacityOf,
+  NEVER_MS,
+  type SlidingWindowBucketsLimit,
+  type State,
+  type Step,
+  wanted,
+} from './limit.ts';
+
+/**
+ * Sliding window in equal parts: hits are counted by the part of the window that they fall in, and those of the current part
+ * and of as many whole parts before it as make a window count. Twin of sliding-window-buckets.lua.
+ * State: start of the current part (ms since the epoch), then the parts' counts, newest first, without the zeros at the end.
+ *
+ * Never above the limit in any window; up to one part's length stricter than an exact one. Refused hits are not counted.
+ *
+ * @param nowMs   may run backwards (clock skew); the later part stays in force
+ * @param hits    0 looks: refused when a single one would be; below 0 gives back, the newest first
+ * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ */
+function step(
+  limit: SlidingWindowBucketsLimit,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: boolean,
+): Step {
+  const [startMs, counts] = shift(limit, state, nowMs);
+  const accepted = hits < 0 || sum(counts) + wanted(hits) <= capacityOf(limit);
+  if (accepted && charge && hits > 0) counts[0] = (counts[0] ?? 0) + hits;
+  if (charge && hits < 0) giveBack(counts, -hits);
+  while (counts.at(-1) === 0) counts.pop();
+  return { accepted, state: [startMs, ...counts], ttlMs: emptyAtMs(limit, startMs, counts) - nowMs };
+}
+
+/** Moves the counts on to the part that `nowMs` lies in; what is older than the window falls off. */
+function shift(limit: SlidingWindowBucketsLimit, state: State | undefined, nowMs: number): [number, number[]] {
+  const partMs = partOf(limit);
+  const startMs = nowMs - (nowMs % partMs);
+  if (!state) return [startMs, []];
+  const [knownStartMs = 0, ...counts] = state;
+  if (knownStartMs >= startMs) return [knownStartMs, counts];
+  const parts = Math.min((startMs - knownStartMs) / partMs, limit.buckets + 1);
+  return [startMs, [...new Array<number>(parts).fill(0), ...counts].slice(0, limit.buckets + 1)];
+}
+
+function giveBack(counts: number[], hits: number): void {
+  let left = hits;
+  for (const [age, count] of counts.entries()) {
+    const given = Math.min(count, left);
+    counts[age] = count - given;
+    left -= given;
+  }
+}
+
+/** When the last hit leaves the window: the start itself where there is none. */
+function emptyAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[]): number {
+  const newest = counts.findIndex((count) => count > 0);
+  return newest < 0 ? startMs : leavesAtMs(limit, startMs, newest);
+}
+
+/** When the hits that are so many parts old leave the window. */
+const leavesAtMs = (limit: SlidingWindowBucketsLimit, startMs: number, age: number): number =>
+  startMs + (limit.buckets + 1 - age) * partOf(limit);
+
+function retryAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[], hits: number): number {
+  let excess = sum(counts) + hits - capacityOf(limit);
+  for (let age = counts.length - 1; age >= 0; age--) {
+    excess -= counts[age] ?? 0;
+    if (excess <= 0) return leavesAtMs(limit, startMs, age);
+  }
+  return NEVER_MS;
+}
+
+const partOf = ({ windowMs, buckets }: SlidingWindowBucketsLimit): number => windowMs / buckets;
+const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
+
+/** The sliding window in parts: its row in the table of algorithms. */
+export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
+  step,
+  describe(limit, [startMs = 0, ...counts], nowMs, { hits, accepted, charged }) {
+    const used = sum(counts);
+    const spent = charged && accepted ? hits : 0;
+    return {
+      code: accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(used - spent, 0),
+      limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
+      durationUntilResetMs: Math.max(emptyAtMs(limit, startMs, counts) - nowMs, 0),
+      retryAfterMs: accepted ? 0 : retryAtMs(limit, startMs, counts, wanted(hits)) - nowMs,
+      delayMs: 0,
+      soft: spent > 0 && used > limit.requestsPerUnit,
+    };
+  },
+  script: new URL('./sliding-window-buckets.lua', import.meta.url),
+  scriptArgs: (limit) => [capacityOf(limit), partOf(limit), limit.buckets],
+};

@@ -1,0 +1,43 @@
+--[[
+  Sliding window counter. Twin of sliding-window-counter.ts: change both or neither.
+  limit    { capacity (hits), window (ms), rounding: 0 down, 1 up }
+  state    { window start (ms since the epoch), count, previous window's count } or nil for a new counter
+  now_ms   may run backwards; the later window stays in force, at its beginning
+  hits     0 looks, below 0 gives back
+  charge   false: says what would become of the hits, but leaves the counter as it is
+  Returns  accepted, state, ttl (ms)
+]]
+local sliding_window_counter
+do
+  local function roll(limit, state, now_ms)
+    local capacity, window_ms = limit[1], limit[2]
+    local start_ms = now_ms - now_ms % window_ms
+    if not state then
+      return start_ms, 0, 0
+    end
+    local count = math.min(state[2], capacity)
+    if state[1] >= start_ms then
+      return state[1], count, math.min(state[3], capacity)
+    end
+    return start_ms, 0, state[1] + window_ms == start_ms and count or 0
+  end
+
+  local function covered(limit, previous, elapsed_ms)
+    local window_ms, round_up = limit[2], limit[3] == 1
+    local weighted = previous * math.max(window_ms - elapsed_ms, 0)
+    local rest = weighted % window_ms
+    local whole = (weighted - rest) / window_ms
+    return round_up and rest > 0 and whole + 1 or whole
+  end
+
+  sliding_window_counter = function(limit, state, now_ms, hits, charge)
+    local capacity, window_ms = limit[1], limit[2]
+    local start_ms, count, previous = roll(limit, state, now_ms)
+    local used = count + covered(limit, previous, math.max(now_ms - start_ms, 0))
+    local accepted = hits < 0 or used + (hits == 0 and 1 or hits) <= capacity
+    local counted = accepted and charge and count + hits or count
+    count, previous = math.max(counted, 0), math.max(previous + math.min(counted, 0), 0)
+    local end_ms = start_ms + (count > 0 and 2 * window_ms or previous > 0 and window_ms or 0)
+    return accepted, { start_ms, count, previous }, end_ms - now_ms
+  end
+end

@@ -1,0 +1,105 @@
+import {
+  type Algorithm,
+  capacityOf,
+  NEVER_MS,
+  type SlidingWindowCounterLimit,
+  type State,
+  type Step,
+  wanted,
+} from './limit.ts';
+
+/**
+ * Sliding window counter: this window's hits, and as much of the previous window's as the sliding window still covers,
+ * taken as if those had come evenly. Twin of sliding-window-counter.lua.
+ * State: window start (ms since the epoch), count, previous window's count.
+ *
+ * Refused hits are not counted. Hits that came unevenly make the estimate err: at worst near twice the limit passes within one
+ * window's length.
+ *
+ * @param nowMs   may run backwards (clock skew); the later window stays in force, at its beginning
+ * @param hits    0 looks: refused when a single one would be; below 0 gives back, this window's first
+ * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ */
+function step(
+  limit: SlidingWindowCounterLimit,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: boolean,
+): Step {
+  const capacity = capacityOf(limit);
+  const [startMs, count, previous] = roll(limit, state, nowMs);
+  const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
+  const accepted = hits < 0 || used + wanted(hits) <= capacity;
+  const counted = accepted && charge ? count + hits : count;
+  const next = [startMs, Math.max(counted, 0), Math.max(previous + Math.min(counted, 0), 0)] as const;
+  return { accepted, state: next, ttlMs: endOfEffect(limit, next) - nowMs };
+}
+
+function roll(
+  limit: SlidingWindowCounterLimit,
+  state: State | undefined,
+  nowMs: number,
+): readonly [number, number, number] {
+  const { windowMs } = limit;
+  const startMs = nowMs - (nowMs % windowMs);
+  if (!state) return [startMs, 0, 0];
+  const capacity = capacityOf(limit); // a lower limit than the one that counted would push products beyond 2^53
+  const [knownStartMs = 0, knownCount = 0, knownPrevious = 0] = state;
+  const count = Math.min(knownCount, capacity);
+  if (knownStartMs >= startMs) return [knownStartMs, count, Math.min(knownPrevious, capacity)];
+  return [startMs, 0, knownStartMs + windowMs === startMs ? count : 0];
+}
+
+/** The previous window's part in the sliding one, in whole hits. */
+function covered({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, elapsedMs: number): number {
+  const weighted = previous * Math.max(windowMs - elapsedMs, 0);
+  const rest = weighted % windowMs;
+  const whole = (weighted - rest) / windowMs;
+  return rounding === 'up' && rest > 0 ? whole + 1 : whole;
+}
+
+/** When the state is as good as new. */
+function endOfEffect({ windowMs }: SlidingWindowCounterLimit, [startMs = 0, count = 0, previous = 0]: State): number {
+  return startMs + (count > 0 ? 2 * windowMs : previous > 0 ? windowMs : 0);
+}
+
+/** The first moment of a window at which no more than `room` of the previous one is covered; the window's length at most. */
+function elapsedUntil({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, room: number): number {
+  if (previous === 0 || room < 0) return room < 0 ? windowMs : 0;
+  const mayCover = rounding === 'up' ? room * windowMs : (room + 1) * windowMs - 1; // at most so much, in hit-ms
+  return Math.max(windowMs - Math.floor(mayCover / previous), 0);
+}
+
+function retryAtMs(
+  limit: SlidingWindowCounterLimit,
+  [startMs = 0, count = 0, previous = 0]: State,
+  hits: number,
+): number {
+  const room = capacityOf(limit) - hits;
+  if (room < 0) return NEVER_MS;
+  const inThis = elapsedUntil(limit, previous, room - count);
+  if (inThis < limit.windowMs) return startMs + inThis;
+  return startMs + limit.windowMs + elapsedUntil(limit, count, room);
+}
+
+/** The sliding window counter's row in the table of algorithms. */
+export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
+  step,
+  describe(limit, report, nowMs, { hits, accepted, charged }) {
+    const [startMs = 0, count = 0, previous = 0] = report;
+    const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
+    const spent = charged && accepted ? hits : 0;
+    return {
+      code: accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(used - spent, 0),
+      limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
+      durationUntilResetMs: Math.max(endOfEffect(limit, report) - nowMs, 0),
+      retryAfterMs: accepted ? 0 : retryAtMs(limit, report, wanted(hits)) - nowMs,
+      delayMs: 0,
+      soft: spent > 0 && used > limit.requestsPerUnit,
+    };
+  },
+  script: new URL('./sliding-window-counter.lua', import.meta.url),
+  scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.rounding === 'up' ? 1 : 0],
+};

@@ -1,0 +1,100 @@
+--[[
+  Sliding window log. Twin of sliding-window-log.ts: change both or neither.
+  limit    { capacity (hits), window (ms), refused hits are remembered: 1 or 0 }
+  state    { time (ms since the epoch), hits that came then, time, hits … }, oldest first, or nil for a new counter
+  now_ms   may run backwards; hits are then taken to come with the last one
+  hits     0 looks, below 0 gives back
+  charge   false: says what would become of the hits, but leaves the counter as it is
+  Returns  accepted, state, ttl (ms), report: { hits in the window before and after, when the last of them leaves it,
+             when the hits that were asked for could pass or 0 }
+]]
+local sliding_window_log
+do
+  local function within_window(window_ms, log, now_ms)
+    local kept, used = {}, 0
+    for i = 1, #log, 2 do
+      if log[i] + window_ms > now_ms then
+        kept[#kept + 1] = log[i]
+        kept[#kept + 1] = log[i + 1]
+        used = used + log[i + 1]
+      end
+    end
+    return kept, used
+  end
+
+  local function append(log, now_ms, hits)
+    local length = #log
+    if length == 0 or log[length - 1] < now_ms then
+      log[length + 1], log[length + 2] = now_ms, hits
+    else
+      log[length] = log[length] + hits
+    end
+  end
+
+  local function take_newest(log, hits)
+    while hits > 0 and #log > 0 do
+      local length = #log
+      local newest = log[length]
+      if newest > hits then
+        log[length] = newest - hits
+      else
+        log[length], log[length - 1] = nil, nil
+      end
+      hits = hits - newest
+    end
+  end
+
+  local function take_oldest(log, hits)
+    local first = 1
+    while hits > 0 do
+      local oldest = log[first + 1]
+      if oldest > hits then
+        log[first + 1] = oldest - hits
+      else
+        first = first + 2
+      end
+      hits = hits - oldest
+    end
+    local kept = {}
+    for i = first, #log do
+      kept[#kept + 1] = log[i]
+    end
+    return kept
+  end
+
+  local function fits_at_ms(log, excess, window_ms)
+    for i = 1, #log, 2 do
+      if excess <= 0 then
+        return 0
+      end
+      excess = excess - log[i + 1]
+      if excess <= 0 then
+        return log[i] + window_ms
+      end
+    end
+    return 0
+  end
+
+  sliding_window_log = function(limit, state, now_ms, hits, charge)
+    local capacity, window_ms, count_denied = limit[1], limit[2], limit[3] == 1
+    local asked = hits == 0 and 1 or hits
+    local log, used = within_window(window_ms, state or {}, now_ms)
+    local before = used
+    local accepted = hits < 0 or used + asked <= capacity
+    local counted = charge and (accepted or count_denied) and math.min(hits, capacity) or 0
+    if counted > 0 then
+      append(log, now_ms, counted)
+      used = used + counted
+    end
+    if charge and hits < 0 then
+      take_newest(log, -hits)
+      used = math.max(used + hits, 0)
+    end
+    if used > capacity then
+      log, used = take_oldest(log, used - capacity), capacity
+    end
+    local empty_at_ms = #log == 0 and now_ms or log[#log - 1] + window_ms
+    local report = { before, used, empty_at_ms, fits_at_ms(log, used + asked - capacity, window_ms) }
+    return accepted, log, empty_at_ms - now_ms, report
+  end
+end

@@ -1,0 +1,110 @@
+import {
+  type Algorithm,
+  capacityOf,
+  NEVER_MS,
+  type SlidingWindowLogLimit,
+  type State,
+  type Step,
+  wanted,
+} from './limit.ts';
+
+/** The most hits that a log may remember: each step reads and writes the whole of it. */
+export const MAX_LOG_HITS = 1_000;
+
+/**
+ * Sliding window log: remembers when each hit came, and counts those that are younger than the window. Twin of
+ * sliding-window-log.lua. State: pairs of a time (ms since the epoch) and the hits that came then, oldest first.
+ * Report: hits in the window before and after the step, when the last of them leaves it, when the hits that were asked for could pass.
+ *
+ * Exact. Refused hits are remembered only where the limit says so; never more hits than the limit, since no older one
+ * can matter.
+ *
+ * @param nowMs   may run backwards (clock skew); hits are then taken to come with the last one
+ * @param hits    0 looks: refused when a single one would be; below 0 gives back, the newest first
+ * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ */
+function step(
+  limit: SlidingWindowLogLimit,
+  state: State | undefined,
+  nowMs: number,
+  hits: number,
+  charge: boolean,
+): Step {
+  const capacity = capacityOf(limit);
+  const log = withinWindow(limit, state ?? [], nowMs);
+  const before = hitsIn(log);
+  const accepted = hits < 0 || before + wanted(hits) <= capacity;
+  const counted = charge && (accepted || limit.countDenied) ? Math.min(hits, capacity) : 0;
+  if (counted > 0) append(log, nowMs, counted);
+  if (charge && hits < 0) takeNewest(log, -hits);
+  takeOldest(log, hitsIn(log) - capacity);
+  const emptyAtMs = log.length === 0 ? nowMs : (log.at(-2) ?? 0) + limit.windowMs;
+  const report = [before, hitsIn(log), emptyAtMs, fitsAtMs(limit, log, wanted(hits))];
+  return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report };
+}
+
+/** A copy without the hits that have left the window. */
+function withinWindow({ windowMs }: SlidingWindowLogLimit, log: State, nowMs: number): number[] {
+  let first = 0;
+  while (first < log.length && (log[first] ?? 0) + windowMs <= nowMs) first += 2;
+  return log.slice(first);
+}
+
+function append(log: number[], nowMs: number, hits: number): void {
+  const last = log.at(-2);
+  if (last === undefined || last < nowMs) log.push(nowMs, hits);
+  else log[log.length - 1] = (log.at(-1) ?? 0) + hits;
+}
+
+function takeNewest(log: number[], hits: number): void {
+  for (let left = hits; left > 0 && log.length > 0; ) {
+    const newest = log.at(-1) ?? 0;
+    if (newest > left) log[log.length - 1] = newest - left;
+    else log.length -= 2;
+    left -= newest;
+  }
+}
+
+function takeOldest(log: number[], hits: number): void {
+  for (let left = hits; left > 0; ) {
+    const oldest = log[1] ?? 0;
+    if (oldest > left) log[1] = oldest - left;
+    else log.splice(0, 2);
+    left -= oldest;
+  }
+}
+
+function hitsIn(log: State): number {
+  let hits = 0;
+  for (let at = 1; at < log.length; at += 2) hits += log[at] ?? 0;
+  return hits;
+}
+
+/** When so many oldest hits have left that the wanted ones fit; 0 where they fit now, or never will. */
+function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): number {
+  let excess = hitsIn(log) + hits - capacityOf(limit);
+  for (let at = 0; at < log.length && excess > 0; at += 2) {
+    excess -= log[at + 1] ?? 0;
+    if (excess <= 0) return (log[at] ?? 0) + limit.windowMs;
+  }
+  return 0;
+}
+
+/** The sliding window log's row in the table of algorithms. */
+export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
+  step,
+  describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, { hits, accepted, charged }) {
+    const capacity = capacityOf(limit);
+    return {
+      code: accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore,
+      limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
+      durationUntilResetMs: emptyAtMs - nowMs,
+      retryAfterMs: accepted ? 0 : wanted(hits) <= capacity ? fitsMs - nowMs : NEVER_MS,
+      delayMs: 0,
+      soft: accepted && charged && hits > 0 && used > limit.requestsPerUnit,
+    };
+  },
+  script: new URL('./sliding-window-log.lua', import.meta.url),
+  scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.countDenied ? 1 : 0],
+};

@@ -1,0 +1,257 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Answer, type Decider, decide, type RequestDescriptor } from '../../src/decide.ts';
+import { plainPath } from '../../src/rules/files.ts';
+import { loadRules } from '../../src/rules/load.ts';
+import { createCounterKeys } from '../../src/stores/key.ts';
+import { createMemoryStore } from '../../src/stores/memory.ts';
+import { fakeClock } from '../helpers/clock.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const EXAMPLES = fileURLToPath(new URL('../../config/examples/', import.meta.url));
+const names = readdirSync(EXAMPLES);
+
+/** When a request comes, its descriptors as `weir ask` takes them, its hits, and its answer as `shown` puts it. */
+type Row = readonly [atMs: number, descriptors: string, hits: number, answer: string];
+
+/** What is asked of each example, on one clock and one set of counters. */
+const schedules: Readonly<Record<string, readonly Row[]>> = {
+  'fixed-window.yaml': [
+    [20_000, 'api_key=k1', 100, 'OK'],
+    [20_000, 'api_key=k1', 1, 'refused for 40000 ms'],
+    [20_000, 'api_key=k2', 1, 'OK'],
+    [60_000, 'api_key=k1', 100, 'OK'], // twice the limit in 40 seconds
+    [60_000, 'partner=acme', 1_000, 'OK'],
+    [60_001, 'partner=acme', 1, 'refused for 3599999 ms'],
+    [3_600_000, 'partner=acme', 1, 'refused for 60000 ms'], // the hour began a minute after the clock's
+    [3_660_000, 'partner=acme', 1, 'OK'],
+  ],
+  'sliding-window-log.yaml': [
+    [0, 'export=acme', 1, 'OK'],
+    [600_000, 'export=acme', 2, 'OK'],
+    [1_200_000, 'export=acme', 1, 'refused for 2400000 ms'],
+    [3_600_000, 'export=acme', 1, 'OK'],
+    [3_600_001, 'export=acme', 1, 'refused for 599999 ms'],
+    [4_200_000, 'password_reset=acme', 2, 'OK'],
+    [4_500_000, 'password_reset=acme', 1, 'refused for 300000 ms'],
+    [4_799_999, 'password_reset=acme', 1, 'refused for 300001 ms'], // the refusals have taken the place of the mails
+    [5_100_000, 'password_reset=acme', 1, 'OK'],
+  ],
+  'sliding-window-counter.yaml': [
+    [0, 'api_key=k1', 100, 'OK'],
+    [0, 'api_key=k1', 1, 'refused for 60001 ms'],
+    [90_000, 'api_key=k1', 50, 'OK'],
+    [90_000, 'api_key=k1', 1, 'refused for 1 ms'],
+    [120_000, 'payer=acme', 10, 'OK'],
+    [180_001, 'payer=acme', 1, 'refused for 5999 ms'], // 9.99 hits of the minute before are taken for 10
+    [186_000, 'payer=acme', 1, 'OK'],
+  ],
+  'sliding-window-buckets.yaml': [
+    [5_000, 'account=acme', 600, 'OK'],
+    [5_000, 'account=acme', 1, 'refused for 65000 ms'],
+    [69_999, 'account=acme', 1, 'refused for 1 ms'],
+    [70_000, 'account=acme', 600, 'OK'],
+  ],
+  'token-bucket.yaml': [
+    [0, 'api_key=k1', 50, 'OK'],
+    [0, 'api_key=k1', 1, 'refused for 100 ms'],
+    [1_000, 'api_key=k1', 10, 'OK'],
+    [1_000, 'api_key=k1', 1, 'refused for 100 ms'],
+    [1_800_000, 'tenant=acme', 3_000, 'OK'],
+    [1_800_000, 'tenant=acme', 1, 'refused for 1800000 ms'],
+    [3_600_000, 'tenant=acme', 1_000, 'OK'],
+    [3_600_000, 'tenant=acme', 1, 'refused for 3600000 ms'],
+  ],
+  'leaky-bucket.yaml': [
+    [0, 'webhook=shop', 1, 'OK'],
+    [0, 'webhook=shop', 1, 'refused for 500 ms'],
+    [0, 'webhook=bank', 1, 'OK'],
+    [500, 'webhook=shop', 1, 'OK'],
+    [500, 'sms=acme', 10, 'OK'],
+    [500, 'sms=acme', 1, 'refused for 1000 ms'],
+  ],
+  'by-user.yaml': [
+    [0, 'user=alice', 60, 'OK'],
+    [0, 'user=alice', 1, 'refused for 60001 ms'],
+    [0, 'user=bob', 60, 'OK'],
+    [0, 'user=nightly-import', 6_000, 'OK'],
+    [0, 'user=nightly-import', 1, 'refused for 60001 ms'],
+    [0, 'user=monitoring', 1_000_000, 'OK'],
+  ],
+  'by-client-address.yaml': [
+    [0, 'remote_address=192.0.2.1', 100, 'OK'],
+    [0, 'remote_address=192.0.2.1', 1, 'refused for 60001 ms'],
+    [0, 'remote_address=192.0.2.2', 1, 'OK'],
+    [0, 'remote_address=203.0.113.7', 2_000, 'OK'],
+    [0, 'remote_address=198.51.100.1', 30, 'OK'],
+    [0, 'remote_address=198.51.100.2', 1, 'refused for 60001 ms'],
+  ],
+  'by-device.yaml': [
+    [0, 'user=ann user=ann,device=phone', 60, 'OK'],
+    [0, 'user=ann user=ann,device=phone', 20, 'refused for 79001 ms'], // when a third of the 60 has left the window
+    [0, 'user=ann user=ann,device=tablet', 40, 'OK'], // what was refused has not been counted
+    [0, 'user=ann user=ann,device=tablet', 1, 'refused for 60001 ms'], // the user's own limit
+    [0, 'user=bob user=bob,device=phone', 60, 'OK'],
+  ],
+  'by-endpoint-and-method.yaml': [
+    [0, 'method=GET,path=/orders/17', 60, 'OK'],
+    [0, 'method=GET,path=/orders?page=2', 40, 'OK'],
+    [0, 'method=GET,path=/orders', 1, 'refused for 1000 ms'],
+    [0, 'method=GET,path=/health', 1_000, 'OK'],
+    [0, 'method=POST,path=/orders', 10, 'OK'],
+    [0, 'method=POST,path=/orders', 1, 'refused for 1000 ms'],
+    [0, 'method=POST,path=/orders/17/refund', 30, 'OK'],
+    [0, 'method=POST,path=/orders/18/refund', 1, 'refused for 60000 ms'],
+    [0, 'method=DELETE,path=/orders/17', 20, 'OK'],
+    [0, 'method=DELETE,path=/orders/17', 1, 'refused for 1000 ms'],
+    [0, 'method=DELETE,path=/orders/18', 1, 'OK'],
+  ],
+  'by-plan.yaml': [
+    [0, 'plan=free,user=ann', 10, 'OK'],
+    [0, 'plan=free,user=ann', 1, 'refused for 1000 ms'],
+    [0, 'plan=free,user=bob', 1, 'OK'],
+    [0, 'plan=pro,user=cid', 100, 'OK'],
+    [0, 'plan=pro,user=cid', 1, 'refused for 100 ms'],
+    [0, 'plan=enterprise,user=dan', 1_000_000, 'OK'],
+    [0, 'plan=trial,user=eve', 2, 'OK'],
+    [0, 'plan=trial,user=eve', 1, 'refused for 5000 ms'],
+  ],
+  'logins.yaml': [
+    [0, login('192.0.2.1', 'alice'), 5, 'OK'],
+    [1_000, login('192.0.2.1', 'alice'), 1, 'refused for 59000 ms'],
+    [1_000, login('192.0.2.1', 'bob'), 1, 'refused for 59000 ms'],
+    [2_000, login('203.0.113.7', 'alice'), 5, 'OK'], // ten for the account: refused ones are not among them
+    [3_000, login('198.51.100.4', 'alice'), 1, 'refused for 57000 ms'],
+    [60_000, login('192.0.2.1', 'alice'), 1, 'OK'],
+  ],
+  'shaping.yaml': [
+    [0, 'generic_key=legacy', 1, 'OK'],
+    [0, 'generic_key=legacy', 1, 'OK, held for 100 ms'],
+    [0, 'generic_key=legacy', 1, 'OK, held for 200 ms'],
+    [0, 'generic_key=legacy', 1, 'OK, held for 300 ms'],
+    [0, 'generic_key=legacy', 1, 'OK, held for 400 ms'],
+    [0, 'generic_key=legacy', 1, 'OK, held for 500 ms'],
+    [0, 'generic_key=legacy', 1, 'refused for 100 ms'],
+    [100, 'generic_key=legacy', 1, 'OK, held for 500 ms'],
+    [10_000, 'generic_key=legacy', 1, 'OK'],
+  ],
+  'several-limits.yaml': [
+    [0, 'api_key=k1', 10, 'OK'],
+    [0, 'api_key=k1', 1, 'refused for 1000 ms'],
+    ...Array.from({ length: 99 }, (_, at): Row => [(at + 1) * 1_000, 'api_key=k1', 10, 'OK']),
+    [100_000, 'api_key=k1', 1, 'refused for 3500000 ms'],
+    [100_000, 'api_key=k2', 1, 'OK'],
+  ],
+  'soft-limits.yaml': [
+    [0, 'api_key=k1', 100, 'OK'],
+    [0, 'api_key=k1', 20, 'OK, soft-limits.api_key is soft'],
+    [0, 'api_key=k1', 1, 'refused for 60000 ms'],
+    [60_000, 'api_key=k1', 1, 'OK'],
+  ],
+  'calendar.yaml': [
+    [0, 'customer=acme', 1_000, 'OK'],
+    [0, 'customer=acme', 1, 'refused for 82800000 ms'], // 23 hours
+    [0, 'report=acme', 20, 'OK'],
+    [0, 'report=acme', 1, 'refused for 262800000 ms'], // 73 hours: to the first of April in UTC
+    [82_800_000, 'customer=acme', 1, 'OK'],
+  ],
+};
+
+function login(address: string, account: string): string {
+  return `generic_key=login,remote_address=${address} generic_key=login,account=${account}`;
+}
+
+/** The beginning of an hour everywhere, and in Berlin of the day on which summer time begins. */
+const START_MS = Date.UTC(2026, 2, 28, 23);
+
+/** What can be asked for an example: its rules, counters of their own, and a clock that goes where it is told. */
+function open(name: string) {
+  const loaded = loadRules(plainPath(EXAMPLES + name).list(), { mergeDomains: false });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const [domain = ''] = loaded.rules.domains.keys();
+  const clock = fakeClock();
+  const decider: Decider = {
+    rules: () => loaded.rules,
+    store: createMemoryStore(clock, { maxCounters: 1_000 }),
+    counterKeys: createCounterKeys(''),
+    storeTimeoutMs: 500,
+    shadowMode: false,
+    quotaMode: false,
+    spend: 'each',
+  };
+  return ([atMs, descriptors, hits]: Row): Promise<Answer> => {
+    clock.set(START_MS + atMs);
+    return decide({ domain, descriptors: descriptors.split(' ').map((one) => descriptor(one, hits)) }, decider, 1_000);
+  };
+}
+
+function descriptor(text: string, hits: number): RequestDescriptor {
+  const entries = text.split(',').map((entry) => {
+    const [, key = '', value = ''] = /^([^=]*)=(.*)$/.exec(entry) ?? [];
+    return { key, value };
+  });
+  return { entries, override: undefined, hits };
+}
+
+/** An answer in words: what a caller makes of it. */
+function shown({ overallCode, verdicts, delayMs }: Answer): string {
+  const limited = verdicts.flatMap((verdict) => (verdict.kind === 'limited' ? [verdict] : []));
+  if (overallCode === 'OVER_LIMIT') return `refused for ${waitOf({ verdicts })} ms`;
+  const soft = limited.find(({ decision }) => decision.soft);
+  if (soft) return `OK, ${soft.rule.path} is soft`;
+  return delayMs > 0 ? `OK, held for ${delayMs} ms` : 'OK';
+}
+
+/** Until the last of the limits that refused would let the request pass. */
+const waitOf = ({ verdicts }: Pick<Answer, 'verdicts'>): number =>
+  Math.max(0, ...verdicts.map((verdict) => (verdict.kind === 'limited' ? verdict.decision.retryAfterMs : 0)));
+
+describe.each(names)('%s', (name) => {
+  const rows = schedules[name] ?? [];
+
+  test('loads without a warning', () => {
+    expect(loadRules(plainPath(EXAMPLES + name).list(), { mergeDomains: false })).toMatchObject({
+      ok: true,
+      warnings: [],
+    });
+  });
+
+  test('names its schema on the first line, for editors', () => {
+    const text = readFileSync(EXAMPLES + name, 'utf8');
+    expect(text).toMatch(/^# yaml-language-server: \$schema=\.\.\/schema\/rules\.schema\.json\n/);
+  });
+
+  test('is named in the README', () => {
+    expect(readFileSync(join(PROJECT, 'README.md'), 'utf8')).toContain(name);
+  });
+
+  test('does what it says', async () => {
+    const ask = open(name);
+    const answers: string[] = [];
+    for (const row of rows) answers.push(shown(await ask(row)));
+    expect(answers).toEqual(rows.map(([, , , answer]) => answer));
+    expect(answers).toContain('OK');
+    expect(answers.some((answer) => answer.startsWith('refused'))).toBe(true);
+  });
+
+  test.each(rows.flatMap((row, at) => (row[3].startsWith('refused') ? [[at, ...row] as const] : [])))(
+    'row %i, at %i ms: %s, %i hits: the wait it is told is right to the millisecond',
+    async (at, atMs, descriptors, hits) => {
+      const asked = async (earlyMs: number): Promise<string> => {
+        const ask = open(name);
+        for (const row of rows.slice(0, at)) await ask(row);
+        const waitMs = waitOf(await ask([atMs, descriptors, hits, '']));
+        return (await ask([atMs + waitMs - earlyMs, descriptors, hits, ''])).overallCode;
+      };
+      expect([await asked(1), await asked(0)]).toEqual(['OVER_LIMIT', 'OK']);
+    },
+  );
+});
+
+test('all examples load together', () => {
+  const loaded = loadRules(plainPath(EXAMPLES).list(), { mergeDomains: false });
+  expect(loaded).toMatchObject({ ok: true, warnings: [] });
+});
+
+test('every schedule has its example', () => expect(Object.keys(schedules).sort()).toEqual(names));

@@ -1,0 +1,50 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { accepts, freePort, type Running, start } from './process.ts';
+import { envoy as envoyBinary } from './tools.ts';
+
+const ENVOY_YAML = fileURLToPath(new URL('../../envoy.yaml', import.meta.url));
+
+/** Envoy, running on the project's envoy.yaml. */
+export interface Envoy extends Pick<Running, 'waitFor'> {
+  /** One request through the listener that has this port in envoy.yaml, by this user where one is named. */
+  get(listener: string, path: string, user?: string): Promise<Response>;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts Envoy with envoy.yaml on free ports; ready when every listener accepts connections.
+ *
+ * @param weirPort  the gRPC port of Weir
+ * @param edit      changes envoy.yaml before that
+ */
+export async function startEnvoy(weirPort: number, edit = (config: string): string => config): Promise<Envoy> {
+  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
+  const portFor = new Map([['8081', weirPort]]); // the ports in envoy.yaml, and those they are replaced by
+  for (const port of ['9901', '10000', '10001', '10002']) portFor.set(port, await freePort());
+  const at = (port: string): number => {
+    const free = portFor.get(port);
+    if (free === undefined) throw new Error(`envoy.yaml has a port that this helper does not replace: ${port}`);
+    return free;
+  };
+  const config = edit(await readFile(ENVOY_YAML, 'utf8'));
+  const path = join(folder, 'envoy.yaml');
+  await writeFile(
+    path,
+    config.replaceAll(/(?<=port_value: )\d+/g, (port) => String(at(port))),
+  );
+  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '1'];
+  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
+  envoy.exited.then(() => rm(folder, { recursive: true }));
+  for (const port of portFor.values()) await envoy.waitFor(() => accepts(port));
+  return {
+    waitFor: envoy.waitFor,
+    get: (listener, where, user) =>
+      fetch(`http://127.0.0.1:${at(listener)}${where}`, { headers: user === undefined ? {} : { 'x-user': user } }),
+    stop: async () => {
+      await envoy.stop();
+    },
+  };
+}

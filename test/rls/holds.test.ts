@@ -1,0 +1,248 @@
+import '../helpers/realm.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type CallOptions, Client, type ClientUnaryCall, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import type { Decider } from '../../src/decide.ts';
+import { createResponseHeaders } from '../../src/rls/headers.ts';
+import { createHealth, type Health } from '../../src/rls/health.ts';
+import { shouldRateLimit } from '../../src/rls/proto.ts';
+import { createRlsService, type Observer, type RlsService } from '../../src/rls/service.ts';
+import { fromStruct } from '../../src/rls/struct.ts';
+import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
+import { createCounterKeys } from '../../src/stores/key.ts';
+import { createMemoryStore } from '../../src/stores/memory.ts';
+import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { gate } from '../helpers/gate.ts';
+import { rulesFrom } from '../helpers/rules.ts';
+
+const OK = 1;
+const OVER_LIMIT = 2;
+
+/** A queue: so many a second, one at once, and who comes then is held for up to ten seconds. */
+const queueOf = (requestsPerSecond: number, more = '') =>
+  `{unit: second, requests_per_unit: ${requestsPerSecond}, algorithm: leaky_bucket, max_delay: 10s${more}}`;
+
+const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - {key: fast, rate_limit: ${queueOf(50)}}
+  - {key: slow, rate_limit: ${queueOf(2)}}
+  - {key: crowd, rate_limit: ${queueOf(5_000, ', burst: 10000')}}
+  - {key: bucket, rate_limit: {unit: second, requests_per_unit: 50, algorithm: token_bucket, burst: 2, max_delay: 10s}}
+  - {key: short, rate_limit: {unit: second, requests_per_unit: 10, algorithm: leaky_bucket, max_delay: 500ms}}
+  - {key: shadow, shadow_mode: true, rate_limit: ${queueOf(2)}}
+  - {key: hard, rate_limit: {unit: minute, requests_per_unit: 1}}
+`);
+
+/** Stands still: who is held how long depends on the order of the calls alone, never on how long they took to arrive. */
+const clock = fakeClock();
+
+let server: GrpcServer;
+let health: Health;
+let client: Client;
+/** Is called when a call was decided: at once, though it is held. */
+let onDecision: () => void;
+
+const observer: Observer = { answered: () => onDecision(), failed: () => onDecision() };
+
+function serviceWith(changes: Partial<Decider> = {}): RlsService {
+  const decider: Decider = {
+    rules: () => rules,
+    store: createMemoryStore(clock, { maxCounters: 1_000 }),
+    counterKeys: createCounterKeys(''),
+    storeTimeoutMs: 500,
+    shadowMode: false,
+    quotaMode: false,
+    spend: 'each',
+    ...changes,
+  };
+  return createRlsService(decider, createResponseHeaders({ limits: undefined, soft: 'soft' }, false), observer);
+}
+
+beforeEach(async () => {
+  onDecision = () => {};
+  health = createHealth(() => ({ ready: true, reasons: [] }));
+  server = await startGrpcServer({ host: '127.0.0.1', port: 0 }, serviceWith(), health, Date.now);
+  client = new Client(`127.0.0.1:${server.port}`, credentials.createInsecure());
+});
+afterEach(async () => {
+  client.close();
+  health.close();
+  await server.close(0);
+});
+
+const asking = (keys: readonly string[], hits_addend = 1): WireRequest => ({
+  domain: 'demo',
+  descriptors: keys.map((key) => ({
+    entries: [{ key, value: '' }],
+    limit: null,
+    hits_addend: null,
+    is_negative_hits: false,
+  })),
+  hits_addend,
+});
+
+type Reply = { readonly overallCode: number; readonly delayMs: number } | { readonly error: status };
+
+/** How long a call was held, as its metadata tells. */
+function delayOf({ dynamic_metadata }: WireResponse): number {
+  const { weir } = (dynamic_metadata ? fromStruct(dynamic_metadata) : {}) as { weir?: { delay_ms?: number } }; // what codec.ts writes
+  return weir?.delay_ms ?? 0;
+}
+
+function call(keys: readonly string[], done: (reply: Reply) => void, hits = 1, options: CallOptions = {}) {
+  const { path, requestSerialize, responseDeserialize } = shouldRateLimit;
+  const answered = (error: ServiceError | null, response?: WireResponse): void => {
+    if (response) done({ overallCode: response.overall_code, delayMs: delayOf(response) });
+    else done({ error: error?.code ?? status.UNKNOWN });
+  };
+  return client.makeUnaryRequest(path, requestSerialize, responseDeserialize, asking(keys, hits), options, answered);
+}
+
+const ask = (key: string | readonly string[], { hits = 1, ...options }: CallOptions & { hits?: number } = {}) =>
+  new Promise<Reply>((resolve) => call([key].flat(), resolve, hits, options));
+
+/** Resolves when so many more calls have been decided. */
+function decided(calls: number): Promise<void> {
+  const all = gate();
+  let left = calls;
+  onDecision = () => --left === 0 && all.open();
+  return all.passed;
+}
+
+const passed = (delayMs: number): Reply => ({ overallCode: OK, delayMs });
+
+describe('a call that has to wait for its turn', () => {
+  test.each([
+    ['fast', [0, 20, 40, 60, 80, 100]],
+    ['bucket', [0, 0, 20, 40, 60, 80]],
+  ])('is answered in the order of the calls: %s', async (key, delays) => {
+    const order: number[] = [];
+    const replies = delays.map(async (_, at) => {
+      const reply = await ask(key);
+      order.push(at);
+      return reply;
+    });
+    expect(await Promise.all(replies)).toEqual(delays.map(passed));
+    expect(order).toEqual([...delays.keys()]);
+  });
+
+  test('is not answered before', async () => {
+    await ask('slow');
+    const startedMs = performance.now();
+    expect(await ask('slow')).toEqual(passed(500));
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(498); // timers count whole milliseconds
+  });
+
+  test('takes the longest turn of all its limits', async () => {
+    await ask(['fast', 'slow']);
+    expect(await ask(['fast', 'slow'])).toEqual(passed(500));
+  });
+
+  test('is told at once where another limit refuses it', async () => {
+    await ask(['hard', 'slow']);
+    const refused = ask(['hard', 'slow']);
+    expect(await Promise.race([refused, sleep(400, 'held')])).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
+  });
+
+  test('is not held by a rule in shadow mode', async () => {
+    await ask('shadow');
+    expect(await Promise.race([ask('shadow'), sleep(400, 'held')])).toEqual(passed(0));
+    await ask(['shadow', 'fast']);
+    expect(await ask(['shadow', 'fast'])).toEqual(passed(20)); // by the other rule alone
+  });
+
+  test('is not held by a service in shadow mode', async () => {
+    const service = serviceWith({ shadowMode: true });
+    for (let times = 0; times < 2; times++) {
+      const answered = new Promise((resolve) => service.shouldRateLimit(asking(['slow']), 5_000, resolve));
+      expect(await Promise.race([answered, sleep(400, 'held')])).toMatchObject({ response: { overall_code: OK } });
+    }
+  });
+
+  test('is refused where its caller would be gone by then, and takes no place in the queue', async () => {
+    await ask('slow');
+    expect(await ask('slow', { deadline: Date.now() + 300 })).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
+    expect(await ask('slow', { deadline: Date.now() + 5_000 })).toEqual(passed(500)); // the next place, not the one after
+  });
+
+  test('is refused where its turn is the moment at which the caller goes', async () => {
+    const service = serviceWith();
+    const reply = (timeoutMs: number) =>
+      new Promise((resolve) => service.shouldRateLimit(asking(['slow']), timeoutMs, resolve));
+    const code = (overall_code: number) => ({ response: expect.objectContaining({ overall_code }) });
+    expect(await reply(1)).toEqual(code(OK)); // no turn to wait for
+    expect(await reply(500)).toEqual(code(OVER_LIMIT));
+    expect(await reply(504)).toEqual(code(OVER_LIMIT));
+    expect(await reply(505)).toEqual(code(OK)); // 5 ms for the answer to travel
+  });
+
+  test('is refused where the queue is full', async () => {
+    const replies = await Promise.all(Array.from({ length: 10 }, () => ask('short')));
+    expect(replies).toEqual([
+      ...[0, 100, 200, 300, 400, 500].map(passed),
+      ...Array(4).fill({ overallCode: OVER_LIMIT, delayMs: 0 }),
+    ]);
+  });
+});
+
+test('a turn that would be further away than the longest hold is refused when rules load', () => {
+  const limit = (maxDelay: string) =>
+    `{unit: year, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: ${maxDelay}}`;
+  const rules = (maxDelay: string) =>
+    rulesFrom(`domain: demo\ndescriptors: [{key: rare, rate_limit: ${limit(maxDelay)}}]`);
+  expect(() => rules('1h')).not.toThrow();
+  expect(() => rules('1h1ms')).toThrow("max_delay must be a time such as 300ms or 2s, up to 1h, got '1h1ms'");
+});
+
+describe('a server that closes', () => {
+  test('answers the calls that are held, each in its turn', async () => {
+    const order: number[] = [];
+    const allDecided = decided(4);
+    const replies = [0, 1, 2, 3].map(async (at) => {
+      const reply = await ask('fast');
+      order.push(at);
+      return reply;
+    });
+    await allDecided;
+    await server.close(60_000);
+    expect(await Promise.all(replies)).toEqual([0, 20, 40, 60].map(passed));
+    expect(order).toEqual([0, 1, 2, 3]);
+  });
+
+  test('ends what is still held after its grace, and nothing breaks when the turn comes', async () => {
+    await ask('slow');
+    const held = decided(1);
+    const reply = ask('slow');
+    await held;
+    await server.close(1);
+    expect(await reply).toEqual({ error: expect.any(Number) });
+    await sleep(600); // the turn
+  });
+});
+
+test('who goes away while being held is no trouble to those behind', async () => {
+  await ask('slow');
+  const allDecided = decided(2);
+  const gone = await new Promise<Reply>((resolve) => {
+    const first: ClientUnaryCall = call(['slow'], resolve);
+    allDecided.then(() => first.cancel());
+    void ask('slow').then((reply) => expect(reply).toEqual(passed(1_000)));
+  });
+  expect(gone).toEqual({ error: status.CANCELLED });
+  expect(await ask('slow')).toEqual(passed(1_500));
+});
+
+// Which of them takes which place is up to the client: it may send what it was given first after what it was given later.
+test('10,000 calls held at once on one connection are all answered, each with a place of its own', async () => {
+  const CALLS = 10_000;
+  const FIRST_MS = 2_000;
+  await ask('crowd', { hits: 10_000 }); // fills the bucket
+  const before = ask('crowd', { hits: (FIRST_MS / 1_000) * 5_000 }); // so that all come before the first one's turn
+  const replies = await Promise.all(Array.from({ length: CALLS }, () => ask('crowd')));
+  expect(await before).toEqual(passed(FIRST_MS));
+  const delaysMs = replies
+    .map((reply) => ('error' in reply ? reply.error : reply.delayMs))
+    .sort((one, other) => one - other);
+  expect(delaysMs).toEqual(Array.from({ length: CALLS }, (_, at) => FIRST_MS + Math.ceil((at + 1) / 5)));
+});

@@ -1,0 +1,185 @@
+import '../helpers/realm.ts';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
+import { formatProblem } from '../../src/rules/problem.ts';
+
+const FIXTURES = fileURLToPath(new URL('./fixtures/', import.meta.url));
+
+/** What messages list. */
+const LIMIT_KEYS =
+  'unit, requests_per_unit, unlimited, name, replaces, algorithm, window, unit_multiplier, alignment, timezone, soft, count_denied, rounding, buckets, burst, refill, max_delay';
+const NODE_KEYS =
+  'key, value, rate_limit, rate_limits, descriptors, shadow_mode, quota_mode, share_threshold, detailed_metric, value_to_metric, metadata';
+const ALGORITHMS =
+  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket';
+const UNITS = 'second, minute, hour, day, week, month, year';
+
+/** What each broken file is answered with. A file is broken in one place. */
+const messages: Readonly<Record<string, string>> = {
+  'star-not-quoted.yaml': '4: error loading config file: name of an alias node must contain at least one character',
+  'unknown-anchor.yaml': "4: error loading config file: unknown anchor 'per_minute' referenced",
+  'merge-of-no-mapping.yaml': '3: error loading config file: map merge requires map or sequence of maps as the value',
+  'alias-bomb.yaml': '10: error loading config file: aliases expand to more than 1000000 values',
+  'root-is-a-list.yaml': '1: error loading config file: wanted a mapping, got a list',
+  'key-is-no-text.yaml': '4: descriptors[0]: config error, key is not of type string: true; put the key in quotes',
+  'unknown-key.yaml': `4: descriptors[0].ratelimit: config error, unknown key 'ratelimit'; wanted one of ${NODE_KEYS}`,
+  'unknown-key-of-the-file.yaml':
+    "1: x-limits: config error, unknown key 'x-limits'; wanted one of domain, descriptors, spend",
+  'unknown-key-of-a-limit.yaml': `6: descriptors[0].rate_limit.requestsPerUnit: config error, unknown key 'requestsPerUnit'; wanted one of ${LIMIT_KEYS}`,
+  'unknown-key-of-replaces.yaml':
+    "9: descriptors[0].rate_limit.replaces[0].unit_of_time: config error, unknown key 'unit_of_time'; wanted one of name",
+  'descriptors-is-no-list.yaml': '3: descriptors: error loading config file: wanted a list, got a mapping',
+  'descriptor-is-no-mapping.yaml':
+    '4: descriptors[1]: config error, yaml file contains list of type other than map: address',
+  'rate-limit-is-no-mapping.yaml':
+    "4: descriptors[0].rate_limit: error loading config file: wanted a mapping, got the number '5'",
+  'text-is-a-list.yaml': '4: descriptors[0].value: error loading config file: wanted text, got a list',
+  'text-is-a-fraction.yaml':
+    '4: descriptors[0].value: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"',
+  'flag-is-text.yaml':
+    "4: descriptors[0].shadow_mode: error loading config file: wanted true or false, got the text 'true'",
+  'count-is-quoted.yaml':
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the text '5'",
+  'count-is-negative.yaml':
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the number '-1'",
+  'count-is-too-large.yaml':
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the number '4294967296'",
+  'count-is-a-fraction.yaml':
+    "6: descriptors[0].rate_limit.requests_per_unit: error checking config: wanted a whole number from 0 to 4294967295, not in quotes, got the number '5.0'",
+  'metadata-is-text.yaml':
+    "4: descriptors[0].metadata: error loading config file: wanted a mapping, got the text 'team-a'",
+  'no-domain.yaml': '1: domain: config file cannot have empty domain: wanted a name, got nothing',
+  'no-key.yaml': '3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing',
+  'same-node-twice.yaml':
+    "8: descriptors[0].descriptors[2].key: duplicate descriptor composite key 'demo.user.path_/login'; what was given before has it too",
+  'share-threshold-without-wildcard.yaml':
+    "5: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path_/login'",
+  'unknown-algorithm.yaml': `7: descriptors[0].rate_limit.algorithm: unknown algorithm 'sliding_window'; wanted one of ${ALGORITHMS}`,
+  'unlimited-with-unit.yaml':
+    '6: descriptors[0].rate_limit.unit: should not specify rate limit unit when unlimited: leave one of them out',
+  'unknown-unit.yaml': `5: descriptors[0].rate_limit.unit: invalid rate limit unit 'minutes'; wanted one of ${UNITS}, or a window`,
+  'no-unit.yaml': `5: descriptors[0].rate_limit.unit: invalid rate limit unit ''; wanted one of ${UNITS}, or a window`,
+  'replaces-nothing.yaml':
+    "8: descriptors[0].rate_limit.replaces[0].name: should not have an empty replaces entry: wanted the name of another limit, got ''",
+  'replaces-itself.yaml':
+    "9: descriptors[0].rate_limit.replaces[0].name: replaces should not contain name of same descriptor: wanted the name of another limit, got 'per-user'",
+  'alignment-with-a-sliding-window.yaml':
+    '8: descriptors[0].rate_limit.alignment: alignment means nothing with sliding_window_counter; it goes with fixed_window',
+  'buckets-do-not-divide.yaml':
+    '8: descriptors[0].rate_limit.buckets: buckets must be 1 to 100 and divide the window of 60000 ms, got 7',
+  'buckets-with-a-token-bucket.yaml':
+    '8: descriptors[0].rate_limit.buckets: buckets means nothing with token_bucket; it goes with sliding_window_buckets',
+  'burst-is-zero.yaml': '8: descriptors[0].rate_limit.burst: burst must be at least 1, got 0',
+  'burst-not-exact.yaml':
+    '8: descriptors[0].rate_limit.burst: hits times milliseconds of the window must stay below 2^53 to be exact, got 135446088646656000000; take a smaller limit or window',
+  'burst-of-a-leaky-bucket-is-zero.yaml': '8: descriptors[0].rate_limit.burst: burst must be at least 1, got 0',
+  'burst-on-a-node.yaml': `4: descriptors[0].burst: config error, unknown key 'burst'; wanted one of ${NODE_KEYS}`,
+  'burst-with-a-window.yaml':
+    '7: descriptors[0].rate_limit.burst: burst means nothing with fixed_window; it goes with token_bucket or leaky_bucket',
+  'calendar-of-an-odd-window.yaml':
+    '7: descriptors[0].rate_limit.alignment: alignment: calendar goes with one unit: hour, day, week, month, year; got 1 × unknown',
+  'calendar-of-minutes.yaml':
+    '7: descriptors[0].rate_limit.alignment: alignment: calendar goes with one unit: hour, day, week, month, year; got 1 × minute',
+  'calendar-of-two-days.yaml':
+    '8: descriptors[0].rate_limit.alignment: alignment: calendar goes with one unit: hour, day, week, month, year; got 2 × day',
+  'count-denied-with-buckets.yaml':
+    '9: descriptors[0].rate_limit.count_denied: count_denied means nothing with sliding_window_buckets; it goes with sliding_window_log',
+  'counter-not-exact.yaml':
+    '6: descriptors[0].rate_limit.requests_per_unit: hits times milliseconds of the window must stay below 2^53 to be exact, got 135446088615120000000; take a smaller limit or window',
+  'leaky-bucket-not-exact.yaml':
+    '6: descriptors[0].rate_limit.requests_per_unit: hits times milliseconds of the window must stay below 2^53 to be exact, got 135446088615120000000; take a smaller limit or window',
+  'log-too-long-by-soft.yaml':
+    '6: descriptors[0].rate_limit.requests_per_unit: a sliding_window_log remembers at most 1000 hits (soft ones included), got 1001',
+  'log-too-long.yaml':
+    '6: descriptors[0].rate_limit.requests_per_unit: a sliding_window_log remembers at most 1000 hits (soft ones included), got 1001',
+  'max-delay-is-no-time.yaml':
+    "8: descriptors[0].rate_limit.max_delay: max_delay must be a time such as 300ms or 2s, up to 1h, got '0.3s'",
+  'max-delay-with-a-window.yaml':
+    '8: descriptors[0].rate_limit.max_delay: max_delay means nothing with sliding_window_counter; it goes with token_bucket or leaky_bucket',
+  'max-delay-with-soft.yaml':
+    '9: descriptors[0].rate_limit.max_delay: max_delay and soft exclude one another: leave one of them out',
+  'no-buckets.yaml':
+    '5: descriptors[0].rate_limit.buckets: buckets must be 1 to 100 and divide the window of 60000 ms, got nothing',
+  'no-requests-with-a-leaky-bucket.yaml':
+    '5: descriptors[0].rate_limit.requests_per_unit: requests_per_unit must be at least 1 with leaky_bucket, got 0',
+  'no-requests-with-a-token-bucket.yaml':
+    '6: descriptors[0].rate_limit.requests_per_unit: requests_per_unit must be at least 1 with token_bucket, got 0',
+  'rate-limit-and-rate-limits.yaml':
+    '5: descriptors[0].rate_limits: rate_limit and rate_limits exclude one another: leave one of them out',
+  'rate-limits-is-a-mapping.yaml':
+    '4: descriptors[0].rate_limits: error loading config file: wanted a list, got a mapping',
+  'rate-limits-is-empty.yaml': '4: descriptors[0].rate_limits: rate_limits must hold 1 to 16 limits, got 0',
+  'rate-limits-too-many.yaml': '4: descriptors[0].rate_limits: rate_limits must hold 1 to 16 limits, got 17',
+  'refill-with-a-leaky-bucket.yaml':
+    '8: descriptors[0].rate_limit.refill: refill means nothing with leaky_bucket; it goes with token_bucket',
+  'rounding-with-a-log.yaml':
+    '8: descriptors[0].rate_limit.rounding: rounding means nothing with sliding_window_log; it goes with sliding_window_counter',
+  'spend-on-a-node.yaml': `4: descriptors[0].spend: config error, unknown key 'spend'; wanted one of ${NODE_KEYS}`,
+  'timezone-with-a-token-bucket.yaml':
+    '8: descriptors[0].rate_limit.timezone: timezone means nothing with token_bucket; it goes with fixed_window',
+  'timezone-with-another-alignment.yaml':
+    '8: descriptors[0].rate_limit.timezone: timezone goes with alignment: calendar, not with first_hit',
+  'timezone-without-alignment.yaml':
+    '7: descriptors[0].rate_limit.timezone: timezone goes with alignment: calendar, not with epoch',
+  'token-bucket-not-exact.yaml':
+    '6: descriptors[0].rate_limit.requests_per_unit: hits times milliseconds of the window must stay below 2^53 to be exact, got 15461882262000000; take a smaller limit or window',
+  'too-many-buckets.yaml':
+    '8: descriptors[0].rate_limit.buckets: buckets must be 1 to 100 and divide the window of 86400000 ms, got 120',
+  'unit-and-window.yaml':
+    '7: descriptors[0].rate_limit.window: window and unit exclude one another: leave one of them out',
+  'unit-multiplier-and-window.yaml':
+    '5: descriptors[0].rate_limit.unit_multiplier: unit_multiplier goes with unit, not with window',
+  'unit-multiplier-is-zero.yaml':
+    '6: descriptors[0].rate_limit.unit_multiplier: unit_multiplier must make a window of 1 unit to 100 years, got 0',
+  'unit-multiplier-too-long.yaml':
+    '6: descriptors[0].rate_limit.unit_multiplier: unit_multiplier must make a window of 1 unit to 100 years, got 101',
+  'unknown-alignment.yaml':
+    "7: descriptors[0].rate_limit.alignment: alignment must be epoch or first_hit or calendar, got 'clock'",
+  'unknown-refill.yaml': "8: descriptors[0].rate_limit.refill: refill must be continuous or interval, got 'steady'",
+  'unknown-rounding.yaml': "8: descriptors[0].rate_limit.rounding: rounding must be down or up, got 'nearest'",
+  'unknown-spend.yaml': "2: spend: spend must be one of each, all_or_nothing, spare_others, got 'nothing'",
+  'unknown-time-zone.yaml':
+    "8: descriptors[0].rate_limit.timezone: timezone must be a name of the IANA database such as Europe/Berlin, got 'Europe/Bern'",
+  'unlimited-among-rate-limits.yaml':
+    '6: descriptors[0].rate_limits[1].unlimited: unlimited means nothing beside other limits: leave one of them out',
+  'window-is-no-length.yaml':
+    "5: descriptors[0].rate_limit.window: window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got 'half an hour'",
+  'window-is-zero.yaml':
+    "5: descriptors[0].rate_limit.window: window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got '0s'",
+  'window-too-long.yaml':
+    "5: descriptors[0].rate_limit.window: window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got '36501d'",
+  'wrong-among-rate-limits.yaml':
+    '8: descriptors[0].rate_limits[1].burst: burst means nothing with fixed_window; it goes with token_bucket or leaky_bucket',
+};
+
+/** What is told about files that load all the same. */
+const warnings: Readonly<Record<string, string>> = {
+  'warning-misplaced-key.yaml': `7: warning: descriptors[0].rate_limit.shadow_mode: 'shadow_mode' means nothing here and is ignored; here go ${LIMIT_KEYS}`,
+  'warning-key-twice.yaml':
+    "7: warning: descriptors[0].rate_limit.requests_per_unit: 'requests_per_unit' was given before, on line 6; the last one counts",
+  'warning-further-document.yaml': '5: warning: only the first YAML document of a file is read; this one is ignored',
+  'warning-no-effect.yaml': '4: warning: descriptors[0].metadata: metadata is checked but has no effect yet',
+};
+
+describe('a file that is broken in one place', () => {
+  const load = (name: string): LoadedRules =>
+    loadRules([{ path: join(FIXTURES, name), name }], { mergeDomains: false });
+  const told = (loaded: LoadedRules): readonly string[] =>
+    (loaded.ok ? loaded.warnings : loaded.problems).map(formatProblem);
+
+  test.each(Object.entries(messages))('%s', (name, message) => {
+    const loaded = load(name);
+    expect({ ok: loaded.ok, told: told(loaded) }).toEqual({ ok: false, told: [`${name}:${message}`] });
+  });
+
+  test.each(Object.entries(warnings))('%s loads', (name, message) => {
+    const loaded = load(name);
+    expect({ ok: loaded.ok, told: told(loaded) }).toEqual({ ok: true, told: [`${name}:${message}`] });
+  });
+
+  test('every fixture is listed here', () => {
+    expect(readdirSync(FIXTURES).sort()).toEqual([...Object.keys(messages), ...Object.keys(warnings)].sort());
+  });
+});

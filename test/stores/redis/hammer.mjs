@@ -1,0 +1,32 @@
+/**
+ * A process of concurrency.test.ts: one instance's store of the built service, hit as fast as it answers.
+ *
+ * Takes a port as its argument, then jobs as messages: { prefix, limits, counters, spend, calls, inFlight }. Each call hits
+ * all limits of one of the counters; the answer says what passed.
+ */
+import { once } from 'node:events';
+import { connect } from '../../../dist/stores/redis/connect.js';
+import { createRedisStore } from '../../../dist/stores/redis/store.js';
+
+const redis = connect({ kind: 'tcp', host: '127.0.0.1', port: Number(process.argv[2]), tls: false, database: 0 });
+await once(redis, 'ready');
+const store = createRedisStore(redis, Date.now);
+
+process.on('message', async ({ prefix, limits, counters, spend, calls, inFlight }) => {
+  const result = { unavailable: 0, whole: new Array(counters).fill(0), each: limits.map(() => 0), soft: 0 };
+  let next = 0;
+  const caller = async () => {
+    while (next < calls) {
+      const counter = next++ % counters;
+      const hits = limits.map((limit, at) => ({ key: `${prefix}${counter}|${at}`, limit, hits: 1, blocks: true }));
+      const decisions = await store.apply(hits, { spend, timeoutMs: 30_000 });
+      if (decisions.some(({ code }) => code === 'UNAVAILABLE')) result.unavailable++;
+      if (decisions.every(({ code }) => code === 'OK')) result.whole[counter]++;
+      if (decisions.some(({ soft }) => soft)) result.soft++;
+      for (const [at, { code }] of decisions.entries()) if (code === 'OK') result.each[at]++;
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, caller));
+  process.send(result);
+});
+process.send('ready');
