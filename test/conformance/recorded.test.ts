@@ -1,0 +1,59 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createMemoryStore } from '../../src/stores/memory.ts';
+import { connect } from '../../src/stores/redis/connect.ts';
+import { createRedisStore } from '../../src/stores/redis/store.ts';
+import type { Store } from '../../src/stores/store.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { deviations } from './deviations.ts';
+import { isPlayable, type RecordedCase, run } from './run.ts';
+
+/** A moment in the middle of every window, away from all boundaries. */
+const NOW_MS = 1_700_000_000_000;
+
+let redis: Redis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+
+const stores: Readonly<Record<string, (clock: () => number) => Promise<Store>>> = {
+  memory: async (clock) => createMemoryStore(clock, { maxCounters: 10_000 }),
+  Redis: async (clock) => {
+    const connection = connect({ kind: 'tcp', host: '127.0.0.1', port: redis.port, tls: false, database: 0 });
+    await new Promise((resolve) => connection.once('ready', resolve));
+    return createRedisStore(connection, clock, { replay: true });
+  },
+};
+
+const files = readdirSync(__dirname).filter((name) => name.endsWith('.json'));
+
+describe.each(Object.keys(stores))('on %s', (storeName) => {
+  describe.each(files)('%s', (file) => {
+    const { configs = {}, cases } = JSON.parse(readFileSync(join(__dirname, file), 'utf8')) as {
+      configs?: Record<string, string>;
+      cases: RecordedCase[];
+    };
+
+    test.each(cases.filter(isPlayable).map((recorded) => [recorded.name, recorded] as const))(
+      '%s',
+      async (name, recorded) => {
+        const clock = fakeClock(NOW_MS);
+        const differences = await run(recorded, configs, clock, () =>
+          (stores[storeName] as (typeof stores)[string])(clock),
+        );
+        const reason = deviations[name];
+        if (reason === undefined) expect(differences).toEqual([]);
+        else expect({ reason, differences }).not.toEqual({ reason, differences: [] });
+      },
+    );
+  });
+});
+
+test('every deviation names a recorded case', () => {
+  const names = files.flatMap((file) =>
+    JSON.parse(readFileSync(join(__dirname, file), 'utf8')).cases.map(({ name }: RecordedCase) => name),
+  );
+  expect(Object.keys(deviations).filter((name) => !names.includes(name))).toEqual([]);
+});

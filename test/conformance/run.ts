@@ -1,0 +1,337 @@
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { text as consumeText } from 'node:stream/consumers';
+import { type Unit, unitMs } from '../../src/algorithms/limit.ts';
+import type { Clock } from '../../src/clock.ts';
+import type { Decider } from '../../src/decide.ts';
+import { apiRoutes } from '../../src/http/api.ts';
+import { startHttpServer } from '../../src/http/server.ts';
+import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
+import { createResponseHeaders } from '../../src/rls/headers.ts';
+import { createRlsService, type Outcome, type RlsService } from '../../src/rls/service.ts';
+import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from '../../src/rls/wire.ts';
+import { runtimeDirectory } from '../../src/rules/files.ts';
+import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
+import { formatProblem } from '../../src/rules/problem.ts';
+import { readSettings } from '../../src/settings.ts';
+import { createCounterKeys } from '../../src/stores/key.ts';
+import type { Store } from '../../src/stores/store.ts';
+
+export interface RecordedCase {
+  readonly name: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly steps: readonly Step[];
+}
+
+/** One action of a case; which fields it has depends on `do`. */
+interface Step {
+  readonly do: string;
+  readonly request?: RecordedRequest;
+  readonly repeat?: number;
+  readonly body?: unknown;
+  readonly method?: string;
+  readonly write?: Readonly<Record<string, string>>;
+  readonly delete?: readonly string[];
+  readonly args?: readonly string[];
+  readonly ms?: number;
+  readonly prefix?: string;
+  readonly gauges?: unknown;
+  readonly timers?: unknown;
+  readonly expect?: Readonly<Record<string, unknown>>;
+}
+
+interface RecordedRequest {
+  readonly domain?: string;
+  readonly hits_addend?: number;
+  readonly descriptors?: readonly {
+    readonly entries?: readonly (readonly [string, string?])[];
+    readonly limit?: { readonly requests_per_unit?: number; readonly unit?: keyof typeof unitNumbers | number };
+    readonly hits_addend?: number | string;
+    readonly is_negative_hits?: boolean;
+  }[];
+}
+
+/** Kinds of steps that ask a whole process, which the tests of the command line and of the servers do, or Redis for the other service's keys. */
+const notPlayedHere = new Set([
+  ...[
+    'http',
+    'health',
+    'health_watch',
+    'health_seen',
+    'health_watch_close',
+    'grpc',
+    'signal',
+    'exit',
+    'output',
+    'port_closed',
+  ],
+  ...['redis', 'memcached', 'fake_seen', 'wait_ready'],
+]);
+
+/** Whether there is anything in the case that can be played here. */
+export const isPlayable = ({ steps }: RecordedCase): boolean => steps.some((step) => !notPlayedHere.has(step.do));
+
+/** Plays a case and says what came out differently, a text each. */
+export async function run(
+  recorded: RecordedCase,
+  configs: Readonly<Record<string, string>>,
+  clock: Clock & { advance(ms: number): void },
+  openStore: () => Promise<Store>,
+): Promise<readonly string[]> {
+  const player = new Player(recorded, configs, clock, await openStore());
+  const differences: string[] = [];
+  try {
+    for (const [at, step] of recorded.steps.entries()) {
+      if (notPlayedHere.has(step.do)) continue;
+      for (const difference of await player.play(step)) differences.push(`step ${at + 1} (${step.do}): ${difference}`);
+    }
+  } finally {
+    await player.close();
+  }
+  return differences;
+}
+
+class Player {
+  private readonly folder = mkdtempSync(join(tmpdir(), 'recorded-'));
+  private readonly configs: Readonly<Record<string, string>>;
+  private readonly clock: Clock & { advance(ms: number): void };
+  private readonly store: Store;
+  private readonly statistics: Statistics;
+  private readonly service: RlsService;
+  private readonly settings: ReturnType<typeof readSettings>;
+  private loaded: LoadedRules;
+  private inForce: LoadedRules | undefined;
+  /** Counters that were flushed are other counters from then on. */
+  private flushes = 0;
+
+  constructor(
+    { env = {}, files = {} }: RecordedCase,
+    configs: Readonly<Record<string, string>>,
+    clock: Clock & { advance(ms: number): void },
+    store: Store,
+  ) {
+    this.configs = configs;
+    this.clock = clock;
+    this.store = store;
+    const { BACKEND_TYPE: _, ...others } = env;
+    this.settings = readSettings({
+      RUNTIME_SUBDIRECTORY: 'ratelimit',
+      RUNTIME_WATCH_ROOT: 'false',
+      ...others,
+      RUNTIME_ROOT: this.folder,
+    });
+    this.statistics = createStatistics(this.settings.NEAR_LIMIT_RATIO);
+    this.write(files);
+    this.loaded = this.load();
+    this.service = this.createService();
+  }
+
+  async close(): Promise<void> {
+    await this.store.close();
+    rmSync(this.folder, { recursive: true });
+  }
+
+  async play(step: Step): Promise<readonly string[]> {
+    switch (step.do) {
+      case 'rls':
+        return this.ask(step);
+      case 'json':
+        return this.post(step);
+      case 'reload':
+        return this.reload(step);
+      case 'stats':
+        return this.compareStatistics(step);
+      case 'redis_cmd':
+        return this.seed(step.args ?? []);
+      case 'sleep':
+        this.clock.advance(step.ms ?? 0);
+        return [];
+      default:
+        throw new Error(`unknown step '${step.do}'`);
+    }
+  }
+
+  private createService(): RlsService {
+    const { settings } = this;
+    const decider: Decider = {
+      rules: () => (this.inForce?.ok ? this.inForce.rules : undefined),
+      store: this.store,
+      counterKeys: (...of) => createCounterKeys(`${this.folder}${this.flushes}:`)(...of),
+      storeTimeoutMs: 10_000,
+      shadowMode: settings.SHADOW_MODE,
+      quotaMode: settings.QUOTA_MODE,
+      spend: settings.spend,
+    };
+    const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
+    const limits = settings.LIMIT_RESPONSE_HEADERS_ENABLED ? { limit, remaining, reset } : undefined;
+    return createRlsService(decider, createResponseHeaders({ limits, soft: 'soft' }, settings.QUOTA_MODE), {
+      answered: ({ domain }, answer) => this.statistics.answered(domain, answer),
+      failed: () => {},
+    });
+  }
+
+  private write(files: Readonly<Record<string, string>>): void {
+    for (const [name, text] of Object.entries(files)) {
+      const path = join(this.folder, 'ratelimit', this.settings.RUNTIME_APPDIRECTORY, name);
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text.startsWith('@') ? (this.configs[text.slice(1)] ?? '') : text);
+    }
+  }
+
+  private load(): LoadedRules {
+    mkdirSync(join(this.folder, 'ratelimit', this.settings.RUNTIME_APPDIRECTORY), { recursive: true });
+    const source = 'runtime' in this.settings.rules ? runtimeDirectory(this.settings.rules.runtime) : undefined;
+    const loaded = loadRules(source?.list() ?? [], { mergeDomains: this.settings.MERGE_DOMAIN_CONFIG });
+    if (loaded.ok) this.inForce = loaded;
+    return loaded;
+  }
+
+  private reload({ write = {}, delete: gone = [], expect }: Step): readonly string[] {
+    for (const name of gone) rmSync(join(this.folder, 'ratelimit', this.settings.RUNTIME_APPDIRECTORY, name));
+    this.write(write);
+    this.loaded = this.load();
+    const { outcome, error } = (expect ?? {}) as { readonly outcome?: string; readonly error?: string };
+    const came = this.loaded.ok ? 'loaded' : 'rejected';
+    if (outcome && outcome !== came) return [`wanted ${outcome} (${error ?? 'no error'}), came ${came}`];
+    if (!error || this.loaded.ok) return [];
+    const found = this.loaded.problems.some(({ file, message }) => `${file}: ${message}`.includes(error));
+    return found ? [] : [`wanted the error '${error}', came ${this.loaded.problems.map(formatProblem).join('; ')}`];
+  }
+
+  private async ask({ request: asked = {}, repeat = 1, expect }: Step): Promise<readonly string[]> {
+    let outcome: Outcome | undefined;
+    for (let time = 0; time < repeat; time++) {
+      outcome = await new Promise(
+        (resolve) => void this.service.shouldRateLimit(toWire(asked), Number.POSITIVE_INFINITY, resolve),
+      );
+    }
+    if (!expect || !outcome) return [];
+    if ('error' in outcome)
+      return this.differences({ grpc_message: expect.grpc_message }, { grpc_message: outcome.error.details });
+    return this.differences(expect, fromWire(outcome.response));
+  }
+
+  private async post({ body, method = 'POST', expect }: Step): Promise<readonly string[]> {
+    const routes = apiRoutes(this.service, () => ({ ready: true, reasons: [] }));
+    const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {});
+    try {
+      const sentText = typeof body === 'string' ? body : JSON.stringify(body);
+      const headers = { 'content-length': Buffer.byteLength(sentText) };
+      const sent = request({ host: '127.0.0.1', port: server.port, path: '/json', method, headers });
+      sent.end(sentText);
+      const [response] = (await once(sent, 'response')) as [IncomingMessage];
+      const type = response.headers['content-type'];
+      const text = await consumeText(response);
+      const came = {
+        status: response.statusCode,
+        content_type: type,
+        body: type === 'application/json' ? JSON.parse(text) : text,
+      };
+      return expect ? this.differences(expect, came) : [];
+    } finally {
+      await server.close(0);
+    }
+  }
+
+  private compareStatistics({ expect, prefix: asked, gauges, timers }: Step): readonly string[] {
+    const prefix = 'ratelimit.service.rate_limit.';
+    if ((asked ?? prefix) !== prefix || gauges || timers) return []; // of the process as a whole
+    const came: Record<string, number> = {};
+    for (const { domain, rule, ...counts } of this.statistics.rules()) {
+      const named = { total_hits: counts.totalHits, within_limit: counts.withinLimit, near_limit: counts.nearLimit };
+      const all = { ...named, over_limit: counts.overLimit, shadow_mode: counts.shadowMode };
+      for (const [name, count] of Object.entries(all))
+        if (count > 0) came[`${prefix}${domain}.${rule}.${name}`] = count;
+    }
+    for (const [domain, count] of this.statistics.unknownDomains) came[`${prefix}${domain}.domain_not_found`] = count;
+    const ours = Object.fromEntries(Object.entries(expect ?? {}).filter(([name]) => name.startsWith(prefix)));
+    return this.differences(ours, came);
+  }
+
+  /** What the recording wrote into Redis under the other service's keys, as hits on our own counters. */
+  private async seed([command, key, value]: readonly string[]): Promise<readonly string[]> {
+    if (command === 'FLUSHALL') this.flushes++;
+    const [, domain, name = '', text = ''] = /^([^_]+)_([^_]+)_([^_]+)_\{start:/.exec(key ?? '') ?? [];
+    if (command !== 'SET' || domain === undefined) return [];
+    const before = this.statistics.rules();
+    const counted = [...before].map((counts) => ({ ...counts }));
+    await this.ask({
+      do: 'rls',
+      request: { domain, descriptors: [{ entries: [[name, text]], hits_addend: Number(value) }] },
+    });
+    for (const counts of this.statistics.rules()) {
+      const known = counted.find(({ domain: of, rule }) => of === counts.domain && rule === counts.rule);
+      Object.assign(counts, known ?? { totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0, shadowMode: 0 });
+    }
+    return [];
+  }
+
+  private differences(wanted: unknown, came: unknown): readonly string[] {
+    return matches(wanted, came, this.clock())
+      ? []
+      : [`wanted ${JSON.stringify(wanted)}, came ${JSON.stringify(came)}`];
+  }
+}
+
+/** Equal, as far as the tokens in what is wanted leave it open. */
+function matches(wanted: unknown, came: unknown, nowMs: number): boolean {
+  if (typeof wanted === 'string') {
+    if (wanted === '{any}') return came !== undefined;
+    const contained = /^\{contains:(.*)\}$/s.exec(wanted)?.[1];
+    if (contained !== undefined) return String(came).includes(contained);
+    const unit = /^\{reset:(\w+)\}$/.exec(wanted)?.[1] as Unit | undefined;
+    if (unit === undefined) return wanted === came;
+    const seconds = Math.ceil((unitMs[unit] - (nowMs % unitMs[unit])) / 1000);
+    return came === seconds || came === String(seconds) || came === `${seconds}s`;
+  }
+  if (typeof wanted !== 'object' || wanted === null || typeof came !== 'object' || came === null)
+    return wanted === came;
+  const keys = new Set([...Object.keys(wanted), ...Object.keys(came)]);
+  const [left, right] = [wanted, came] as Record<string, unknown>[];
+  return [...keys].every((key) => matches(left?.[key], right?.[key], nowMs));
+}
+
+function toWire({ domain = '', descriptors = [], hits_addend = 0 }: RecordedRequest): WireRequest {
+  return {
+    domain,
+    hits_addend,
+    descriptors: descriptors.map(({ entries = [], limit, hits_addend: hits, is_negative_hits = false }) => ({
+      entries: entries.map(([key, value = '']) => ({ key, value })),
+      limit: limit
+        ? { requests_per_unit: limit.requests_per_unit ?? 0, unit: unitNumber(limit.unit), unit_multiplier: null }
+        : null,
+      hits_addend: hits === undefined ? null : { value: Number(hits) },
+      is_negative_hits,
+    })),
+  };
+}
+
+const unitNumber = (unit: keyof typeof unitNumbers | number = 0): number =>
+  typeof unit === 'number' ? unit : unitNumbers[unit];
+
+/** The answer in the recording's own shape: absent for what is unset, a name for a number. */
+function fromWire({ overall_code, statuses, response_headers_to_add }: WireResponse): unknown {
+  return {
+    overall_code: nameOf(codeNumbers, overall_code),
+    statuses: statuses.map(({ code, current_limit, limit_remaining, duration_until_reset }) => ({
+      code: nameOf(codeNumbers, code),
+      ...(current_limit && {
+        current_limit: {
+          requests_per_unit: current_limit.requests_per_unit,
+          unit: nameOf(unitNumbers, current_limit.unit),
+          ...(current_limit.name !== '' && { name: current_limit.name }),
+        },
+      }),
+      limit_remaining,
+      ...(duration_until_reset && { duration_until_reset: duration_until_reset.seconds }),
+    })),
+    ...(response_headers_to_add.length > 0 && { response_headers_to_add }),
+  };
+}
+
+const nameOf = (names: Readonly<Record<string, number>>, number: number) =>
+  Object.keys(names).find((name) => names[name] === number);
