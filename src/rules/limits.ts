@@ -24,6 +24,9 @@ const unitNames = fields.unit.choices;
 /** The longest that a rule may hold a request. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
+/** Keys that envoyproxy/ratelimit does not know. What it knows beside `unlimited`, it takes without a word. */
+const ownKeys = (Object.keys(fields) as Key[]).filter((key) => (fields[key] as Field).own);
+
 const durationPattern = new RegExp(fields.window.pattern); // that of max_delay, too
 const windowUnitMs: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7, w: 6.048e8 };
 
@@ -45,6 +48,9 @@ export function buildLimit(block: LimitBlock, problems: Problem[]): Limit | unde
   if (values.unlimited) {
     const unit = unitOf(values.unit);
     if (unit) wrong('unit', 'should not specify rate limit unit when unlimited: leave one of them out');
+    for (const key of ownKeys) {
+      if (values[key] !== undefined) wrong(key, `${key} means nothing when unlimited: leave one of them out`);
+    }
     return undefined;
   }
   if (block.wrong.has('algorithm')) return undefined;

@@ -57,6 +57,8 @@ const messages: Readonly<Record<string, string>> = {
   'share-threshold-without-wildcard.yaml':
     "5: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path_/login'",
   'unknown-algorithm.yaml': `7: descriptors[0].rate_limit.algorithm: unknown algorithm 'sliding_window'; wanted one of ${ALGORITHMS}`,
+  'window-when-unlimited.yaml':
+    '7: descriptors[0].rate_limit.window: window means nothing when unlimited: leave one of them out',
   'unlimited-with-unit.yaml':
     '6: descriptors[0].rate_limit.unit: should not specify rate limit unit when unlimited: leave one of them out',
   'unknown-unit.yaml': `5: descriptors[0].rate_limit.unit: invalid rate limit unit 'minutes'; wanted one of ${UNITS}, or a window`,
