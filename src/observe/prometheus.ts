@@ -25,7 +25,7 @@ const RULE_METRICS: readonly {
   { name: 'weir_hits_over_limit_total', help: 'Hits beyond the limit.', of: ({ overLimit }) => overLimit },
   {
     name: 'weir_hits_shadowed_total',
-    help: 'Hits beyond the limit that shadow mode let pass.',
+    help: 'Hits beyond the limit that the shadow_mode of a rule let pass.',
     of: ({ shadowMode }) => shadowMode,
   },
   {

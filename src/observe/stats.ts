@@ -1,5 +1,6 @@
 import { type Limit, softLimitOf } from '../algorithms/limit.ts';
 import type { Answer, Code, Verdict } from '../decide.ts';
+import type { Rule } from '../rules/tree.ts';
 
 /** What became of the hits of one rule, in hits. The names are envoyproxy/ratelimit's. */
 export interface RuleCounts {
@@ -28,9 +29,12 @@ export interface Statistics {
   readonly shadowed: () => number;
 }
 
-/** Distinct rules, and distinct unknown domains, that are told apart; what comes after is counted as `(other)`. */
+/**
+ * Names that callers make, of limits that they bring along and of unknown domains, and that are told apart; what comes after is
+ * counted as `(other)`. Rules of the operator's files always have their own.
+ */
 const MAX_NAMES = 10_000;
-/** So is what has a longer name: callers make names, of limits that they bring along and of unknown domains. */
+/** So is what has a longer name. */
 const MAX_NAME_LENGTH = 1_000;
 const OTHER = '(other)';
 
@@ -41,17 +45,23 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   const answers: Record<Code, number> = { OK: 0, OVER_LIMIT: 0 };
   let shadowed = 0;
 
-  const countsOf = (domain: string, path: string, algorithm: Limit['algorithm']): RuleCounts => {
-    const name = `${domain.length}:${path}`; // a dot in a domain makes two paths read alike
+  const newCounts = (domain: string, rule: string, algorithm: Limit['algorithm']): RuleCounts => {
+    const none = { totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0, shadowMode: 0, softLimit: 0 };
+    return { domain, rule, algorithm, ...none };
+  };
+
+  const countsOf = (domain: string, { path, broughtAlong }: Rule, algorithm: Limit['algorithm']): RuleCounts => {
+    const name = `${algorithm} ${domain.length}:${path}`; // a dot in a domain makes two paths read alike
     const known = rules.get(name);
     if (known) return known;
-    if ((rules.size >= MAX_NAMES || path.length > MAX_NAME_LENGTH) && path !== OTHER)
-      return countsOf(OTHER, OTHER, algorithm);
-    const none = { totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0, shadowMode: 0, softLimit: 0 };
-    const counts = { domain, rule: path === OTHER ? OTHER : path.slice(domain.length + 1), algorithm, ...none };
+    if (broughtAlong && (namesOfCallers >= MAX_NAMES || path.length > MAX_NAME_LENGTH)) return others;
+    if (broughtAlong) namesOfCallers++;
+    const counts = newCounts(domain, path.slice(domain.length + 1), algorithm);
     rules.set(name, counts);
     return counts;
   };
+  let namesOfCallers = 0;
+  const others = newCounts(OTHER, OTHER, 'fixed_window');
 
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') {
@@ -60,7 +70,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       const name = isTold ? domain : OTHER;
       unknownDomains.set(name, (unknownDomains.get(name) ?? 0) + 1);
     } else if (verdict.kind === 'limited' && verdict.hits > 0) {
-      add(countsOf(domain, verdict.rule.path, verdict.limit.algorithm), verdict, nearLimitRatio);
+      add(countsOf(domain, verdict.rule, verdict.limit.algorithm), verdict, nearLimitRatio);
     }
   };
 
@@ -70,7 +80,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       if (answer.shadowed) shadowed++;
       for (const verdict of answer.verdicts) count(domain, verdict);
     },
-    rules: () => rules.values(),
+    rules: () => [...rules.values(), ...(others.totalHits > 0 ? [others] : [])],
     answers,
     unknownDomains,
     shadowed: () => shadowed,

@@ -95,6 +95,7 @@ function overrideRule(domain: Domain, entries: readonly Entry[], limit: Limit): 
   return {
     path: `${domain.name}.${path}`,
     limits: [limit],
+    broughtAlong: true,
     unlimited: false,
     shadow: false,
     quota: false,

@@ -58,4 +58,6 @@ export interface Rule {
   readonly quota: boolean;
   /** Names of limits that this rule makes void for the requests it matches. */
   readonly replaces: readonly string[];
+  /** It stands for a limit that a caller brought along: there is no end to such rules. */
+  readonly broughtAlong?: true;
 }

@@ -225,14 +225,20 @@ describe('past 10,000 names', () => {
     expect(statistics.unknownDomains.get('domain-0')).toBe(2);
   });
 
-  test('rules are counted together, known ones as before', () => {
+  test("limits that callers bring along are counted together, known ones and the operator's as before", () => {
     const statistics = createStatistics(0.8);
-    const hit = (at: number) =>
-      statistics.answered('d', answer([limited({ requestsPerUnit: 5, before: 0, hits: 2, path: `d.rule-${at}` })]));
+    const verdict = (path: string) => limited({ requestsPerUnit: 5, before: 0, hits: 2, path });
+    const hit = (at: number) => {
+      const own = verdict(`d.rule-${at}`);
+      const brought = own.kind === 'limited' ? { ...own, rule: { ...own.rule, broughtAlong: true as const } } : own;
+      statistics.answered('d', answer([brought]));
+    };
     for (let at = 0; at < MAX_NAMES + 5; at++) hit(at);
     hit(0);
+    statistics.answered('d', answer([verdict('d.user')]));
     const rules = rulesOf(statistics);
-    expect(rules).toHaveLength(MAX_NAMES + 1);
+    expect(rules).toHaveLength(MAX_NAMES + 2);
+    expect(rules.at(-2)).toMatchObject({ domain: 'd', rule: 'user', totalHits: 2 });
     expect(rules.at(-1)).toMatchObject({ domain: '(other)', rule: '(other)', totalHits: 10 });
     expect(rules[0]).toMatchObject({ domain: 'd', rule: 'rule-0', totalHits: 4 });
   });
