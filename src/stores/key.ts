@@ -29,10 +29,10 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
  */
 export function createCounterKeys(prefix: string): CounterKeys {
   return (limit, domain, entries) => {
-    let key = `${prefix}${limit.counter}|${domain.length}:${domain}`;
+    const start = `${prefix}${limit.counter}`;
+    let key = `${start}|${domain.length}:${domain}`;
     for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
-    const start = prefix.length + limit.counter.length;
-    if (key.length > start + MAX_NAME_LENGTH) key = `${key.slice(0, start)}|#${digest(key)}`;
+    if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`; // no slice: it would keep the long text alive
     return key as CounterKey; // the one place where a text becomes a key
   };
 }

@@ -18,7 +18,7 @@ export interface Unavailable {
   readonly reason: string;
 }
 
-/** Whether the store can be used, and since when not: for health checks and logs. */
+/** Whether the store can be used, and if not, why: for health checks. */
 export type StoreState = { readonly ready: true } | { readonly ready: false; readonly reason: string };
 
 /** Where counters live. Every store passes test/stores/conformance.ts. */
@@ -36,7 +36,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** The counters could not be reached in time, and no rule says what to do then. */
+/** The counters could not be reached in time. */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
 }

@@ -65,3 +65,11 @@ describe('a counter key', () => {
     );
   });
 });
+
+test('a key has a bound, however long the texts that it names', () => {
+  const long = 'x'.repeat(16_384);
+  const texts = [long, `${long}y`, `y${long}`];
+  const keys = texts.map((value) => createCounterKeys('prefix:')(fixedWindowOf(5), 'demo', [{ key: 'user', value }]));
+  expect(new Set(keys).size).toBe(texts.length);
+  for (const key of keys) expect(key).toMatch(/^prefix:fixed_window\|\d+\|#[\w-]{43}$/);
+});

@@ -1,8 +1,7 @@
-import { algorithmFor } from '../../algorithms/index.ts';
+import { algorithmFor, algorithmNames } from '../../algorithms/index.ts';
 import { type Decision, type Spend, spends } from '../../algorithms/limit.ts';
 import type { CounterKey } from '../key.ts';
 import type { Hit } from '../store.ts';
-import { algorithmNames } from './script.ts';
 
 const BYTES = 8; // a double
 const ACCEPTED = 1;

@@ -19,6 +19,9 @@ export function describeAddress(address: RedisAddress): string {
   return `${address.tls ? 'rediss' : 'redis'}://${address.host}:${address.port}/${address.database}`;
 }
 
+/** A connection that leaves a call unanswered for so long is given up, with all that waits on it, and opened anew. */
+const SILENCE_MS = 1_000;
+
 /**
  * Opens a connection that reconnects by itself, for ever, and says at once when it cannot be used.
  *
@@ -32,6 +35,8 @@ export function connect(address: RedisAddress): Redis {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 2_000,
+    socketTimeout: SILENCE_MS,
+    reconnectOnError: (error) => error.message.startsWith('READONLY'), // another server has become the master
     retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt, 5), 1_000) + Math.floor(Math.random() * 100),
     connectionName: 'weir',
   };

@@ -10,7 +10,7 @@
   Returns  little-endian doubles: the clock, then per hit: outcome (1 accepted + 2 charged), how many numbers of report
            follow, the report
 
-  A counter is a string: its state as little-endian doubles.
+  A counter is a string: its state as little-endian doubles. The keys are ours alone.
 ]]
 local ALL_OR_NOTHING, SPARE_OTHERS = 1, 2
 

@@ -1,12 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { algorithms } from '../../algorithms/index.ts';
-import { type Limit, MAX_COUNT } from '../../algorithms/limit.ts';
+import { algorithmNames, algorithms } from '../../algorithms/index.ts';
+import { MAX_COUNT } from '../../algorithms/limit.ts';
 
 const read = (url: URL): string => readFileSync(url, 'utf8');
-
-/** The algorithms in the order in which the script knows them; a hit names its own by its place, counted from 1. */
-export const algorithmNames = Object.keys(algorithms) as readonly Limit['algorithm'][]; // the table's keys are exactly these
 
 /** The one script that decides in Redis: every algorithm's Lua twin, then the dispatcher that calls them. */
 export const script: { readonly text: string; readonly sha1: string } = assemble();

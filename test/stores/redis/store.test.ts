@@ -8,6 +8,7 @@ import type { Hit, Store } from '../../../src/stores/store.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { open, openReady } from '../../helpers/connection.ts';
 import { calendarWindowOf, fixedWindowOf } from '../../helpers/limits.ts';
+import { freePort } from '../../helpers/process.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { storeConformance } from '../conformance.ts';
 
@@ -209,6 +210,37 @@ describe('a Redis store whose server goes away', () => {
     fragile.resume();
     expect(await applyWhenReady(store, hit)).toMatchObject({ code: 'OK', hitsBefore: 2 });
   });
+});
+
+test('a Redis store gives up a connection that is silent, says so, and works by itself once the server answers again', async () => {
+  const server = await startRedis();
+  const store = createRedisStore(open(server), Date.now);
+  const hit = fresh();
+  expect(await applyWhenReady(store, hit)).toMatchObject({ hitsBefore: 0 });
+  server.pause();
+  expect(await apply(store, hit, SHORT_MS)).toMatchObject({ code: 'UNAVAILABLE' });
+  while (store.state().ready) await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(store.state()).toEqual({ ready: false, reason: expect.stringContaining('Socket timeout') });
+  server.resume();
+  expect(await applyWhenReady(store, hit)).toMatchObject({ code: 'OK' });
+  await store.close();
+  await server.stop();
+});
+
+test('a Redis store leaves a server that has become a replica', async () => {
+  const server = await startRedis();
+  const connection = open(server);
+  const store = createRedisStore(connection, Date.now);
+  await applyWhenReady(store, fresh());
+  const operator = open(server);
+  await new Promise((resolve) => operator.once('ready', resolve));
+  const reconnected = new Promise((resolve) => connection.once('reconnecting', resolve));
+  await operator.replicaof('127.0.0.1', String(await freePort()));
+  expect(await apply(store, fresh())).toMatchObject({ code: 'UNAVAILABLE', reason: expect.stringMatching(/READONLY/) });
+  await reconnected;
+  operator.disconnect();
+  await store.close();
+  await server.stop();
 });
 
 test('a Redis store whose server is not there yet says why, and works by itself once it is', async () => {
