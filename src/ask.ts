@@ -1,4 +1,5 @@
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import type { Clock } from './clock.ts';
 import { responseToJson } from './rls/json.ts';
 import { shouldRateLimit } from './rls/proto.ts';
 import { codeNumbers, unitNumbers, type WireRequest, type WireResponse, type WireStatus } from './rls/wire.ts';
@@ -30,7 +31,7 @@ export class InvalidDescriptor extends Error {
  * @returns      the answer, as it is to be printed
  * @throws InvalidDescriptor, and the gRPC error where the service gives none
  */
-export async function ask({ domain, descriptors, hits, target, json }: Question, clock: () => number): Promise<string> {
+export async function ask({ domain, descriptors, hits, target, json }: Question, clock: Clock): Promise<string> {
   const entries = descriptors.map(parseDescriptor);
   const request: WireRequest = {
     domain,

@@ -19,7 +19,9 @@ const program = new Command('weir')
 
 program
   .command('serve', { isDefault: true })
-  .description('answer requests until SIGTERM (what weir does without a command); settings come from the environment')
+  .description(
+    'answer requests until SIGTERM, SIGINT or SIGHUP (what weir does without a command); settings come from the environment',
+  )
   .option('--rules <path>', 'rule file, or directory of rule files, instead of RULES_PATH')
   .action(runService);
 

@@ -62,7 +62,8 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     keep(book);
     const { store, description: counters } = openStore(settings, clock, log);
     keep(store);
-    const readiness = () => readinessOf(book, store);
+    let closing = false;
+    const readiness = () => readinessOf(book, store, closing);
 
     const service = createRlsService(
       deciderOf(settings, book, store),
@@ -74,15 +75,22 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
       startHttpServer(address, debugRoutes({ rules: book.rules, lastLoad, metrics: metrics.render }), failed),
     );
     keep({ close: () => debug.close(0) });
+    const answering: { close(graceMs: number): Promise<void> }[] = [];
+    keep({
+      async close() {
+        closing = true;
+        await Promise.all(answering.map((server) => server.close(settings.DRAIN_TIMEOUT)));
+      },
+    });
     const http = await listen('PORT', settings.HOST, settings.PORT, (address) =>
       startHttpServer(address, apiRoutes(service, readiness), failed),
     );
-    keep({ close: () => http.close(settings.DRAIN_TIMEOUT) });
+    answering.push(http);
     const health = createHealth(readiness);
     const grpc = await listen('GRPC_PORT', settings.GRPC_HOST, settings.GRPC_PORT, (address) =>
       startGrpcServer(address, service, health, clock),
     );
-    keep({ close: () => grpc.close(settings.DRAIN_TIMEOUT) });
+    answering.push(grpc);
     keep(health);
 
     const at = (host: string, { port }: { readonly port: number }) => `${host}:${port}`;
@@ -139,7 +147,8 @@ function openStore(
   const name = describeAddress(address);
   let troubled = false;
   redis.on('ready', () => {
-    log.info(`connected to ${name}`);
+    if (troubled) log.warn(`connected to ${name} again`);
+    else log.info(`connected to ${name}`);
     troubled = false;
   });
   redis.on('error', (error: Error) => {
@@ -175,9 +184,10 @@ function createObserver(statistics: Statistics, metrics: Metrics, log: Logger): 
   };
 }
 
-function readinessOf(book: RuleBook, store: Store): Readiness {
+function readinessOf(book: RuleBook, store: Store, closing: boolean): Readiness {
   const state = store.state();
   const reasons = [
+    ...(closing ? ['shutting down'] : []),
     ...(book.rules() ? [] : ['no rate limit configuration loaded']),
     ...(state.ready ? [] : [`counters cannot be reached: ${state.reason}`]),
   ];

@@ -26,6 +26,11 @@ const optional = <T>(parse: Parse<T>, meaning: string) => ({ parse: parse as Par
 
 const text: Parse<string> = (written) => written;
 
+/** A field name of HTTP. @see https://www.rfc-editor.org/rfc/rfc9110#name-field-names */
+const headerName: Parse<string> = (written) =>
+  /^[\w!#$%&'*+.^`|~-]+$/.test(written) ? written : new Wanted('the name of a header such as RateLimit-Limit');
+const headerNameOrNone: Parse<string> = (written) => (written === '' ? written : headerName(written));
+
 const flag: Parse<boolean> = (written) => {
   if (['1', 't', 'T', 'TRUE', 'true', 'True'].includes(written)) return true;
   if (['0', 'f', 'F', 'FALSE', 'false', 'False'].includes(written)) return false;
@@ -94,7 +99,7 @@ const table = {
   RULES_PATH: setting(
     text,
     'config/rules.yaml',
-    'rule file, or directory of .yaml files; not read where a runtime directory is set',
+    'rule file, or directory of .yaml and .yml files at any depth; not read where a runtime directory is set',
   ),
   RUNTIME_ROOT: optional(
     text,
@@ -123,7 +128,7 @@ const table = {
   CACHE_KEY_PREFIX: setting(text, '', 'put before every counter key in Redis'),
   STORE_TIMEOUT: setting(durationMs, '500ms', 'the longest that a request waits for its counters'),
   MEMORY_MAX_COUNTERS: setting(
-    integer(1, 100_000_000, 'a count'),
+    integer(1, 16_000_000, 'a count'),
     '1000000',
     'counters kept in memory; past it, cold ones are forgotten',
   ),
@@ -131,23 +136,31 @@ const table = {
   LIMIT_RESPONSE_HEADERS_ENABLED: setting(
     flag,
     'false',
-    'send the three headers below with every answer that has a limit',
+    'send the headers for limit, remaining and reset with every answer that has a limit',
   ),
-  LIMIT_LIMIT_HEADER: setting(text, 'RateLimit-Limit', 'header for the limit'),
-  LIMIT_REMAINING_HEADER: setting(text, 'RateLimit-Remaining', 'header for the hits that remain'),
-  LIMIT_RESET_HEADER: setting(text, 'RateLimit-Reset', 'header for the seconds until the limit is unspent again'),
+  LIMIT_LIMIT_HEADER: setting(headerName, 'RateLimit-Limit', 'header for the limit'),
+  LIMIT_REMAINING_HEADER: setting(headerName, 'RateLimit-Remaining', 'header for the hits that remain'),
+  LIMIT_RESET_HEADER: setting(
+    headerName,
+    'RateLimit-Reset',
+    'header for the seconds until the whole limit is available again',
+  ),
   LIMIT_SOFT_HEADER: setting(
-    text,
+    headerNameOrNone,
     'X-RateLimit-Soft-Exceeded',
-    'header that names the rules on whose soft part a request passed',
+    'header that names the rules on whose soft part a request passed, sent always; empty: none',
   ),
-  SHADOW_MODE: setting(flag, 'false', 'answer OK whatever the limits say, and count what would have been refused'),
+  SHADOW_MODE: setting(flag, 'false', 'answer OK whatever the limits say; each status still tells what its limit said'),
   QUOTA_MODE: setting(flag, 'false', 'treat every rule as one with quota_mode'),
   SPEND: optional(
     choice(...spends),
-    'what a request spends that a limit refuses, where its rules do not say; unset: each',
+    'what a request spends when a limit refuses it, where its rules do not say; unset: each',
   ),
-  STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: setting(flag, 'false', 'the same as SPEND=spare_others'),
+  STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: setting(
+    flag,
+    'false',
+    'the same as SPEND=spare_others, where SPEND is not set',
+  ),
   NEAR_LIMIT_RATIO: setting(ratio, '0.8', 'the part of a limit above which hits count as near the limit'),
   DRAIN_TIMEOUT: setting(durationMs, '10s', 'the longest that calls under way may take after SIGTERM'),
 } as const satisfies Record<string, Setting<unknown>>;

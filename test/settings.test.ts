@@ -73,7 +73,7 @@ describe('values', () => {
     ['GRPC_PORT', '0x1F90', 8_080],
     ['GRPC_PORT', '0o17', 15],
     ['GRPC_PORT', '0b11', 3],
-    ['MEMORY_MAX_COUNTERS', '100000000', 100_000_000],
+    ['MEMORY_MAX_COUNTERS', '16000000', 16_000_000],
     ['LOG_LEVEL', 'DEBUG', 'debug'],
     ['LOG_LEVEL', 'Warn', 'warn'],
     ['LOG_FORMAT', 'JSON', 'json'],
@@ -114,7 +114,7 @@ describe('values', () => {
       ['http', '-1', '65536', '8080.0', '1e3', '80 ', '0x', '8_080', 'Infinity', ''],
       'a port from 0 to 65535',
     ],
-    ['MEMORY_MAX_COUNTERS', ['0', '100000001', 'many', ''], 'a count from 1 to 100000000'],
+    ['MEMORY_MAX_COUNTERS', ['0', '16000001', 'many', ''], 'a count from 1 to 16000000'],
     [
       'STORE_TIMEOUT',
       ['5', '-5s', '5 s', '1d', '5S', '1h 30m', 's', '1.2.3s', '1e3s', ''],
@@ -329,3 +329,13 @@ describe('a variable of the service this replaces', () => {
     expect(readSettings(env).warnings).toEqual([]);
   });
 });
+
+test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER', 'LIMIT_SOFT_HEADER'])(
+  '%s must be the name of a header',
+  (name) => {
+    expect(readSettings({ [name]: 'X-Limit_1' })).toHaveProperty(name, 'X-Limit_1');
+    expect(() => readSettings({ [name]: 'a b:c' })).toThrow(
+      `${name} must be the name of a header such as RateLimit-Limit, got 'a b:c'`,
+    );
+  },
+);

@@ -16,5 +16,8 @@ export const algorithms: { readonly [N in Limit['algorithm']]: Algorithm<Extract
   leaky_bucket: leakyBucket,
 };
 
+/** Their names, in the order of the table. */
+export const algorithmNames = Object.keys(algorithms) as readonly Limit['algorithm'][]; // the table's keys are exactly these
+
 /** The algorithm a limit names. 10 a minute by `fixed_window`: the row `fixedWindow`. */
 export const algorithmFor = (limit: Limit): Algorithm => algorithms[limit.algorithm] as Algorithm; // the row of the limit's own kind

@@ -57,7 +57,7 @@ function page(outcome: Outcome): Page {
 }
 
 function healthcheck({ ready, reasons }: Readiness, { url = '' }: IncomingMessage): Page {
-  const verbose = url.endsWith('?verbose');
+  const verbose = new URL(url, 'http://weir').searchParams.has('verbose');
   if (ready) return plain(200, 'OK');
   return plain(500, verbose ? reasons.map((reason) => `${reason}\n`).join('') : '');
 }

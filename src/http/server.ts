@@ -46,14 +46,22 @@ export async function startHttpServer(
   onError: (error: unknown) => void,
 ): Promise<HttpServer> {
   let closing = false;
+  let underWay = 0;
   const server = createServer((request, response) => {
     const [path = '/'] = (request.url ?? '/').split('?');
     const route = routes.get(path);
     const page = route ? answer(route, request, onError) : Promise.resolve(plain(404, '404 page not found\n'));
-    void page.then((found) => {
-      if (closing) response.setHeader('connection', 'close');
-      send(response, found);
+    underWay++;
+    response.once('close', () => {
+      underWay--;
+      if (closing && underWay === 0) server.closeAllConnections();
     });
+    page
+      .then((found) => {
+        if (closing) response.setHeader('connection', 'close');
+        send(response, found);
+      })
+      .catch(onError);
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -69,7 +77,7 @@ export async function startHttpServer(
           clearTimeout(timer);
           resolve();
         });
-        server.closeIdleConnections();
+        if (underWay === 0) server.closeAllConnections(); // those that never asked anything, too
       }),
   };
 }
@@ -91,12 +99,19 @@ function send(response: ServerResponse, { status, contentType, body, headers }: 
 
 /** The body as text, or undefined when it is longer than `maximumBytes`. */
 export async function readBody(request: IncomingMessage, maximumBytes: number): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
+  let body = Buffer.allocUnsafe(Math.min(FIRST_BUFFER_BYTES, maximumBytes));
+  let length = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maximumBytes) return undefined;
-    chunks.push(chunk);
+    const needed = length + chunk.length;
+    if (needed > maximumBytes) return undefined;
+    if (needed > body.length) {
+      const larger = Buffer.allocUnsafe(Math.min(Math.max(needed, body.length * 2), maximumBytes));
+      body.copy(larger, 0, 0, length);
+      body = larger;
+    }
+    length += chunk.copy(body, length); // copied, since a sender may cut a body into millions of chunks
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return body.toString('utf8', 0, length);
 }
+
+const FIRST_BUFFER_BYTES = 64 * 1024;

@@ -15,7 +15,7 @@ import {
 } from './wire.ts';
 
 /** The largest request that is decided; a larger one is refused whole. */
-export const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;
+const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;
 
 /** `limit_remaining` of a rule that says `unlimited`, and the most that the field can hold. */
 const MAX_UINT32 = 4_294_967_295;

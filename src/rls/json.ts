@@ -21,7 +21,7 @@ const flag: Read<boolean> = (value = false, path) =>
 function whole(value: unknown): bigint | undefined {
   if (typeof value === 'bigint') return value;
   if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
-  return typeof value === 'string' && /^-?\d+$/.test(value) ? BigInt(value) : undefined;
+  return typeof value === 'string' && /^-?\d{1,20}$/.test(value) ? BigInt(value) : undefined;
 }
 
 const unsigned =
@@ -107,7 +107,7 @@ const request = message<WireRequest>({
 export function requestFromJson(body: string): WireRequest {
   let value: unknown;
   try {
-    value = parse(body, undefined, (written) => (/^-?\d+$/.test(written) ? BigInt(written) : Number(written)));
+    value = parse(body, undefined, (written) => (/^-?\d{1,20}$/.test(written) ? BigInt(written) : Number(written)));
   } catch (error) {
     throw new InvalidJson(`not JSON: ${error instanceof Error ? error.message : error}`);
   }
@@ -150,5 +150,7 @@ const camelCase = (name: string): string => name.replace(/_(.)/g, (_, letter: st
 const join = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 
 function wrong(path: string, wanted: string, got: unknown): never {
-  throw new InvalidJson(`${path === '' ? 'the body' : path} must be ${wanted}, got ${stringify(got)}`);
+  throw new InvalidJson(
+    `${path === '' ? 'the body' : path} must be ${wanted}, got ${stringify(typeof got === 'string' ? got.slice(0, 100) : got)?.slice(0, 100)}`,
+  );
 }

@@ -40,17 +40,19 @@ export function createRlsService(decider: Decider, responseHeaders: ResponseHead
       const startedMs = performance.now();
       const elapsedMs = () => performance.now() - startedMs;
       let answer: Answer;
+      let response: WireResponse;
       try {
         answer = await decide(decodeRequest(request), decider, timeoutMs);
+        response = encodeAnswer(answer, responseHeaders(answer));
       } catch (cause) {
         const error = toStatus(cause);
         reply({ error });
         tell(observer, () => observer.failed(error, cause, elapsedMs()));
         return;
       }
-      const response = encodeAnswer(answer, responseHeaders(answer));
       const holdMs = Math.min(answer.delayMs, timeoutMs - elapsedMs()); // the store's part of the deadline is gone
-      if (holdMs > 0) setTimeout(() => reply({ response }), holdMs);
+      if (holdMs > 0)
+        setTimeout(() => reply({ response }), holdMs).unref(); // who waits for it keeps the process alive
       else reply({ response });
       tell(observer, () => observer.answered(request, answer, elapsedMs()));
     },

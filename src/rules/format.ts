@@ -1,7 +1,6 @@
-import { algorithms } from '../algorithms/index.ts';
+import { algorithmNames } from '../algorithms/index.ts';
 import { type Limit, spends, unitMs } from '../algorithms/limit.ts';
 
-const algorithmNames = Object.keys(algorithms) as readonly Limit['algorithm'][]; // the table's keys are exactly these
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
 /** Lengths of time: `30s`, `1h30m`. */

@@ -53,6 +53,7 @@ export function buildLimit(block: LimitBlock, problems: Problem[]): Limit | unde
     }
     return undefined;
   }
+  const window = readWindow(block, wrong);
   if (block.wrong.has('algorithm')) return undefined;
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? 'fixed_window'));
   if (!algorithm)
@@ -63,7 +64,6 @@ export function buildLimit(block: LimitBlock, problems: Problem[]): Limit | unde
     if (!goesWith || goesWith.includes(algorithm)) continue;
     wrong(key, `${key} means nothing with ${algorithm}; it goes with ${goesWith.join(' or ')}`);
   }
-  const window = readWindow(block, wrong);
   if (!window || problems.length > before || block.wrong.size > 0) return undefined;
   const limit = assemble(algorithm, window, block, wrong);
   if (limit) checkNumbers(limit, values, wrong);

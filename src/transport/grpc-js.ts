@@ -29,8 +29,14 @@ export async function startGrpcServer(
   let underWay = 0;
   const shouldRateLimit: handleUnaryCall<WireRequest, WireResponse> = (call, callback) => {
     underWay++;
+    let isOpen = true;
+    const done = (): void => {
+      if (isOpen) underWay--;
+      isOpen = false;
+    };
+    call.on('cancelled', done); // nobody waits for it any more
     service.shouldRateLimit(call.request, timeLeftMs(call.getDeadline(), clock()), (outcome) => {
-      underWay--;
+      done();
       if ('error' in outcome) callback(outcome.error);
       else callback(null, outcome.response);
     });

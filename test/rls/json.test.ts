@@ -286,3 +286,12 @@ test.each<JsonObject>([
 ])('a struct stands for the JSON it was made from: %j', (object) => {
   expect(fromStruct(toStruct(object))).toEqual(object);
 });
+
+test('numbers of millions of digits are refused without being reckoned', () => {
+  const digits = '9'.repeat(3_000_000);
+  for (const hits of [digits, `"${digits}"`]) {
+    expect(() => requestFromJson(`{"domain":"d","hits_addend":${hits}}`)).toThrow(
+      /^hits_addend must be a whole number from 0 to 4294967295, got .{1,101}$/,
+    );
+  }
+});

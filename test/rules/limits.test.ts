@@ -376,7 +376,8 @@ describe('one mistake brings no message about another', () => {
   });
 
   test('but all mistakes of a limit are told at once', () => {
+    expect(problemsOf('unit: minutes, requests_per_unit: 5, algorithm: tokens')).toHaveLength(2);
     const problems = problemsOf('unit: minutes, requests_per_unit: 5, burst: 5, buckets: 3');
-    expect(problems.map((problem) => /rate_limit\.(\w+)/.exec(problem)?.[1])).toEqual(['burst', 'buckets', 'unit']);
+    expect(problems.map((problem) => /rate_limit\.(\w+)/.exec(problem)?.[1])).toEqual(['unit', 'burst', 'buckets']);
   });
 });
