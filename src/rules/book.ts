@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import type { RuleSource } from './files.ts';
 import { type LoadedRules, loadRules, type RuleFile } from './load.ts';
+import { formatProblem } from './problem.ts';
 import type { RuleTree } from './tree.ts';
 
 /** The rules in force. */
@@ -19,7 +20,7 @@ export interface RuleBookOptions {
 }
 
 /**
- * Loads the rules, and again whenever the files change. Rules that turn out wrong leave those in force alone.
+ * Loads the rules, and again whenever the files change, and while they cannot be loaded. Rules that turn out wrong leave those in force alone.
  *
  * The files are looked at, not watched: what counts is which files there are and when each was last written, so that a
  * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system all look alike.
@@ -27,12 +28,17 @@ export interface RuleBookOptions {
 export function openRuleBook(source: RuleSource, { mergeDomains, lookIntervalMs, onLoad }: RuleBookOptions): RuleBook {
   let rules: RuleTree | undefined;
   let seen: string | undefined;
+  let trouble: string | undefined;
 
   const look = (): void => {
     const { files, state } = lookAt(source);
-    if (state === seen) return;
-    seen = state;
+    if (state === seen && trouble === undefined) return;
     const loaded = typeof files === 'string' ? unreadable(source, files) : loadRules(files, { mergeDomains });
+    const came = loaded.ok ? undefined : loaded.problems.map(formatProblem).join('\n');
+    const isKnown = state === seen && came === trouble; // wrong as before: a passing trouble of the system would be gone
+    seen = state;
+    trouble = came;
+    if (isKnown) return;
     if (loaded.ok) rules = loaded.rules;
     onLoad(loaded);
   };

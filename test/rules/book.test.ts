@@ -1,5 +1,5 @@
 import '../helpers/realm.ts';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import fs, { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadSource, openRuleBook, type RuleBook } from '../../src/rules/book.ts';
@@ -259,4 +259,22 @@ test('a source can be loaded once, without a book', () => {
   expect(missing.ok || missing.problems.map(formatProblem)).toEqual([
     `${at('missing')}:1: cannot be read: ENOENT: no such file or directory, stat '${at('missing')}'`,
   ]);
+});
+
+test('a file that cannot be read for a moment is read at the next look, though nothing about it changes', () => {
+  write('rules.yaml', ruleFor('user'));
+  open('rules.yaml');
+  write('rules.yaml', ruleFor('path').replace('requests_per_unit: 1', 'requests_per_unit: 22'));
+  const full = Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
+  const read = jest.spyOn(fs, 'readFileSync').mockImplementationOnce(() => {
+    throw full;
+  });
+  look();
+  read.mockRestore();
+  expect({ rules: inForce(), told: outcomes().at(-1) }).toEqual({
+    rules: ['demo.user'],
+    told: [expect.stringContaining('cannot be read: EMFILE')],
+  });
+  look();
+  expect(inForce()).toEqual(['demo.path']);
 });
