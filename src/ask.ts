@@ -2,7 +2,7 @@ import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import type { Clock } from './clock.ts';
 import { responseToJson } from './rls/json.ts';
 import { shouldRateLimit } from './rls/proto.ts';
-import { codeNumbers, unitNumbers, type WireRequest, type WireResponse, type WireStatus } from './rls/wire.ts';
+import { codeNumbers, nameOf, unitNumbers, type WireRequest, type WireResponse, type WireStatus } from './rls/wire.ts';
 
 /** One question for a running service. */
 export interface Question {
@@ -88,11 +88,10 @@ function describeResponse(
 function describeStatus({ current_limit, limit_remaining, duration_until_reset }: WireStatus): string {
   if (!current_limit) return limit_remaining === 0 ? 'no limit applies' : 'unlimited';
   const { name, requests_per_unit, unit, unit_multiplier } = current_limit;
-  const unitName = Object.entries(unitNumbers).find(([, number]) => number === unit)?.[0] ?? String(unit);
+  const unitName = nameOf(unitNumbers, unit) ?? String(unit);
   const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;
   const reset = duration_until_reset ? `, resets in ${duration_until_reset.seconds} s` : '';
   return `${name === '' ? '' : `${name}: `}${requests_per_unit} per ${window}, ${limit_remaining} remaining${reset}`;
 }
 
-const codeName = (code: number): string =>
-  Object.entries(codeNumbers).find(([, number]) => number === code)?.[0] ?? String(code);
+const codeName = (code: number): string => nameOf(codeNumbers, code) ?? String(code);

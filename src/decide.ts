@@ -86,16 +86,23 @@ export async function decide(request: RateLimitRequest, decider: Decider, caller
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
-  const matches = matchAll(rules, request.domain, request.descriptors).map(valid);
+  const matches = matchAll(rules, request.domain, request.descriptors);
+  const asked = matches.map((found, at): Asked => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }));
   const patienceMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
-  const hits = matches.flatMap((found, at) => hitsFor(found, request, at, decider, patienceMs));
+  const hits = asked.flatMap((one) => hitsFor(one, request.domain, decider, patienceMs));
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
   const decisions = hits.length > 0 ? await decider.store.apply(hits, { spend, timeoutMs }) : [];
-  return combine(request, matches, decisions.map(available), decider);
+  return combine(asked, decisions.map(available), decider);
 }
 
 type ValidMatch = Exclude<Match, { kind: 'invalid_override' }>;
+
+/** What the rules say of a descriptor, and the hits that it counts. */
+interface Asked {
+  readonly found: ValidMatch;
+  readonly hits: number;
+}
 
 function valid(found: Match): ValidMatch {
   if (found.kind === 'invalid_override') throw new InvalidRequest(found.problem);
@@ -103,14 +110,12 @@ function valid(found: Match): ValidMatch {
 }
 
 function hitsFor(
-  found: ValidMatch,
-  { domain, descriptors }: RateLimitRequest,
-  at: number,
+  { found, hits }: Asked,
+  domain: string,
   { counterKeys, quotaMode, shadowMode }: Decider,
   patienceMs: number,
 ): Hit[] {
   if (found.kind !== 'limited') return [];
-  const hits = descriptors[at]?.hits ?? 0; // there is a match for each descriptor
   const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
   return found.limits.map((limit) => {
     return { key: counterKeys(limit, domain, found.entries), limit: withPatience(limit, patienceMs), hits, blocks };
@@ -128,15 +133,10 @@ function available(decision: Decision | Unavailable): Decision {
 }
 
 /** Puts the decisions, which come in the order of the hits, back to the descriptors they belong to. */
-function combine(
-  request: RateLimitRequest,
-  matches: readonly ValidMatch[],
-  decisions: readonly Decision[],
-  modes: Decider,
-): Answer {
+function combine(asked: readonly Asked[], decisions: readonly Decision[], modes: Decider): Answer {
   let next = 0;
   let delayMs = 0;
-  const verdicts = matches.map((found, at): Verdict => {
+  const verdicts = asked.map(({ found, hits }): Verdict => {
     if (found.kind !== 'limited') return found;
     const decided = found.limits.flatMap((limit) => {
       const decision = decisions[next++];
@@ -145,7 +145,7 @@ function combine(
     const shown = decided.reduce((one, other) => (isTighter(other.decision, one.decision) ? other : one));
     if (!found.rule.shadow) delayMs = Math.max(delayMs, ...decided.map(({ decision }) => decision.delayMs));
     const code = found.rule.shadow ? 'OK' : shown.decision.code;
-    return { kind: 'limited', rule: found.rule, ...shown, hits: request.descriptors[at]?.hits ?? 0, code };
+    return { kind: 'limited', rule: found.rule, ...shown, hits, code };
   });
   const refused = isRefused(verdicts, modes.quotaMode);
   return {

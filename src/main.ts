@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { ask, InvalidDescriptor } from './ask.ts';
+import { MAX_UINT32 } from './rls/wire.ts';
 import { loadSource } from './rules/book.ts';
 import { plainPath } from './rules/files.ts';
 import { formatProblem } from './rules/problem.ts';
@@ -83,8 +84,8 @@ async function askService(
 
 function hits(written: string): number {
   const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
-  if (value <= 0xffff_ffff) return value;
-  throw new InvalidArgumentError('wanted a whole number from 0 to 4294967295.');
+  if (value <= MAX_UINT32) return value;
+  throw new InvalidArgumentError(`wanted a whole number from 0 to ${MAX_UINT32}.`);
 }
 
 function fail(message: string): void {

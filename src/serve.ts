@@ -50,18 +50,14 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
   const close = async (): Promise<void> => {
     for (const part of parts.splice(0).reverse()) await part.close();
   };
-  const keep = <P extends { close(): void | Promise<void> }>(part: P): P => {
-    parts.push(part);
-    return part;
-  };
 
   try {
     const statistics = createStatistics(settings.NEAR_LIMIT_RATIO);
     const metrics = createMetrics(statistics, () => readiness().ready);
     const { book, lastLoad, description: rulesFrom } = openRules(settings, log, metrics);
-    keep(book);
+    parts.push(book);
     const { store, description: counters } = openStore(settings, clock, log);
-    keep(store);
+    parts.push(store);
     let closing = false;
     const readiness = () => readinessOf(book, store, closing);
 
@@ -74,9 +70,9 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     const debug = await listen('DEBUG_PORT', settings.DEBUG_HOST, settings.DEBUG_PORT, (address) =>
       startHttpServer(address, debugRoutes({ rules: book.rules, lastLoad, metrics: metrics.render }), failed),
     );
-    keep({ close: () => debug.close(0) });
+    parts.push({ close: () => debug.close(0) });
     const answering: { close(graceMs: number): Promise<void> }[] = [];
-    keep({
+    parts.push({
       async close() {
         closing = true;
         await Promise.all(answering.map((server) => server.close(settings.DRAIN_TIMEOUT)));
@@ -91,7 +87,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
       startGrpcServer(address, service, health, clock),
     );
     answering.push(grpc);
-    keep(health);
+    parts.push(health);
 
     const at = (host: string, { port }: { readonly port: number }) => `${host}:${port}`;
     return {

@@ -4,6 +4,7 @@ import type { Override } from '../rules/match.ts';
 import { type JsonObject, toStruct } from './struct.ts';
 import {
   codeNumbers,
+  MAX_UINT32,
   unitNumbers,
   type WireDescriptor,
   type WireHeader,
@@ -16,9 +17,6 @@ import {
 
 /** The largest request that is decided; a larger one is refused whole. */
 const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;
-
-/** `limit_remaining` of a rule that says `unlimited`, and the most that the field can hold. */
-const MAX_UINT32 = 4_294_967_295;
 
 /**
  * Reads a request off the wire.

@@ -1,6 +1,6 @@
 import type { Answer, Verdict } from '../decide.ts';
 import { toWholeSeconds } from './codec.ts';
-import type { WireHeader } from './wire.ts';
+import { MAX_UINT32, type WireHeader } from './wire.ts';
 
 /** Which headers go with an answer. */
 export type ResponseHeaders = (answer: Answer) => readonly WireHeader[];
@@ -43,7 +43,7 @@ type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 function mostTelling(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {
   let shown: Limited | undefined;
-  let fewest = 4_294_967_295; // a limit with as many remaining is not worth a header
+  let fewest = MAX_UINT32; // a limit with as many remaining is not worth a header
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited') continue;
     const { limitRemaining } = verdict.decision;

@@ -1,6 +1,6 @@
 import { parse, stringify } from 'lossless-json';
 import { fromStruct } from './struct.ts';
-import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from './wire.ts';
+import { codeNumbers, MAX_UINT32, nameOf, unitNumbers, type WireRequest, type WireResponse } from './wire.ts';
 
 /** A JSON text is no RateLimitRequest: what was wanted where, and what came. */
 export class InvalidJson extends Error {
@@ -31,7 +31,7 @@ const unsigned =
     const fits = number !== undefined && number >= 0n && number <= maximum;
     return fits ? Number(number) : wrong(path, `a whole number from 0 to ${maximum}`, value);
   };
-const uint32 = unsigned(0xffff_ffffn);
+const uint32 = unsigned(BigInt(MAX_UINT32));
 const uint64 = unsigned(0xffff_ffff_ffff_ffffn);
 
 const { WEEK: _, ...namedUnits } = unitNumbers; // an override's enum has no name for weeks, only the number
@@ -142,9 +142,6 @@ export function responseToJson({
     ...(dynamic_metadata && { dynamicMetadata: fromStruct(dynamic_metadata) }),
   };
 }
-
-const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>
-  Object.keys(names).find((name) => names[name] === number);
 
 const camelCase = (name: string): string => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 const join = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);

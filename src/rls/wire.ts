@@ -48,3 +48,10 @@ export const codeNumbers = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
 
 /** RateLimitResponse.RateLimit.Unit; an override's unit has the same numbers. */
 export const unitNumbers = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6, WEEK: 7 } as const;
+
+/** The name of an enum's number; undefined where it has none. */
+export const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>
+  Object.keys(names).find((name) => names[name] === number);
+
+/** The most that a uint32 field can hold. */
+export const MAX_UINT32 = 0xffff_ffff;

@@ -3,7 +3,7 @@ import type { Decision, Outcome, State, Step } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
 import { type BoundedCounters, createBoundedCounters } from './bounded-counters.ts';
 import type { CounterKey } from './key.ts';
-import type { Hit, Store } from './store.ts';
+import { askedTogether, type Hit, type Store } from './store.ts';
 
 /** Counters in this process: gone on restart. Atomic because nothing between read and write awaits. */
 export function createMemoryStore(clock: Clock, { maxCounters }: { readonly maxCounters: number }): Store {
@@ -16,12 +16,8 @@ export function createMemoryStore(clock: Clock, { maxCounters }: { readonly maxC
       if (hits.every(({ blocks }, at) => accepted[at] || !blocks))
         return hits.map((hit) => spend(counters, hit, nowMs));
       const mayCharge = how.spend === 'spare_others';
-      const together = new Map<CounterKey, number>();
-      return hits.map((hit, at) => {
-        const asked = (together.get(hit.key) ?? 0) + hit.hits;
-        together.set(hit.key, asked);
-        return spare(counters, hit, asked, accepted[at] ?? false, mayCharge, nowMs);
-      });
+      const together = askedTogether(hits);
+      return hits.map((hit, at) => spare(counters, hit, together[at] ?? 0, accepted[at] ?? false, mayCharge, nowMs));
     },
     state: () => ({ ready: true }),
     async close() {
@@ -49,7 +45,7 @@ function tryAll(counters: BoundedCounters, hits: readonly Hit[], nowMs: number):
 /**
  * A hit of a request that is refused: at most its own refusal is counted.
  *
- * @param asked  the request's hits on this counter so far: what would have to fit for the same request to pass
+ * @param asked  the request's hits on this counter so far: see `askedTogether`
  */
 function spare(
   counters: BoundedCounters,

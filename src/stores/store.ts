@@ -11,6 +11,19 @@ export interface Hit {
   readonly blocks: boolean;
 }
 
+/**
+ * For each hit, what its request has asked of the same counter so far, itself included: what would have to fit for the same
+ * request to pass.
+ */
+export function askedTogether(hits: readonly Hit[]): readonly number[] {
+  const asked = new Map<CounterKey, number>();
+  return hits.map(({ key, hits: count }) => {
+    const together = (asked.get(key) ?? 0) + count;
+    asked.set(key, together);
+    return together;
+  });
+}
+
 /** A hit that the store could not decide in time. */
 export interface Unavailable {
   readonly code: 'UNAVAILABLE';

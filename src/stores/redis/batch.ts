@@ -1,7 +1,7 @@
 import { algorithmFor, algorithmNames } from '../../algorithms/index.ts';
 import { type Decision, type Spend, spends } from '../../algorithms/limit.ts';
 import type { CounterKey } from '../key.ts';
-import type { Hit } from '../store.ts';
+import { askedTogether, type Hit } from '../store.ts';
 
 const BYTES = 8; // a double
 const ACCEPTED = 1;
@@ -46,14 +46,14 @@ export function decodeBatch(reply: Buffer, hits: readonly Hit[]): readonly Decis
     return number;
   };
   const nowMs = next();
-  const asked = new Map<CounterKey, number>();
-  return hits.map(({ key, limit, hits: count }) => {
-    asked.set(key, (asked.get(key) ?? 0) + count);
+  let together: readonly number[] | undefined; // only a request that is refused is not charged
+  return hits.map(({ limit, hits: count }, index) => {
     const outcome = next();
     const report = Array.from({ length: next() }, next);
     const accepted = (outcome & ACCEPTED) !== 0;
     const charged = (outcome & CHARGED) !== 0;
-    const decided = charged ? count : (asked.get(key) ?? count); // as the script does
+    if (!charged) together ??= askedTogether(hits); // as the script does
+    const decided = charged ? count : (together?.[index] ?? count);
     return algorithmFor(limit).describe(limit, report, nowMs, { hits: decided, accepted, charged });
   });
 }
