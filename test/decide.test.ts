@@ -6,6 +6,7 @@ import { createCounterKeys } from '../src/stores/key.ts';
 import { createMemoryStore } from '../src/stores/memory.ts';
 import type { Hit, Store } from '../src/stores/store.ts';
 import { fakeClock } from './helpers/clock.ts';
+import { deciderOf } from './helpers/decider.ts';
 import { fixedWindowOf } from './helpers/limits.ts';
 import { rulesFrom } from './helpers/rules.ts';
 
@@ -16,16 +17,7 @@ const shop = (nodes: string): string => `domain: ${DOMAIN}\ndescriptors:\n${node
 
 function deciderFor(yaml: string, changes: Partial<Decider> = {}): Decider {
   const rules = rulesFrom(yaml);
-  return {
-    rules: () => rules,
-    store: createMemoryStore(fakeClock(), { maxCounters: 1_000 }),
-    counterKeys: createCounterKeys(''),
-    storeTimeoutMs: 500,
-    shadowMode: false,
-    quotaMode: false,
-    spend: 'each',
-    ...changes,
-  };
+  return deciderOf(rules, changes);
 }
 
 interface Extra {

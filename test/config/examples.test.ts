@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Answer, type Decider, decide, type RequestDescriptor } from '../../src/decide.ts';
+import { type Answer, decide, type RequestDescriptor } from '../../src/decide.ts';
 import { plainPath } from '../../src/rules/files.ts';
 import { loadRules } from '../../src/rules/load.ts';
-import { createCounterKeys } from '../../src/stores/key.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { deciderOf } from '../helpers/decider.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const EXAMPLES = fileURLToPath(new URL('../../config/examples/', import.meta.url));
@@ -171,15 +171,7 @@ function open(name: string) {
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const [domain = ''] = loaded.rules.domains.keys();
   const clock = fakeClock();
-  const decider: Decider = {
-    rules: () => loaded.rules,
-    store: createMemoryStore(clock, { maxCounters: 1_000 }),
-    counterKeys: createCounterKeys(''),
-    storeTimeoutMs: 500,
-    shadowMode: false,
-    quotaMode: false,
-    spend: 'each',
-  };
+  const decider = deciderOf(loaded.rules, { store: createMemoryStore(clock, { maxCounters: 1_000 }) });
   return ([atMs, descriptors, hits]: Row): Promise<Answer> => {
     clock.set(START_MS + atMs);
     return decide({ domain, descriptors: descriptors.split(' ').map((one) => descriptor(one, hits)) }, decider, 1_000);

@@ -12,9 +12,7 @@ import { createResponseHeaders } from '../../src/rls/headers.ts';
 import type { Readiness } from '../../src/rls/health.ts';
 import { createRlsService } from '../../src/rls/service.ts';
 import type { LoadedRules } from '../../src/rules/load.ts';
-import { createCounterKeys } from '../../src/stores/key.ts';
-import { createMemoryStore } from '../../src/stores/memory.ts';
-import { fakeClock } from '../helpers/clock.ts';
+import { deciderOf } from '../helpers/decider.ts';
 import { gate } from '../helpers/gate.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -65,16 +63,7 @@ const post = (path: string, body: string) => get(path, { method: 'POST', body })
 function build(changes: Partial<Decider> = {}, isReady = true) {
   const statistics = createStatistics(0.8);
   const metrics = createMetrics(statistics, () => isReady);
-  const decider: Decider = {
-    rules: () => rules,
-    store: createMemoryStore(fakeClock(), { maxCounters: 1_000 }),
-    counterKeys: createCounterKeys(''),
-    storeTimeoutMs: 500,
-    shadowMode: false,
-    quotaMode: false,
-    spend: 'each',
-    ...changes,
-  };
+  const decider = deciderOf(rules, changes);
   const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
   const service = createRlsService(decider, createResponseHeaders({ limits, soft: 'X-Soft' }, false), {
     answered({ domain }, answer, elapsedMs) {

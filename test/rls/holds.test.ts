@@ -8,10 +8,10 @@ import { shouldRateLimit } from '../../src/rls/proto.ts';
 import { createRlsService, type Observer, type RlsService } from '../../src/rls/service.ts';
 import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
-import { createCounterKeys } from '../../src/stores/key.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
 import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { deciderOf } from '../helpers/decider.ts';
 import { gate } from '../helpers/gate.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -46,16 +46,7 @@ let onDecision: () => void;
 const observer: Observer = { answered: () => onDecision(), failed: () => onDecision() };
 
 function serviceWith(changes: Partial<Decider> = {}): RlsService {
-  const decider: Decider = {
-    rules: () => rules,
-    store: createMemoryStore(clock, { maxCounters: 1_000 }),
-    counterKeys: createCounterKeys(''),
-    storeTimeoutMs: 500,
-    shadowMode: false,
-    quotaMode: false,
-    spend: 'each',
-    ...changes,
-  };
+  const decider = deciderOf(rules, { store: createMemoryStore(clock, { maxCounters: 1_000 }), ...changes });
   return createRlsService(decider, createResponseHeaders({ limits: undefined, soft: 'soft' }, false), observer);
 }
 

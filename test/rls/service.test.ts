@@ -24,11 +24,11 @@ import { shouldRateLimit } from '../../src/rls/proto.ts';
 import { createRlsService, type Observer, type Outcome } from '../../src/rls/service.ts';
 import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wire.ts';
-import { createCounterKeys } from '../../src/stores/key.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
 import type { Store } from '../../src/stores/store.ts';
 import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { deciderOf } from '../helpers/decider.ts';
 import { gate } from '../helpers/gate.ts';
 import { accepts } from '../helpers/process.ts';
 import { rulesFrom } from '../helpers/rules.ts';
@@ -66,16 +66,7 @@ const observer: Observer = {
 };
 
 async function start(changes: Partial<Decider> = {}, now: Clock = clock): Promise<void> {
-  const decider: Decider = {
-    rules: () => rules,
-    store: memory(),
-    counterKeys: createCounterKeys(''),
-    storeTimeoutMs: 500,
-    shadowMode: false,
-    quotaMode: false,
-    spend: 'each',
-    ...changes,
-  };
+  const decider = deciderOf(rules, { store: memory(), ...changes });
   health = createHealth(() => readiness);
   const service = createRlsService(decider, noHeaders, observer);
   server = await startGrpcServer({ host: '127.0.0.1', port: 0 }, service, health, now);
@@ -274,26 +265,14 @@ descriptors:
 });
 
 test('a decision comes to its end whatever the observer does', async () => {
-  const service = createRlsService(
-    {
-      rules: () => rules,
-      store: memory(),
-      counterKeys: createCounterKeys(''),
-      storeTimeoutMs: 500,
-      shadowMode: false,
-      quotaMode: false,
-      spend: 'each',
+  const service = createRlsService(deciderOf(rules, { store: memory() }), noHeaders, {
+    answered() {
+      throw new Error('a bug in the statistics');
     },
-    noHeaders,
-    {
-      answered() {
-        throw new Error('a bug in the statistics');
-      },
-      failed() {
-        throw new Error('a bug in the log');
-      },
+    failed() {
+      throw new Error('a bug in the log');
     },
-  );
+  });
   const outcomes: Outcome[] = [];
   for (const domain of ['demo', '']) {
     const request = { domain, descriptors: [descriptorOf('user', 'alice')], hits_addend: 1 };
