@@ -1,0 +1,71 @@
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { md, pki } from 'node-forge';
+
+/** A certificate and its key, in PEM. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** A certificate authority of a test's own. */
+export interface Authority extends Certificate {
+  /** Issues a certificate, good for servers and clients, that names these DNS names and addresses; the first is its common name. */
+  issue(...names: readonly string[]): Certificate;
+}
+
+let serial = Date.now(); // no two certificates of one authority may have the same
+
+/** Makes an authority; each call another one, which does not know the certificates of the others. */
+export function createAuthority(name = 'Test authority'): Authority {
+  const keys = pki.rsa.generateKeyPair(2048);
+  const subject = [{ name: 'commonName', value: `${name} ${serial}` }];
+  const cert = newCertificate(keys.publicKey, subject);
+  cert.setIssuer(subject);
+  cert.setExtensions([
+    { name: 'basicConstraints', cA: true, critical: true },
+    { name: 'keyUsage', keyCertSign: true, cRLSign: true },
+  ]);
+  cert.sign(keys.privateKey, sha256());
+  return {
+    cert: pki.certificateToPem(cert),
+    key: pki.privateKeyToPem(keys.privateKey),
+    issue(...names) {
+      const own = pki.rsa.generateKeyPair(2048);
+      const leaf = newCertificate(own.publicKey, [{ name: 'commonName', value: names[0] ?? 'nobody' }]);
+      leaf.setIssuer(subject);
+      leaf.setExtensions([
+        { name: 'extKeyUsage', serverAuth: true, clientAuth: true },
+        { name: 'subjectAltName', altNames: names.map(altName) },
+      ]);
+      leaf.sign(keys.privateKey, sha256());
+      return { cert: pki.certificateToPem(leaf), key: pki.privateKeyToPem(own.privateKey) };
+    },
+  };
+}
+
+/** Writes `<name>.crt` and `<name>.key` into a folder, each in one step, and says where they are. */
+export function writeCertificate(folder: string, name: string, { cert, key }: Certificate) {
+  mkdirSync(folder, { recursive: true });
+  const write = (ending: string, text: string): string => {
+    const path = join(folder, `${name}.${ending}`);
+    writeFileSync(`${path}.new`, text);
+    renameSync(`${path}.new`, path);
+    return path;
+  };
+  return { cert: write('crt', cert), key: write('key', key) };
+}
+
+function newCertificate(publicKey: pki.PublicKey, subject: pki.CertificateField[]): pki.Certificate {
+  const certificate = pki.createCertificate();
+  certificate.publicKey = publicKey;
+  certificate.serialNumber = (serial++).toString(16).padStart(16, '0');
+  certificate.validity.notBefore = new Date(Date.now() - 60_000);
+  certificate.validity.notAfter = new Date(Date.now() + 24 * 3_600_000);
+  certificate.setSubject(subject);
+  return certificate;
+}
+
+const altName = (name: string) => (/^[\d.]+$|:/.test(name) ? { type: 7, ip: name } : { type: 2, value: name });
+
+const sha256 = () => md.sha256.create();
