@@ -23,6 +23,8 @@ export type Verdict =
   | {
       readonly kind: 'limited';
       readonly rule: Rule;
+      /** What statistics are kept under: see `Match`. */
+      readonly levels: readonly string[];
       /** The tightest of the limits that apply, and what its algorithm said. */
       readonly limit: Limit;
       readonly decision: Decision;
@@ -145,7 +147,7 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
     const shown = decided.reduce((one, other) => (isTighter(other.decision, one.decision) ? other : one));
     if (!found.rule.shadow) delayMs = Math.max(delayMs, ...decided.map(({ decision }) => decision.delayMs));
     const code = found.rule.shadow ? 'OK' : shown.decision.code;
-    return { kind: 'limited', rule: found.rule, ...shown, hits, code };
+    return { kind: 'limited', rule: found.rule, levels: found.levels, ...shown, hits, code };
   });
   const refused = isRefused(verdicts, modes.quotaMode);
   return {

@@ -1,14 +1,13 @@
 import type { Limit, Spend } from '../src/algorithms/limit.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../src/decide.ts';
 import type { Override } from '../src/rules/match.ts';
-import type { Rule } from '../src/rules/tree.ts';
 import { createCounterKeys } from '../src/stores/key.ts';
 import { createMemoryStore } from '../src/stores/memory.ts';
 import type { Hit, Store } from '../src/stores/store.ts';
 import { fakeClock } from './helpers/clock.ts';
 import { deciderOf } from './helpers/decider.ts';
 import { fixedWindowOf } from './helpers/limits.ts';
-import { rulesFrom } from './helpers/rules.ts';
+import { ruleOf, rulesFrom } from './helpers/rules.ts';
 
 const DOMAIN = 'shop';
 
@@ -117,16 +116,9 @@ describe('a decision', () => {
   });
 
   test('shows the tightest of several limits, and counts all of them', async () => {
-    const rule = (...limits: Limit[]): Rule => ({
-      path: 'shop.k',
-      limits,
-      unlimited: false,
-      shadow: false,
-      quota: false,
-      replaces: [],
-    });
     const show = async (hits: number, ...limits: Limit[]) => {
-      const node = { rule: rule(...limits), children: undefined, sharedValue: undefined };
+      const rule = ruleOf({ path: 'shop.k', limits });
+      const node = { composite: 'k', naming: 'rule' as const, rule, children: undefined, sharedValue: undefined };
       const branch = { byValue: new Map(), wildcards: [], anyValue: node };
       const root = { byKey: new Map([['k', branch]]), keyWildcards: [] };
       const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, spend: undefined, root }]]), rules: [] };

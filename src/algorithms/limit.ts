@@ -136,6 +136,8 @@ export interface Decision {
   readonly delayMs: number;
   /** It passed, but on the part of the limit that is soft. */
   readonly soft: boolean;
+  /** Refused from memory of an earlier refusal; the counter was not touched. */
+  readonly fromCache?: true;
 }
 
 /**

@@ -1,6 +1,5 @@
 import { type Limit, softLimitOf } from '../algorithms/limit.ts';
 import type { Answer, Code, Verdict } from '../decide.ts';
-import type { Rule } from '../rules/tree.ts';
 
 /** What became of the hits of one rule, in hits. The names are envoyproxy/ratelimit's. */
 export interface RuleCounts {
@@ -15,6 +14,8 @@ export interface RuleCounts {
   /** Hits of requests that passed on the soft part of a limit. */
   softLimit: number;
 }
+
+type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 /** Counts what is answered. Nothing here is on the way of a request: it is told afterwards. */
 export interface Statistics {
@@ -50,13 +51,15 @@ export function createStatistics(nearLimitRatio: number): Statistics {
     return { domain, rule, algorithm, ...none };
   };
 
-  const countsOf = (domain: string, { path, broughtAlong }: Rule, algorithm: Limit['algorithm']): RuleCounts => {
-    const name = `${algorithm} ${domain.length}:${path}`; // a dot in a domain makes two paths read alike
+  const countsOf = (domain: string, { rule, levels, limit: { algorithm } }: Limited): RuleCounts => {
+    const path = levels.join('.');
+    const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain makes two paths read alike
     const known = rules.get(name);
     if (known) return known;
-    if (broughtAlong && (namesOfCallers >= MAX_NAMES || path.length > MAX_NAME_LENGTH)) return others;
-    if (broughtAlong) namesOfCallers++;
-    const counts = newCounts(domain, path.slice(domain.length + 1), algorithm);
+    const isOfCaller = rule.named !== 'by_rule';
+    if (isOfCaller && (namesOfCallers >= MAX_NAMES || path.length > MAX_NAME_LENGTH)) return others;
+    if (isOfCaller) namesOfCallers++;
+    const counts = newCounts(domain, path, algorithm);
     rules.set(name, counts);
     return counts;
   };
@@ -70,7 +73,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       const name = isTold ? domain : OTHER;
       unknownDomains.set(name, (unknownDomains.get(name) ?? 0) + 1);
     } else if (verdict.kind === 'limited' && verdict.hits > 0) {
-      add(countsOf(domain, verdict.rule, verdict.limit.algorithm), verdict, nearLimitRatio);
+      add(countsOf(domain, verdict), verdict, nearLimitRatio);
     }
   };
 
@@ -91,11 +94,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
  * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: those beyond the limit are over it, those between the
  * near mark and the limit near it; a request that passes is within it, with all its hits.
  */
-function add(
-  counts: RuleCounts,
-  { limit, decision, hits, rule }: Extract<Verdict, { kind: 'limited' }>,
-  ratio: number,
-): void {
+function add(counts: RuleCounts, { limit, decision, hits, rule }: Limited, ratio: number): void {
   const before = decision.hitsBefore;
   const after = before + hits;
   const full = softLimitOf(limit);

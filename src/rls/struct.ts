@@ -1,8 +1,4 @@
-/** A value of JSON. */
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
-export interface JsonObject {
-  readonly [key: string]: Json;
-}
+import type { Json, JsonObject } from '../rules/metadata.ts';
 
 /** google.protobuf.Struct and Value as they are encoded and decoded: the one package whose fields protobufjs names in camelCase. */
 export interface WireStruct {

@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import type { Limit } from '../algorithms/limit.ts';
 import { format } from './format.ts';
 import { buildLimit } from './limits.ts';
+import { readMetadata } from './metadata.ts';
 import type { Place, Problem } from './problem.ts';
 import { type Block, readFile } from './read.ts';
-import type { Branch, Domain, Level, Node, Rule, RuleTree, WildcardNode } from './tree.ts';
+import type { Branch, Domain, Level, Naming, Node, Rule, RuleTree, WildcardNode } from './tree.ts';
 import { compileWildcard, hasWildcard } from './wildcard.ts';
 import { parseYaml, YamlError } from './yaml.ts';
 
@@ -33,7 +34,8 @@ export function loadRules(
   const blocks = files.flatMap((file) => readBlocks(file, problems));
   const domains = new Map<string, Domain>();
   for (const [name, { nodes, spend }] of groupByDomain(blocks, mergeDomains, problems)) {
-    domains.set(name, { name, spend, root: buildLevel(nodes, name, problems) });
+    const above = { domain: name, levels: [], isNamedByRequest: false };
+    domains.set(name, { name, spend, root: buildLevel(nodes, above, problems) });
   }
   if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems };
   const rules = [...domains.values()].flatMap(({ root }) => rulesOf(root));
@@ -124,13 +126,23 @@ interface Branching {
   anyValue: Node | undefined;
 }
 
-/** Compiles the nodes of one level, and all below them. `parentPath` is what their rules' paths begin with. */
-function buildLevel(blocks: readonly Block<'node'>[], parentPath: string, problems: Problem[]): Level {
+/** What lies above a level. */
+interface Above {
+  readonly domain: string;
+  /** The composites of the nodes on the way down. */
+  readonly levels: readonly string[];
+  /** Some level's name in statistics depends on the request. */
+  readonly isNamedByRequest: boolean;
+}
+
+const pathOf = ({ domain, levels }: Above): string => [domain, ...levels].join('.');
+
+/** Compiles the nodes of one level, and all below them. */
+function buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: Problem[]): Level {
   const byKey = new Map<string, Branching>();
   const wildcards: WildcardNode[] = [];
   for (const block of blocks) {
     const { key = '', value = '' } = block.values;
-    const path = `${parentPath}.${value === '' ? key : `${key}_${value}`}`;
     const branch = byKey.get(key) ?? { byValue: new Map(), wildcards: [], anyValue: undefined };
     byKey.set(key, branch);
     const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
@@ -140,10 +152,10 @@ function buildLevel(blocks: readonly Block<'node'>[], parentPath: string, proble
       report(
         problems,
         block.place('key'),
-        `duplicate descriptor composite key '${path}'; what was given before has it too`,
+        `duplicate descriptor composite key '${pathOf(above)}.${compositeOf(block)}'; what was given before has it too`,
       );
     }
-    const node = buildNode(block, path, problems);
+    const node = buildNode(block, above, problems);
     if (value !== '') branch.byValue.set(value, node);
     else if (isRight) branch.anyValue = node;
     if (hasWildcard(key) || hasWildcard(value)) {
@@ -157,32 +169,50 @@ function buildLevel(blocks: readonly Block<'node'>[], parentPath: string, proble
   };
 }
 
-function buildNode(block: Block<'node'>, path: string, problems: Problem[]): Node {
+const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
+  value === '' ? key : `${key}_${value}`;
+
+function buildNode(block: Block<'node'>, above: Above, problems: Problem[]): Node {
   const { key = '', value = '', share_threshold: shares = false, descriptors = [] } = block.values;
-  const composite = value === '' ? key : `${key}_${value}`;
-  const rule = buildRule(block, path, problems);
+  const composite = compositeOf(block);
+  const naming = namingOf(block);
+  const here = {
+    domain: above.domain,
+    levels: [...above.levels, composite],
+    isNamedByRequest: above.isNamedByRequest || naming !== 'rule',
+  };
+  const rule = buildRule(block, here, problems);
   if (shares && !hasWildcard(composite) && !block.wrong.has('key') && !block.wrong.has('value')) {
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
     report(problems, block.place('share_threshold'), message);
   }
-  for (const ignored of ['detailed_metric', 'value_to_metric', 'metadata'] as const) {
-    if (block.values[ignored] === undefined) continue;
-    report(problems, block.place(ignored), `${ignored} is checked but has no effect yet`, 'warning');
-  }
   return {
+    composite,
+    naming,
     rule,
-    children: descriptors.length > 0 ? buildLevel(descriptors, path, problems) : undefined,
+    children: descriptors.length > 0 ? buildLevel(descriptors, here, problems) : undefined,
     sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
   };
 }
 
-function buildRule(block: Block<'node'>, path: string, problems: Problem[]): Rule | undefined {
+/** An exact value always shows itself; a shared counter always shows its pattern. */
+function namingOf({ values }: Block<'node'>): Naming {
+  const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = values;
+  if (showsValue && !shares && (value === '' || hasWildcard(value) || hasWildcard(key))) return 'value';
+  return hasWildcard(key) ? 'key' : 'rule';
+}
+
+function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule | undefined {
   const {
     rate_limit: only,
     rate_limits: several,
     shadow_mode: shadow = false,
     quota_mode: quota = false,
+    detailed_metric: isDetailed = false,
+    metadata: written,
   } = block.values;
+  const { file, path: metadataPath } = block.place('metadata');
+  const metadata = written && readMetadata(written, file, metadataPath, problems);
   if (only && several) {
     report(
       problems,
@@ -207,7 +237,17 @@ function buildRule(block: Block<'node'>, path: string, problems: Problem[]): Rul
     );
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
-  return { path, limits, unlimited: unlimited !== undefined, shadow, quota, replaces };
+  return {
+    path: pathOf(here),
+    levels: here.levels,
+    named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
+    limits,
+    unlimited: unlimited !== undefined,
+    shadow,
+    quota,
+    replaces,
+    metadata,
+  };
 }
 
 /** Several limits of a node may have the same algorithm and window: each gets a counter of its own. */

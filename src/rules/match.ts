@@ -29,6 +29,8 @@ export type Match =
       readonly limits: readonly Limit[];
       /** What the counter is named by: the descriptor's own entries, but for values that share one counter. */
       readonly entries: readonly Entry[];
+      /** What its statistics are kept under, a level each: the rule's own levels, or named after what was asked for. */
+      readonly levels: readonly string[];
     };
 
 const NO_DOMAIN: Match = { kind: 'no_domain' };
@@ -56,7 +58,7 @@ export function match(rules: RuleTree, domainName: string, { entries, override }
   const domain = rules.domains.get(domainName);
   if (!domain) return NO_DOMAIN;
   if (override && 'problem' in override) return { kind: 'invalid_override', problem: override.problem };
-  if (override) return limited(overrideRule(domain, entries, override.limit), entries);
+  if (override) return limited(overrideRule(domain, entries, override.limit), entries, entries);
 
   let level: Level | undefined = domain.root;
   let rule: Rule | undefined;
@@ -71,12 +73,45 @@ export function match(rules: RuleTree, domainName: string, { entries, override }
     rule = node.rule;
     level = node.children;
   }
-  return rule ? limited(rule, shared ?? entries) : NO_RULE;
+  return rule ? limited(rule, shared ?? entries, entries, domain.root) : NO_RULE;
 }
 
-function limited(rule: Rule, entries: readonly Entry[]): Match {
-  return rule.unlimited ? { kind: 'unlimited', rule } : { kind: 'limited', rule, limits: rule.limits, entries };
+/** @param asked  the entries as the caller sent them */
+function limited(rule: Rule, entries: readonly Entry[], asked: readonly Entry[], root?: Level): Match {
+  if (rule.unlimited) return { kind: 'unlimited', rule };
+  const levels = rule.named === 'by_rule' || !root ? rule.levels : levelsOf(rule, asked, root);
+  return { kind: 'limited', rule, limits: rule.limits, entries, levels };
 }
+
+/** The names of the levels that entries go down to reach a rule, for statistics. */
+function levelsOf({ named }: Rule, entries: readonly Entry[], root: Level): readonly string[] {
+  const nodes = nodesOf(entries, root);
+  if (named === 'by_levels') return nodes.map((node, depth) => levelOf(node, entries[depth]));
+  const isShared = nodes.some(({ sharedValue }) => sharedValue !== undefined);
+  return entries.map(({ key, value }, depth) => {
+    const sharedValue = nodes[depth]?.sharedValue;
+    if (sharedValue !== undefined) return `${key}_${sharedValue}`;
+    return isShared ? joined(key, value) : `${key}_${value}`;
+  });
+}
+
+function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry = { key: '', value: '' }): string {
+  if (sharedValue !== undefined) return `${key}_${sharedValue}`;
+  if (naming === 'rule') return composite;
+  return naming === 'key' ? `${key}_${composite}` : joined(key, value);
+}
+
+/** The nodes that entries go down by, one a level. */
+function nodesOf(entries: readonly Entry[], root: Level): readonly Node[] {
+  let level: Level | undefined = root;
+  return entries.flatMap((entry) => {
+    const node: Node | undefined = level && findNode(level, entry);
+    level = node?.children;
+    return node ? [node] : [];
+  });
+}
+
+const joined = (key: string, value: string): string => (value === '' ? key : `${key}_${value}`);
 
 function findNode(level: Level, { key, value }: Entry): Node | undefined {
   const branch = level.byKey.get(key);
@@ -91,14 +126,16 @@ function findNode(level: Level, { key, value }: Entry): Node | undefined {
 
 /** The rule that a caller's own limit amounts to: no mode, no name, statistics under every key and value. */
 function overrideRule(domain: Domain, entries: readonly Entry[], limit: Limit): Rule {
-  const path = entries.map(({ key, value }) => (value === '' ? key : `${key}_${value}`)).join('.');
+  const levels = entries.map(({ key, value }) => joined(key, value));
   return {
-    path: `${domain.name}.${path}`,
+    path: `${domain.name}.${levels.join('.')}`,
+    levels,
+    named: 'by_request',
     limits: [limit],
-    broughtAlong: true,
     unlimited: false,
     shadow: false,
     quota: false,
     replaces: [],
+    metadata: undefined,
   };
 }

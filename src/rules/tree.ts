@@ -1,4 +1,5 @@
 import type { Limit, Spend } from '../algorithms/limit.ts';
+import type { JsonObject } from './metadata.ts';
 import type { Wildcard } from './wildcard.ts';
 
 /** The rules in force: immutable, ready to be matched. A reload makes a new one. */
@@ -39,16 +40,35 @@ export interface WildcardNode {
 
 /** A node of the rule file. */
 export interface Node {
+  /** `user_alice`, `path_/login*`, `user`: its key and value. */
+  readonly composite: string;
+  /** What statistics call the level that it matched. */
+  readonly naming: Naming;
   readonly rule: Rule | undefined;
   readonly children: Level | undefined;
   /** The text that stands for a value in the counter key where all values that a `*` matches share one counter. */
   readonly sharedValue: string | undefined;
 }
 
+/**
+ * rule   by the node: `user`, `path_/login*`
+ * key    by the key that was asked for and the node's pattern, where the key has the `*`: `user_us*`
+ * value  by the key and value that were asked for (`value_to_metric`): `user_alice`
+ */
+export type Naming = 'rule' | 'key' | 'value';
+
 /** What applies to the descriptors that end at a node. */
 export interface Rule {
-  /** `demo.user_alice.path`: the domain and each node's key and value. Names the rule in statistics and on `/rlconfig`. */
+  /** `demo.user_alice.path`: the domain and each node's key and value. Names the rule on `/rlconfig` and in headers. */
   readonly path: string;
+  /** The path's parts below the domain, a level each: what statistics are kept under, unless `named` says otherwise. */
+  readonly levels: readonly string[];
+  /**
+   * by_rule     statistics under `levels`
+   * by_levels   some level is named after what was asked for: see `Naming`
+   * by_request  `detailed_metric`: every level is
+   */
+  readonly named: 'by_rule' | 'by_levels' | 'by_request';
   readonly limits: readonly Limit[];
   /** Everything passes and nothing is counted; `limits` is empty. */
   readonly unlimited: boolean;
@@ -58,6 +78,6 @@ export interface Rule {
   readonly quota: boolean;
   /** Names of limits that this rule makes void for the requests it matches. */
   readonly replaces: readonly string[];
-  /** It stands for a limit that a caller brought along: there is no end to such rules. */
-  readonly broughtAlong?: true;
+  /** What the operator wants to be told to the proxy with the answer. */
+  readonly metadata: JsonObject | undefined;
 }

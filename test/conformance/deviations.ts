@@ -1,5 +1,4 @@
 const joined = 'key and value are looked up as a pair, so that two nodes cannot be taken for one another';
-const metrics = 'not yet: statistics under runtime values (detailed_metric, value_to_metric)';
 const metadata = 'not yet: metadata of rules in the answer';
 const localCache = 'not yet: the local cache of keys over their limit';
 const memcached = 'not yet: memcached; and it counts exactly where that service could not';
@@ -8,8 +7,6 @@ const exactCounts = 'counts stop at 2^53 - 1 instead of failing or becoming nega
 
 /** Cases that come out differently from the recording, by name, and why. */
 export const deviations: Readonly<Record<string, string>> = {
-  '022b share_threshold with the wildcard in the key':
-    'statistics are named by the rule, not by the key that was asked for',
   '023 composite key collision': joined,
   '023b composite key collision of key and value': joined,
   '041 key joined with value': joined,
@@ -17,12 +14,6 @@ export const deviations: Readonly<Record<string, string>> = {
   '041c different requests can share one cache key': joined,
   '041d domains can share one cache key': joined,
   '051b a star alone, stars in keys': joined,
-  '054 share_threshold with detailed_metric': metrics,
-  '056 value_to_metric': metrics,
-  '057 value_to_metric with an empty value': metrics,
-  '058 detailed_metric': metrics,
-  '058b value_to_metric on wildcard and exact nodes': metrics,
-  '058c detailed_metric on a rule that has children': metrics,
   '064e override without unit over /json': 'an override without a unit is an error, not the end of the connection',
   '070e descriptor hits of 2^63-1, then overflow': exactCounts,
   '070f is_negative_hits is an unknown field at this revision': 'hits are given back, as the API says now',

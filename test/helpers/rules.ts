@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
-import type { RuleTree } from '../../src/rules/tree.ts';
+import type { Rule, RuleTree } from '../../src/rules/tree.ts';
 
 /** The rules of a file with this text, which must be right. */
 export function rulesFrom(yaml: string): RuleTree {
@@ -17,4 +17,11 @@ export function rulesFrom(yaml: string): RuleTree {
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** An ordinary rule on an ordinary path, `d.k` unless another is given: but for the changes. */
+export function ruleOf(changes: Partial<Rule> = {}): Rule {
+  const { path = 'd.k' } = changes;
+  const plain = { limits: [], unlimited: false, shadow: false, quota: false, replaces: [], metadata: undefined };
+  return { path, levels: path.split('.').slice(1), named: 'by_rule', ...plain, ...changes };
 }

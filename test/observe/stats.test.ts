@@ -3,6 +3,7 @@ import { type Limit, type State, unitMs } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
 import { createStatistics, type RuleCounts, type Statistics } from '../../src/observe/stats.ts';
 import { fixedWindowOf, leakyBucketOf, tokenBucketOf } from '../helpers/limits.ts';
+import { ruleOf } from '../helpers/rules.ts';
 
 const NOW_MS = 1_700_000_000_000;
 
@@ -12,7 +13,7 @@ interface Told {
   readonly before: number;
   readonly hits: number;
   readonly shadow?: boolean;
-  readonly path?: string;
+  readonly levels?: readonly string[];
 }
 
 /** What a fixed window says of these hits. */
@@ -26,13 +27,13 @@ function saidBy(
   limit: Limit,
   before: State | undefined,
   hits: number,
-  { shadow = false, path = 'd.k' }: Pick<Told, 'shadow' | 'path'> = {},
+  { shadow = false, levels = ['k'] }: Pick<Told, 'shadow' | 'levels'> = {},
 ): Verdict {
   const { step, describe } = algorithmFor(limit);
   const { accepted, state, report = state } = step(limit, before, NOW_MS, hits, true);
   const decision = describe(limit, report, NOW_MS, { hits, accepted, charged: true });
-  const rule = { path, limits: [limit], unlimited: false, shadow, quota: false, replaces: [] };
-  return { kind: 'limited', rule, limit, decision, hits, code: shadow ? 'OK' : decision.code };
+  const rule = ruleOf({ levels, limits: [limit], shadow });
+  return { kind: 'limited', rule, levels: rule.levels, limit, decision, hits, code: shadow ? 'OK' : decision.code };
 }
 
 const answer = (verdicts: readonly Verdict[], fields: Partial<Answer> = {}): Answer => ({
@@ -165,7 +166,7 @@ test('hits on the soft part of a window are counted besides', () => {
 
 test('what has no limit counts for no rule', () => {
   const statistics = createStatistics(0.8);
-  const rule = { path: 'd.u', limits: [], unlimited: true, shadow: false, quota: false, replaces: [] };
+  const rule = ruleOf({ unlimited: true });
   statistics.answered('d', answer([{ kind: 'no_rule' }, { kind: 'unlimited', rule }]));
   expect(rulesOf(statistics)).toEqual([]);
 });
@@ -175,10 +176,10 @@ test('rules are named by their domain, and their path without it', () => {
   const one = { requestsPerUnit: 5, before: 0, hits: 1 };
   statistics.answered(
     'd',
-    answer([limited({ ...one, path: 'd.user_alice.path' }), limited({ ...one, path: 'd.user' })]),
+    answer([limited({ ...one, levels: ['user_alice', 'path'] }), limited({ ...one, levels: ['user'] })]),
   );
-  statistics.answered('d.e', answer([limited({ ...one, path: 'd.e.user' })]));
-  statistics.answered('d', answer([limited({ ...one, path: 'd.' })])); // of a limit that came without any entry
+  statistics.answered('d.e', answer([limited({ ...one, levels: ['user'] })]));
+  statistics.answered('d', answer([limited({ ...one, levels: [] })])); // of a limit that came without any entry
   expect(rulesOf(statistics).map(({ domain, rule, algorithm }) => ({ domain, rule, algorithm }))).toEqual([
     { domain: 'd', rule: 'user_alice.path', algorithm: 'fixed_window' },
     { domain: 'd', rule: 'user', algorithm: 'fixed_window' },
@@ -189,9 +190,9 @@ test('rules are named by their domain, and their path without it', () => {
 
 test('rules of two domains are told apart, though their paths read alike', () => {
   const statistics = createStatistics(0.8);
-  const told = { requestsPerUnit: 5, before: 0, hits: 1, path: 'd.e.user' };
-  statistics.answered('d', answer([limited(told)]));
-  statistics.answered('d.e', answer([limited(told)]));
+  const told = { requestsPerUnit: 5, before: 0, hits: 1 };
+  statistics.answered('d', answer([limited({ ...told, levels: ['e', 'user'] })]));
+  statistics.answered('d.e', answer([limited({ ...told, levels: ['user'] })]));
   expect(rulesOf(statistics)).toMatchObject([
     { domain: 'd', rule: 'e.user', totalHits: 1 },
     { domain: 'd.e', rule: 'user', totalHits: 1 },
@@ -227,15 +228,15 @@ describe('past 10,000 names', () => {
 
   test("limits that callers bring along are counted together, known ones and the operator's as before", () => {
     const statistics = createStatistics(0.8);
-    const verdict = (path: string) => limited({ requestsPerUnit: 5, before: 0, hits: 2, path });
+    const verdict = (level: string) => limited({ requestsPerUnit: 5, before: 0, hits: 2, levels: [level] });
     const hit = (at: number) => {
-      const own = verdict(`d.rule-${at}`);
-      const brought = own.kind === 'limited' ? { ...own, rule: { ...own.rule, broughtAlong: true as const } } : own;
+      const own = verdict(`rule-${at}`);
+      const brought = own.kind === 'limited' ? { ...own, rule: { ...own.rule, named: 'by_request' as const } } : own;
       statistics.answered('d', answer([brought]));
     };
     for (let at = 0; at < MAX_NAMES + 5; at++) hit(at);
     hit(0);
-    statistics.answered('d', answer([verdict('d.user')]));
+    statistics.answered('d', answer([verdict('user')]));
     const rules = rulesOf(statistics);
     expect(rules).toHaveLength(MAX_NAMES + 2);
     expect(rules.at(-2)).toMatchObject({ domain: 'd', rule: 'user', totalHits: 2 });

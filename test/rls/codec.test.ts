@@ -3,8 +3,8 @@ import { type Answer, InvalidRequest, type Verdict } from '../../src/decide.ts';
 import { decodeRequest, encodeAnswer } from '../../src/rls/codec.ts';
 import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireDescriptor, WireOverride } from '../../src/rls/wire.ts';
-import type { Rule } from '../../src/rules/tree.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
+import { ruleOf } from '../helpers/rules.ts';
 
 const descriptor = (fields: Partial<WireDescriptor> = {}): WireDescriptor => ({
   entries: [{ key: 'user', value: 'alice' }],
@@ -148,7 +148,7 @@ describe('a limit in the request', () => {
 });
 
 describe('an answer', () => {
-  const rule: Rule = { path: 'demo.user', limits: [], unlimited: false, shadow: false, quota: false, replaces: [] };
+  const rule = ruleOf({ path: 'demo.user' });
   const limit = { ...fixedWindowOf(10), unit: 'MINUTE', unitMultiplier: 1 } as const;
 
   const limited = (
@@ -156,6 +156,7 @@ describe('an answer', () => {
   ): Extract<Verdict, { kind: 'limited' }> => ({
     kind: 'limited',
     rule,
+    levels: rule.levels,
     limit,
     hits: 1,
     code: 'OK',

@@ -2,6 +2,7 @@ import { unitMs } from '../../src/algorithms/limit.ts';
 import type { Verdict } from '../../src/decide.ts';
 import { createResponseHeaders } from '../../src/rls/headers.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
+import { ruleOf } from '../helpers/rules.ts';
 
 const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
 const names = { limits, soft: 'X-Soft' };
@@ -16,7 +17,8 @@ function verdict(
   const shadow = mode === 'shadow over';
   return {
     kind: 'limited',
-    rule: { path: 'd.k', limits: [], unlimited: false, shadow, quota: mode === 'quota over', replaces: [] },
+    rule: ruleOf({ shadow, quota: mode === 'quota over' }),
+    levels: ['k'],
     limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE),
     decision: {
       code: over ? 'OVER_LIMIT' : 'OK',
@@ -34,7 +36,7 @@ function verdict(
 
 const unlimited: Verdict = {
   kind: 'unlimited',
-  rule: { path: 'd.u', limits: [], unlimited: true, shadow: false, quota: false, replaces: [] },
+  rule: ruleOf({ unlimited: true }),
 };
 const unmatched: Verdict = { kind: 'no_rule' };
 

@@ -1,5 +1,6 @@
 import { InvalidJson, requestFromJson, responseToJson } from '../../src/rls/json.ts';
-import { fromStruct, type JsonObject, toStruct } from '../../src/rls/struct.ts';
+import { fromStruct, toStruct } from '../../src/rls/struct.ts';
+import type { JsonObject } from '../../src/rules/metadata.ts';
 
 /** A request with one descriptor that has these fields, as JSON. */
 const withDescriptor = (fields: string): string => `{"domain": "d", "descriptors": [{${fields}}]}`;

@@ -263,6 +263,8 @@ describe('a file that is right', () => {
   value: alice
   shadow_mode: on
   quota_mode: true
+  detailed_metric: true
+  metadata: {y: 010, rate: 1.5, off: {on: ~, 010: [no, "no"]}}
   rate_limit:
     name: alice
     unit: MiNuTe
@@ -273,6 +275,8 @@ describe('a file that is right', () => {
     expect(right(loaded).rules).toEqual([
       {
         path: 'demo.user_alice',
+        levels: ['user_alice'],
+        named: 'by_request',
         limits: [
           {
             algorithm: 'fixed_window',
@@ -290,7 +294,35 @@ describe('a file that is right', () => {
         shadow: true,
         quota: true,
         replaces: ['base', 'other'],
+        metadata: { y: 8, rate: 1.5, off: { true: null, 8: [false, 'no'] } },
       },
+    ]);
+  });
+
+  test.each([
+    ['the rule', '- {key: user, value: "a*", rate_limit: {unit: day}}', 'by_rule'],
+    ['what was asked for', '- {key: user, detailed_metric: true, rate_limit: {unit: day}}', 'by_request'],
+    ['the value', '- {key: user, value_to_metric: true, rate_limit: {unit: day}}', 'by_levels'],
+    [
+      'the value above',
+      '- {key: a, value_to_metric: true, descriptors: [{key: b, rate_limit: {unit: day}}]}',
+      'by_levels',
+    ],
+    ['the key', '- {key: "us*", rate_limit: {unit: day}}', 'by_levels'],
+    ['an exact value', '- {key: user, value: x, value_to_metric: true, rate_limit: {unit: day}}', 'by_rule'],
+    [
+      'a shared pattern',
+      '- {key: a, value: "x*", share_threshold: true, value_to_metric: true, rate_limit: {unit: day}}',
+      'by_rule',
+    ],
+  ])('has statistics named after %s', (_, descriptors, named) => {
+    expect(right(loadDescriptors(descriptors)).rules).toMatchObject([{ named }]);
+  });
+
+  test('may not have a mapping as a key of its metadata', () => {
+    const loaded = loadDescriptors('- {key: user, metadata: {a: {[x]: 1}}}');
+    expect(told(loaded)).toEqual([
+      'rules.yaml:3: descriptors[0].metadata: error parsing metadata: wanted text as a key, got a list',
     ]);
   });
 
@@ -385,9 +417,6 @@ describe('a file that is right', () => {
       'shadow_mode',
     ],
     ['a key given twice', '- {key: nobody, key: user, rate_limit: {unit: day}}', 'was given before'],
-    ['metadata', '- {key: user, metadata: {1.5: [x, {on: ~}]}, rate_limit: {unit: day}}', 'no effect yet'],
-    ['detailed_metric', '- {key: user, detailed_metric: true, rate_limit: {unit: day}}', 'no effect yet'],
-    ['value_to_metric', '- {key: user, value_to_metric: false, rate_limit: {unit: day}}', 'no effect yet'],
   ])('with %s: a warning, and the rule is there', (_, descriptors, warning) => {
     const loaded = loadDescriptors(descriptors);
     expect(told(loaded)).toEqual([expect.stringContaining(warning)]);

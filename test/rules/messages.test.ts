@@ -162,7 +162,6 @@ const warnings: Readonly<Record<string, string>> = {
   'warning-key-twice.yaml':
     "7: warning: descriptors[0].rate_limit.requests_per_unit: 'requests_per_unit' was given before, on line 6; the last one counts",
   'warning-further-document.yaml': '5: warning: only the first YAML document of a file is read; this one is ignored',
-  'warning-no-effect.yaml': '4: warning: descriptors[0].metadata: metadata is checked but has no effect yet',
 };
 
 describe('a file that is broken in one place', () => {

@@ -1,0 +1,75 @@
+import type { Problem } from './problem.ts';
+import { flagOf, integerOf, type YamlMap, type YamlNode, type YamlScalar } from './yaml.ts';
+
+/** A value of JSON. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export interface JsonObject {
+  readonly [key: string]: Json;
+}
+
+/**
+ * Reads a node's `metadata`: whatever the operator wants to be told to the proxy with the answer. Values are what YAML 1.1 takes them
+ * for, integers beyond 2^53 the nearest number. Keys become text: those of the first level as written, those below it
+ * as the text of their value (`010: x` is key `8`), as in envoyproxy/ratelimit. What is no JSON goes to `problems`.
+ *
+ * @param path  of the block, for problems: `descriptors[2].metadata`
+ */
+export function readMetadata(map: YamlMap, file: string, path: string, problems: Problem[]): JsonObject {
+  const wrongKey = (key: YamlNode): void => {
+    const message = `error parsing metadata: wanted text as a key, got a ${key.kind === 'map' ? 'mapping' : 'list'}`;
+    problems.push({ file, line: key.line, path, severity: 'error', message });
+  };
+  const objectOf = (from: YamlMap, keyOf: (key: YamlScalar) => string): JsonObject => {
+    const entries = from.entries.flatMap(({ key, value }): (readonly [string, Json])[] => {
+      if (key.kind === 'scalar') return [[keyOf(key), jsonOf(value)]];
+      wrongKey(key);
+      return [];
+    });
+    return Object.fromEntries(entries);
+  };
+  const jsonOf = (node: YamlNode): Json => {
+    if (node.kind === 'map') return objectOf(node, (key) => String(scalarOf(key)));
+    return node.kind === 'list' ? node.items.map(jsonOf) : scalarOf(node);
+  };
+  return objectOf(map, ({ text }) => text);
+}
+
+function scalarOf({ type, text }: YamlScalar): null | boolean | number | string {
+  switch (type) {
+    case 'null':
+      return null;
+    case 'flag':
+      return flagOf(text);
+    case 'integer':
+      return Number(integerOf(text));
+    case 'float':
+      return floatOf(text.replaceAll('_', ''));
+    case 'text':
+      return text;
+  }
+}
+
+function floatOf(text: string): number {
+  const word = text.replace(/^[-+]/, '').toLowerCase();
+  if (word === '.nan') return Number.NaN;
+  if (word === '.inf') return text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  return Number(text);
+}
+
+/** Puts metadata of several rules together: what is new is added, objects are put together, and of two other values the first stays. */
+export function mergeMetadata(all: readonly JsonObject[]): JsonObject {
+  return all.reduce(mergeTwo, {});
+}
+
+function mergeTwo(one: JsonObject, other: JsonObject): JsonObject {
+  const merged = new Map(Object.entries(one));
+  for (const [key, value] of Object.entries(other)) {
+    const known = merged.get(key);
+    if (known === undefined) merged.set(key, value);
+    else if (isObject(known) && isObject(value)) merged.set(key, mergeTwo(known, value));
+  }
+  return Object.fromEntries(merged); // a new object: what the rules hold stays as it was
+}
+
+const isObject = (value: Json): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
