@@ -11,10 +11,17 @@ export const generatedPages: ReadonlyMap<string, string> = new Map([
 ]);
 
 function settingsPage(): string {
-  const rows = settingsTable.map(({ name, fallback, meaning }) => {
-    const shown = fallback === undefined ? 'not set' : fallback === '' ? 'empty' : `\`${fallback}\``;
-    return `| \`${name}\` | ${shown} | ${meaning.replaceAll('|', '\\|')} |`;
-  });
+  const groups = Object.entries(settingsTable).flatMap(([title, rows]) => [
+    '',
+    `## ${title}`,
+    '',
+    '| variable | default | meaning |',
+    '| --- | --- | --- |',
+    ...Object.entries(rows).map(([name, { fallback, meaning }]) => {
+      const shown = fallback === undefined ? 'not set' : fallback === '' ? 'empty' : `\`${fallback}\``;
+      return `| \`${name}\` | ${shown} | ${meaning.replaceAll('|', '\\|')} |`;
+    }),
+  ]);
   return `${[
     '# Settings',
     '',
@@ -22,10 +29,7 @@ function settingsPage(): string {
     '',
     'Flags are `true` or `false` (also `1`, `t`, `0`, `f`); durations are written as in Go: `150ms`, `10s`, `1h30m`. A variable that is',
     'set but empty counts as set. Wrong values end the start, all of them named.',
-    '',
-    '| variable | default | meaning |',
-    '| --- | --- | --- |',
-    ...rows,
+    ...groups,
   ].join('\n')}\n`;
 }
 

@@ -1,7 +1,7 @@
 import type { Decision, Limit, Spend } from './algorithms/limit.ts';
 import { type Descriptor, type Match, matchAll } from './rules/match.ts';
 import type { Rule, RuleTree } from './rules/tree.ts';
-import type { CounterKeys } from './stores/key.ts';
+import type { Counters } from './stores/key.ts';
 import { type Hit, type Store, StoreUnavailable, type Unavailable } from './stores/store.ts';
 
 /** What a caller asks: may this request, counted by these descriptors, pass? */
@@ -50,7 +50,7 @@ export interface Decider {
   /** Undefined until rules have been loaded for the first time. */
   readonly rules: () => RuleTree | undefined;
   readonly store: Store;
-  readonly counterKeys: CounterKeys;
+  readonly counters: Counters;
   /** The longest that the store may take, whatever the caller's own deadline. */
   readonly storeTimeoutMs: number;
   /** Answer OK where OVER_LIMIT is meant. */
@@ -114,13 +114,13 @@ function valid(found: Match): ValidMatch {
 function hitsFor(
   { found, hits }: Asked,
   domain: string,
-  { counterKeys, quotaMode, shadowMode }: Decider,
+  { counters, quotaMode, shadowMode }: Decider,
   patienceMs: number,
 ): Hit[] {
   if (found.kind !== 'limited') return [];
   const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
   return found.limits.map((limit) => {
-    return { key: counterKeys(limit, domain, found.entries), limit: withPatience(limit, patienceMs), hits, blocks };
+    return { ...counters(limit, domain, found.entries), limit: withPatience(limit, patienceMs), hits, blocks };
   });
 }
 

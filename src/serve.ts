@@ -7,15 +7,16 @@ import { startHttpServer } from './http/server.ts';
 import { createLogger, type Logger } from './observe/log.ts';
 import { createMetrics, type Metrics } from './observe/prometheus.ts';
 import { createStatistics, type Statistics } from './observe/stats.ts';
-import { createResponseHeaders, type HeaderNames } from './rls/headers.ts';
+import { createResponseHeaders } from './rls/headers.ts';
 import { createHealth, type Readiness } from './rls/health.ts';
-import { createRlsService, INTERNAL_ERROR, type Observer } from './rls/service.ts';
+import { createDynamicMetadata } from './rls/metadata.ts';
+import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from './rls/service.ts';
 import { openRuleBook, type RuleBook } from './rules/book.ts';
 import { plainPath, runtimeDirectory } from './rules/files.ts';
 import type { LoadedRules } from './rules/load.ts';
 import { formatProblem } from './rules/problem.ts';
 import type { Settings } from './settings.ts';
-import { createCounterKeys } from './stores/key.ts';
+import { createCounterKeys, ownCounters } from './stores/key.ts';
 import { createMemoryStore } from './stores/memory.ts';
 import { connect, describeAddress } from './stores/redis/connect.ts';
 import { createRedisStore } from './stores/redis/store.ts';
@@ -63,7 +64,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
 
     const service = createRlsService(
       deciderOf(settings, book, store),
-      createResponseHeaders(headerNames(settings), settings.QUOTA_MODE),
+      extrasOf(settings),
       createObserver(statistics, metrics, log),
     );
     const failed = (error: unknown) => log.error({ err: error }, 'an HTTP page failed');
@@ -158,7 +159,7 @@ function deciderOf(settings: Settings, book: RuleBook, store: Store): Decider {
   return {
     rules: book.rules,
     store,
-    counterKeys: createCounterKeys(settings.CACHE_KEY_PREFIX),
+    counters: ownCounters(createCounterKeys(settings.CACHE_KEY_PREFIX)),
     storeTimeoutMs: settings.STORE_TIMEOUT,
     shadowMode: settings.SHADOW_MODE,
     quotaMode: settings.QUOTA_MODE,
@@ -190,16 +191,19 @@ function readinessOf(book: RuleBook, store: Store, closing: boolean): Readiness 
   return { ready: reasons.length === 0, reasons };
 }
 
-const headerNames = (settings: Settings): HeaderNames => ({
-  limits: settings.LIMIT_RESPONSE_HEADERS_ENABLED
-    ? {
-        limit: settings.LIMIT_LIMIT_HEADER,
-        remaining: settings.LIMIT_REMAINING_HEADER,
-        reset: settings.LIMIT_RESET_HEADER,
-      }
-    : undefined,
-  soft: settings.LIMIT_SOFT_HEADER,
-});
+function extrasOf(settings: Settings): Extras {
+  const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
+  return {
+    headers: createResponseHeaders({
+      limits: settings.LIMIT_RESPONSE_HEADERS_ENABLED ? { limit, remaining, reset } : undefined,
+      ofEveryDescriptor: settings.LIMIT_ALL_DESCRIPTORS_HEADERS_ENABLED,
+      retryAfter: settings.LIMIT_RETRY_AFTER_HEADERS,
+      soft: settings.LIMIT_SOFT_HEADER,
+      quotaMode: settings.QUOTA_MODE,
+    }),
+    metadata: createDynamicMetadata({ ofRequest: settings.RESPONSE_DYNAMIC_METADATA }),
+  };
+}
 
 async function listen<S>(
   variable: string,

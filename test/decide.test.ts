@@ -1,7 +1,7 @@
 import type { Limit, Spend } from '../src/algorithms/limit.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../src/decide.ts';
 import type { Override } from '../src/rules/match.ts';
-import { createCounterKeys } from '../src/stores/key.ts';
+import { createCounterKeys, ownCounters } from '../src/stores/key.ts';
 import { createMemoryStore } from '../src/stores/memory.ts';
 import type { Hit, Store } from '../src/stores/store.ts';
 import { fakeClock } from './helpers/clock.ts';
@@ -368,7 +368,7 @@ describe('the store', () => {
 
   test('is asked once for a request, about the descriptors that a limit applies to', async () => {
     const { store, calls } = stubStore(PASSED);
-    const decider = deciderFor(rules, { store, counterKeys: createCounterKeys('weir:') });
+    const decider = deciderFor(rules, { store, counters: ownCounters(createCounterKeys('weir:')) });
     await ask(decider, 'user=a', 'other=1', descriptor('user=b', { hits: -3 }));
     expect(calls).toMatchObject([
       {
@@ -401,7 +401,7 @@ describe('several limits on a node', () => {
     const limits = decider.rules()?.rules[0]?.limits ?? [];
     const entries = [{ key: 'user', value: 'a' }];
     const looks = limits.map((limit) => {
-      return { key: decider.counterKeys(limit, DOMAIN, entries), limit, hits: 0, blocks: true };
+      return { ...decider.counters(limit, DOMAIN, entries), limit, hits: 0, blocks: true };
     });
     const decisions = await decider.store.apply(looks, { spend: 'each', timeoutMs: 1 });
     return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : undefined));

@@ -72,14 +72,17 @@ function decodeOverride(
 
 const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unitNumbers[unit] as number, unit]));
 
-/** Writes an answer for the wire, together with the headers that go with it. */
-export function encodeAnswer(answer: Answer, responseHeaders: readonly WireHeader[]): WireResponse {
-  const metadata = metadataOf(answer);
+/** Writes an answer for the wire, together with the headers and the metadata that go with it. */
+export function encodeAnswer(
+  answer: Answer,
+  responseHeaders: readonly WireHeader[],
+  metadata: JsonObject | undefined,
+): WireResponse {
   return {
     overall_code: codeNumbers[answer.overallCode],
     statuses: answer.verdicts.map(encodeStatus),
     response_headers_to_add: responseHeaders,
-    ...(metadata && { dynamic_metadata: toStruct({ weir: metadata }) }),
+    ...(metadata && { dynamic_metadata: toStruct(metadata) }),
   };
 }
 
@@ -93,27 +96,6 @@ function encodeStatus(verdict: Verdict): WireStatus {
     limit_remaining: Math.min(decision.limitRemaining, MAX_UINT32),
     duration_until_reset: { seconds: toWholeSeconds(decision.durationUntilResetMs), nanos: 0 },
   };
-}
-
-/**
- * What the statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of
- * a limit that no units describe. Undefined where there is nothing of the kind.
- *
- * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
- */
-function metadataOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
-  const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
-    if (verdict.kind !== 'limited') return [];
-    const { rule, limit, decision } = verdict;
-    const facts = {
-      ...(decision.soft && { soft: true }),
-      ...(delayMs > 0 && !rule.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
-      ...(limit.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
-    };
-    return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
-  });
-  if (statuses.length === 0) return undefined;
-  return { ...(delayMs > 0 && { delay_ms: delayMs }), statuses };
 }
 
 function encodeLimit({ name, requestsPerUnit, unit, unitMultiplier }: Limit): WireLimit {

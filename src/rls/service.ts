@@ -3,6 +3,7 @@ import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } fro
 import { StoreUnavailable } from '../stores/store.ts';
 import { decodeRequest, encodeAnswer } from './codec.ts';
 import type { ResponseHeaders } from './headers.ts';
+import type { DynamicMetadata } from './metadata.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
 /** What a call comes to: a response, or a gRPC status that says why there is none. */
@@ -34,7 +35,13 @@ export interface Observer {
   failed(status: GrpcStatus, cause: unknown, elapsedMs: number): void;
 }
 
-export function createRlsService(decider: Decider, responseHeaders: ResponseHeaders, observer: Observer): RlsService {
+/** What goes with the answers. */
+export interface Extras {
+  readonly headers: ResponseHeaders;
+  readonly metadata: DynamicMetadata;
+}
+
+export function createRlsService(decider: Decider, { headers, metadata }: Extras, observer: Observer): RlsService {
   return {
     async shouldRateLimit(request, timeoutMs, reply) {
       const startedMs = performance.now();
@@ -43,7 +50,7 @@ export function createRlsService(decider: Decider, responseHeaders: ResponseHead
       let response: WireResponse;
       try {
         answer = await decide(decodeRequest(request), decider, timeoutMs);
-        response = encodeAnswer(answer, responseHeaders(answer));
+        response = encodeAnswer(answer, headers(answer), metadata(request, answer));
       } catch (cause) {
         const error = toStatus(cause);
         reply({ error });

@@ -3,17 +3,40 @@ import type { Limit } from '../algorithms/limit.ts';
 
 declare const counterKey: unique symbol;
 
-/** Names one counter in a store. Only `createCounterKeys` makes them. */
+/** Names one counter in a store. */
 export type CounterKey = string & { readonly [counterKey]: true };
 
 /** A part of a descriptor, as the caller sent it or as the rule shares it. */
-interface Entry {
+export interface Entry {
   readonly key: string;
   readonly value: string;
 }
 
+/** A counter: its name, and how it is kept where other programs count on it as well. */
+export interface Counter {
+  readonly key: CounterKey;
+  /** It is one that envoyproxy/ratelimit shares: a decimal count under a key that names its window. */
+  readonly shared?: SharedWindow;
+}
+
+/** What a count by itself does not tell. */
+export interface SharedWindow {
+  /** Milliseconds since the epoch. */
+  readonly windowStartMs: number;
+  /** How long the count is kept after a hit. */
+  readonly ttlMs: number;
+}
+
+/** Finds the counter of a limit for one descriptor. */
+export type Counters = (limit: Limit, domain: string, entries: readonly Entry[]) => Counter;
+
 /** Makes the counter key of a limit for one descriptor: which algorithm, which window, whose counter. */
 export type CounterKeys = (limit: Limit, domain: string, entries: readonly Entry[]) => CounterKey;
+
+/** Counters that are all our own. */
+export const ownCounters =
+  (keys: CounterKeys): Counters =>
+  (limit, domain, entries) => ({ key: keys(limit, domain, entries) });
 
 /** What names domain and entries in a key; longer ones are replaced by their digest, so that a store's memory has a bound. */
 const MAX_NAME_LENGTH = 512;
@@ -33,6 +56,6 @@ export function createCounterKeys(prefix: string): CounterKeys {
     let key = `${start}|${domain.length}:${domain}`;
     for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
     if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`; // no slice: it would keep the long text alive
-    return key as CounterKey; // the one place where a text becomes a key
+    return key as CounterKey; // here, and in shared-counters.ts, a text becomes a key
   };
 }

@@ -9,6 +9,7 @@ import { askedTogether, type Hit, type Store } from './store.ts';
 export function createMemoryStore(clock: Clock, { maxCounters }: { readonly maxCounters: number }): Store {
   const counters = createBoundedCounters(maxCounters);
   return {
+    atomic: 'request',
     async apply(hits, how) {
       const nowMs = clock();
       if (how.spend === 'each') return hits.map((hit) => spend(counters, hit, nowMs));

@@ -1,9 +1,8 @@
 import type { Decision, Limit, Spend } from '../algorithms/limit.ts';
-import type { CounterKey } from './key.ts';
+import type { Counter, CounterKey } from './key.ts';
 
 /** One counter to touch, and by how much. */
-export interface Hit {
-  readonly key: CounterKey;
+export interface Hit extends Counter {
   readonly limit: Limit;
   /** Whole hits: 0 looks and spends nothing, below 0 gives back. */
   readonly hits: number;
@@ -36,8 +35,10 @@ export type StoreState = { readonly ready: true } | { readonly ready: false; rea
 
 /** Where counters live. Every store passes test/stores/conformance.ts. */
 export interface Store {
+  /** What one `apply` is atomic over: the whole request, or each counter by itself. */
+  readonly atomic: 'request' | 'counter';
   /**
-   * Applies one request's hits in one atomic step, in order; decisions come back in the same order, and a key that appears
+   * Applies one request's hits, in order, in one step as far as `atomic` says; decisions come back in the same order, and a key that appears
    * twice sees its own first hit. `Unavailable`, per hit, when the backend cannot answer within `timeoutMs`; never because a
    * limit is exceeded. Never rejects, never takes noticeably longer than `timeoutMs`.
    */

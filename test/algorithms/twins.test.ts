@@ -15,7 +15,7 @@ import { type CounterKey, createCounterKeys } from '../../src/stores/key.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
 import { decodeBatch, encodeBatch } from '../../src/stores/redis/batch.ts';
 import { script } from '../../src/stores/redis/script.ts';
-import type { Hit } from '../../src/stores/store.ts';
+import type { Hit, Unavailable } from '../../src/stores/store.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
 import { anyLimit, anyLimitOf, slidingWindowLogOf } from '../helpers/limits.ts';
@@ -142,7 +142,7 @@ const mostBackMs = (limits: readonly Limit[]): number =>
 
 /** What is answered, and when each counter expires: so many ms after now, or not there; of those that are not written undefined. */
 interface Outcome {
-  readonly decisions: readonly Decision[];
+  readonly decisions: readonly (Decision | Unavailable)[];
   readonly ttlsMs: readonly (number | undefined)[];
 }
 
@@ -207,7 +207,8 @@ async function inLua(hits: readonly Hit[], spend: Spend, lost: readonly CounterK
   const [error, reply] = replies[lost.length] ?? [];
   if (error) throw error;
   const ttlsMs = keys.map((_, at) => Number(replies[lost.length + 1 + at]?.[1]));
-  return { decisions: decodeBatch(reply as Buffer, hits), ttlsMs }; // the script's reply is bytes
+  const decisions = decodeBatch(reply as Buffer, hits, nowMs);
+  return { decisions, ttlsMs }; // the script's reply is bytes
 }
 
 /** The hits of a call, and the counters that are lost before it. */

@@ -10,8 +10,8 @@ import type { Decider } from '../../src/decide.ts';
 import { apiRoutes } from '../../src/http/api.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
-import { createResponseHeaders } from '../../src/rls/headers.ts';
 import { createRlsService, type Outcome, type RlsService } from '../../src/rls/service.ts';
+import { fromStruct } from '../../src/rls/struct.ts';
 import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from '../../src/rls/wire.ts';
 import { runtimeDirectory } from '../../src/rules/files.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
@@ -19,6 +19,7 @@ import { formatProblem } from '../../src/rules/problem.ts';
 import { readSettings } from '../../src/settings.ts';
 import { createCounterKeys } from '../../src/stores/key.ts';
 import type { Store } from '../../src/stores/store.ts';
+import { extrasOf } from '../helpers/extras.ts';
 
 export interface RecordedCase {
   readonly name: string;
@@ -160,7 +161,7 @@ class Player {
     const decider: Decider = {
       rules: () => (this.inForce?.ok ? this.inForce.rules : undefined),
       store: this.store,
-      counterKeys: (...of) => createCounterKeys(`${this.folder}${this.flushes}:`)(...of),
+      counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`)(...of) }),
       storeTimeoutMs: 10_000,
       shadowMode: settings.SHADOW_MODE,
       quotaMode: settings.QUOTA_MODE,
@@ -168,10 +169,14 @@ class Player {
     };
     const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
     const limits = settings.LIMIT_RESPONSE_HEADERS_ENABLED ? { limit, remaining, reset } : undefined;
-    return createRlsService(decider, createResponseHeaders({ limits, soft: 'soft' }, settings.QUOTA_MODE), {
-      answered: ({ domain }, answer) => this.statistics.answered(domain, answer),
-      failed: () => {},
-    });
+    return createRlsService(
+      decider,
+      extrasOf({ limits, quotaMode: settings.QUOTA_MODE }, { ofRequest: settings.RESPONSE_DYNAMIC_METADATA }),
+      {
+        answered: ({ domain }, answer) => this.statistics.answered(domain, answer),
+        failed: () => {},
+      },
+    );
   }
 
   private write(files: Readonly<Record<string, string>>): void {
@@ -314,7 +319,7 @@ const unitNumber = (unit: keyof typeof unitNumbers | number = 0): number =>
   typeof unit === 'number' ? unit : unitNumbers[unit];
 
 /** The answer in the recording's own shape: absent for what is unset, a name for a number. */
-function fromWire({ overall_code, statuses, response_headers_to_add }: WireResponse): unknown {
+function fromWire({ overall_code, statuses, response_headers_to_add, dynamic_metadata }: WireResponse): unknown {
   return {
     overall_code: nameOf(codeNumbers, overall_code),
     statuses: statuses.map(({ code, current_limit, limit_remaining, duration_until_reset }) => ({
@@ -330,6 +335,7 @@ function fromWire({ overall_code, statuses, response_headers_to_add }: WireRespo
       ...(duration_until_reset && { duration_until_reset: duration_until_reset.seconds }),
     })),
     ...(response_headers_to_add.length > 0 && { response_headers_to_add }),
+    ...(dynamic_metadata && { dynamic_metadata: fromStruct(dynamic_metadata) }),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Decider } from '../../src/decide.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
-import { createCounterKeys } from '../../src/stores/key.ts';
+import { createCounterKeys, ownCounters } from '../../src/stores/key.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
 import { fakeClock } from './clock.ts';
 
@@ -8,7 +8,7 @@ import { fakeClock } from './clock.ts';
 export const deciderOf = (rules: RuleTree, changes: Partial<Decider> = {}): Decider => ({
   rules: () => rules,
   store: createMemoryStore(fakeClock(), { maxCounters: 1_000 }),
-  counterKeys: createCounterKeys(''),
+  counters: ownCounters(createCounterKeys('')),
   storeTimeoutMs: 500,
   shadowMode: false,
   quotaMode: false,

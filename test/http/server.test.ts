@@ -8,11 +8,11 @@ import { debugRoutes } from '../../src/http/debug.ts';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
 import { createMetrics } from '../../src/observe/prometheus.ts';
 import { createStatistics } from '../../src/observe/stats.ts';
-import { createResponseHeaders } from '../../src/rls/headers.ts';
 import type { Readiness } from '../../src/rls/health.ts';
 import { createRlsService } from '../../src/rls/service.ts';
 import type { LoadedRules } from '../../src/rules/load.ts';
 import { deciderOf } from '../helpers/decider.ts';
+import { extrasOf } from '../helpers/extras.ts';
 import { gate } from '../helpers/gate.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -65,7 +65,7 @@ function build(changes: Partial<Decider> = {}, isReady = true) {
   const metrics = createMetrics(statistics, () => isReady);
   const decider = deciderOf(rules, changes);
   const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
-  const service = createRlsService(decider, createResponseHeaders({ limits, soft: 'X-Soft' }, false), {
+  const service = createRlsService(decider, extrasOf({ limits, soft: 'X-Soft' }), {
     answered({ domain }, answer, elapsedMs) {
       statistics.answered(domain, answer);
       metrics.called(0, elapsedMs);

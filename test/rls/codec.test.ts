@@ -172,7 +172,7 @@ describe('an answer', () => {
     },
   });
   const status = (verdict: Verdict) =>
-    encodeAnswer({ overallCode: 'OK', verdicts: [verdict], shadowed: false, delayMs: 0 }, []).statuses[0];
+    encodeAnswer({ overallCode: 'OK', verdicts: [verdict], shadowed: false, delayMs: 0 }, [], undefined).statuses[0];
 
   const current_limit = { name: '', requests_per_unit: 10, unit: 2 };
   const duration_until_reset = { seconds: 37, nanos: 0 };
@@ -230,63 +230,22 @@ describe('an answer', () => {
       delayMs: 0,
     };
     const headers = [{ key: 'RateLimit-Limit', value: '10' }];
-    const encoded = encodeAnswer(answer, headers);
+    const encoded = encodeAnswer(answer, headers, undefined);
     expect(encoded).toMatchObject({ overall_code: 2, response_headers_to_add: headers });
     expect(encoded.statuses.map(({ limit_remaining }) => limit_remaining)).toEqual([0, 6, 4_294_967_295]);
   });
 
   test('of a service in shadow mode is OK, though its statuses are not', () => {
     const over: Verdict = { ...limited({ code: 'OVER_LIMIT' }), code: 'OVER_LIMIT' };
-    const encoded = encodeAnswer({ overallCode: 'OK', verdicts: [over], shadowed: true, delayMs: 0 }, []);
+    const encoded = encodeAnswer({ overallCode: 'OK', verdicts: [over], shadowed: true, delayMs: 0 }, [], undefined);
     expect([encoded.overall_code, encoded.statuses[0]?.code]).toEqual([1, 2]);
   });
 
-  const delayed = (decision: Partial<Extract<Verdict, { kind: 'limited' }>['decision']>, path: string): Verdict => ({
-    ...limited(decision),
-    rule: { ...rule, path },
-  });
-  const metadataOf = (verdicts: readonly Verdict[], delayMs = 0) => {
-    const { dynamic_metadata } = encodeAnswer({ overallCode: 'OK', verdicts, shadowed: false, delayMs }, []);
-    return dynamic_metadata && fromStruct(dynamic_metadata);
-  };
-
-  test('has no metadata where the fields of the API say it all', () => {
-    const encoded = encodeAnswer({ overallCode: 'OK', verdicts: [limited()], shadowed: false, delayMs: 0 }, []);
-    expect(encoded).not.toHaveProperty('dynamic_metadata');
-  });
-
-  test.each<[string, Verdict, object]>([
-    ['that it passed on the soft part', limited({ soft: true }), { soft: true }],
-    [
-      'the window that no unit describes',
-      { ...limited(), limit: { ...limit, unit: 'UNKNOWN', windowMs: 1_500 } },
-      { window_ms: 1_500 },
-    ],
-  ])('has metadata that tells %s', (_, verdict, facts) => {
-    expect(metadataOf([verdict])).toEqual({ weir: { statuses: [{ index: 0, rule: 'demo.user', ...facts }] } });
-  });
-
-  test('has metadata of each status that has more to tell, by its index, and the longest delay of all', () => {
-    const verdicts: Verdict[] = [
-      { kind: 'no_rule' },
-      delayed({ delayMs: 100 }, 'demo.user'),
-      limited(),
-      { kind: 'unlimited', rule },
-      delayed({ delayMs: 200, soft: true }, 'demo.path'),
-    ];
-    expect(metadataOf(verdicts, 200)).toEqual({
-      weir: {
-        delay_ms: 200,
-        statuses: [
-          { index: 1, rule: 'demo.user', delay_ms: 100 },
-          { index: 4, rule: 'demo.path', delay_ms: 200, soft: true },
-        ],
-      },
-    });
-  });
-
-  test('tells no delay of a request that was not held', () => {
-    expect(metadataOf([delayed({ delayMs: 100 }, 'demo.user')], 0)).toBeUndefined();
+  test('has the metadata that goes with it', () => {
+    const answer: Answer = { overallCode: 'OK', verdicts: [limited()], shadowed: false, delayMs: 0 };
+    const { dynamic_metadata } = encodeAnswer(answer, [], { rule: 'demo.user', list: [1, null] });
+    expect(dynamic_metadata && fromStruct(dynamic_metadata)).toEqual({ rule: 'demo.user', list: [1, null] });
+    expect(encodeAnswer(answer, [], undefined)).not.toHaveProperty('dynamic_metadata');
   });
 
   test('tells a limit without a unit as UNKNOWN', () => {

@@ -1,11 +1,10 @@
 import { unitMs } from '../../src/algorithms/limit.ts';
 import type { Verdict } from '../../src/decide.ts';
-import { createResponseHeaders } from '../../src/rls/headers.ts';
+import { extrasOf } from '../helpers/extras.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 import { ruleOf } from '../helpers/rules.ts';
 
 const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
-const names = { limits, soft: 'X-Soft' };
 
 /** A limited verdict whose limit tells it apart. */
 function verdict(
@@ -41,7 +40,7 @@ const unlimited: Verdict = {
 const unmatched: Verdict = { kind: 'no_rule' };
 
 const headersOf = (verdicts: readonly Verdict[], quotaMode = false) =>
-  createResponseHeaders(names, quotaMode)({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0 });
+  extrasOf({ limits, quotaMode }).headers({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0 });
 
 /** The limit and what remains of it, as the headers tell; undefined where there are none. */
 const told = (verdicts: readonly Verdict[], quotaMode = false) => {
@@ -55,10 +54,7 @@ test('are three, in this order, with the names that were set', () => {
     { key: 'RateLimit-Remaining', value: '0' },
     { key: 'RateLimit-Reset', value: '58' }, // rounded up
   ]);
-  const custom = createResponseHeaders(
-    { ...names, limits: { limit: 'x-l', remaining: 'x-rem', reset: 'x-res' } },
-    false,
-  );
+  const custom = extrasOf({ limits: { limit: 'x-l', remaining: 'x-rem', reset: 'x-res' } }).headers;
   const answer = { overallCode: 'OK', verdicts: [verdict(5, 3)], shadowed: false, delayMs: 0 } as const;
   expect(custom(answer).map(({ key }) => key)).toEqual(['x-l', 'x-rem', 'x-res']);
 });
@@ -87,7 +83,7 @@ test('in quota mode every refusal is a quota: the first with nothing left', () =
 });
 
 test('are none where they are not wanted', () => {
-  const none = createResponseHeaders({ ...names, limits: undefined }, false);
+  const none = extrasOf().headers;
   expect(none({ overallCode: 'OK', verdicts: [verdict(10, 3)], shadowed: false, delayMs: 0 })).toEqual([]);
 });
 
@@ -99,10 +95,7 @@ describe('the rules on whose soft part a request passed', () => {
     return { ...passed, rule: { ...passed.rule, path }, decision: { ...passed.decision, soft: true } };
   }
   const headers = (wanted: typeof limits | undefined, verdicts: readonly Verdict[]) =>
-    createResponseHeaders(
-      { limits: wanted, soft: 'X-Soft' },
-      false,
-    )({
+    extrasOf({ limits: wanted, soft: 'X-Soft' }).headers({
       overallCode: 'OK',
       verdicts,
       shadowed: false,
@@ -126,4 +119,42 @@ describe('the rules on whose soft part a request passed', () => {
   test('have no header where there are none', () => {
     expect(headers(undefined, [verdict(10, 3), unlimited])).toEqual([]);
   });
+});
+
+describe('how long to wait', () => {
+  const refused = (retryAfterMs: number, mode: 'over' | 'shadow over' | 'quota over' = 'over'): Verdict => {
+    const over = verdict(10, 0, mode);
+    return over.kind === 'limited' ? { ...over, decision: { ...over.decision, retryAfterMs } } : over;
+  };
+  const waits = (verdicts: readonly Verdict[], overallCode: 'OK' | 'OVER_LIMIT' = 'OVER_LIMIT') =>
+    extrasOf({ retryAfter: ['Retry-After', 'X-RateLimit-Retry-After'] }).headers({
+      overallCode,
+      verdicts,
+      shadowed: false,
+      delayMs: 0,
+    });
+
+  test('is told under each name: the longest of the refusals, rounded up', () => {
+    expect(waits([verdict(10, 3), refused(1_001), unlimited, refused(900), refused(9_000, 'shadow over')])).toEqual([
+      { key: 'Retry-After', value: '2' },
+      { key: 'X-RateLimit-Retry-After', value: '2' },
+    ]);
+  });
+
+  test('is not told of a request that passed, nor where no waiting helps', () => {
+    expect(waits([refused(1_000, 'quota over')], 'OK')).toEqual([]);
+    expect(waits([refused(1_000), refused(Number.POSITIVE_INFINITY)])).toEqual([]);
+  });
+});
+
+test('of every descriptor have a value each, in order', () => {
+  const { headers } = extrasOf({ limits, ofEveryDescriptor: true });
+  const verdicts = [verdict(10, 3), unmatched, verdict(20, 0, 'over'), unlimited, verdict(30, 9, 'shadow over')];
+  const answer = { overallCode: 'OVER_LIMIT', shadowed: false, delayMs: 0 } as const;
+  expect(headers({ ...answer, verdicts })).toEqual([
+    { key: 'RateLimit-Limit', value: '10, 20, 30' },
+    { key: 'RateLimit-Remaining', value: '3, 0, 9' },
+    { key: 'RateLimit-Reset', value: '58, 58, 58' },
+  ]);
+  expect(headers({ ...answer, verdicts: [unmatched, unlimited] })).toEqual([]);
 });

@@ -2,7 +2,6 @@ import '../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallOptions, Client, type ClientUnaryCall, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import type { Decider } from '../../src/decide.ts';
-import { createResponseHeaders } from '../../src/rls/headers.ts';
 import { createHealth, type Health } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 import { createRlsService, type Observer, type RlsService } from '../../src/rls/service.ts';
@@ -12,6 +11,7 @@ import { createMemoryStore } from '../../src/stores/memory.ts';
 import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
+import { extrasOf } from '../helpers/extras.ts';
 import { gate } from '../helpers/gate.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -47,7 +47,7 @@ const observer: Observer = { answered: () => onDecision(), failed: () => onDecis
 
 function serviceWith(changes: Partial<Decider> = {}): RlsService {
   const decider = deciderOf(rules, { store: createMemoryStore(clock, { maxCounters: 1_000 }), ...changes });
-  return createRlsService(decider, createResponseHeaders({ limits: undefined, soft: 'soft' }, false), observer);
+  return createRlsService(decider, extrasOf(), observer);
 }
 
 beforeEach(async () => {

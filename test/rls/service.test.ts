@@ -18,7 +18,6 @@ import { protoPath as healthProto } from 'grpc-health-check';
 import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from 'protobufjs/ext/descriptor/index.js';
 import type { Clock } from '../../src/clock.ts';
 import type { Decider } from '../../src/decide.ts';
-import { createResponseHeaders } from '../../src/rls/headers.ts';
 import { createHealth, type Health, type Readiness } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 import { createRlsService, type Observer, type Outcome } from '../../src/rls/service.ts';
@@ -29,6 +28,7 @@ import type { Store } from '../../src/stores/store.ts';
 import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
+import { extrasOf } from '../helpers/extras.ts';
 import { gate } from '../helpers/gate.ts';
 import { accepts } from '../helpers/process.ts';
 import { rulesFrom } from '../helpers/rules.ts';
@@ -41,7 +41,7 @@ descriptors:
   - {key: user, value: admin, rate_limit: {unlimited: true}}
 `);
 
-const noHeaders = createResponseHeaders({ limits: undefined, soft: 'soft' }, false);
+const noHeaders = extrasOf();
 const clock = fakeClock(); // 40 s to the end of its minute
 const memory = (): Store => createMemoryStore(clock, { maxCounters: 1_000 });
 

@@ -7,12 +7,15 @@
            hits, then per hit: key (its place in KEYS), algorithm (its place in `steps`), hits, blocks (1 or 0), how many
            numbers of limit follow, the limit
   ARGV[2]  the clock in ms since the epoch; absent: the server's own
-  Returns  little-endian doubles: the clock, then per hit: outcome (1 accepted + 2 charged), how many numbers of report
-           follow, the report
+  Returns  little-endian doubles: the clock, then per hit: outcome (1 accepted + 2 charged; 4 or 5: the counter cannot be
+           counted on, see SPOILT), how many numbers of report follow, the report
 
-  A counter is a string: its state as little-endian doubles. The keys are ours alone.
+  A counter is a string: its state as little-endian doubles. The keys are ours alone, but for those of the last step: other
+  programs count on them with INCRBY.
 ]]
 local ALL_OR_NOTHING, SPARE_OTHERS = 1, 2
+local SHARED = #steps
+local SPOILT = { wrong_type = 4, no_integer = 5 }
 
 local CHUNK = 128 -- numbers at a time: Lua returns and takes only so many values in one call
 
@@ -55,10 +58,26 @@ for key = 1, #KEYS do
   states[key] = packed and packed ~= '' and #packed % 8 == 0 and unpack_numbers(packed) or nil -- else not one of ours
 end
 
+local counts, spoilt = {}, {} -- of shared counters: what they stood at; why they cannot be counted on
+
+local function load_shared(key)
+  local text = stored[key]
+  counts[key] = math.min(tonumber(text) or 0, MAX_COUNT)
+  states[key] = { counts[key] }
+  if text and not text:match('^-?%d+$') then
+    spoilt[key] = SPOILT.no_integer
+  elseif not text and redis.call('TYPE', KEYS[key]).ok ~= 'none' then
+    spoilt[key] = SPOILT.wrong_type
+  end
+end
+
 local function read_hit()
   local key, algorithm, hits, blocks, size = unpack(input, at, at + 4)
   local limit = { unpack(input, at + 5, at + 4 + size) }
   at = at + 5 + size
+  if algorithm == SHARED and not counts[key] then
+    load_shared(key)
+  end
   return { key = key, step = steps[algorithm], hits = hits, blocks = blocks == 1, limit = limit }
 end
 
@@ -71,8 +90,8 @@ local function keep(hit, result)
   states[hit.key], ttls_ms[hit.key] = result.state, result.ttl_ms
 end
 
-local function reply(accepted, charged, report)
-  output[#output + 1] = (accepted and 1 or 0) + (charged and 2 or 0)
+local function reply(hit, accepted, charged, report)
+  output[#output + 1] = spoilt[hit.key] or (accepted and 1 or 0) + (charged and 2 or 0)
   output[#output + 1] = #report
   for i = 1, #report do
     output[#output + 1] = report[i]
@@ -83,7 +102,7 @@ local function spend_all(hits)
   for i = 1, #hits do
     local result = run(hits[i], hits[i].hits, true)
     keep(hits[i], result)
-    reply(result.accepted, true, result.report)
+    reply(hits[i], result.accepted, true, result.report)
   end
 end
 
@@ -96,7 +115,7 @@ local function try_all(hits)
     local result = run(hit, hit.hits, true)
     states[hit.key] = result.state
     accepted[i] = result.accepted
-    refused = refused or (hit.blocks and not result.accepted)
+    refused = refused or spoilt[hit.key] or (hit.blocks and not result.accepted)
   end
   for i = #hits, 1, -1 do
     states[hits[i].key] = before[i]
@@ -116,7 +135,7 @@ local function spare(hits, accepted, may_charge)
     if charged then
       keep(hit, refusal)
     end
-    reply(accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
+    reply(hit, accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
   end
 end
 
@@ -139,7 +158,12 @@ while at <= #input do
 end
 
 for key, ttl_ms in pairs(ttls_ms) do
-  if ttl_ms > 0 then
+  if counts[key] then
+    if not spoilt[key] then
+      redis.call('INCRBY', KEYS[key], string.format('%.0f', states[key][1] - counts[key]))
+      redis.call('EXPIRE', KEYS[key], math.ceil(ttl_ms / 1000))
+    end
+  elseif ttl_ms > 0 then
     redis.call('SET', KEYS[key], pack_numbers(states[key]), 'PX', ttl_ms)
   elseif stored[key] then
     redis.call('DEL', KEYS[key])

@@ -12,7 +12,8 @@ function assemble() {
   const text = [
     `local MAX_COUNT = ${MAX_COUNT}`,
     ...algorithmNames.map((name) => read(algorithms[name].script)),
-    `local steps = { ${algorithmNames.join(', ')} }`,
+    read(new URL('./shared-window.lua', import.meta.url)),
+    `local steps = { ${algorithmNames.join(', ')}, shared_window }`,
     read(new URL('./dispatcher.lua', import.meta.url)),
   ].join('\n');
   return { text, sha1: createHash('sha1').update(text).digest('hex') };

@@ -34,6 +34,7 @@ export function createRedisStore(redis: Redis, clock: Clock, { replay = false } 
   const state = (): StoreState => (redis.status === 'ready' ? { ready: true } : { ready: false, reason: lastError });
 
   return {
+    atomic: 'request',
     async apply(hits, { spend, timeoutMs }) {
       const current = state();
       if (!current.ready) return hits.map(() => unavailable(current.reason));
@@ -41,7 +42,7 @@ export function createRedisStore(redis: Redis, clock: Clock, { replay = false } 
       const { keys, packed } = encodeBatch(hits, spend, nowMs);
       const outcome = await within(
         timeoutMs,
-        call(keys, packed, nowMs).then((reply) => decodeBatch(reply, hits)),
+        call(keys, packed, nowMs).then((reply) => decodeBatch(reply, hits, nowMs)),
       );
       return 'reason' in outcome ? hits.map(() => unavailable(outcome.reason)) : outcome.value;
     },

@@ -60,7 +60,7 @@ describe('a batch', () => {
 
   test('is answered in the order of its hits, by the clock in the reply', () => {
     const atOnce = { delayMs: 0, soft: false };
-    expect(decodeBatch(reply, hits)).toEqual([
+    expect(decodeBatch(reply, hits, 0)).toEqual([
       { code: 'OK', hitsBefore: 6, limitRemaining: 3, durationUntilResetMs: 59_999, retryAfterMs: 0, ...atOnce },
       expect.objectContaining({ code: 'OK', limitRemaining: 4_294_967_295, durationUntilResetMs: 59_999 }),
       {
@@ -75,7 +75,7 @@ describe('a batch', () => {
   });
 
   test.each([0, 8, reply.length - 8, reply.length - 1])('refuses a reply that ends after %d bytes', (length) => {
-    expect(() => decodeBatch(reply.subarray(0, length), hits)).toThrow(
+    expect(() => decodeBatch(reply.subarray(0, length), hits, 0)).toThrow(
       expect.objectContaining({ name: 'RangeError' }), // of Node's own realm, which is not that of jest's tests
     );
   });

@@ -1,0 +1,65 @@
+import type { Answer, Verdict } from '../decide.ts';
+import { type JsonObject, mergeMetadata } from '../rules/metadata.ts';
+import { nameOf, unitNumbers, type WireDescriptor, type WireRequest } from './wire.ts';
+
+/** What the proxy is told with an answer, as `dynamic_metadata`; undefined where there is nothing to tell. */
+export type DynamicMetadata = (request: WireRequest, answer: Answer) => JsonObject | undefined;
+
+/**
+ * What goes with every answer under `weir`, and, where it is wanted, what was asked and the metadata of the rules that let it
+ * pass, in the shape that envoyproxy/ratelimit gives it.
+ *
+ * @example `{ "domain": "demo", "descriptors": [{ "entries": ["user=alice"] }], "metadata": { "plan": "free" } }`
+ */
+export function createDynamicMetadata({ ofRequest }: { readonly ofRequest: boolean }): DynamicMetadata {
+  return (request, answer) => {
+    const facts = factsOf(answer);
+    if (!ofRequest) return facts && { weir: facts };
+    return { ...requestMetadata(request), ...rulesMetadata(answer.verdicts), ...(facts && { weir: facts }) };
+  };
+}
+
+function requestMetadata({ domain, descriptors, hits_addend: hitsAddend }: WireRequest): JsonObject {
+  return { domain, descriptors: descriptors.map(describe), ...(hitsAddend !== 0 && { hitsAddend }) };
+}
+
+function describe({ entries, limit, hits_addend }: WireDescriptor): JsonObject {
+  return {
+    entries: entries.map(({ key, value }) => `${key}=${value}`),
+    ...(limit && {
+      limit: `requests_per_unit:${limit.requests_per_unit} unit:${nameOf(unitNumbers, limit.unit) ?? limit.unit}`,
+    }),
+    ...(hits_addend && { hitsAddend: hits_addend.value }),
+  };
+}
+
+/** Of every rule that did not refuse, put together in the order of the descriptors. */
+function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: JsonObject } {
+  const told = verdicts.flatMap((verdict) => {
+    const passed = verdict.kind === 'limited' && verdict.code !== 'OVER_LIMIT';
+    return passed && verdict.rule.metadata ? [verdict.rule.metadata] : [];
+  });
+  const metadata = mergeMetadata(told);
+  return Object.keys(metadata).length > 0 ? { metadata } : {};
+}
+
+/**
+ * What the statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of
+ * a limit that no units describe. Undefined where there is nothing of the kind.
+ *
+ * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
+ */
+function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
+  const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
+    if (verdict.kind !== 'limited') return [];
+    const { rule, limit, decision } = verdict;
+    const facts = {
+      ...(decision.soft && { soft: true }),
+      ...(delayMs > 0 && !rule.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
+      ...(limit.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
+    };
+    return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
+  });
+  if (statuses.length === 0) return undefined;
+  return { ...(delayMs > 0 && { delay_ms: delayMs }), statuses };
+}

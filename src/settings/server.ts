@@ -1,0 +1,56 @@
+import { choice, durationMs, flag, logLevel, port, ratio, text } from './kinds.ts';
+import { type Rows, secret, setting } from './row.ts';
+
+/** Where the service listens, and how it runs. */
+export const serverRows = {
+  GRPC_HOST: setting(text, '0.0.0.0', 'address of the gRPC server'),
+  GRPC_PORT: setting(port, '8081', 'port of the gRPC server'),
+  GRPC_UDS: setting(text, '', 'path of a unix socket for the gRPC server, instead of GRPC_HOST and GRPC_PORT'),
+  GRPC_SERVER_USE_TLS: setting(flag, 'false', 'gRPC over TLS only'),
+  GRPC_SERVER_TLS_CERT: setting(text, '', 'file with the certificate of the gRPC server, read again when it changes'),
+  GRPC_SERVER_TLS_KEY: setting(text, '', 'file with its key'),
+  GRPC_CLIENT_TLS_CACERT: setting(
+    text,
+    '',
+    'file with the authority whose certificates callers must show; empty: none',
+  ),
+  GRPC_CLIENT_TLS_SAN: setting(text, '', 'DNS name that the certificate of a caller must have; empty: any'),
+  GRPC_MAX_CONNECTION_AGE: setting(
+    durationMs,
+    '24h',
+    'after so long, give or take a tenth, a connection is asked to go',
+  ),
+  GRPC_MAX_CONNECTION_AGE_GRACE: setting(durationMs, '1h', 'how long its calls may still take then'),
+  GRPC_KEEPALIVE_TIME: setting(durationMs, '2h', 'a connection that is silent for so long is pinged'),
+  GRPC_KEEPALIVE_TIMEOUT: setting(durationMs, '20s', 'and closed where no answer comes for so long'),
+  HOST: setting(text, '0.0.0.0', 'address of the HTTP server (/json, /healthcheck)'),
+  PORT: setting(port, '8080', 'port of the HTTP server'),
+  DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
+  DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
+  ADMIN_TOKEN: secret(
+    text,
+    'what `Authorization: Bearer …` must say for /debug/pprof on the debug port; unset: profiling is off',
+  ),
+  LOG_LEVEL: setting(logLevel, 'warn', 'the least level that is logged: trace, debug, info, warn, error or fatal'),
+  LOG_FORMAT: setting(choice('text', 'json'), 'text', 'how log lines look'),
+  DRAIN_TIMEOUT: setting(durationMs, '10s', 'the longest that calls under way may take after SIGTERM'),
+  HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: setting(
+    flag,
+    'false',
+    'health is not serving while the rules in force have no domain',
+  ),
+} as const satisfies Rows;
+
+/** Traces for OpenTelemetry; the standard OTEL_EXPORTER_OTLP_* variables say where they go. */
+export const tracingRows = {
+  TRACING_ENABLED: setting(flag, 'false', 'send traces by OTLP, where OTEL_EXPORTER_OTLP_ENDPOINT says'),
+  TRACING_SERVICE_NAME: setting(text, 'RateLimit', 'service.name of the traces'),
+  TRACING_SERVICE_NAMESPACE: setting(text, '', 'service.namespace of the traces'),
+  TRACING_SERVICE_INSTANCE_ID: setting(text, '', 'service.instance.id of the traces; empty: a random UUID'),
+  TRACING_EXPORTER_PROTOCOL: setting(choice('http', 'grpc'), 'http', 'what OTLP goes over'),
+  TRACING_SAMPLING_RATE: setting(
+    ratio,
+    '1',
+    'the part of the traces that begin here and are kept; others follow their caller',
+  ),
+} as const satisfies Rows;

@@ -1,0 +1,58 @@
+import { algorithmFor } from '../algorithms/index.ts';
+import { type Decision, type Limit, type Outcome, unitMs } from '../algorithms/limit.ts';
+import type { Clock } from '../clock.ts';
+import type { CounterKey, CounterKeys, Counters, Entry, SharedWindow } from './key.ts';
+
+export interface SharedCountersOptions {
+  /** Put before every key. */
+  readonly prefix: string;
+  /** Keys of the counters that envoyproxy/ratelimit could not have. */
+  readonly own: CounterKeys;
+  /** Whole seconds, at least 1: up to so much less one is added to the time that a counter is kept; 0: nothing. */
+  readonly jitterMaxSeconds: number;
+  /** This process's clock: it says which window a hit is in, as each instance's does there. */
+  readonly clock: Clock;
+  /** From 0 to below 1. */
+  readonly random: () => number;
+}
+
+/**
+ * Counters that envoyproxy/ratelimit counts on as well: fixed windows of one unit, under its keys. The parts of such a key are only
+ * joined, so that two counters may come to share one; what that service does not know has a counter of our own.
+ *
+ * @example `demo_user_alice_1700000040` for a limit by the minute
+ */
+export function sharedCounters(options: SharedCountersOptions): Counters {
+  const { prefix, own, jitterMaxSeconds, clock, random } = options;
+  return (limit, domain, entries) => {
+    if (!isShared(limit)) return { key: own(limit, domain, entries) };
+    const nowMs = clock();
+    const windowStartMs = nowMs - (nowMs % limit.windowMs);
+    const key = `${prefix}${domain}_${entries.map(join).join('')}${windowStartMs / 1000}`;
+    const ttlMs = limit.windowMs + Math.floor(random() * jitterMaxSeconds) * 1000;
+    return { key: key as CounterKey, shared: { windowStartMs, ttlMs } }; // here, and in key.ts, a text becomes a key
+  };
+}
+
+const join = ({ key, value }: Entry): string => `${key}_${value}_`;
+
+/** Whether envoyproxy/ratelimit has such limits: on the wall clock's windows, hard, one on a node. */
+function isShared(limit: Limit): boolean {
+  return limit.unit !== 'UNKNOWN' && limit.soft === 0 && limit.counter === `fixed_window|${unitMs[limit.unit]}`;
+}
+
+/**
+ * What a shared counter's fixed window says of the count that a hit left.
+ *
+ * @param nowMs  this process's clock; it may have gone past the window's end since the counter was named
+ */
+export function describeShared(
+  limit: Limit,
+  { windowStartMs }: SharedWindow,
+  [count = 0]: readonly number[],
+  nowMs: number,
+  outcome: Outcome,
+): Decision {
+  const withinMs = Math.min(nowMs, windowStartMs + limit.windowMs - 1);
+  return algorithmFor(limit).describe(limit, [windowStartMs, count], withinMs, outcome);
+}

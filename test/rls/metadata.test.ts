@@ -1,0 +1,143 @@
+import { unitMs } from '../../src/algorithms/limit.ts';
+import type { Answer, Verdict } from '../../src/decide.ts';
+import { createDynamicMetadata } from '../../src/rls/metadata.ts';
+import type { WireDescriptor, WireRequest } from '../../src/rls/wire.ts';
+import type { JsonObject } from '../../src/rules/metadata.ts';
+import { fixedWindowOf } from '../helpers/limits.ts';
+import { ruleOf } from '../helpers/rules.ts';
+
+type Limited = Extract<Verdict, { kind: 'limited' }>;
+
+const rule = ruleOf({ path: 'demo.user' });
+const limit = { ...fixedWindowOf(10, unitMs.MINUTE), unit: 'MINUTE' } as const;
+
+function limited(decision: Partial<Limited['decision']> = {}): Limited {
+  const plain = { hitsBefore: 3, limitRemaining: 6, durationUntilResetMs: 1, retryAfterMs: 0, delayMs: 0, soft: false };
+  const decided = { code: 'OK', ...plain, ...decision } as const;
+  return { kind: 'limited', rule, levels: rule.levels, limit, hits: 1, code: decided.code, decision: decided };
+}
+
+const request: WireRequest = { domain: 'demo', descriptors: [], hits_addend: 0 };
+const answer: Answer = { overallCode: 'OK', verdicts: [], shadowed: false, delayMs: 0 };
+
+describe('of its own accord the service', () => {
+  const delayed = (decision: Partial<Extract<Verdict, { kind: 'limited' }>['decision']>, path: string): Verdict => ({
+    ...limited(decision),
+    rule: { ...rule, path },
+  });
+  const metadataOf = (verdicts: readonly Verdict[], delayMs = 0) => {
+    return createDynamicMetadata({ ofRequest: false })(request, { ...answer, verdicts, delayMs });
+  };
+
+  test('tells nothing where the fields of the API say it all', () => {
+    expect(metadataOf([limited()])).toBeUndefined();
+  });
+
+  test.each<[string, Verdict, object]>([
+    ['that it passed on the soft part', limited({ soft: true }), { soft: true }],
+    [
+      'the window that no unit describes',
+      { ...limited(), limit: { ...limit, unit: 'UNKNOWN', windowMs: 1_500 } },
+      { window_ms: 1_500 },
+    ],
+  ])('tells %s', (_, verdict, facts) => {
+    expect(metadataOf([verdict])).toEqual({ weir: { statuses: [{ index: 0, rule: 'demo.user', ...facts }] } });
+  });
+
+  test('tells of each status that has more to tell, by its index, and the longest delay of all', () => {
+    const verdicts: Verdict[] = [
+      { kind: 'no_rule' },
+      delayed({ delayMs: 100 }, 'demo.user'),
+      limited(),
+      { kind: 'unlimited', rule },
+      delayed({ delayMs: 200, soft: true }, 'demo.path'),
+    ];
+    expect(metadataOf(verdicts, 200)).toEqual({
+      weir: {
+        delay_ms: 200,
+        statuses: [
+          { index: 1, rule: 'demo.user', delay_ms: 100 },
+          { index: 4, rule: 'demo.path', delay_ms: 200, soft: true },
+        ],
+      },
+    });
+  });
+
+  test('tells no delay of a request that was not held', () => {
+    expect(metadataOf([delayed({ delayMs: 100 }, 'demo.user')], 0)).toBeUndefined();
+  });
+});
+
+describe('on request the proxy is told', () => {
+  const told = createDynamicMetadata({ ofRequest: true });
+  const wire = (fields: Partial<WireDescriptor>): WireDescriptor => ({
+    entries: [{ key: 'user', value: 'alice' }],
+    limit: null,
+    hits_addend: null,
+    is_negative_hits: false,
+    ...fields,
+  });
+  const of = (metadata: JsonObject | undefined, code: Limited['code'] = 'OK'): Verdict => ({
+    ...limited(),
+    rule: ruleOf({ metadata }),
+    code,
+  });
+
+  test('what was asked', () => {
+    const descriptors = [
+      wire({
+        entries: [
+          { key: 'user', value: '' },
+          { key: 'path', value: 'a=b' },
+        ],
+      }),
+      wire({ hits_addend: { value: 0 } }),
+      wire({ limit: { requests_per_unit: 3, unit: 3, unit_multiplier: null } }),
+      wire({ limit: { requests_per_unit: 3, unit: 99, unit_multiplier: null } }),
+    ];
+    expect(told({ ...request, descriptors, hits_addend: 5 }, answer)).toEqual({
+      domain: 'demo',
+      descriptors: [
+        { entries: ['user=', 'path=a=b'] },
+        { entries: ['user=alice'], hitsAddend: 0 },
+        { entries: ['user=alice'], limit: 'requests_per_unit:3 unit:HOUR' },
+        { entries: ['user=alice'], limit: 'requests_per_unit:3 unit:99' },
+      ],
+      hitsAddend: 5,
+    });
+  });
+
+  test('the metadata of the rules that let the request pass, put together', () => {
+    const verdicts: Verdict[] = [
+      { kind: 'no_rule' },
+      of({ plan: 'free', at: { a: 1 }, list: [1] }),
+      of({ refused: true }, 'OVER_LIMIT'),
+      { kind: 'unlimited', rule: ruleOf({ metadata: { unlimited: true } }) },
+      of(undefined),
+      of({ plan: 'paid', at: { a: 2, b: 3 }, list: [2], none: null }),
+    ];
+    expect(told(request, { ...answer, verdicts })).toEqual({
+      domain: 'demo',
+      descriptors: [],
+      metadata: { plan: 'free', at: { a: 1, b: 3 }, list: [1], none: null },
+    });
+    expect(told(request, { ...answer, verdicts: [of({})] })).not.toHaveProperty('metadata');
+  });
+
+  test('besides what it is always told', () => {
+    expect(told(request, { ...answer, verdicts: [limited({ soft: true })] })).toEqual({
+      domain: 'demo',
+      descriptors: [],
+      weir: { statuses: [{ index: 0, rule: 'demo.user', soft: true }] },
+    });
+  });
+});
+
+test('the metadata of the rules stays what it was', () => {
+  const metadata = { at: { a: 1 } };
+  const verdicts = [{ at: { b: 2 } }, metadata, { at: { c: 3 } }].map((one): Verdict => {
+    return { ...limited(), rule: ruleOf({ metadata: one }) };
+  });
+  createDynamicMetadata({ ofRequest: true })(request, { ...answer, verdicts });
+  expect(metadata).toEqual({ at: { a: 1 } });
+});
