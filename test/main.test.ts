@@ -93,14 +93,14 @@ describe('serve', () => {
       `1 domain, 7 rules\n${listed.map((line) => `            ${line}\n`).join('')}  counters`,
     );
     const modes = 'shadow_mode: false, quota_mode: false';
-    const token = `unit=SECOND requests_per_unit=10, ${modes}, algorithm: token_bucket`;
+    const token = `unit=SECOND requests_per_unit=10, ${modes}, algorithm: token_bucket, burst: 50`;
     expect((await (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text()).split('\n')).toEqual([
       `demo.log: unit=SECOND requests_per_unit=5, ${modes}, unit_multiplier: 30, algorithm: sliding_window_log`,
       `demo.estimate: unit=HOUR requests_per_unit=100, ${modes}, algorithm: sliding_window_counter`,
       `demo.parts: unit=MINUTE requests_per_unit=60, ${modes}, algorithm: sliding_window_buckets`,
       `demo.token: ${token}`,
-      `demo.leaky: unit=UNKNOWN requests_per_unit=10, ${modes}, window: 1500ms, algorithm: leaky_bucket`,
-      `demo.day: unit=DAY requests_per_unit=5, ${modes}`,
+      `demo.leaky: unit=UNKNOWN requests_per_unit=10, ${modes}, window: 1500ms, algorithm: leaky_bucket, burst: 1, max_delay: 300ms`,
+      `demo.day: unit=DAY requests_per_unit=5, ${modes}, alignment: calendar`,
       `demo.both: unit=SECOND requests_per_unit=3, ${modes}`,
       `demo.both: ${token}`,
       '',

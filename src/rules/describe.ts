@@ -17,13 +17,45 @@ export function describeRule({ path, limits, shadow, quota }: Rule): string {
   const modes = `shadow_mode: ${shadow}, quota_mode: ${quota}`;
   if (limits.length === 0) return `${path}: unit=UNKNOWN requests_per_unit=0, ${modes}`;
   const lines = limits.map((limit) => {
-    const { algorithm, unit, unitMultiplier, windowMs, requestsPerUnit } = limit;
-    const more = [
-      ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
-      ...(unit === 'UNKNOWN' ? [`window: ${windowMs}ms`] : []),
-      ...(algorithm === 'fixed_window' ? [] : [`algorithm: ${algorithm}`]),
-    ];
-    return [`${path}: unit=${unit} requests_per_unit=${requestsPerUnit}`, modes, ...more].join(', ');
+    const { unit, requestsPerUnit } = limit;
+    return [`${path}: unit=${unit} requests_per_unit=${requestsPerUnit}`, modes, ...more(limit)].join(', ');
   });
   return lines.join('\n');
+}
+
+/** What a limit has beyond the ordinary, as rule files say it. */
+function more(limit: Limit): readonly string[] {
+  const { unit, unitMultiplier, windowMs, soft } = limit;
+  return [
+    ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
+    ...(unit === 'UNKNOWN' ? [`window: ${windowMs}ms`] : []),
+    ...ofAlgorithm(limit),
+    ...(soft > 0 ? [`soft: ${soft}`] : []),
+  ];
+}
+
+function ofAlgorithm(limit: Limit): readonly string[] {
+  const algorithm = `algorithm: ${limit.algorithm}`;
+  switch (limit.algorithm) {
+    case 'fixed_window':
+      if (limit.alignment === 'epoch') return [];
+      return [`alignment: ${typeof limit.alignment === 'string' ? limit.alignment : 'calendar'}`];
+    case 'sliding_window_log':
+      return [algorithm, ...(limit.countDenied ? ['count_denied: true'] : [])];
+    case 'sliding_window_counter':
+      return [algorithm, ...(limit.rounding === 'up' ? ['rounding: up'] : [])];
+    case 'sliding_window_buckets':
+      return [algorithm, `buckets: ${limit.buckets}`];
+    case 'token_bucket':
+    case 'leaky_bucket': {
+      const isByInterval = 'refill' in limit && limit.refill === 'interval';
+      const { burst, maxDelayMs } = limit;
+      return [
+        algorithm,
+        `burst: ${burst}`,
+        ...(isByInterval ? ['refill: interval'] : []),
+        ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : []),
+      ];
+    }
+  }
 }

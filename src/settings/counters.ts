@@ -21,6 +21,7 @@ const poolRows = {
     anythingBut(['CREATE', 'ERROR'], 'WAIT (CREATE and ERROR are not supported)'),
     oneConnection,
   ),
+  POOL_ON_EMPTY_WAIT_DURATION: withoutEffect(durationMs, oneConnection),
   PIPELINE_WINDOW: withoutEffect(durationMs, 'calls leave as they come, and never wait for others'),
   PIPELINE_LIMIT: withoutEffect(integer(0, 2 ** 31 - 1, 'a count'), 'calls leave as they come'),
   CLUSTER_PIPELINE_PARALLELISM: withoutEffect(
@@ -39,7 +40,7 @@ function prefixed<const P extends string, R extends Rows>(prefix: P, rows: R): P
 export const counterRows = {
   BACKEND_TYPE: optional(
     optionally(choice('redis', 'memcache', 'memory')),
-    'where counters live; unset: redis where REDIS_URL is set, memcache where memcached servers are, else memory',
+    'where counters live; unset: redis where REDIS_URL is set, else memory',
   ),
   COUNTER_KEYS: setting(
     choice('own', 'reference'),

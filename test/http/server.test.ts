@@ -296,11 +296,11 @@ describe('the debug pages', () => {
     await start(debugRoutes({ rules: () => newRules, lastLoad: () => undefined, metrics: metrics.render }));
     const modes = 'shadow_mode: false, quota_mode: false';
     expect((await get('/rlconfig')).body.split('\n')).toEqual([
-      `demo.soft: unit=MINUTE requests_per_unit=1, ${modes}, unit_multiplier: 2`,
-      `demo.bucket: unit=MINUTE requests_per_unit=2, ${modes}, algorithm: token_bucket`,
+      `demo.soft: unit=MINUTE requests_per_unit=1, ${modes}, unit_multiplier: 2, soft: 1`,
+      `demo.bucket: unit=MINUTE requests_per_unit=2, ${modes}, algorithm: token_bucket, burst: 5`,
       `demo.odd: unit=UNKNOWN requests_per_unit=2, ${modes}, window: 1500ms, algorithm: sliding_window_log`,
       `demo.both: unit=SECOND requests_per_unit=9, ${modes}`,
-      `demo.both: unit=SECOND requests_per_unit=7, ${modes}, unit_multiplier: 30, algorithm: leaky_bucket`,
+      `demo.both: unit=SECOND requests_per_unit=7, ${modes}, unit_multiplier: 30, algorithm: leaky_bucket, burst: 1`,
       `demo.free: unit=UNKNOWN requests_per_unit=0, ${modes}`,
       '',
     ]);
