@@ -1,0 +1,36 @@
+import type { Limit, Spend } from '../algorithms/limit.ts';
+import type { Problem } from './problem.ts';
+import type { Block } from './read.ts';
+
+/** What the counters' store can do, as far as rules may ask for more. */
+export interface StoreTraits {
+  /** As messages call it: `memcached`. */
+  readonly name: string;
+  /** What one request is atomic over: itself, or each of its counters. */
+  readonly atomic: 'request' | 'counter';
+  /** Algorithms whose counters it cannot hold. */
+  readonly without: readonly Limit['algorithm'][];
+}
+
+/** Reports what rules ask for and the store cannot do. */
+export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, problems: Problem[]): void {
+  for (const { values, place } of files) {
+    if (store.atomic === 'counter' && values.spend && values.spend !== ('each' satisfies Spend)) {
+      const message = `spend: ${values.spend} wants all limits of a request counted in one step, which ${store.name} cannot do`;
+      problems.push({ ...place('spend'), severity: 'error', message });
+    }
+    checkNodes(values.descriptors ?? [], store, problems);
+  }
+}
+
+function checkNodes(nodes: readonly Block<'node'>[], store: StoreTraits, problems: Problem[]): void {
+  for (const { values } of nodes) {
+    for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
+      const missing = store.without.find((algorithm) => algorithm === limit.values.algorithm);
+      if (!missing) continue;
+      const message = `${missing} cannot be counted in ${store.name}; take another algorithm, or Redis`;
+      problems.push({ ...limit.place('algorithm'), severity: 'error', message });
+    }
+    checkNodes(values.descriptors ?? [], store, problems);
+  }
+}
