@@ -3,7 +3,7 @@ import { ReflectionService } from '@grpc/reflection';
 import type { Clock } from '../clock.ts';
 import type { Health } from '../rls/health.ts';
 import { describedServices, rateLimitService } from '../rls/proto.ts';
-import type { RlsService } from '../rls/service.ts';
+import type { Caller, RlsService } from '../rls/service.ts';
 import type { WireRequest, WireResponse } from '../rls/wire.ts';
 
 /** A server that listens. */
@@ -35,7 +35,11 @@ export async function startGrpcServer(
       isOpen = false;
     };
     call.on('cancelled', done); // nobody waits for it any more
-    service.shouldRateLimit(call.request, timeLeftMs(call.getDeadline(), clock()), (outcome) => {
+    const caller: Caller = {
+      timeoutMs: timeLeftMs(call.getDeadline(), clock()),
+      header: (name) => call.metadata.get(name).join(',') || undefined,
+    };
+    service.shouldRateLimit(call.request, caller, (outcome) => {
       done();
       if ('error' in outcome) callback(outcome.error);
       else callback(null, outcome.response);

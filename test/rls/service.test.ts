@@ -26,6 +26,7 @@ import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wi
 import { createMemoryStore } from '../../src/stores/memory.ts';
 import type { Store } from '../../src/stores/store.ts';
 import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
+import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
@@ -276,7 +277,7 @@ test('a decision comes to its end whatever the observer does', async () => {
   const outcomes: Outcome[] = [];
   for (const domain of ['demo', '']) {
     const request = { domain, descriptors: [descriptorOf('user', 'alice')], hits_addend: 1 };
-    await service.shouldRateLimit(request, 1_000, (outcome) => outcomes.push(outcome)); // as promised: never rejects
+    await service.shouldRateLimit(request, callerWith(1_000), (outcome) => outcomes.push(outcome)); // as promised: never rejects
   }
   expect(outcomes).toEqual([{ response: expect.anything() }, { error: expect.anything() }]);
 });
