@@ -54,8 +54,13 @@ function serviceWith(changes: Partial<Decider> = {}): RlsService {
 beforeEach(async () => {
   onDecision = () => {};
   health = createHealth(() => ({ ready: true, reasons: [] }));
-  server = await startGrpcServer({ host: '127.0.0.1', port: 0 }, serviceWith(), health, Date.now);
-  client = new Client(`127.0.0.1:${server.port}`, credentials.createInsecure());
+  server = await startGrpcServer({
+    address: { host: '127.0.0.1', port: 0 },
+    service: serviceWith(),
+    health,
+    clock: Date.now,
+  });
+  client = new Client(server.target, credentials.createInsecure());
 });
 afterEach(async () => {
   client.close();
