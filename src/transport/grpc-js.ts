@@ -104,7 +104,7 @@ function handlerOf({ service, clock }: GrpcServerOptions) {
     call.on('cancelled', done); // nobody waits for it any more
     const caller: Caller = {
       timeoutMs: timeLeftMs(call.getDeadline(), clock()),
-      header: (name) => call.metadata.get(name).join(',') || undefined,
+      header: (name) => call.metadata.get(name).join(', ') || undefined,
     };
     service.shouldRateLimit(call.request, caller, (outcome) => {
       done();
