@@ -66,11 +66,10 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   const { shouldRateLimit, underWay } = handlerOf(options);
   server.addService(rateLimitService, { ShouldRateLimit: told('ShouldRateLimit', shouldRateLimit, onCall) });
   health.implementation.addToServer({
-    addService: (definition, handlers) =>
-      server.addService(definition, {
-        ...handlers,
-        check: told('Check', handlers.check as handleUnaryCall<unknown, unknown>, onCall),
-      }), // as health.proto has it
+    addService(definition, handlers) {
+      const check = handlers.check as handleUnaryCall<unknown, unknown>; // a unary method in health.proto
+      server.addService(definition, { ...handlers, check: told('Check', check, onCall) });
+    },
   });
   new ReflectionService(describedServices).addToServer(server);
 
