@@ -85,7 +85,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     answering.push(http);
     const health = createHealth(readiness);
     const grpc = await listen('GRPC_PORT', settings.GRPC_HOST, settings.GRPC_PORT, (address) =>
-      startGrpcServer(address, service, health, clock),
+      startGrpcServer({ address, service, health, clock }),
     );
     answering.push(grpc);
     parts.push(health);
@@ -97,7 +97,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
         rulesFrom,
         rules: book.rules(),
         counters,
-        grpc: at(settings.GRPC_HOST, grpc),
+        grpc: grpc.target,
         http: at(settings.HOST, http),
         debug: at(settings.DEBUG_HOST, debug),
       }),

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readiness } from '../rls/health.ts';
 import { InvalidJson, requestFromJson, responseToJson } from '../rls/json.ts';
-import type { Outcome, RlsService } from '../rls/service.ts';
+import type { Caller, Outcome, RlsService } from '../rls/service.ts';
 import { codeNumbers } from '../rls/wire.ts';
 import { json, type Page, plain, type Route, readBody } from './server.ts';
 
@@ -37,13 +37,19 @@ async function decideJson(request: IncomingMessage, service: RlsService): Promis
   try {
     const wire = requestFromJson(body);
     return page(
-      await new Promise<Outcome>((resolve) => void service.shouldRateLimit(wire, Number.POSITIVE_INFINITY, resolve)),
+      await new Promise<Outcome>((resolve) => void service.shouldRateLimit(wire, callerOf(request), resolve)),
     );
   } catch (error) {
     if (error instanceof InvalidJson) return badRequest(error.message);
     throw error;
   }
 }
+
+/** HTTP has no deadline to read. */
+const callerOf = ({ headers }: IncomingMessage): Caller => ({
+  timeoutMs: Number.POSITIVE_INFINITY,
+  header: (name) => headers[name]?.toString(),
+});
 
 /** Errors are 400 with this body, as envoyproxy/ratelimit answers them; a header says why. */
 function badRequest(reason: string): Page {

@@ -12,8 +12,15 @@ export interface DebugSources {
   metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
 }
 
-/** The routes for operators. `/` lists them. */
-export function debugRoutes({ rules, lastLoad, metrics }: DebugSources): ReadonlyMap<string, Route> {
+/**
+ * The routes for operators. `/` lists them, and so does every path that there is not, as envoyproxy/ratelimit has it.
+ *
+ * @param more  routes to go with them
+ */
+export function debugRoutes(
+  { rules, lastLoad, metrics }: DebugSources,
+  more: ReadonlyMap<string, Route> = new Map(),
+): ReadonlyMap<string, Route> {
   const routes = new Map<string, Route>([
     [
       '/rlconfig',
@@ -23,8 +30,12 @@ export function debugRoutes({ rules, lastLoad, metrics }: DebugSources): Readonl
       },
     ],
     ['/metrics', { help: 'numbers for Prometheus', answer: async () => ({ status: 200, ...(await metrics()) }) }],
+    ...more,
   ]);
-  const index = [...routes].map(([path, { help }]) => `${path}: ${help}\n`).join('');
+  const index = [...routes]
+    .map(([path, { help }]) => `${path}: ${help}\n`)
+    .sort()
+    .join('');
   return routes.set('/', { help: 'this list', answer: () => plain(200, index) });
 }
 

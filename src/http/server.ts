@@ -35,7 +35,7 @@ export const json = (status: number, value: object): Page => ({
 });
 
 /**
- * Serves pages by their exact path, whatever the method; other paths are 404.
+ * Serves pages by their exact path, whatever the method. Other paths are answered by the route at `/`; without one, 404.
  *
  * @param onError  told of what a page threw; the client gets a 500 without the reason
  * @throws Error   when the address cannot be bound
@@ -49,7 +49,7 @@ export async function startHttpServer(
   let underWay = 0;
   const server = createServer((request, response) => {
     const [path = '/'] = (request.url ?? '/').split('?');
-    const route = routes.get(path);
+    const route = routes.get(path) ?? routes.get('/');
     const page = route ? answer(route, request, onError) : Promise.resolve(plain(404, '404 page not found\n'));
     underWay++;
     response.once('close', () => {

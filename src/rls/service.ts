@@ -17,15 +17,22 @@ export interface GrpcStatus {
   readonly details: string;
 }
 
+/** Who asks, as far as the way of carrying it tells. */
+export interface Caller {
+  /** What is left of the caller's deadline; `Infinity` without one. */
+  readonly timeoutMs: number;
+  /** A header that came with the call, by its name in lower case: several of that name as one, with commas between. */
+  header(name: string): string | undefined;
+}
+
 /** The Rate Limit Service, whatever carries it. */
 export interface RlsService {
   /**
    * Answers one request, after holding it where it has to wait for its turn; never throws and never rejects.
    *
-   * @param timeoutMs  what is left of the caller's deadline; `Infinity` without one
-   * @param reply      called once with the outcome, before anyone is told about it
+   * @param reply  called once with the outcome, before anyone is told about it
    */
-  shouldRateLimit(request: WireRequest, timeoutMs: number, reply: (outcome: Outcome) => void): Promise<void>;
+  shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: Outcome) => void): Promise<void>;
 }
 
 /** Is told what was decided, after the answer has left; of a request that is held, at once. */
@@ -43,7 +50,7 @@ export interface Extras {
 
 export function createRlsService(decider: Decider, { headers, metadata }: Extras, observer: Observer): RlsService {
   return {
-    async shouldRateLimit(request, timeoutMs, reply) {
+    async shouldRateLimit(request, { timeoutMs }, reply) {
       const startedMs = performance.now();
       const elapsedMs = () => performance.now() - startedMs;
       let answer: Answer;

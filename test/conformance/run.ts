@@ -19,6 +19,7 @@ import { formatProblem } from '../../src/rules/problem.ts';
 import { readSettings } from '../../src/settings.ts';
 import { createCounterKeys } from '../../src/stores/key.ts';
 import type { Store } from '../../src/stores/store.ts';
+import { callerWith } from '../helpers/caller.ts';
 import { extrasOf } from '../helpers/extras.ts';
 
 export interface RecordedCase {
@@ -210,9 +211,7 @@ class Player {
   private async ask({ request: asked = {}, repeat = 1, expect }: Step): Promise<readonly string[]> {
     let outcome: Outcome | undefined;
     for (let time = 0; time < repeat; time++) {
-      outcome = await new Promise(
-        (resolve) => void this.service.shouldRateLimit(toWire(asked), Number.POSITIVE_INFINITY, resolve),
-      );
+      outcome = await new Promise((resolve) => void this.service.shouldRateLimit(toWire(asked), callerWith(), resolve));
     }
     if (!expect || !outcome) return [];
     if ('error' in outcome)

@@ -59,7 +59,7 @@ export function writeCertificate(folder: string, name: string, { cert, key }: Ce
 function newCertificate(publicKey: pki.PublicKey, subject: pki.CertificateField[]): pki.Certificate {
   const certificate = pki.createCertificate();
   certificate.publicKey = publicKey;
-  certificate.serialNumber = (serial++).toString(16).padStart(16, '0');
+  certificate.serialNumber = `1${(serial++).toString(16).padStart(15, '0')}`; // DER takes no zeros in front
   certificate.validity.notBefore = new Date(Date.now() - 60_000);
   certificate.validity.notAfter = new Date(Date.now() + 24 * 3_600_000);
   certificate.setSubject(subject);

@@ -306,12 +306,16 @@ describe('the debug pages', () => {
     ]);
   });
 
-  test('/ lists them', async () => {
-    await start(debugRoutes({ rules: () => rules, lastLoad: () => undefined, metrics: metrics.render }));
-    expect(await get('/')).toEqual({
-      ...page,
-      body: '/rlconfig: the rules in force, and what is wrong with the files\n/metrics: numbers for Prometheus\n',
-    });
+  test.each(['/', '/nowhere', '/debug/pprof/'])('%s lists them, in order', async (path) => {
+    const sources = { rules: () => rules, lastLoad: () => undefined, metrics: metrics.render };
+    await start(debugRoutes(sources, new Map([['/more', { help: 'one more', answer: () => plain(200, 'more') }]])));
+    const lines = [
+      '/metrics: numbers for Prometheus',
+      '/more: one more',
+      '/rlconfig: the rules in force, and what is wrong with the files',
+    ];
+    expect(await get(path)).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
+    expect(await get('/more')).toEqual({ ...page, body: 'more' });
   });
 
   /** What `/metrics` says of the service itself, but for how long calls took. */

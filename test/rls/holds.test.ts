@@ -9,6 +9,7 @@ import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
 import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
+import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
@@ -53,8 +54,13 @@ function serviceWith(changes: Partial<Decider> = {}): RlsService {
 beforeEach(async () => {
   onDecision = () => {};
   health = createHealth(() => ({ ready: true, reasons: [] }));
-  server = await startGrpcServer({ host: '127.0.0.1', port: 0 }, serviceWith(), health, Date.now);
-  client = new Client(`127.0.0.1:${server.port}`, credentials.createInsecure());
+  server = await startGrpcServer({
+    address: { host: '127.0.0.1', port: 0 },
+    service: serviceWith(),
+    health,
+    clock: Date.now,
+  });
+  client = new Client(server.target, credentials.createInsecure());
 });
 afterEach(async () => {
   client.close();
@@ -146,7 +152,7 @@ describe('a call that has to wait for its turn', () => {
   test('is not held by a service in shadow mode', async () => {
     const service = serviceWith({ shadowMode: true });
     for (let times = 0; times < 2; times++) {
-      const answered = new Promise((resolve) => service.shouldRateLimit(asking(['slow']), 5_000, resolve));
+      const answered = new Promise((resolve) => service.shouldRateLimit(asking(['slow']), callerWith(5_000), resolve));
       expect(await Promise.race([answered, sleep(400, 'held')])).toMatchObject({ response: { overall_code: OK } });
     }
   });
@@ -160,7 +166,7 @@ describe('a call that has to wait for its turn', () => {
   test('is refused where its turn is the moment at which the caller goes', async () => {
     const service = serviceWith();
     const reply = (timeoutMs: number) =>
-      new Promise((resolve) => service.shouldRateLimit(asking(['slow']), timeoutMs, resolve));
+      new Promise((resolve) => service.shouldRateLimit(asking(['slow']), callerWith(timeoutMs), resolve));
     const code = (overall_code: number) => ({ response: expect.objectContaining({ overall_code }) });
     expect(await reply(1)).toEqual(code(OK)); // no turn to wait for
     expect(await reply(500)).toEqual(code(OVER_LIMIT));

@@ -8,9 +8,7 @@ import {
   Client,
   type ClientReadableStream,
   credentials,
-  logVerbosity,
   type ServiceError,
-  setLogVerbosity,
   status,
 } from '@grpc/grpc-js';
 import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
@@ -26,6 +24,7 @@ import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wi
 import { createMemoryStore } from '../../src/stores/memory.ts';
 import type { Store } from '../../src/stores/store.ts';
 import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
+import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
@@ -69,9 +68,11 @@ async function start(changes: Partial<Decider> = {}, now: Clock = clock): Promis
   const decider = deciderOf(rules, { store: memory(), ...changes });
   health = createHealth(() => readiness);
   const service = createRlsService(decider, noHeaders, observer);
-  server = await startGrpcServer({ host: '127.0.0.1', port: 0 }, service, health, now);
-  client = new Client(`127.0.0.1:${server.port}`, credentials.createInsecure());
+  server = await startGrpcServer({ address: { host: '127.0.0.1', port: 0 }, service, health, clock: now });
+  client = new Client(server.target, credentials.createInsecure());
 }
+
+const port = (): number => Number(server.target.split(':').at(-1));
 
 beforeEach(() => {
   readiness = { ready: true, reasons: [] };
@@ -276,7 +277,7 @@ test('a decision comes to its end whatever the observer does', async () => {
   const outcomes: Outcome[] = [];
   for (const domain of ['demo', '']) {
     const request = { domain, descriptors: [descriptorOf('user', 'alice')], hits_addend: 1 };
-    await service.shouldRateLimit(request, 1_000, (outcome) => outcomes.push(outcome)); // as promised: never rejects
+    await service.shouldRateLimit(request, callerWith(1_000), (outcome) => outcomes.push(outcome)); // as promised: never rejects
   }
   expect(outcomes).toEqual([{ response: expect.anything() }, { error: expect.anything() }]);
 });
@@ -305,7 +306,7 @@ describe('closing', () => {
       server.close(60_000).then(() => {
         closed = true;
       });
-      expect(await accepts(server.port)).toBe(false);
+      expect(await accepts(port())).toBe(false);
       onAnswer = () => jest.advanceTimersByTime(LOOK_INTERVAL_MS); // a look at the worst moment: given, but not yet sent
       answered.open();
       expect(await reply).toMatchObject({ response: { overall_code: 1 } });
@@ -344,18 +345,10 @@ describe('closing', () => {
 });
 
 test('an address that is taken cannot be listened on', async () => {
-  setLogVerbosity(logVerbosity.NONE); // it is told by the error
   await start();
   const service = createRlsService({} as Decider, noHeaders, observer);
-  const address = { host: '127.0.0.1', port: server.port };
-  await expect(
-    startGrpcServer(
-      address,
-      service,
-      createHealth(() => readiness),
-      clock,
-    ),
-  ).rejects.toThrow(/EADDRINUSE/);
+  const address = { host: '127.0.0.1', port: port() };
+  await expect(startGrpcServer({ address, service, health, clock })).rejects.toThrow(/EADDRINUSE/);
 });
 
 /** A service by its name in a .proto file. */
@@ -473,7 +466,7 @@ describe('reflection', () => {
     await start();
     const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
     const method = 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
-    const args = ['-plaintext', '-d', JSON.stringify(request), `127.0.0.1:${server.port}`, method];
+    const args = ['-plaintext', '-d', JSON.stringify(request), server.target, method];
     const { stdout } = await promisify(execFile)(await grpcurl(), args);
     expect(JSON.parse(stdout)).toEqual({
       overallCode: 'OK',

@@ -1,0 +1,103 @@
+import { once } from 'node:events';
+import { lstat, unlink } from 'node:fs/promises';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
+import type { Certificates } from './certificates.ts';
+
+/** Where a server listens: a port of TCP, 0 for any free one, or a unix socket at this path. */
+export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
+
+/** What a server shows its clients, and wants of them. */
+export interface TlsOptions {
+  readonly certificates: Certificates;
+  /** A DNS name that a client's certificate must be for; undefined: any that the client authority signed will do. */
+  readonly clientName: string | undefined;
+}
+
+/** Accepts connections. */
+export interface Listener {
+  /** Where it listens, as gRPC clients write it: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
+  readonly target: string;
+  /** Accepts no more; resolves when the last connection has ended. */
+  close(): Promise<void>;
+  /** Ends every connection, whether or not its handshake is over. */
+  destroyAll(): void;
+}
+
+/**
+ * Listens for connections, and hands over each one that may be used: over TLS, HTTP/2 by ALPN, once its handshake is over.
+ * A unix socket that a server has left behind is taken over; it is removed at the end.
+ *
+ * @throws Error  the address cannot be bound, or another server has the socket
+ */
+export async function listen(
+  address: Address,
+  tls: TlsOptions | undefined,
+  onConnection: (socket: Socket) => void,
+): Promise<Listener> {
+  const server = tls ? createSecureServer(tls, onConnection) : createServer(onConnection);
+  const connections = new Set<Socket>();
+  server.on('connection', (socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
+  if ('path' in address) await removeStaleSocket(address.path);
+  server.listen(address);
+  await once(server, 'listening'); // rejects with what comes as 'error' instead
+  return {
+    target: 'path' in address ? `unix:${address.path}` : targetOf(address.host, server),
+    close: () => new Promise((resolve) => server.close(() => resolve())),
+    destroyAll() {
+      for (const connection of connections) connection.destroy();
+    },
+  };
+}
+
+function createSecureServer({ certificates, clientName }: TlsOptions, onConnection: (socket: Socket) => void): Server {
+  const options = {
+    ...certificates.current(),
+    minVersion: 'TLSv1.2',
+    ALPNProtocols: ['h2'],
+    requestCert: certificates.current().ca !== undefined,
+  } as const;
+  const server = createTlsServer(options, (socket) => {
+    if (clientName === undefined || isFor(clientName, socket)) onConnection(socket);
+    else socket.destroy();
+  });
+  const forget = certificates.onChange((changed) => server.setSecureContext({ ...options, ...changed }));
+  return server.once('close', forget);
+}
+
+/** By the names of its SAN extension alone: what a common name means is anybody's guess. */
+const isFor = (name: string, socket: TLSSocket): boolean =>
+  socket.getPeerX509Certificate()?.checkHost(name, { subject: 'never' }) !== undefined;
+
+function targetOf(host: string, server: Server): string {
+  const bound = server.address();
+  const port = typeof bound === 'object' && bound ? bound.port : 0;
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+async function removeStaleSocket(path: string): Promise<void> {
+  const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (!found) return;
+  if (!found.isSocket()) throw new Error(`${path} exists and is not a socket`);
+  if (await isListenedOn(path)) throw new Error(`another process listens on ${path}`);
+  await unlink(path);
+}
+
+/** Only a socket that nobody listens on refuses a connection; one that this process must not open, say, is in use. */
+async function isListenedOn(path: string): Promise<boolean> {
+  const socket = connect(path);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ECONNREFUSED'; // as a socket's errors are
+  } finally {
+    socket.destroy();
+  }
+}

@@ -1,0 +1,54 @@
+import {
+  type ChannelCredentials,
+  Client,
+  type ClientReadableStream,
+  credentials,
+  type Metadata,
+  type ServiceError,
+} from '@grpc/grpc-js';
+import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
+import { protoPath } from 'grpc-health-check';
+import { shouldRateLimit } from '../../src/rls/proto.ts';
+import type { WireResponse } from '../../src/rls/wire.ts';
+
+/** A client of a gRPC server, on a connection of its own. */
+export interface GrpcClient {
+  /** Asks for one hit of `user=alice` in the domain `demo`; rejects with the status where there is no answer. */
+  ask(domain?: string, metadata?: Metadata): Promise<WireResponse>;
+  /** The health of `ratelimit`. */
+  check(service?: string): Promise<object>;
+  watch(): ClientReadableStream<{ readonly status: string }>;
+  close(): void;
+}
+
+const health = loadSync(protoPath, { enums: String })['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
+const { Check: check, Watch: watch } = health as {
+  readonly Check: MethodDefinition<object, object>;
+  readonly Watch: MethodDefinition<object, { readonly status: string }>;
+}; // its methods
+
+export function createClient(target: string, channel: ChannelCredentials = credentials.createInsecure()): GrpcClient {
+  const client = new Client(target, channel, { 'grpc.use_local_subchannel_pool': 1 });
+  const unary = <Q, R>(method: MethodDefinition<Q, R>, request: Q, metadata?: Metadata): Promise<R> =>
+    new Promise((resolve, reject) => {
+      const { path, requestSerialize, responseDeserialize } = method;
+      const done = (error: ServiceError | null, response?: R) =>
+        response === undefined ? reject(error) : resolve(response);
+      if (metadata) client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, metadata, done);
+      else client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, done);
+    });
+  const descriptors = [
+    { entries: [{ key: 'user', value: 'alice' }], limit: null, hits_addend: null, is_negative_hits: false },
+  ];
+  return {
+    ask: (domain = 'demo', metadata) => unary(shouldRateLimit, { domain, descriptors, hits_addend: 1 }, metadata),
+    check: (service = 'ratelimit') => unary(check, { service }),
+    watch: () =>
+      client
+        .makeServerStreamRequest(watch.path, watch.requestSerialize, watch.responseDeserialize, {
+          service: 'ratelimit',
+        })
+        .on('error', () => {}), // it ends with its connection
+    close: () => client.close(),
+  };
+}

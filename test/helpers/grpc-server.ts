@@ -1,0 +1,19 @@
+import { createHealth } from '../../src/rls/health.ts';
+import type { RlsService } from '../../src/rls/service.ts';
+import type { WireResponse } from '../../src/rls/wire.ts';
+import { type GrpcServer, type GrpcServerOptions, startGrpcServer } from '../../src/transport/grpc-js.ts';
+
+export const OK: WireResponse = { overall_code: 1, statuses: [], response_headers_to_add: [] };
+
+/** Answers every request with OK. */
+export const agreeable: RlsService = { shouldRateLimit: async (_request, _caller, reply) => reply({ response: OK }) };
+
+/** Starts a gRPC server that is ready and answers OK, on a free port of 127.0.0.1: but for the changes. */
+export const startServer = (changes: Partial<GrpcServerOptions> = {}): Promise<GrpcServer> =>
+  startGrpcServer({
+    address: { host: '127.0.0.1', port: 0 },
+    service: agreeable,
+    health: createHealth(() => ({ ready: true, reasons: [] })),
+    clock: Date.now,
+    ...changes,
+  });

@@ -1,0 +1,163 @@
+import '../helpers/realm.ts';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type CertificateFiles, type Certificates, openCertificates } from '../../src/transport/certificates.ts';
+import { type Certificate, createAuthority, writeCertificate } from '../helpers/certificates.ts';
+
+const authority = createAuthority();
+const one = authority.issue('localhost');
+const other = authority.issue('localhost');
+
+let folder: string;
+let files: CertificateFiles;
+let certificates: Certificates | undefined;
+let problems: string[];
+let changes: string[];
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  folder = mkdtempSync(join(tmpdir(), 'certificates-'));
+  files = { ...writeCertificate(folder, 'server', one), clientCa: undefined };
+  problems = [];
+  changes = [];
+});
+afterEach(() => {
+  certificates?.close();
+  rmSync(folder, { recursive: true });
+  jest.useRealTimers();
+});
+
+function open(): void {
+  certificates = openCertificates(files, (problem) => problems.push(problem));
+  certificates.onChange(({ cert }) => changes.push(cert));
+}
+
+/** Waits as long as it takes to notice a change. */
+const notice = (): void => jest.advanceTimersByTime(5_000);
+
+const overwrite = ({ cert, key }: Certificate): void => {
+  writeFileSync(files.cert, cert);
+  writeFileSync(files.key, key);
+};
+
+describe('certificates that are wrong to begin with', () => {
+  const write = (name: string, text: string): string => {
+    const path = join(folder, name);
+    writeFileSync(path, text);
+    return path;
+  };
+
+  test.each<[string, () => Partial<CertificateFiles>, RegExp]>([
+    ['no certificate', () => ({ cert: '/nowhere.crt' }), /^the certificate \/nowhere.crt cannot be read: ENOENT/],
+    ['no key', () => ({ key: '/nowhere.key' }), /^the private key \/nowhere.key cannot be read: ENOENT/],
+    ['no authority', () => ({ clientCa: '/nowhere.ca' }), /^the client authority \/nowhere.ca cannot be read: ENOENT/],
+    ['a folder', () => ({ cert: folder }), /^the certificate .* cannot be read: EISDIR/],
+    ['a certificate that is none', () => ({ cert: write('odd.crt', 'odd') }), /odd.crt holds no certificate in PEM: /],
+    [
+      'a key that is none',
+      () => ({ key: write('odd.key', 'odd') }),
+      /odd.key holds no private key in PEM without a passphrase: /,
+    ],
+    ['an authority that is none', () => ({ clientCa: write('odd.ca', 'odd') }), /odd.ca holds no certificate in PEM: /],
+    [
+      'the key of another certificate',
+      () => ({ key: write('other.key', other.key) }),
+      /^the private key .*other.key is not that of the certificate .*server.crt$/,
+    ],
+  ])('are refused, and the file is named: %s', (_, changed, message) => {
+    files = { ...files, ...changed() };
+    expect(open).toThrow(message);
+  });
+});
+
+describe('certificates that change', () => {
+  test.each<[string, () => void]>([
+    ['in place', () => overwrite(other)],
+    ['by renaming', () => void writeCertificate(folder, 'server', other)],
+  ])('%s are taken', (_, change) => {
+    open();
+    expect(certificates?.current()).toEqual({ ...one, ca: undefined });
+    change();
+    notice();
+    expect(certificates?.current()).toEqual({ ...other, ca: undefined });
+    expect([changes, problems]).toEqual([[other.cert], []]);
+  });
+
+  // As Kubernetes mounts a Secret: files are links into `..data`, itself a link to a folder that is replaced.
+  test('behind symbolic links are taken', () => {
+    const version = (name: string, certificate: Certificate): void => {
+      mkdirSync(join(folder, name));
+      writeCertificate(join(folder, name), 'tls', certificate);
+      symlinkSync(name, join(folder, '..data_tmp'));
+      renameSync(join(folder, '..data_tmp'), join(folder, '..data'));
+    };
+    version('first', one);
+    const link = (name: string): string => {
+      symlinkSync(`..data/${name}`, join(folder, name));
+      return join(folder, name);
+    };
+    files = { cert: link('tls.crt'), key: link('tls.key'), clientCa: undefined };
+    open();
+    version('second', other);
+    rmSync(join(folder, 'first'), { recursive: true });
+    notice();
+    expect([changes, problems]).toEqual([[other.cert], []]);
+  });
+
+  test('with their authority alone are taken', () => {
+    files = { ...files, clientCa: join(folder, 'ca.crt') };
+    writeFileSync(join(folder, 'ca.crt'), authority.cert);
+    open();
+    const { cert: ca } = createAuthority();
+    writeFileSync(join(folder, 'ca.crt'), ca);
+    notice();
+    expect(certificates?.current()).toEqual({ ...one, ca });
+  });
+
+  test('into wrong ones are told once, and those of before stay', () => {
+    open();
+    writeFileSync(files.cert, other.cert);
+    notice();
+    notice();
+    const message = `the private key ${files.key} is not that of the certificate ${files.cert}; what was in force before stays so`;
+    expect([changes, problems]).toEqual([[], [message]]);
+    expect(certificates?.current()).toEqual({ ...one, ca: undefined });
+
+    rmSync(files.cert);
+    notice();
+    notice();
+    const gone = expect.stringMatching(/server.crt cannot be read: ENOENT.*; what was in force before stays so$/);
+    expect([changes, problems]).toEqual([[], [message, gone]]);
+
+    overwrite(other);
+    notice();
+    expect([changes, problems]).toEqual([[other.cert], [message, gone]]);
+  });
+
+  test('one file after the other are taken without a word', () => {
+    open();
+    for (const certificate of [other, one, other]) {
+      for (const [path, text] of [
+        [files.cert, certificate.cert],
+        [files.key, certificate.key],
+      ] as const) {
+        jest.advanceTimersByTime(1_000); // a look at the worst moment: between the two
+        writeFileSync(path, text);
+      }
+      notice();
+    }
+    expect([changes, problems]).toEqual([[other.cert, one.cert, other.cert], []]);
+  });
+
+  test('are nobody’s business once closed, or for who asked to be told no more', () => {
+    open();
+    certificates?.onChange(() => changes.push('unwanted'))();
+    overwrite(other);
+    notice();
+    certificates?.close();
+    overwrite(one);
+    notice();
+    expect(changes).toEqual([other.cert]);
+  });
+});

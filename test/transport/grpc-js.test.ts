@@ -1,0 +1,232 @@
+import '../helpers/realm.ts';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Metadata, status } from '@grpc/grpc-js';
+import { createHealth } from '../../src/rls/health.ts';
+import { shouldRateLimit } from '../../src/rls/proto.ts';
+import type { Caller } from '../../src/rls/service.ts';
+import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-js.ts';
+import { gate } from '../helpers/gate.ts';
+import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
+import { OK, startServer } from '../helpers/grpc-server.ts';
+import { start as startProcess } from '../helpers/process.ts';
+
+const unlimited = { maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
+
+let server: GrpcServer | undefined;
+let client: GrpcClient | undefined;
+afterEach(async () => {
+  client?.close();
+  await server?.close(0);
+  server = undefined;
+  client = undefined;
+});
+
+async function start(changes: Partial<GrpcServerOptions> = {}): Promise<GrpcClient> {
+  server = await startServer(changes);
+  client = createClient(server.target);
+  return client;
+}
+
+/** A service whose answers wait until they are let. */
+function slowly() {
+  const asked = gate();
+  const answered = gate();
+  const service: GrpcServerOptions['service'] = {
+    async shouldRateLimit(_request, _caller, reply) {
+      asked.open();
+      await answered.passed;
+      reply({ response: OK });
+    },
+  };
+  return { service, asked: asked.passed, answer: answered.open };
+}
+
+const openSession = (): ClientHttp2Session => connectHttp2(`http://${server?.target}`).on('error', () => {});
+
+/** Asks for a decision on an HTTP/2 connection of a test's own, and says what status came. */
+async function askOn(session: ClientHttp2Session): Promise<string> {
+  const message = shouldRateLimit.requestSerialize({ domain: 'demo', descriptors: [], hits_addend: 1 });
+  const headers = { 'content-type': 'application/grpc', te: 'trailers' };
+  const stream = session.request({ ':method': 'POST', ':path': shouldRateLimit.path, ...headers });
+  stream.on('error', () => {}).resume();
+  const length = Buffer.alloc(5);
+  length.writeUInt32BE(message.length, 1);
+  stream.end(Buffer.concat([length, message]));
+  const [trailers] = await once(stream, 'trailers');
+  return trailers['grpc-status'];
+}
+
+describe('a connection that comes of age', () => {
+  test('is sent GOAWAY, and ends when the call on it does', async () => {
+    const { service, asked, answer } = slowly();
+    await start({ service, connections: { ...unlimited, maxAgeMs: 50, maxAgeGraceMs: 60_000 } });
+    const session = openSession();
+    const reply = askOn(session);
+    await Promise.all([asked, once(session, 'goaway')]);
+    expect(session.destroyed).toBe(false);
+    answer();
+    expect(await reply).toBe('0');
+    if (!session.destroyed) await once(session, 'close');
+  });
+
+  test('ends after the grace, whatever is on it', async () => {
+    const { service, asked } = slowly();
+    await start({ service, connections: { ...unlimited, maxAgeMs: 50, maxAgeGraceMs: 50 } });
+    const session = openSession();
+    const closed = once(session, 'close');
+    askOn(session).catch(() => {});
+    await asked;
+    await closed;
+  });
+
+  test('costs a client no call', async () => {
+    const asking = await start({ connections: { ...unlimited, maxAgeMs: 20, maxAgeGraceMs: 60_000 } });
+    const session = openSession();
+    let goaways = 0;
+    session.on('goaway', () => goaways++);
+    for (let round = 0; round < 50 || goaways === 0; round++)
+      expect(await Promise.all(Array.from({ length: 20 }, () => asking.ask()))).toHaveLength(20);
+    session.destroy();
+  });
+
+  // A timer of Node's that is set for longer than it runs, fires at once.
+  test('may be as old as can be said', async () => {
+    await start({ connections: { ...unlimited, maxAgeMs: 2 ** 31 - 1, keepaliveTimeMs: 2 ** 31 - 1 } });
+    const session = openSession();
+    let wentAway = false;
+    session.on('goaway', () => {
+      wentAway = true;
+    });
+    for (let times = 0; times < 20; times++) expect(await askOn(session)).toBe('0');
+    expect(wentAway).toBe(false);
+    session.destroy();
+  });
+});
+
+test('a connection whose client answers no ping is given up', async () => {
+  await start({ connections: { ...unlimited, keepaliveTimeMs: 50, keepaliveTimeoutMs: 50 } });
+  const live = openSession();
+  const dead = connect(Number(server?.target.split(':').at(-1)), '127.0.0.1')
+    .on('error', () => {})
+    .resume();
+  dead.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+  dead.write(Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0])); // SETTINGS, none
+  await once(dead, 'close');
+  expect(await askOn(live)).toBe('0');
+  live.destroy();
+});
+
+describe('on a unix socket', () => {
+  let folder: string;
+  let path: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'socket-'));
+    path = join(folder, 'weir.sock');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  test('a server answers, and leaves no file behind', async () => {
+    const asking = await start({ address: { path } });
+    expect(server?.target).toBe(`unix:${path}`);
+    expect(await asking.ask()).toMatchObject({ overall_code: 1 });
+    await server?.close(0);
+    expect(existsSync(path)).toBe(false);
+  });
+
+  test('a server takes over what a dead one left', async () => {
+    const script = `require('node:net').createServer().listen(${JSON.stringify(path)}, () => console.log('listening'))`;
+    const other = await startProcess(process.execPath, ['-e', script]);
+    await other.waitFor('listening');
+    await other.stop('SIGKILL');
+    expect(existsSync(path)).toBe(true);
+    const asking = await start({ address: { path } });
+    expect(await asking.ask()).toMatchObject({ overall_code: 1 });
+  });
+
+  test('a server does not take what another one uses', async () => {
+    const asking = await start({ address: { path } });
+    await expect(startServer({ address: { path } })).rejects.toThrow(`another process listens on ${path}`);
+    expect(await asking.ask()).toMatchObject({ overall_code: 1 });
+  });
+
+  test('a server removes no other file', async () => {
+    writeFileSync(path, 'precious');
+    await expect(startServer({ address: { path } })).rejects.toThrow(`${path} exists and is not a socket`);
+    expect(existsSync(path)).toBe(true);
+  });
+
+  test('a server says what is wrong with the path', async () => {
+    const nowhere = join(folder, 'nowhere', 'weir.sock');
+    await expect(startServer({ address: { path: nowhere } })).rejects.toThrow(/EACCES|ENOENT/);
+  });
+});
+
+test('on an address of IPv6 it says where in brackets', async () => {
+  const asking = await start({ address: { host: '::1', port: 0 } });
+  expect(server?.target).toMatch(/^\[::1\]:\d+$/);
+  expect(await asking.ask()).toMatchObject({ overall_code: 1 });
+});
+
+test('a service is told the headers of a call, several of a name as one', async () => {
+  const callers: Caller[] = [];
+  const asking = await start({
+    service: {
+      async shouldRateLimit(_request, caller, reply) {
+        callers.push(caller);
+        reply({ response: OK });
+      },
+    },
+  });
+  const metadata = new Metadata();
+  metadata.add('b3', 'one');
+  metadata.add('TraceState', 'one=1');
+  metadata.add('tracestate', 'two=2');
+  await asking.ask('demo', metadata);
+  expect(['b3', 'tracestate', 'traceparent'].map((name) => callers[0]?.header(name))).toEqual([
+    'one',
+    'one=1, two=2',
+    undefined,
+  ]);
+});
+
+test('each unary call that was answered is told about, with its status', async () => {
+  const calls: unknown[] = [];
+  const asking = await start({
+    service: {
+      async shouldRateLimit({ domain }, _caller, reply) {
+        if (domain === 'demo') reply({ response: OK });
+        else reply({ error: { code: status.UNAVAILABLE, details: 'no such domain' } });
+      },
+    },
+    onCall: (method, grpcStatus, elapsedMs) => calls.push([method, grpcStatus, elapsedMs]),
+  });
+  await asking.ask();
+  await expect(asking.ask('other')).rejects.toMatchObject({ code: status.UNAVAILABLE, details: 'no such domain' });
+  expect(await asking.check()).toEqual({ status: 'SERVING' });
+  await expect(asking.check('nobody')).rejects.toMatchObject({ code: status.NOT_FOUND });
+  await once(asking.watch(), 'data');
+  expect(calls).toEqual([
+    ['ShouldRateLimit', status.OK, expect.any(Number)],
+    ['ShouldRateLimit', status.UNAVAILABLE, expect.any(Number)],
+    ['Check', status.OK, expect.any(Number)],
+    ['Check', status.NOT_FOUND, expect.any(Number)],
+  ]);
+});
+
+test('who watches its health sees NOT_SERVING before a server that closes ends the connection', async () => {
+  const health = createHealth(() => ({ ready: true, reasons: [] }));
+  const stream = (await start({ health })).watch();
+  const seen: string[] = [];
+  stream.on('data', ({ status: now }) => seen.push(now));
+  await once(stream, 'data');
+  const ended = once(stream, 'error'); // CANCELLED, say
+  health.close();
+  await server?.close(60_000);
+  await ended;
+  expect(seen).toEqual(['SERVING', 'NOT_SERVING']);
+});

@@ -1,0 +1,182 @@
+import '../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect as connectPlain } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ConnectionOptions, connect } from 'node:tls';
+import { promisify } from 'node:util';
+import { credentials, status } from '@grpc/grpc-js';
+import { type Certificates, openCertificates } from '../../src/transport/certificates.ts';
+import type { GrpcServer } from '../../src/transport/grpc-js.ts';
+import { type Authority, type Certificate, createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
+import { startServer } from '../helpers/grpc-server.ts';
+import { grpcurl } from '../helpers/tools.ts';
+
+const authority = createAuthority();
+const own = authority.issue('localhost', '127.0.0.1');
+const envoy = authority.issue('envoy.mesh.local');
+
+let folder: string;
+let certificates: Certificates;
+let problems: string[];
+let server: GrpcServer;
+let clients: GrpcClient[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tls-'));
+  problems = [];
+  clients = [];
+});
+afterEach(async () => {
+  for (const client of clients) client.close();
+  await server.close(0);
+  certificates.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Starts a server over TLS; with an authority for clients, they must have a certificate, and with a name, for that name. */
+async function start(clientAuthority?: Authority, clientName?: string): Promise<void> {
+  const clientCa = clientAuthority && writeCertificate(folder, 'client-ca', clientAuthority).cert;
+  const files = { ...writeCertificate(folder, 'server', own), clientCa };
+  certificates = openCertificates(files, (problem) => problems.push(problem));
+  server = await startServer({ tls: { certificates, clientName } });
+}
+
+function client(certificate?: Certificate): GrpcClient {
+  const ca = Buffer.from(authority.cert);
+  const [key, cert] = certificate ? [Buffer.from(certificate.key), Buffer.from(certificate.cert)] : [null, null];
+  const made = createClient(server.target, credentials.createSsl(ca, key, cert));
+  clients.push(made);
+  return made;
+}
+
+/** Shakes hands, and says by which serial number and protocol. */
+async function shakeHands(options: ConnectionOptions = {}) {
+  const port = Number(server.target.split(':').at(-1));
+  const socket = connect({ host: '127.0.0.1', port, ca: authority.cert, ALPNProtocols: ['h2'], ...options });
+  try {
+    await once(socket, 'secureConnect');
+    return {
+      serial: socket.getPeerCertificate().serialNumber,
+      protocol: socket.getProtocol(),
+      alpn: socket.alpnProtocol,
+    };
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Asks by grpcurl, over TLS with these arguments. */
+async function ask(...args: readonly string[]): Promise<string> {
+  const method = 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
+  const { cert: ca } = writeCertificate(folder, 'ca', authority);
+  const all = ['-cacert', ca, ...args, '-d', '{"domain": "demo"}', server.target, method];
+  return (await promisify(execFile)(await grpcurl(), all)).stdout;
+}
+
+test('a server over TLS answers', async () => {
+  await start();
+  expect(await client().ask()).toMatchObject({ overall_code: 1 });
+  expect(JSON.parse(await ask())).toEqual({ overallCode: 'OK' });
+  await expect(createClient(server.target).ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });
+});
+
+test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is spoken', async (version) => {
+  await start();
+  expect(await shakeHands({ minVersion: version, maxVersion: version })).toMatchObject({
+    protocol: version,
+    alpn: 'h2',
+  });
+});
+
+test('TLS 1.1 is not spoken', async () => {
+  await start();
+  const old = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
+  await expect(shakeHands(old)).rejects.toThrow(/protocol version/);
+});
+
+describe('where clients must have a certificate', () => {
+  test('those that have one are answered', async () => {
+    await start(authority);
+    expect(await client(envoy).ask()).toMatchObject({ overall_code: 1 });
+    const { cert, key } = writeCertificate(folder, 'client', envoy);
+    expect(JSON.parse(await ask('-cert', cert, '-key', key))).toEqual({ overallCode: 'OK' });
+  });
+
+  test('the others are not', async () => {
+    await start(authority);
+    const stranger = createAuthority().issue('envoy.mesh.local');
+    for (const certificate of [undefined, stranger])
+      await expect(client(certificate).ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });
+  });
+
+  test.each<[string, readonly string[], boolean]>([
+    ['the name', ['envoy.mesh.local'], true],
+    ['the name among others', ['other.mesh.local', 'envoy.mesh.local'], true],
+    ['a wildcard over the name', ['*.mesh.local'], true],
+    ['another name', ['other.mesh.local'], false],
+    ['a name above', ['mesh.local'], false],
+    ['an address only', ['127.0.0.1'], false],
+  ])('for a certain name, one with %s: %j', async (_, names, isIn) => {
+    await start(authority, 'envoy.mesh.local');
+    const answer = client(authority.issue(...names)).ask();
+    if (isIn) expect(await answer).toMatchObject({ overall_code: 1 });
+    else await expect(answer).rejects.toMatchObject({ code: status.UNAVAILABLE });
+  });
+});
+
+test('a certificate that changes is shown to new connections, and those there are go on', async () => {
+  await start();
+  const asking = client();
+  const stream = asking.watch();
+  let ended = false;
+  stream.on('end', () => {
+    ended = true;
+  });
+  await once(stream, 'data');
+  const before = await shakeHands();
+
+  writeCertificate(folder, 'server', authority.issue('127.0.0.1'));
+  while ((await shakeHands()).serial === before.serial) {
+    expect(await asking.ask()).toMatchObject({ overall_code: 1 });
+    await sleep(20);
+  }
+  expect(await asking.ask()).toMatchObject({ overall_code: 1 });
+  expect([ended, problems]).toEqual([false, []]);
+});
+
+test('a wrong certificate changes nothing', async () => {
+  await start();
+  const before = await shakeHands();
+  writeCertificate(folder, 'server', { cert: own.cert, key: envoy.key });
+  while (problems.length === 0) await sleep(20);
+  expect(await shakeHands()).toEqual(before);
+  expect(await client().ask()).toMatchObject({ overall_code: 1 });
+});
+
+test('an authority for clients that changes holds for new connections', async () => {
+  await start(authority);
+  const next = createAuthority();
+  expect(await client(envoy).ask()).toMatchObject({ overall_code: 1 });
+  writeCertificate(folder, 'client-ca', next);
+  const answers = () =>
+    client(envoy)
+      .ask()
+      .then(
+        () => true,
+        () => false,
+      );
+  while (await answers()) await sleep(20);
+  expect(await client(next.issue('envoy.mesh.local')).ask()).toMatchObject({ overall_code: 1 });
+});
+
+test('closing ends connections that have not shaken hands', async () => {
+  await start();
+  const socket = connectPlain(Number(server.target.split(':').at(-1)), '127.0.0.1').on('error', () => {});
+  await once(socket, 'connect');
+  await Promise.all([server.close(60_000), once(socket, 'close')]);
+});
