@@ -2,6 +2,7 @@ import { describeRule } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { type Exposed, metricsRoute } from './metrics.ts';
 import { plain, type Route } from './server.ts';
 
 /** What the debug pages show. They only read. */
@@ -9,11 +10,13 @@ export interface DebugSources {
   rules(): RuleTree | undefined;
   /** What the last load of rules came to; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
-  metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
+  metrics: Exposed;
+  /** Counters and gauges by the names that they have in StatsD. */
+  statistics(): ReadonlyMap<string, number>;
 }
 
 /** The routes for operators. `/` lists them. */
-export function debugRoutes({ rules, lastLoad, metrics }: DebugSources): ReadonlyMap<string, Route> {
+export function debugRoutes({ rules, lastLoad, metrics, statistics }: DebugSources): ReadonlyMap<string, Route> {
   const routes = new Map<string, Route>([
     [
       '/rlconfig',
@@ -22,7 +25,14 @@ export function debugRoutes({ rules, lastLoad, metrics }: DebugSources): Readonl
         answer: () => plain(200, describeRules(rules(), lastLoad())),
       },
     ],
-    ['/metrics', { help: 'numbers for Prometheus', answer: async () => ({ status: 200, ...(await metrics()) }) }],
+    ['/metrics', metricsRoute(metrics)],
+    [
+      '/stats',
+      {
+        help: 'statistics under the names of envoyproxy/ratelimit',
+        answer: () => plain(200, describeStatistics(statistics())),
+      },
+    ],
   ]);
   const index = [...routes].map(([path, { help }]) => `${path}: ${help}\n`).join('');
   return routes.set('/', { help: 'this list', answer: () => plain(200, index) });
@@ -35,3 +45,9 @@ function describeRules(tree: RuleTree | undefined, lastLoad: LoadedRules | undef
     notes.unshift('# The rule files are wrong; what is listed below is what was loaded before.\n');
   return [...notes, ...(tree?.rules ?? []).map((rule) => `${describeRule(rule)}\n`)].join('');
 }
+
+const describeStatistics = (statistics: ReadonlyMap<string, number>): string =>
+  [...statistics]
+    .map(([name, value]) => `${name}: ${value}\n`)
+    .sort()
+    .join('');
