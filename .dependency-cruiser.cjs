@@ -18,7 +18,7 @@ const packageOf = {
   '^ioredis$': '^src/stores/redis/',
   '^lossless-json$': '^src/rls/',
   '^(js-yaml|luxon)$': '^src/rules/',
-  '^(pino|pino-pretty|prom-client)$': '^src/observe/',
+  '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',
   '^commander$': '^src/main\\.ts$',
 };
 

@@ -74,13 +74,25 @@ export class RulesNotLoaded extends Error {
   override readonly name = 'RulesNotLoaded';
 }
 
+/** The counters could not be reached in time. What had been asked of them is counted all the same. */
+export class Undecided extends StoreUnavailable {
+  readonly domain: string;
+  /** One a descriptor, in the request's order. */
+  readonly asked: readonly Asked[];
+  constructor(reason: string, domain: string, asked: readonly Asked[]) {
+    super(reason);
+    this.domain = domain;
+    this.asked = asked;
+  }
+}
+
 /**
  * The whole service: match every descriptor, hit every limit found in one atomic step, combine.
  *
  * @param callerTimeoutMs  what is left of the caller's deadline
  * @throws InvalidRequest    no domain, no descriptors, or an override that is no limit
  * @throws RulesNotLoaded    before the first rules
- * @throws StoreUnavailable  the counters could not be reached in time
+ * @throws Undecided         the counters could not be reached in time
  */
 export async function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Promise<Answer> {
   if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
@@ -95,13 +107,13 @@ export async function decide(request: RateLimitRequest, decider: Decider, caller
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
   const decisions = hits.length > 0 ? await decider.store.apply(hits, { spend, timeoutMs }) : [];
-  return combine(asked, decisions.map(available), decider);
+  return combine(asked, available(decisions, request.domain, asked), decider);
 }
 
 type ValidMatch = Exclude<Match, { kind: 'invalid_override' }>;
 
 /** What the rules say of a descriptor, and the hits that it counts. */
-interface Asked {
+export interface Asked {
   readonly found: ValidMatch;
   readonly hits: number;
 }
@@ -129,9 +141,11 @@ function withPatience(limit: Limit, patienceMs: number): Limit {
   return 'maxDelayMs' in limit && limit.maxDelayMs > patienceMs ? { ...limit, maxDelayMs: patienceMs } : limit;
 }
 
-function available(decision: Decision | Unavailable): Decision {
-  if (decision.code === 'UNAVAILABLE') throw new StoreUnavailable(decision.reason);
-  return decision;
+function available(answered: readonly (Decision | Unavailable)[], domain: string, asked: readonly Asked[]): Decision[] {
+  return answered.map((decision) => {
+    if (decision.code === 'UNAVAILABLE') throw new Undecided(decision.reason, domain, asked);
+    return decision;
+  });
 }
 
 /** Puts the decisions, which come in the order of the hits, back to the descriptors they belong to. */

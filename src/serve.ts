@@ -6,6 +6,7 @@ import { debugRoutes } from './http/debug.ts';
 import { startHttpServer } from './http/server.ts';
 import { createLogger, type Logger } from './observe/log.ts';
 import { createMetrics, type Metrics } from './observe/prometheus.ts';
+import { referenceCounters } from './observe/reference-names.ts';
 import { createStatistics, type Statistics } from './observe/stats.ts';
 import { createResponseHeaders } from './rls/headers.ts';
 import { createHealth, type Readiness } from './rls/health.ts';
@@ -55,21 +56,19 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
   try {
     const statistics = createStatistics(settings.NEAR_LIMIT_RATIO);
     const metrics = createMetrics(statistics, () => readiness().ready);
-    const { book, lastLoad, description: rulesFrom } = openRules(settings, log, metrics);
+    const { book, lastLoad, description: rulesFrom } = openRules(settings, log, statistics);
     parts.push(book);
     const { store, description: counters } = openStore(settings, clock, log);
     parts.push(store);
     let closing = false;
     const readiness = () => readinessOf(book, store, closing);
 
-    const service = createRlsService(
-      deciderOf(settings, book, store),
-      extrasOf(settings),
-      createObserver(statistics, metrics, log),
-    );
+    const observer = createObserver(statistics, metrics, log);
+    const service = createRlsService(deciderOf(settings, book, store), extrasOf(settings), observer);
     const failed = (error: unknown) => log.error({ err: error }, 'an HTTP page failed');
+    const numbers = { metrics: metrics.render, statistics: () => referenceCounters(statistics) };
     const debug = await listen('DEBUG_PORT', settings.DEBUG_HOST, settings.DEBUG_PORT, (address) =>
-      startHttpServer(address, debugRoutes({ rules: book.rules, lastLoad, metrics: metrics.render }), failed),
+      startHttpServer(address, debugRoutes({ rules: book.rules, lastLoad, ...numbers }), failed),
     );
     parts.push({ close: () => debug.close(0) });
     const answering: { close(graceMs: number): Promise<void> }[] = [];
@@ -109,7 +108,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
   }
 }
 
-function openRules(settings: Settings, log: Logger, metrics: Metrics) {
+function openRules(settings: Settings, log: Logger, statistics: Statistics) {
   const source = 'path' in settings.rules ? plainPath(settings.rules.path) : runtimeDirectory(settings.rules.runtime);
   let last: LoadedRules | undefined;
   const book = openRuleBook(source, {
@@ -117,7 +116,7 @@ function openRules(settings: Settings, log: Logger, metrics: Metrics) {
     lookIntervalMs: RULES_LOOK_INTERVAL_MS,
     onLoad(loaded) {
       last = loaded;
-      metrics.rulesLoaded(loaded.ok);
+      statistics.rulesLoaded(loaded.ok);
       for (const problem of loaded.ok ? loaded.warnings : loaded.problems) {
         if (problem.severity === 'error') log.error(formatProblem(problem));
         else log.warn(formatProblem(problem));
@@ -171,10 +170,11 @@ function createObserver(statistics: Statistics, metrics: Metrics, log: Logger): 
   return {
     answered({ domain }, answer, elapsedMs) {
       statistics.answered(domain, answer);
-      metrics.called(0, elapsedMs);
+      metrics.called('ShouldRateLimit', 0, elapsedMs);
     },
     failed({ code, details }, cause, elapsedMs) {
-      metrics.called(code, elapsedMs);
+      statistics.failed(cause);
+      metrics.called('ShouldRateLimit', code, elapsedMs);
       if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed by a bug of ours');
       else log.debug(`a request failed: ${details}`);
     },

@@ -2,6 +2,7 @@ import { describeRule } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { type Exposed, metricsRoute } from './metrics.ts';
 import { plain, type Route } from './server.ts';
 
 /** What the debug pages show. They only read. */
@@ -9,7 +10,9 @@ export interface DebugSources {
   rules(): RuleTree | undefined;
   /** What the last load of rules came to; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
-  metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
+  metrics: Exposed;
+  /** Counters and gauges by the names that they have in StatsD. */
+  statistics(): ReadonlyMap<string, number>;
 }
 
 /**
@@ -18,7 +21,7 @@ export interface DebugSources {
  * @param more  routes to go with them
  */
 export function debugRoutes(
-  { rules, lastLoad, metrics }: DebugSources,
+  { rules, lastLoad, metrics, statistics }: DebugSources,
   more: ReadonlyMap<string, Route> = new Map(),
 ): ReadonlyMap<string, Route> {
   const routes = new Map<string, Route>([
@@ -29,7 +32,14 @@ export function debugRoutes(
         answer: () => plain(200, describeRules(rules(), lastLoad())),
       },
     ],
-    ['/metrics', { help: 'numbers for Prometheus', answer: async () => ({ status: 200, ...(await metrics()) }) }],
+    ['/metrics', metricsRoute(metrics)],
+    [
+      '/stats',
+      {
+        help: 'statistics under the names of envoyproxy/ratelimit',
+        answer: () => plain(200, describeStatistics(statistics())),
+      },
+    ],
     ...more,
   ]);
   const index = [...routes]
@@ -46,3 +56,9 @@ function describeRules(tree: RuleTree | undefined, lastLoad: LoadedRules | undef
     notes.unshift('# The rule files are wrong; what is listed below is what was loaded before.\n');
   return [...notes, ...(tree?.rules ?? []).map((rule) => `${describeRule(rule)}\n`)].join('');
 }
+
+const describeStatistics = (statistics: ReadonlyMap<string, number>): string =>
+  [...statistics]
+    .map(([name, value]) => `${name}: ${value}\n`)
+    .sort()
+    .join('');

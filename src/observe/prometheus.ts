@@ -1,37 +1,89 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { RuleCounts, Statistics } from './stats.ts';
 
-/** The numbers of this process for Prometheus to scrape. */
-export interface Metrics {
-  /** `text/plain` in Prometheus' exposition format. */
-  render(): Promise<{ readonly contentType: string; readonly body: string }>;
-  /** One call of the Rate Limit Service: how long it took, and its gRPC status (0 is OK). */
-  called(grpcStatus: number, elapsedMs: number): void;
-  rulesLoaded(ok: boolean): void;
+/** Numbers in Prometheus' exposition format. */
+export interface Exposition {
+  readonly contentType: string;
+  readonly body: string;
 }
 
-const RULE_METRICS: readonly {
+/** The numbers of this process for Prometheus to scrape. */
+export interface Metrics {
+  render(): Promise<Exposition>;
+  /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
+  called(method: string, grpcStatus: number, elapsedMs: number): void;
+}
+
+/** A counter of what `createStatistics` keeps. */
+interface StatisticsCounter {
   readonly name: string;
   readonly help: string;
-  readonly of: (counts: RuleCounts) => number;
-}[] = [
-  { name: 'weir_hits_total', help: 'Hits that a rule counted.', of: ({ totalHits }) => totalHits },
-  { name: 'weir_hits_within_limit_total', help: 'Hits that passed.', of: ({ withinLimit }) => withinLimit },
+  readonly labelNames: readonly string[];
+  samples(statistics: Statistics): Iterable<readonly [labels: Readonly<Record<string, string>>, count: number]>;
+}
+
+const ofRules = (name: string, help: string, of: (counts: RuleCounts) => number): StatisticsCounter => ({
+  name,
+  help,
+  labelNames: ['domain', 'rule', 'algorithm'],
+  samples: (statistics) =>
+    Array.from(statistics.rules(), (counts) => {
+      const { domain, rule, algorithm } = counts;
+      return [{ domain, rule, algorithm }, of(counts)];
+    }),
+});
+
+const by = (
+  label: string,
+  name: string,
+  help: string,
+  counts: (statistics: Statistics) => Iterable<readonly [string, number]>,
+): StatisticsCounter => ({
+  name,
+  help,
+  labelNames: [label],
+  samples: (statistics) => Array.from(counts(statistics), ([value, count]) => [{ [label]: value }, count]),
+});
+
+const COUNTERS: readonly StatisticsCounter[] = [
+  ofRules('weir_hits_total', 'Hits that a rule counted.', ({ totalHits }) => totalHits),
+  ofRules('weir_hits_within_limit_total', 'Hits that passed.', ({ withinLimit }) => withinLimit),
+  ofRules('weir_hits_near_limit_total', 'Hits above NEAR_LIMIT_RATIO of the limit.', ({ nearLimit }) => nearLimit),
+  ofRules('weir_hits_over_limit_total', 'Hits beyond the limit.', ({ overLimit }) => overLimit),
+  ofRules(
+    'weir_hits_over_limit_from_cache_total',
+    'Hits beyond the limit, refused from memory of an earlier refusal.',
+    ({ overLimitWithLocalCache }) => overLimitWithLocalCache,
+  ),
+  ofRules(
+    'weir_hits_shadowed_total',
+    'Hits beyond the limit that the shadow_mode of a rule let pass.',
+    ({ shadowMode }) => shadowMode,
+  ),
+  ofRules(
+    'weir_hits_soft_limit_total',
+    'Hits of requests that passed on the soft part of a limit.',
+    ({ softLimit }) => softLimit,
+  ),
+  by('code', 'weir_answers_total', 'Requests answered, by overall code.', ({ answers }) => Object.entries(answers)),
+  by(
+    'by',
+    'weir_failures_total',
+    'Requests without an answer: the counters could not be reached (store), or anything else (service).',
+    ({ failures }) => Object.entries(failures),
+  ),
+  by(
+    'domain',
+    'weir_domain_not_found_total',
+    'Descriptors of domains that have no rules.',
+    ({ unknownDomains }) => unknownDomains,
+  ),
+  by('outcome', 'weir_rule_loads_total', 'Rule loads, by outcome.', ({ loads }) => Object.entries(loads)),
   {
-    name: 'weir_hits_near_limit_total',
-    help: 'Hits above NEAR_LIMIT_RATIO of the limit.',
-    of: ({ nearLimit }) => nearLimit,
-  },
-  { name: 'weir_hits_over_limit_total', help: 'Hits beyond the limit.', of: ({ overLimit }) => overLimit },
-  {
-    name: 'weir_hits_shadowed_total',
-    help: 'Hits beyond the limit that the shadow_mode of a rule let pass.',
-    of: ({ shadowMode }) => shadowMode,
-  },
-  {
-    name: 'weir_hits_soft_limit_total',
-    help: 'Hits of requests that passed on the soft part of a limit.',
-    of: ({ softLimit }) => softLimit,
+    name: 'weir_global_shadow_mode_total',
+    help: 'Requests over a limit that SHADOW_MODE let pass.',
+    labelNames: [],
+    samples: ({ shadowed }) => [[{}, shadowed()]],
   },
 ];
 
@@ -40,9 +92,7 @@ export function createMetrics(statistics: Statistics, isReady: () => boolean): M
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
-
-  for (const { name, help, of } of RULE_METRICS) {
-    const labelNames = ['domain', 'rule', 'algorithm'] as const;
+  for (const { name, help, labelNames, samples } of COUNTERS) {
     new Counter({
       name,
       help,
@@ -50,41 +100,10 @@ export function createMetrics(statistics: Statistics, isReady: () => boolean): M
       registers,
       collect() {
         this.reset();
-        for (const counts of statistics.rules()) {
-          this.inc({ domain: counts.domain, rule: counts.rule, algorithm: counts.algorithm }, of(counts));
-        }
+        for (const [labels, count] of samples(statistics)) this.inc(labels, count);
       },
     });
   }
-  new Counter({
-    name: 'weir_answers_total',
-    help: 'Requests answered, by overall code.',
-    labelNames: ['code'],
-    registers,
-    collect() {
-      this.reset();
-      for (const [code, count] of Object.entries(statistics.answers)) this.inc({ code }, count);
-    },
-  });
-  new Counter({
-    name: 'weir_domain_not_found_total',
-    help: 'Descriptors of domains that have no rules.',
-    labelNames: ['domain'],
-    registers,
-    collect() {
-      this.reset();
-      for (const [domain, count] of statistics.unknownDomains) this.inc({ domain }, count);
-    },
-  });
-  new Counter({
-    name: 'weir_global_shadow_mode_total',
-    help: 'Requests over a limit that SHADOW_MODE let pass.',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(statistics.shadowed());
-    },
-  });
   new Gauge({
     name: 'weir_ready',
     help: '1 while requests can be decided, else 0.',
@@ -93,23 +112,17 @@ export function createMetrics(statistics: Statistics, isReady: () => boolean): M
       this.set(isReady() ? 1 : 0);
     },
   });
-  const loads = new Counter({
-    name: 'weir_rule_loads_total',
-    help: 'Rule loads, by outcome.',
-    labelNames: ['outcome'],
-    registers,
-  });
   const duration = new Histogram({
     name: 'weir_call_duration_seconds',
-    help: 'Time from a decoded call to its answer, by gRPC status.',
-    labelNames: ['grpc_status'],
+    help: 'Time from a decoded call to its answer, by method and gRPC status.',
+    labelNames: ['method', 'grpc_status'],
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1],
     registers,
   });
 
   return {
     render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
-    called: (grpcStatus, elapsedMs) => duration.observe({ grpc_status: String(grpcStatus) }, elapsedMs / 1000),
-    rulesLoaded: (ok) => loads.inc({ outcome: ok ? 'success' : 'error' }),
+    called: (method, grpcStatus, elapsedMs) =>
+      duration.observe({ method, grpc_status: String(grpcStatus) }, elapsedMs / 1000),
   };
 }

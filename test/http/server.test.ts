@@ -7,6 +7,7 @@ import { apiRoutes } from '../../src/http/api.ts';
 import { debugRoutes } from '../../src/http/debug.ts';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
 import { createMetrics } from '../../src/observe/prometheus.ts';
+import { referenceCounters } from '../../src/observe/reference-names.ts';
 import { createStatistics } from '../../src/observe/stats.ts';
 import type { Readiness } from '../../src/rls/health.ts';
 import { createRlsService } from '../../src/rls/service.ts';
@@ -68,11 +69,15 @@ function build(changes: Partial<Decider> = {}, isReady = true) {
   const service = createRlsService(decider, extrasOf({ limits, soft: 'X-Soft' }), {
     answered({ domain }, answer, elapsedMs) {
       statistics.answered(domain, answer);
-      metrics.called(0, elapsedMs);
+      metrics.called('ShouldRateLimit', 0, elapsedMs);
     },
-    failed: ({ code }, _cause, elapsedMs) => metrics.called(code, elapsedMs),
+    failed({ code }, cause, elapsedMs) {
+      statistics.failed(cause);
+      metrics.called('ShouldRateLimit', code, elapsedMs);
+    },
   });
-  return { service, metrics };
+  const counters = () => referenceCounters(statistics);
+  return { service, statistics, numbers: { metrics: metrics.render, statistics: counters } };
 }
 
 const ready = (): Readiness => ({ ready: true, reasons: [] });
@@ -261,7 +266,7 @@ describe('the debug pages', () => {
     'demo.trial: unit=HOUR requests_per_unit=1, shadow_mode: true, quota_mode: false',
     'demo.quota: unit=WEEK requests_per_unit=7, shadow_mode: false, quota_mode: true',
   ];
-  const { metrics } = build();
+  const { numbers } = build();
   const page = { status: 200, type: plainText };
 
   test.each([
@@ -288,12 +293,12 @@ describe('the debug pages', () => {
       ],
     ],
   ])('/rlconfig shows %s', async (_, tree, lastLoad, lines) => {
-    await start(debugRoutes({ rules: () => tree, lastLoad: () => lastLoad, metrics: metrics.render }));
+    await start(debugRoutes({ rules: () => tree, lastLoad: () => lastLoad, ...numbers }));
     expect(await get('/rlconfig')).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
   });
 
   test('/rlconfig shows a line a limit, and what the service that this replaces has no words for', async () => {
-    await start(debugRoutes({ rules: () => newRules, lastLoad: () => undefined, metrics: metrics.render }));
+    await start(debugRoutes({ rules: () => newRules, lastLoad: () => undefined, ...numbers }));
     const modes = 'shadow_mode: false, quota_mode: false';
     expect((await get('/rlconfig')).body.split('\n')).toEqual([
       `demo.soft: unit=MINUTE requests_per_unit=1, ${modes}, unit_multiplier: 2, soft: 1`,
@@ -307,47 +312,52 @@ describe('the debug pages', () => {
   });
 
   test.each(['/', '/nowhere', '/debug/pprof/'])('%s lists them, in order', async (path) => {
-    const sources = { rules: () => rules, lastLoad: () => undefined, metrics: metrics.render };
+    const sources = { rules: () => rules, lastLoad: () => undefined, ...numbers };
     await start(debugRoutes(sources, new Map([['/more', { help: 'one more', answer: () => plain(200, 'more') }]])));
     const lines = [
       '/metrics: numbers for Prometheus',
       '/more: one more',
       '/rlconfig: the rules in force, and what is wrong with the files',
+      '/stats: statistics under the names of envoyproxy/ratelimit',
     ];
     expect(await get(path)).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
     expect(await get('/more')).toEqual({ ...page, body: 'more' });
   });
 
   /** What `/metrics` says of the service itself, but for how long calls took. */
-  async function numbers(): Promise<readonly string[]> {
+  async function metricsPage(): Promise<readonly string[]> {
     const { type, body } = await get('/metrics');
     expect(type).toMatch(/^text\/plain; version=0.0.4/);
     return body.split('\n').filter((line) => /^weir_/.test(line) && !/_(bucket|sum)/.test(line));
   }
 
   test('/metrics has the numbers of what was answered, the same when it is asked again', async () => {
-    const { service, metrics: counted } = build();
-    const sources = { rules: () => rules, lastLoad: () => undefined, metrics: counted.render };
+    const { service, statistics, numbers: counted } = build();
+    const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
     await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
     for (let times = 0; times < 3; times++) await post('/json', asking('user'));
     for (let times = 0; times < 2; times++) await post('/json', asking('trial'));
     await post('/json', asking('user', 'admin'));
     await post('/json', JSON.stringify({ domain: 'nope', descriptors: [{}, {}] }));
     await post('/json', '{"domain": ""}');
-    counted.rulesLoaded(true);
-    counted.rulesLoaded(false);
-    counted.rulesLoaded(false);
-    const first = await numbers();
+    statistics.rulesLoaded(true);
+    statistics.rulesLoaded(false);
+    statistics.rulesLoaded(false);
+    const first = await metricsPage();
     expect([...first].sort()).toEqual(
       [
         'weir_answers_total{code="OK"} 6',
         'weir_answers_total{code="OVER_LIMIT"} 1',
-        'weir_call_duration_seconds_count{grpc_status="0"} 7',
-        'weir_call_duration_seconds_count{grpc_status="3"} 1',
+        'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="0"} 7',
+        'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="3"} 1',
         'weir_domain_not_found_total{domain="nope"} 2',
+        'weir_failures_total{by="service"} 1',
+        'weir_failures_total{by="store"} 0',
         'weir_global_shadow_mode_total 0',
         'weir_hits_near_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
         'weir_hits_near_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 1',
+        'weir_hits_over_limit_from_cache_total{domain="demo",rule="trial",algorithm="fixed_window"} 0',
+        'weir_hits_over_limit_from_cache_total{domain="demo",rule="user",algorithm="fixed_window"} 0',
         'weir_hits_over_limit_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
         'weir_hits_over_limit_total{domain="demo",rule="user",algorithm="fixed_window"} 1',
         'weir_hits_shadowed_total{domain="demo",rule="trial",algorithm="fixed_window"} 1',
@@ -363,16 +373,40 @@ describe('the debug pages', () => {
         'weir_rule_loads_total{outcome="success"} 1',
       ].sort(),
     );
-    expect(await numbers()).toEqual(first);
+    expect(await metricsPage()).toEqual(first);
+  });
+
+  test('/stats has the statistics under the names of the service that this replaces, in order', async () => {
+    const { service, numbers: counted } = build();
+    const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
+    await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
+    for (let times = 0; times < 3; times++) await post('/json', asking('user'));
+    expect(await get('/stats')).toEqual({
+      ...page,
+      body: [
+        'ratelimit.service.call.should_rate_limit.redis_error: 0\n',
+        'ratelimit.service.call.should_rate_limit.service_error: 0\n',
+        'ratelimit.service.config_load_error: 0\n',
+        'ratelimit.service.config_load_success: 0\n',
+        'ratelimit.service.global_shadow_mode: 0\n',
+        'ratelimit.service.rate_limit.demo.user.near_limit: 1\n',
+        'ratelimit.service.rate_limit.demo.user.over_limit: 1\n',
+        'ratelimit.service.rate_limit.demo.user.over_limit_with_local_cache: 0\n',
+        'ratelimit.service.rate_limit.demo.user.shadow_mode: 0\n',
+        'ratelimit.service.rate_limit.demo.user.soft_limit: 0\n',
+        'ratelimit.service.rate_limit.demo.user.total_hits: 3\n',
+        'ratelimit.service.rate_limit.demo.user.within_limit: 2\n',
+      ].join(''),
+    });
   });
 
   test('/metrics tells what shadow mode let pass, and that the service is not ready', async () => {
-    const { service, metrics: counted } = build({ shadowMode: true }, false);
-    const sources = { rules: () => rules, lastLoad: () => undefined, metrics: counted.render };
+    const { service, numbers: counted } = build({ shadowMode: true }, false);
+    const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
     await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
     for (let times = 0; times < 3; times++) await post('/json', asking('user'));
     for (let times = 0; times < 2; times++)
-      expect(await numbers()).toEqual(
+      expect(await metricsPage()).toEqual(
         expect.arrayContaining(['weir_global_shadow_mode_total 1', 'weir_answers_total{code="OK"} 3', 'weir_ready 0']),
       );
   });

@@ -1,0 +1,59 @@
+import type { DenyCache } from '../stores/deny-cache.ts';
+import { asStatisticName } from './statistic-name.ts';
+import type { FailedBy, RuleCounts, Statistics } from './stats.ts';
+
+/** What is counted of each rule: its name at envoyproxy/ratelimit (all but the last, which is ours), and where it stands. */
+export const ruleStatistics: readonly (readonly [name: string, of: (counts: RuleCounts) => number])[] = [
+  ['total_hits', ({ totalHits }) => totalHits],
+  ['within_limit', ({ withinLimit }) => withinLimit],
+  ['near_limit', ({ nearLimit }) => nearLimit],
+  ['over_limit', ({ overLimit }) => overLimit],
+  ['over_limit_with_local_cache', ({ overLimitWithLocalCache }) => overLimitWithLocalCache],
+  ['shadow_mode', ({ shadowMode }) => shadowMode],
+  ['soft_limit', ({ softLimit }) => softLimit],
+];
+
+/** What envoyproxy/ratelimit calls the two kinds of failures. */
+export const failureNames: readonly (readonly [by: FailedBy, name: string])[] = [
+  ['store', 'redis_error'],
+  ['service', 'service_error'],
+];
+
+/**
+ * Every counter under its name at envoyproxy/ratelimit, whole names such as
+ * `ratelimit.service.rate_limit.shop.user_alice.total_hits`; those of rules that were hit, and of the service, that are 0 too.
+ * Rules of one name are counted together.
+ */
+export function referenceCounters(statistics: Statistics): ReadonlyMap<string, number> {
+  const counters = new Map<string, number>();
+  const add = (name: string, count: number) => counters.set(name, (counters.get(name) ?? 0) + count);
+  for (const counts of statistics.rules())
+    for (const [name, of] of ruleStatistics) add(`ratelimit.service.rate_limit.${counts.key}.${name}`, of(counts));
+  for (const [domain, count] of statistics.unknownDomains)
+    add(`ratelimit.service.rate_limit.${asStatisticName(domain)}.domain_not_found`, count);
+  for (const [by, name] of failureNames)
+    add(`ratelimit.service.call.should_rate_limit.${name}`, statistics.failures[by]);
+  add('ratelimit.service.config_load_success', statistics.loads.success);
+  add('ratelimit.service.config_load_error', statistics.loads.error);
+  add('ratelimit.service.global_shadow_mode', statistics.shadowed());
+  for (const [method, count] of statistics.calls) add(`ratelimit_server.${method}.total_requests`, count);
+  return counters;
+}
+
+/** Every gauge under its name at envoyproxy/ratelimit: what the local cache of refusals holds and has done. */
+export function referenceGauges({ counts, size }: Pick<DenyCache, 'counts' | 'size'>): ReadonlyMap<string, number> {
+  const gauges = {
+    averageAccessTime: 0, // it does not keep when an entry was used last
+    entryCount: size(),
+    evacuateCount: counts.evicted,
+    expiredCount: counts.expired,
+    hitCount: counts.hits,
+    lookupCount: counts.lookups,
+    missCount: counts.lookups - counts.hits,
+    overwriteCount: counts.overwritten,
+  };
+  return new Map(Object.entries(gauges).map(([name, value]) => [`ratelimit.localcache.${name}`, value]));
+}
+
+/** The timer of a method of gRPC, in whole milliseconds. */
+export const responseTimeName = (method: string): string => `ratelimit_server.${method}.response_time`;
