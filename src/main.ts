@@ -6,7 +6,8 @@ import { MAX_UINT32 } from './rls/wire.ts';
 import { loadSource } from './rules/book.ts';
 import { plainPath } from './rules/files.ts';
 import { formatProblem } from './rules/problem.ts';
-import { CannotStart, serve } from './serve.ts';
+import { CannotStart } from './serve/cannot-start.ts';
+import { serve } from './serve.ts';
 import { InvalidSettings, readSettings } from './settings.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -52,6 +53,10 @@ async function runService({ rules }: { rules?: string }): Promise<void> {
     const service = await serve(settings, Date.now, version);
     console.log(service.banner);
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void service.close());
+    service.failed.then(({ message }) => {
+      fail(message);
+      return service.close();
+    });
   } catch (error) {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
     fail(error.message);

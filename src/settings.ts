@@ -1,43 +1,20 @@
 import type { Spend } from './algorithms/limit.ts';
 import type { RuntimeLayout } from './rules/files.ts';
-import { answerRows, statisticsRows } from './settings/answers.ts';
-import { counterRows } from './settings/counters.ts';
-import { type Parse, Wanted } from './settings/kinds.ts';
+import { Wanted } from './settings/kinds.ts';
 import type { Rows, Setting } from './settings/row.ts';
-import { ruleRows } from './settings/rules.ts';
-import { serverRows, tracingRows } from './settings/server.ts';
-import type { RedisAddress } from './stores/redis/connect.ts';
+import { chooseSink, type SinkSettings } from './settings/sinks.ts';
+import { chooseStore, type StoreSettings } from './settings/stores.ts';
+import { groups, table, type Values } from './settings/table.ts';
 
 /** The environment as Node gives it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Every variable that Weir reads, by what it is about. */
-const groups = {
-  'The servers': serverRows,
-  'Where rules come from': ruleRows,
-  'Where counters live': counterRows,
-  'What callers are told': answerRows,
-  Statistics: statisticsRows,
-  Traces: tracingRows,
-} as const satisfies Readonly<Record<string, Rows>>;
-
-type Table = typeof serverRows &
-  typeof ruleRows &
-  typeof counterRows &
-  typeof answerRows &
-  typeof statisticsRows &
-  typeof tracingRows;
-type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Wanted> : never;
-type Values = { readonly [K in keyof Table]: Read<Table[K]> };
-
-const table = Object.assign({}, ...Object.values(groups)) as Table; // of all the groups, as its type says
-
-/** The settings under the names of their variables. */
+/** The settings under the names of their variables, and what follows from several of them. */
 export type Settings = Values & {
-  /** Where the rules come from: a path, or a runtime directory as envoyproxy/ratelimit lays it out. */
-  readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout };
-  /** Where the counters live: undefined for this process's memory. */
-  readonly redis: RedisAddress | undefined;
+  /** Where the rules come from: a path, a runtime directory as envoyproxy/ratelimit lays it out, or a control plane. */
+  readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout } | { readonly controlPlane: string };
+  readonly store: StoreSettings;
+  readonly sink: SinkSettings;
   /** What a request spends that a limit refuses, where its rules do not say. */
   readonly spend: Spend;
   /** What is set but has no effect, a text each. */
@@ -68,20 +45,21 @@ export function readSettings(env: Environment): Settings {
     if (value instanceof Wanted) problems.push(`${name} must be ${value.what}, got '${secret ? '***' : written}'`);
     return [name, value];
   });
-  const values = Object.fromEntries(read) as Values; // each read by its own row; the wrong ones are never seen, since they throw below
-  const redis = problems.length === 0 ? chooseRedis(values, problems) : undefined;
   if (problems.length > 0) throw new InvalidSettings(problems);
-  const warnings = rows.flatMap(([name, { noEffect }]) =>
-    noEffect !== undefined && env[name] !== undefined ? [`${name} is set but has no effect: ${noEffect}`] : [],
-  );
+  const values = Object.fromEntries(read) as Values; // each read by its own row
+  const store = chooseStore(values, problems);
+  const sink = chooseSink(values, env, problems);
+  checkTls(values, problems);
+  if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
-  return { ...values, rules: chooseRules(values), redis, spend, warnings };
+  return { ...values, rules: chooseRules(values), store, sink, spend, warnings: warningsOf(env, store) };
 }
 
 /** Everything that can be set, for documentation: groups of name, default and meaning. */
 export const settingsTable: Readonly<Record<string, Rows>> = groups;
 
 function chooseRules(values: Values): Settings['rules'] {
+  if (values.CONFIG_TYPE === 'GRPC_XDS_SOTW') return { controlPlane: values.CONFIG_GRPC_XDS_SERVER_URL };
   if (values.RUNTIME_ROOT === undefined && values.RUNTIME_SUBDIRECTORY === undefined)
     return { path: values.RULES_PATH };
   return {
@@ -95,49 +73,34 @@ function chooseRules(values: Values): Settings['rules'] {
   };
 }
 
-function chooseRedis(
-  { BACKEND_TYPE, REDIS_URL, REDIS_SOCKET_TYPE }: Values,
-  problems: string[],
-): RedisAddress | undefined {
-  if (BACKEND_TYPE === 'memory' || (BACKEND_TYPE === undefined && REDIS_URL === undefined)) return undefined;
-  if (REDIS_URL === undefined) {
-    problems.push('REDIS_URL must be set where BACKEND_TYPE is redis, got nothing');
-    return undefined;
+function checkTls(values: Values, problems: string[]): void {
+  if (!values.GRPC_SERVER_USE_TLS) return;
+  for (const name of ['GRPC_SERVER_TLS_CERT', 'GRPC_SERVER_TLS_KEY'] as const) {
+    if (values[name] === '') problems.push(`${name} must be set where GRPC_SERVER_USE_TLS is true, got nothing`);
   }
-  const kind = REDIS_SOCKET_TYPE ?? (REDIS_URL.startsWith('/') ? 'unix' : 'tcp');
-  if (kind === 'unix') return { kind, path: REDIS_URL };
-  const address = parseTcpAddress(REDIS_URL);
-  if (!address) {
-    const got = REDIS_URL.replace(/^([a-z]+:\/\/)?.*@/s, '$1***@');
-    problems.push(`REDIS_URL must be host:port or redis://[user:password@]host:port[/database], got '${got}'`);
-  }
-  return address;
 }
 
-function parseTcpAddress(written: string): RedisAddress | undefined {
-  const withScheme = /^rediss?:\/\//.test(written) ? written : `redis://${written}`;
-  if (!URL.canParse(withScheme)) return undefined;
-  const url = new URL(withScheme);
-  const path = /^(?:\/(\d*))?$/.exec(url.pathname);
-  const username = decoded(url.username);
-  const password = decoded(url.password);
-  if (!path || url.hostname === '' || username === undefined || password === undefined) return undefined;
-  return {
-    kind: 'tcp',
-    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
-    port: url.port === '' ? 6379 : Number(url.port),
-    tls: url.protocol === 'rediss:',
-    ...(username === '' ? {} : { username }),
-    ...(password === '' ? {} : { password }),
-    database: Number(path[1] ?? 0),
-  };
+/** What is set, but changes nothing here, or nothing with the store that was chosen. */
+function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[] {
+  const isSet = ([name]: readonly [string, ...unknown[]]): boolean => env[name] !== undefined;
+  const without = Object.entries<Setting<unknown>>(table)
+    .filter(isSet)
+    .flatMap(([name, { noEffect }]) =>
+      noEffect === undefined ? [] : [`${name} is set but has no effect: ${noEffect}`],
+    );
+  const ofOthers = Object.entries(storeOnly)
+    .filter(isSet)
+    .filter(([, kinds]) => !kinds.includes(kind))
+    .map(([name]) => `${name} is set but has no effect: counters are in ${kind}`);
+  return [...without, ...ofOthers];
 }
 
-/** A part of a URL without its percent-escapes; undefined where they are none. */
-function decoded(part: string): string | undefined {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return undefined;
-  }
-}
+/** Variables that a user would miss, where another store was chosen. */
+const storeOnly: Readonly<Record<string, readonly StoreSettings['kind'][]>> = {
+  REDIS_URL: ['redis'],
+  REDIS_PERSECOND: ['redis'],
+  MEMCACHE_HOST_PORT: ['memcache'],
+  MEMCACHE_SRV: ['memcache'],
+  LOCAL_CACHE_SIZE_IN_BYTES: ['redis', 'memcache'],
+  STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: ['redis', 'memory'],
+};

@@ -37,9 +37,9 @@ export interface RlsService {
 
 /** Is told what was decided, after the answer has left; of a request that is held, at once. */
 export interface Observer {
-  answered(request: WireRequest, answer: Answer, elapsedMs: number): void;
+  answered(request: WireRequest, answer: Answer): void;
   /** `cause` is what was thrown; a bug of ours when the status is INTERNAL. */
-  failed(status: GrpcStatus, cause: unknown, elapsedMs: number): void;
+  failed(status: GrpcStatus, cause: unknown): void;
 }
 
 /** What goes with the answers. */
@@ -61,14 +61,14 @@ export function createRlsService(decider: Decider, { headers, metadata }: Extras
       } catch (cause) {
         const error = toStatus(cause);
         reply({ error });
-        tell(observer, () => observer.failed(error, cause, elapsedMs()));
+        tell(observer, () => observer.failed(error, cause));
         return;
       }
       const holdMs = Math.min(answer.delayMs, timeoutMs - elapsedMs()); // the store's part of the deadline is gone
       if (holdMs > 0)
         setTimeout(() => reply({ response }), holdMs).unref(); // who waits for it keeps the process alive
       else reply({ response });
-      tell(observer, () => observer.answered(request, answer, elapsedMs()));
+      tell(observer, () => observer.answered(request, answer));
     },
   };
 }
@@ -79,7 +79,7 @@ function tell(observer: Observer, what: () => void): void {
     what();
   } catch (bug) {
     try {
-      observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug, 0);
+      observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);
     } catch {
       // there is nobody left to tell
     }

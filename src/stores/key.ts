@@ -43,19 +43,30 @@ const MAX_NAME_LENGTH = 512;
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('base64url');
 
+/** Longer domains have their digest as hash tag. */
+const MAX_TAG_LENGTH = 128;
+
 /**
  * Counter keys that cannot collide: every text is preceded by its length, so that (`a_b`, `c`) and (`a`, `b_c`) differ.
  * The window's start is state, not key; another window or algorithm is another counter, since `limit.counter` names both.
  *
- * @param prefix  put before every key, for a Redis that others use too
- * @example `fixed_window|60000|8:checkout|4:user|5:alice`
+ * @param prefix   put before every key, for a Redis that others use too
+ * @param hashTag  `domain`: all keys of a domain are in one slot of a Redis Cluster
+ * @example `fixed_window|60000|8:checkout|4:user|5:alice`, with a hash tag `{checkout}fixed_window|60000|8:checkout|…`
  */
-export function createCounterKeys(prefix: string): CounterKeys {
+export function createCounterKeys(
+  prefix: string,
+  { hashTag = 'none' }: { readonly hashTag?: 'none' | 'domain' } = {},
+): CounterKeys {
   return (limit, domain, entries) => {
-    const start = `${prefix}${limit.counter}`;
+    const start = `${prefix}${hashTag === 'domain' ? `{${tagOf(domain)}}` : ''}${limit.counter}`;
     let key = `${start}|${domain.length}:${domain}`;
     for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
     if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`; // no slice: it would keep the long text alive
     return key as CounterKey; // here, and in shared-counters.ts, a text becomes a key
   };
 }
+
+/** Without braces, which would end it early, and never empty. */
+const tagOf = (domain: string): string =>
+  domain.length > MAX_TAG_LENGTH ? digest(domain) : domain.replace(/[{}]/g, '_') || '_';

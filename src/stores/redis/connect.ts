@@ -1,22 +1,31 @@
-import { Redis, type RedisOptions } from 'ioredis';
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import type { Credentials, RedisAddress } from './address.ts';
 
-/** Where a single Redis listens, and as whom to speak to it. */
-export type RedisAddress =
-  | { readonly kind: 'unix'; readonly path: string }
-  | {
-      readonly kind: 'tcp';
-      readonly host: string;
-      readonly port: number;
-      readonly tls: boolean;
-      readonly username?: string;
-      readonly password?: string;
-      readonly database: number;
-    };
+/** A connection to one server, or to all nodes of a Cluster. */
+export type Connection = Redis | Cluster;
 
-/** The address as it may be logged: without credentials. `redis://10.0.0.7:6379/0` */
-export function describeAddress(address: RedisAddress): string {
-  if (address.kind === 'unix') return `unix:${address.path}`;
-  return `${address.tls ? 'rediss' : 'redis'}://${address.host}:${address.port}/${address.database}`;
+/** What a connection is besides an address. */
+export interface RedisConnectOptions {
+  readonly address: RedisAddress;
+  /** Undefined: plain text, unless the address itself says otherwise. */
+  readonly tls: RedisTls | undefined;
+  /** As whom to speak to the sentinels. */
+  readonly sentinelCredentials: Credentials;
+  /** The longest that connecting may take. */
+  readonly connectTimeoutMs: number;
+  /** Until the first connection: the first wait, and the longest; each is twice the one before. */
+  readonly startup: { readonly initialMs: number; readonly maxMs: number };
+}
+
+/** How a server is known, and this client to it: paths of files in PEM, empty where there are none. */
+export interface RedisTls {
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** Any name will do in the server's certificate; it must be of the authority all the same. */
+  readonly skipHostnameVerification: boolean;
 }
 
 /** A connection that leaves a call unanswered for so long is given up, with all that waits on it, and opened anew. */
@@ -26,24 +35,85 @@ const SILENCE_MS = 1_000;
  * Opens a connection that reconnects by itself, for ever, and says at once when it cannot be used.
  *
  * A counting call must not run twice: ioredis neither queues commands while there is no connection nor sends again what
- * was under way when one broke.
+ * was under way when one broke. On a Cluster, what a node refused before it ran (MOVED, ASK, TRYAGAIN, CLUSTERDOWN) is sent again.
+ *
+ * @throws Error  of the file system, when a file of `tls` cannot be read
  */
-export function connect(address: RedisAddress): Redis {
-  const options: RedisOptions & { replyMapping: 'legacy' } = {
+export function connect(options: RedisConnectOptions): Connection {
+  let wasReady = false;
+  const retryStrategy = (attempt: number): number =>
+    withJitter(
+      wasReady
+        ? Math.min(50 * 2 ** Math.min(attempt, 5), 1_000)
+        : Math.min(options.startup.initialMs * 2 ** Math.min(attempt - 1, 30), options.startup.maxMs),
+    );
+  const redis = open(options, retryStrategy);
+  redis.once('ready', () => {
+    wasReady = true;
+  });
+  return redis;
+}
+
+/** Up to a tenth more, so that a fleet does not come at once. */
+const withJitter = (ms: number): number => ms + Math.floor(Math.random() * ms * 0.1);
+
+type RetryStrategy = (attempt: number) => number;
+
+function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Connection {
+  const { address } = options;
+  const common = commonOptions(options);
+  const own = { ...common, enableOfflineQueue: false, retryStrategy };
+  switch (address.kind) {
+    case 'unix':
+      return new Redis(address.path, { ...own, db: address.database });
+    case 'tcp': {
+      const { host, port, database: db } = address;
+      return new Redis(port, host, { ...own, db, ...(address.tls && !options.tls && { tls: {} }) });
+    }
+    case 'sentinel': {
+      const sentinels = { sentinels: [...address.sentinels], name: address.master, failoverDetector: true };
+      return new Redis({ ...sentinels, ...sentinelOptions(options), ...own, sentinelRetryStrategy: retryStrategy });
+    }
+    case 'cluster':
+      return new Cluster([...address.nodes], {
+        enableOfflineQueue: false,
+        clusterRetryStrategy: retryStrategy,
+        retryDelayOnFailover: 0, // else it would send again what may have run
+        redisOptions: common,
+        dnsLookup: (host, done) => done(null, host), // each connection looks it up, and certificates name hosts
+      });
+  }
+}
+
+function commonOptions({ address, tls, connectTimeoutMs }: RedisConnectOptions) {
+  return {
     replyMapping: 'legacy',
-    enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: 2_000,
+    connectTimeout: connectTimeoutMs,
     socketTimeout: SILENCE_MS,
-    reconnectOnError: (error) => error.message.startsWith('READONLY'), // another server has become the master
-    retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt, 5), 1_000) + Math.floor(Math.random() * 100),
+    reconnectOnError: (error: Error) => error.message.startsWith('READONLY'), // another server has become the master
     connectionName: 'weir',
+    ...(address.username !== undefined && { username: address.username }),
+    ...(address.password !== undefined && { password: address.password }),
+    ...(tls && { tls: tlsOptions(tls) }),
+  } as const satisfies RedisOptions;
+}
+
+function sentinelOptions({ tls, sentinelCredentials: { username, password } }: RedisConnectOptions) {
+  return {
+    ...(username !== undefined && { sentinelUsername: username }),
+    ...(password !== undefined && { sentinelPassword: password }),
+    ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: tlsOptions(tls) }),
   };
-  if (address.kind === 'unix') return new Redis(address.path, options);
-  if (address.username !== undefined) options.username = address.username;
-  if (address.password !== undefined) options.password = address.password;
-  if (address.tls) options.tls = {};
-  options.db = address.database;
-  return new Redis(address.port, address.host, options);
+}
+
+/** @throws Error  of the file system, when a file cannot be read */
+export function tlsOptions({ caFile, certFile, keyFile, skipHostnameVerification }: RedisTls): ConnectionOptions {
+  return {
+    ...(caFile !== '' && { ca: readFileSync(caFile) }),
+    ...(certFile !== '' && { cert: readFileSync(certFile) }),
+    ...(keyFile !== '' && { key: readFileSync(keyFile) }),
+    ...(skipHostnameVerification && { checkServerIdentity: () => undefined }),
+  };
 }

@@ -1,26 +1,35 @@
-import type { Redis } from 'ioredis';
+import slotOf from 'cluster-key-slot';
+import { Cluster } from 'ioredis';
 import type { Clock } from '../../clock.ts';
+import { applyInParts } from '../parts.ts';
 import type { Store, StoreState, Unavailable } from '../store.ts';
-import { decodeBatch, encodeBatch } from './batch.ts';
+import { type Batch, decodeBatch, encodeBatch } from './batch.ts';
+import type { Connection } from './connect.ts';
 import { script } from './script.ts';
 
 /** What became of a call that was given a time limit. */
 type Outcome<T> = { readonly value: T } | { readonly reason: string };
 
 /**
- * Counters in a Redis that any number of instances share: one script call a request, decided on Redis's clock.
+ * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call a request, on a Cluster one for
+ * each slot that its counters are in, side by side.
  *
  * @param redis   a connection of `connect`; closed with the store
  * @param clock   this process's: calendar windows are looked for around it, since Redis knows no time zones
+ * @param atomic  of a Cluster whose keys have their domain as hash tag, and of anything else, the request
  * @param replay  only for tests: Redis decides on `clock`, too, instead of its own
  */
-export function createRedisStore(redis: Redis, clock: Clock, { replay = false } = {}): Store {
+export function createRedisStore(
+  redis: Connection,
+  clock: Clock,
+  { atomic = 'request', replay = false }: { readonly atomic?: Store['atomic']; readonly replay?: boolean } = {},
+): Store {
   let lastError = 'not connected yet';
   redis.on('error', (error: Error) => {
     lastError = error.message;
   });
 
-  const call = async (keys: readonly string[], packed: Buffer, nowMs: number): Promise<Buffer> => {
+  const call = async ({ keys, packed }: Batch, nowMs: number): Promise<Buffer> => {
     const args = [keys.length, ...keys, packed, ...(replay ? [nowMs] : [])];
     try {
       return bytes(await redis.callBuffer('EVALSHA', script.sha1, ...args));
@@ -30,21 +39,28 @@ export function createRedisStore(redis: Redis, clock: Clock, { replay = false } 
     }
   };
 
+  const applyTogether: Store['apply'] = async (hits, { spend, timeoutMs }) => {
+    const nowMs = clock();
+    const reply = call(encodeBatch(hits, spend, nowMs), nowMs).then((bytes) => decodeBatch(bytes, hits, nowMs));
+    const outcome = await within(timeoutMs, reply);
+    return 'reason' in outcome ? hits.map(() => unavailable(outcome.reason)) : outcome.value;
+  };
+
   const unavailable = (reason: string): Unavailable => ({ code: 'UNAVAILABLE', reason: `redis: ${reason}` });
   const state = (): StoreState => (redis.status === 'ready' ? { ready: true } : { ready: false, reason: lastError });
 
   return {
-    atomic: 'request',
-    async apply(hits, { spend, timeoutMs }) {
+    atomic,
+    async apply(hits, how) {
       const current = state();
       if (!current.ready) return hits.map(() => unavailable(current.reason));
-      const nowMs = clock();
-      const { keys, packed } = encodeBatch(hits, spend, nowMs);
-      const outcome = await within(
-        timeoutMs,
-        call(keys, packed, nowMs).then((reply) => decodeBatch(reply, hits, nowMs)),
-      );
-      return 'reason' in outcome ? hits.map(() => unavailable(outcome.reason)) : outcome.value;
+      if (!(redis instanceof Cluster)) return applyTogether(hits, how);
+      return applyInParts(
+        hits,
+        how,
+        ({ key }) => slotOf(key),
+        () => applyTogether,
+      ); // a call may touch keys of one slot
     },
     state,
     async close() {

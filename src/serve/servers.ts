@@ -1,0 +1,113 @@
+import type { Clock } from '../clock.ts';
+import { apiRoutes } from '../http/api.ts';
+import { type DebugSources, debugRoutes } from '../http/debug.ts';
+import { profileRoutes } from '../http/profile.ts';
+import { type HttpServer, type Route, startHttpServer } from '../http/server.ts';
+import type { Logger } from '../observe/log.ts';
+import { createHealth, type Readiness } from '../rls/health.ts';
+import type { RlsService } from '../rls/service.ts';
+import type { Settings } from '../settings.ts';
+import { openCertificates } from '../transport/certificates.ts';
+import { type GrpcServer, type OnCall, startGrpcServer } from '../transport/grpc-js.ts';
+import type { TlsOptions } from '../transport/listener.ts';
+import { start } from './cannot-start.ts';
+import { createParts, type Part } from './parts.ts';
+
+/** The servers, all listening. */
+export interface Servers extends Part {
+  /** Where each listens. */
+  readonly grpc: string;
+  readonly http: string;
+  readonly debug: string;
+}
+
+export interface ServerSources {
+  readonly service: RlsService;
+  readonly readiness: () => Readiness;
+  readonly debug: DebugSources;
+  readonly clock: Clock;
+  readonly onCall: OnCall;
+}
+
+/**
+ * Opens the gRPC server, the HTTP server and the debug server. Closing lets the first two finish what is under way, at the same time,
+ * while the debug pages can still be read.
+ *
+ * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
+ */
+export async function openServers(settings: Settings, sources: ServerSources, log: Logger): Promise<Servers> {
+  const parts = createParts();
+  try {
+    const debugAt = { host: settings.DEBUG_HOST, port: settings.DEBUG_PORT };
+    const debugPages = debugRoutes(sources.debug, profileRoutes(settings.ADMIN_TOKEN));
+    const debug = await openHttp('DEBUG_PORT', debugAt, debugPages, log);
+    parts.add({ close: () => debug.close(0) });
+    const answering: { close(graceMs: number): Promise<void> }[] = [];
+    parts.add({
+      async close() {
+        await Promise.all(answering.map((server) => server.close(settings.DRAIN_TIMEOUT)));
+      },
+    });
+    const httpAt = { host: settings.HOST, port: settings.PORT };
+    const http = await openHttp('PORT', httpAt, apiRoutes(sources.service, sources.readiness), log);
+    answering.push(http);
+    const grpc = await openGrpc(settings, sources, parts.add, log);
+    answering.push(grpc);
+    return {
+      grpc: grpc.target,
+      http: at({ ...httpAt, port: http.port }),
+      debug: at({ ...debugAt, port: debug.port }),
+      close: parts.close,
+    };
+  } catch (error) {
+    await parts.close();
+    throw error;
+  }
+}
+
+type HostAndPort = { readonly host: string; readonly port: number };
+
+const at = ({ host, port }: HostAndPort): string => `${host}:${port}`;
+
+function openHttp(
+  variable: string,
+  address: HostAndPort,
+  routes: ReadonlyMap<string, Route>,
+  log: Logger,
+): Promise<HttpServer> {
+  const failed = (error: unknown) => log.error({ err: error }, 'an HTTP page failed');
+  return start(variable, `cannot listen on ${at(address)}`, () => startHttpServer(address, routes, failed));
+}
+
+async function openGrpc(
+  settings: Settings,
+  { service, readiness, clock, onCall }: ServerSources,
+  add: <P extends Part>(part: P) => P,
+  log: Logger,
+): Promise<GrpcServer> {
+  const { GRPC_HOST: host, GRPC_PORT: port, GRPC_UDS: path } = settings;
+  const address = path === '' ? { host, port } : { path };
+  const tls = settings.GRPC_SERVER_USE_TLS ? await openTls(settings, add, log) : undefined;
+  const health = add(createHealth(readiness));
+  const connections = {
+    maxAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
+    maxAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
+    keepaliveTimeMs: settings.GRPC_KEEPALIVE_TIME,
+    keepaliveTimeoutMs: settings.GRPC_KEEPALIVE_TIMEOUT,
+  };
+  return start(
+    path === '' ? 'GRPC_PORT' : 'GRPC_UDS',
+    `cannot listen on ${path === '' ? at({ host, port }) : path}`,
+    () => startGrpcServer({ address, service, health, clock, tls, connections, onCall }),
+  );
+}
+
+async function openTls(settings: Settings, add: <P extends Part>(part: P) => P, log: Logger): Promise<TlsOptions> {
+  const { GRPC_SERVER_TLS_CERT: cert, GRPC_SERVER_TLS_KEY: key } = settings;
+  const { GRPC_CLIENT_TLS_CACERT: clientCa, GRPC_CLIENT_TLS_SAN: clientName } = settings;
+  const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
+  const certificates = await start('GRPC_SERVER_USE_TLS', 'cannot speak TLS', () =>
+    openCertificates(files, (problem) => log.error(problem)),
+  );
+  return { certificates: add(certificates), clientName: clientName === '' ? undefined : clientName };
+}

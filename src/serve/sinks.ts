@@ -1,0 +1,75 @@
+import { metricsRoute } from '../http/metrics.ts';
+import { startHttpServer } from '../http/server.ts';
+import type { Logger } from '../observe/log.ts';
+import { createReferenceMetrics } from '../observe/prometheus-reference.ts';
+import { referenceCounters, referenceGauges } from '../observe/reference-names.ts';
+import type { Statistics } from '../observe/stats.ts';
+import { createStatsdSink } from '../observe/statsd.ts';
+import { dogStatsdNames, type StatsdNames, statsdNames } from '../observe/statsd-names.ts';
+import type { Settings } from '../settings.ts';
+import type { DenyCache } from '../stores/deny-cache.ts';
+import { start } from './cannot-start.ts';
+
+/** Where statistics go, besides the debug port. */
+export interface Sink {
+  /** One call of gRPC, which took so long. */
+  called(method: string, elapsedMs: number): void;
+  close(): Promise<void>;
+}
+
+interface Sources {
+  readonly statistics: Statistics;
+  readonly cache: DenyCache | undefined;
+}
+
+/** @throws CannotStart  PROMETHEUS_ADDR cannot be bound */
+export async function openSink(settings: Settings, sources: Sources, log: Logger): Promise<Sink> {
+  const { sink } = settings;
+  const gauges = () => (sources.cache ? referenceGauges(sources.cache) : new Map<string, number>());
+  switch (sink.kind) {
+    case 'none':
+      return { called: () => {}, close: async () => {} };
+    case 'prometheus':
+      return servePrometheus(settings, sources.statistics, gauges, log);
+    default: {
+      const names: StatsdNames =
+        sink.kind === 'statsd'
+          ? statsdNames(settings.EXTRA_TAGS)
+          : dogStatsdNames(settings.EXTRA_TAGS, sink.mogrifiers, ({ label }) =>
+              log.error(`DOG_STATSD_MOGRIFIER_${label}_PATTERN takes too long and is left out from now on`),
+            );
+      const { STATSD_HOST: host, STATSD_PORT: port } = settings;
+      const isAsked = settings.USE_STATSD !== undefined || sink.kind === 'dogstatsd';
+      return createStatsdSink({
+        host,
+        port,
+        protocol: sink.kind === 'statsd' ? settings.STATSD_PROTOCOL : 'udp',
+        flushIntervalMs: settings.STATS_FLUSH_INTERVAL,
+        names,
+        counters: () => referenceCounters(sources.statistics),
+        gauges,
+        onDown: (error) => log[isAsked ? 'warn' : 'info'](`no statistics to ${host}:${port}: ${error.message}`),
+        onUp: () => log.info(`statistics go to ${host}:${port}`),
+      });
+    }
+  }
+}
+
+async function servePrometheus(
+  settings: Settings,
+  statistics: Statistics,
+  gauges: () => ReadonlyMap<string, number>,
+  log: Logger,
+): Promise<Sink> {
+  const { PROMETHEUS_ADDR: address, PROMETHEUS_PATH: path } = settings;
+  const metrics = createReferenceMetrics(statistics, {
+    extraTags: settings.EXTRA_TAGS,
+    responseTimeAsMilliseconds: settings.PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS,
+    gauges,
+  });
+  const routes = new Map([[path, metricsRoute(metrics.render)]]);
+  const server = await start('PROMETHEUS_ADDR', `cannot listen on ${address.host}:${address.port}`, () =>
+    startHttpServer(address, routes, (error) => log.error({ err: error }, 'the metrics page failed')),
+  );
+  return { called: metrics.called, close: () => server.close(0) };
+}

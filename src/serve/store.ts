@@ -1,0 +1,110 @@
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../observe/log.ts';
+import type { RedisSettings } from '../settings/stores.ts';
+import type { Settings } from '../settings.ts';
+import { createDenyCache, type DenyCache } from '../stores/deny-cache.ts';
+import { type Counters, createCounterKeys, ownCounters } from '../stores/key.ts';
+import { createMemoryStore } from '../stores/memory.ts';
+import { createPerSecondStore } from '../stores/per-second.ts';
+import { describeAddress } from '../stores/redis/address.ts';
+import { connect } from '../stores/redis/connect.ts';
+import { createRedisStore } from '../stores/redis/store.ts';
+import { sharedCounters } from '../stores/shared-counters.ts';
+import type { Store } from '../stores/store.ts';
+import { CannotStart, start } from './cannot-start.ts';
+
+/** Where counters are kept. */
+export interface OpenStore {
+  readonly store: Store;
+  /** Of refusals; undefined where there is none. */
+  readonly cache: DenyCache | undefined;
+  /** For people: `in Redis at redis://10.0.0.7:6379/0`. */
+  readonly description: string;
+}
+
+/** The least that a cache of refusals may take, whatever is set, as in envoyproxy/ratelimit. */
+const MIN_CACHE_BYTES = 512 * 1024;
+
+/** @throws CannotStart  a file of certificates cannot be read */
+export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
+  const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes } = settings;
+  const { store, description } = await openBackend(settings, clock, log);
+  if (cacheBytes === 0 || settings.store.kind === 'memory') return { store, cache: undefined, description };
+  const cache = createDenyCache(store, { clock, maxBytes: Math.max(cacheBytes, MIN_CACHE_BYTES) });
+  return { store: cache, cache, description };
+}
+
+async function openBackend(settings: Settings, clock: Clock, log: Logger): Promise<Omit<OpenStore, 'cache'>> {
+  const { store: wanted, MEMORY_MAX_COUNTERS: maxCounters } = settings;
+  switch (wanted.kind) {
+    case 'memory':
+      return { store: createMemoryStore(clock, { maxCounters }), description: `in memory, at most ${maxCounters}` };
+    case 'redis': {
+      const others = await openRedis('REDIS_URL', wanted.main, settings, clock, log);
+      if (!wanted.perSecond) return { ...others, description: `in Redis: ${others.description}` };
+      const perSecond = await openRedis('REDIS_PERSECOND_URL', wanted.perSecond, settings, clock, log);
+      return {
+        store: createPerSecondStore({ perSecond: perSecond.store, others: others.store }),
+        description: `in Redis: ${others.description}; by the second: ${perSecond.description}`,
+      };
+    }
+    case 'memcache':
+      throw new CannotStart('BACKEND_TYPE: memcache is not there yet');
+  }
+}
+
+async function openRedis(
+  variable: string,
+  redisSettings: RedisSettings,
+  settings: Settings,
+  clock: Clock,
+  log: Logger,
+) {
+  const { address } = redisSettings;
+  const description = describeAddress(address);
+  const { REDIS_STARTUP_INITIAL_INTERVAL: initialMs, REDIS_STARTUP_MAX_INTERVAL: maxMs } = settings;
+  const redis = await start(variable, 'cannot be used', () =>
+    connect({ ...redisSettings, startup: { initialMs, maxMs } }),
+  );
+  let troubled = false;
+  redis.on('ready', () => {
+    if (troubled) log.warn(`connected to ${description} again`);
+    else log.info(`connected to ${description}`);
+    troubled = false;
+  });
+  redis.on('error', (error: Error) => {
+    if (!troubled) log.error(`no connection to ${description}: ${error.message}; trying again until there is one`);
+    troubled = true;
+  });
+  const isSpread =
+    address.kind === 'cluster' && !(settings.CLUSTER_HASH_TAG === 'domain' && settings.COUNTER_KEYS === 'own');
+  return { store: createRedisStore(redis, clock, { atomic: isSpread ? 'counter' : 'request' }), description };
+}
+
+/** How counters are found. */
+export function countersOf(settings: Settings, clock: Clock): Counters {
+  const { CACHE_KEY_PREFIX: prefix, COUNTER_KEYS, EXPIRATION_JITTER_MAX_SECONDS: jitterMaxSeconds } = settings;
+  const own = createCounterKeys(prefix, { hashTag: settings.CLUSTER_HASH_TAG });
+  if (COUNTER_KEYS === 'own') return ownCounters(own);
+  return sharedCounters({ prefix, own, jitterMaxSeconds, clock, random: Math.random });
+}
+
+/** How often it is looked whether the counters have been reached. */
+const LOOK_INTERVAL_MS = 100;
+
+/** Resolves when the counters were not reached even once within this time of the start; 0: never. */
+export function whenNeverReached(maxElapsedMs: number, { store, description }: OpenStore): Promise<CannotStart> {
+  return new Promise((resolve) => {
+    if (maxElapsedMs === 0) return;
+    const end = setTimeout(() => {
+      clearInterval(look);
+      const message = `counters ${description} could not be reached within ${maxElapsedMs} ms of the start`;
+      resolve(new CannotStart(`REDIS_STARTUP_MAX_ELAPSED_TIME: ${message}`));
+    }, maxElapsedMs).unref();
+    const look = setInterval(() => {
+      if (!store.state().ready) return;
+      clearTimeout(end);
+      clearInterval(look);
+    }, LOOK_INTERVAL_MS).unref();
+  });
+}

@@ -1,0 +1,31 @@
+import { type Mogrifier, parseMogrifiers } from '../observe/mogrifier.ts';
+import type { Values } from './table.ts';
+
+/** Where statistics are sent. */
+export type SinkSettings =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'statsd' }
+  | { readonly kind: 'dogstatsd'; readonly mogrifiers: readonly Mogrifier[] }
+  | { readonly kind: 'prometheus' };
+
+/** Chooses one at most, as envoyproxy/ratelimit does; without a word, StatsD. What does not go together is told in `problems`. */
+export function chooseSink(
+  values: Values,
+  env: Readonly<Record<string, string | undefined>>,
+  problems: string[],
+): SinkSettings {
+  const { DISABLE_STATS, USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS } = values;
+  if (DISABLE_STATS) return { kind: 'none' };
+  const wanted = Object.entries({ USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS }).filter(([, isOn]) => isOn);
+  if (wanted.length > 1) {
+    problems.push(`one of USE_STATSD, USE_DOG_STATSD and USE_PROMETHEUS may be true, got ${wanted.length} of them`);
+    return { kind: 'none' };
+  }
+  if (USE_PROMETHEUS) return { kind: 'prometheus' };
+  if (USE_DOG_STATSD) {
+    const parsed = parseMogrifiers(values.USE_DOG_STATSD_MOGRIFIERS, env);
+    if (!parsed.ok) problems.push(...parsed.problems);
+    return { kind: 'dogstatsd', mogrifiers: parsed.ok ? parsed.mogrifiers : [] };
+  }
+  return { kind: (USE_STATSD ?? true) ? 'statsd' : 'none' };
+}

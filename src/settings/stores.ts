@@ -1,0 +1,83 @@
+import {
+  type Credentials,
+  parseAddress,
+  parseCredentials,
+  type RedisAddress,
+  wantedAddress,
+  withoutCredentials,
+} from '../stores/redis/address.ts';
+import type { RedisTls } from '../stores/redis/connect.ts';
+import type { Values } from './table.ts';
+
+/** Where counters live, and how to speak to it. */
+export type StoreSettings =
+  | { readonly kind: 'memory' }
+  | { readonly kind: 'redis'; readonly main: RedisSettings; readonly perSecond: RedisSettings | undefined }
+  | { readonly kind: 'memcache'; readonly servers: readonly string[] | { readonly srv: string } };
+
+/** One Redis. */
+export interface RedisSettings {
+  readonly address: RedisAddress;
+  readonly tls: RedisTls | undefined;
+  readonly sentinelCredentials: Credentials;
+  readonly connectTimeoutMs: number;
+}
+
+/** Chooses by what is set. What does not go together is told in `problems`. */
+export function chooseStore(values: Values, problems: string[]): StoreSettings {
+  const { BACKEND_TYPE: wanted, REDIS_URL, MEMCACHE_HOST_PORT: hosts, MEMCACHE_SRV: srv } = values;
+  const kind = wanted ?? (REDIS_URL === undefined ? 'memory' : 'redis');
+  if (kind === 'memory') {
+    if (values.COUNTER_KEYS === 'reference')
+      problems.push('COUNTER_KEYS=reference goes with Redis or memcached: nobody else sees counters in memory');
+    return { kind };
+  }
+  if (kind === 'memcache') {
+    if (hosts.length > 0 === (srv !== '')) {
+      const got = srv === '' ? 'neither' : 'both';
+      problems.push(
+        `one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got ${got}`,
+      );
+    }
+    return { kind, servers: srv === '' ? hosts : { srv } };
+  }
+  const main = chooseRedis(values, 'REDIS', problems);
+  const perSecond = values.REDIS_PERSECOND ? chooseRedis(values, 'REDIS_PERSECOND', problems) : undefined;
+  return main ? { kind, main, perSecond } : { kind: 'memory' }; // never used: there is a problem
+}
+
+function chooseRedis(
+  values: Values,
+  prefix: 'REDIS' | 'REDIS_PERSECOND',
+  problems: string[],
+): RedisSettings | undefined {
+  const url = values[`${prefix}_URL`];
+  const type = values[`${prefix}_TYPE`];
+  if (url === undefined) {
+    const where = prefix === 'REDIS' ? 'BACKEND_TYPE is redis' : 'REDIS_PERSECOND is true';
+    problems.push(`${prefix}_URL must be set where ${where}, got nothing`);
+    return undefined;
+  }
+  const address = parseAddress(url, type, {
+    socket: values[`${prefix}_SOCKET_TYPE`],
+    auth: values[`${prefix}_AUTH`],
+  });
+  if (!address) {
+    problems.push(`${prefix}_URL must be ${wantedAddress[type]}, got '${withoutCredentials(url)}'`);
+    return undefined;
+  }
+  return {
+    address,
+    tls: values[`${prefix}_TLS`] ? redisTls(values) : undefined,
+    sentinelCredentials: parseCredentials(values[`${prefix}_SENTINEL_AUTH`]),
+    connectTimeoutMs: values[`${prefix}_TIMEOUT`],
+  };
+}
+
+/** Both Redis have the same authority and show the same certificate. */
+const redisTls = (values: Values): RedisTls => ({
+  caFile: values.REDIS_TLS_CACERT,
+  certFile: values.REDIS_TLS_CLIENT_CERT,
+  keyFile: values.REDIS_TLS_CLIENT_KEY,
+  skipHostnameVerification: values.REDIS_TLS_SKIP_HOSTNAME_VERIFICATION,
+});

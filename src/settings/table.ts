@@ -1,0 +1,30 @@
+import { answerRows, statisticsRows } from './answers.ts';
+import { counterRows } from './counters.ts';
+import type { Parse, Wanted } from './kinds.ts';
+import type { Rows } from './row.ts';
+import { ruleRows } from './rules.ts';
+import { serverRows, tracingRows } from './server.ts';
+
+/** Every variable that Weir reads, by what it is about. */
+export const groups = {
+  'The servers': serverRows,
+  'Where rules come from': ruleRows,
+  'Where counters live': counterRows,
+  'What callers are told': answerRows,
+  Statistics: statisticsRows,
+  Traces: tracingRows,
+} as const satisfies Readonly<Record<string, Rows>>;
+
+type Table = typeof serverRows &
+  typeof ruleRows &
+  typeof counterRows &
+  typeof answerRows &
+  typeof statisticsRows &
+  typeof tracingRows;
+type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Wanted> : never;
+
+/** What the variables say, under their names. */
+export type Values = { readonly [K in keyof Table]: Read<Table[K]> };
+
+/** All groups together. */
+export const table: Table = Object.assign({}, ...Object.values(groups)); // of all groups, as the type says
