@@ -1,13 +1,12 @@
-import { once } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Redis as Connection } from 'ioredis';
 import { type Limit, unitMs } from '../src/algorithms/limit.ts';
 import { createCounterKeys } from '../src/stores/key.ts';
 import { createMemoryStore } from '../src/stores/memory.ts';
-import { connect } from '../src/stores/redis/connect.ts';
 import { createRedisStore } from '../src/stores/redis/store.ts';
 import type { Store } from '../src/stores/store.ts';
+import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 
 const COUNTERS = 100_000;
@@ -72,9 +71,8 @@ measureAll().catch((error: Error) => {
 
 async function measureAll(): Promise<void> {
   const redis = await startRedis();
-  const connection = connect({ kind: 'tcp', host: '127.0.0.1', port: redis.port, tls: false, database: 0 });
+  const connection = await openReady(redis);
   try {
-    await once(connection, 'ready');
     for (const one of cases) await inMemory(one, COUNTERS / 100); // so that no compiled code is counted below
     console.log('| algorithm | in memory | in Redis | of that, `MEMORY USAGE` |');
     console.log('| --- | --- | --- | --- |');

@@ -83,13 +83,14 @@ function checkTls(values: Values, problems: string[]): void {
 /** What is set, but changes nothing here, or nothing with the store that was chosen. */
 function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[] {
   const isSet = ([name]: readonly [string, ...unknown[]]): boolean => env[name] !== undefined;
-  const without = Object.entries<Setting<unknown>>(table)
+  const rows: Rows = table;
+  const without = Object.entries(rows)
     .filter(isSet)
     .flatMap(([name, { noEffect }]) =>
       noEffect === undefined ? [] : [`${name} is set but has no effect: ${noEffect}`],
     );
   const ofOthers = Object.entries(storeOnly)
-    .filter(isSet)
+    .filter(([name]) => isSet([name]) && env[name] !== rows[name]?.fallback)
     .filter(([, kinds]) => !kinds.includes(kind))
     .map(([name]) => `${name} is set but has no effect: counters are in ${kind}`);
   return [...without, ...ofOthers];

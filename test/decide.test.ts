@@ -51,6 +51,7 @@ const shown = ({ verdicts }: Answer): string[] =>
 function stubStore(answer: Awaited<ReturnType<Store['apply']>>[number]) {
   const calls: { hits: readonly Hit[]; spend: Spend; timeoutMs: number }[] = [];
   const store: Store = {
+    atomic: 'request',
     async apply(hits, { spend, timeoutMs }) {
       calls.push({ hits, spend, timeoutMs });
       return hits.map(() => answer);

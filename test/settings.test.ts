@@ -11,55 +11,28 @@ function problems(env: Environment): readonly string[] {
   return [];
 }
 
-test('without an environment everything has its default', () => {
-  expect(readSettings({})).toEqual({
-    GRPC_HOST: '0.0.0.0',
+const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));
+
+test('without an environment everything has its default: counters in memory, rules from a file', () => {
+  expect(readSettings({})).toMatchObject({
     GRPC_PORT: 8081,
-    HOST: '0.0.0.0',
     PORT: 8080,
-    DEBUG_HOST: '0.0.0.0',
     DEBUG_PORT: 6070,
     LOG_LEVEL: 'warn',
-    LOG_FORMAT: 'text',
-    RULES_PATH: 'config/rules.yaml',
-    RUNTIME_ROOT: undefined,
-    RUNTIME_SUBDIRECTORY: undefined,
-    RUNTIME_APPDIRECTORY: 'config',
-    RUNTIME_IGNOREDOTFILES: false,
-    RUNTIME_WATCH_ROOT: true,
-    MERGE_DOMAIN_CONFIG: false,
-    BACKEND_TYPE: undefined,
-    REDIS_TYPE: 'SINGLE',
-    REDIS_URL: undefined,
-    REDIS_SOCKET_TYPE: undefined,
-    CACHE_KEY_PREFIX: '',
-    STORE_TIMEOUT: 500,
-    MEMORY_MAX_COUNTERS: 1_000_000,
-    LIMIT_RESPONSE_HEADERS_ENABLED: false,
-    LIMIT_LIMIT_HEADER: 'RateLimit-Limit',
-    LIMIT_REMAINING_HEADER: 'RateLimit-Remaining',
-    LIMIT_RESET_HEADER: 'RateLimit-Reset',
-    LIMIT_SOFT_HEADER: 'X-RateLimit-Soft-Exceeded',
-    SHADOW_MODE: false,
-    QUOTA_MODE: false,
-    SPEND: undefined,
-    STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: false,
-    NEAR_LIMIT_RATIO: 0.8,
-    DRAIN_TIMEOUT: 10_000,
     rules: { path: 'config/rules.yaml' },
-    redis: undefined,
+    store: { kind: 'memory' },
+    sink: { kind: 'statsd' },
     spend: 'each',
     warnings: [],
   });
 });
 
 test('the table for documentation names every variable, with its default as it would be written', () => {
-  expect(settingsTable.map(({ name }) => name)).toEqual(
-    Object.keys(readSettings({})).filter((name) => name === name.toUpperCase()),
-  );
-  const written = settingsTable.flatMap(({ name, fallback }) => (fallback === undefined ? [] : [[name, fallback]]));
+  const names = rows.map(([name]) => name);
+  expect(names).toEqual(Object.keys(readSettings({})).filter((name) => name === name.toUpperCase()));
+  const written = rows.flatMap(([name, { fallback }]) => (fallback === undefined ? [] : [[name, fallback]]));
   expect(readSettings(Object.fromEntries(written))).toEqual(readSettings({}));
-  expect(settingsTable.filter(({ meaning }) => meaning === '')).toEqual([]);
+  expect(rows.filter(([, { meaning }]) => meaning === '')).toEqual([]);
 });
 
 describe('values', () => {
@@ -76,6 +49,8 @@ describe('values', () => {
     ['MEMORY_MAX_COUNTERS', '16000000', 16_000_000],
     ['LOG_LEVEL', 'DEBUG', 'debug'],
     ['LOG_LEVEL', 'Warn', 'warn'],
+    ['LOG_LEVEL', 'WARNING', 'warn'],
+    ['LOG_LEVEL', 'panic', 'fatal'],
     ['LOG_FORMAT', 'JSON', 'json'],
     ['REDIS_TYPE', 'single', 'SINGLE'],
     ['REDIS_SOCKET_TYPE', 'TCP', 'tcp'],
@@ -123,8 +98,17 @@ describe('values', () => {
     ['NEAR_LIMIT_RATIO', ['1.1', '-0.1', '80%', 'NaN', ' ', ''], 'a number from 0 to 1'],
     ['LOG_LEVEL', ['loud', ''], 'one of trace, debug, info, warn, error, fatal'],
     ['LOG_FORMAT', ['xml', ''], 'one of text, json'],
-    ['BACKEND_TYPE', ['memcache'], 'one of redis, memory'],
-    ['REDIS_TYPE', ['SENTINEL', 'CLUSTER', ''], 'one of SINGLE'],
+    ['BACKEND_TYPE', ['memcached', 'disk'], 'one of redis, memcache, memory'],
+    ['CONFIG_TYPE', ['file', 'grpc_xds_sotw', ''], 'FILE or GRPC_XDS_SOTW, in capitals'],
+    ['REDIS_TYPE', ['RING', ''], 'one of SINGLE, SENTINEL, CLUSTER'],
+    ['REDIS_POOL_ON_EMPTY_BEHAVIOR', ['CREATE', 'error'], 'WAIT (CREATE and ERROR are not supported)'],
+    ['REDIS_CLUSTER_PIPELINE_PARALLELISM', ['-1'], 'a count from 0 to 2147483647'],
+    ['EXTRA_TAGS', ['a', 'a:b:c', 'a:b,', ',a:b'], 'key:value pairs with commas between them'],
+    ['CONFIG_GRPC_XDS_NODE_METADATA', ['a', 'a=b=c', 'a:b'], 'key=value pairs with commas between them'],
+    ['PROMETHEUS_ADDR', ['9090', 'host', ':port', ':65536'], 'host:port, or :port for all addresses'],
+    ['LIMIT_RETRY_AFTER_HEADERS', ['a b', 'a,,b'], 'names of headers such as Retry-After, with commas between them'],
+    ['TRACING_SAMPLING_RATE', ['2', ''], 'a number from 0 to 1'],
+    ['XDS_CLIENT_BACKOFF_RANDOM_FACTOR', ['', 'half'], 'a number'],
     ['REDIS_SOCKET_TYPE', ['udp', ''], 'one of unix, tcp'],
     ['SPEND', ['nothing', 'all', ''], 'one of each, all_or_nothing, spare_others'],
     ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', ['yes', ''], 'true or false'],
@@ -144,9 +128,9 @@ describe('values', () => {
     };
     const all = [
       "GRPC_PORT must be a port from 0 to 65535, got 'http'",
-      "BACKEND_TYPE must be one of redis, memory, got 'disk'",
-      "SHADOW_MODE must be true or false, got 'maybe'",
       "DRAIN_TIMEOUT must be a duration such as 150ms, 10s or 1h30m, got '10'",
+      "BACKEND_TYPE must be one of redis, memcache, memory, got 'disk'",
+      "SHADOW_MODE must be true or false, got 'maybe'",
     ];
     expect(problems(env)).toEqual(all);
     expect(() => readSettings(env)).toThrow(new InvalidSettings(all));
@@ -209,6 +193,18 @@ describe('where counters live', () => {
   test.each<[Environment, object | undefined]>([
     [{ BACKEND_TYPE: 'memory' }, undefined],
     [{ BACKEND_TYPE: 'memory', REDIS_URL: 'redis:6379' }, undefined],
+    [
+      { REDIS_URL: 'redis:6379', REDIS_AUTH: 'weir:a:b' },
+      { ...tcp, username: 'weir', password: 'a:b' },
+    ],
+    [
+      { REDIS_URL: 'm,one:1', REDIS_TYPE: 'sentinel' },
+      { kind: 'sentinel', master: 'm', sentinels: [{ host: 'one', port: 1 }] },
+    ],
+    [
+      { REDIS_URL: 'one:1', REDIS_TYPE: 'CLUSTER' },
+      { kind: 'cluster', nodes: [{ host: 'one', port: 1 }] },
+    ],
     [{ BACKEND_TYPE: 'Redis', REDIS_URL: 'redis:6379' }, tcp],
     [{ REDIS_URL: 'redis:6379' }, tcp],
     [{ BACKEND_TYPE: '', REDIS_URL: 'redis:6379' }, tcp], // the service this replaces takes it for redis
@@ -227,17 +223,18 @@ describe('where counters live', () => {
     [{ REDIS_URL: 'redis://weir:secret@redis:6379' }, { ...tcp, username: 'weir', password: 'secret' }],
     [{ REDIS_URL: 'redis://:secret@redis:6379' }, { ...tcp, password: 'secret' }],
     [{ REDIS_URL: 'redis://we%40ir:p%3A%2F%25%40@redis' }, { ...tcp, username: 'we@ir', password: 'p:/%@' }],
-    [{ REDIS_URL: '/run/redis.sock' }, { kind: 'unix', path: '/run/redis.sock' }],
+    [{ REDIS_URL: '/run/redis.sock' }, { kind: 'unix', path: '/run/redis.sock', database: 0 }],
     [
       { REDIS_URL: '/run/redis.sock', REDIS_SOCKET_TYPE: 'unix' },
-      { kind: 'unix', path: '/run/redis.sock' },
+      { kind: 'unix', path: '/run/redis.sock', database: 0 },
     ],
     [
       { REDIS_URL: 'redis.sock', REDIS_SOCKET_TYPE: 'unix' },
-      { kind: 'unix', path: 'redis.sock' },
+      { kind: 'unix', path: 'redis.sock', database: 0 },
     ],
   ])('with %j', (env, address) => {
-    expect(readSettings(env).redis).toEqual(address);
+    const { store } = readSettings(env);
+    expect(store.kind === 'redis' ? store.main.address : undefined).toEqual(address);
   });
 
   test.each([
@@ -253,15 +250,77 @@ describe('where counters live', () => {
     ['redis://weir:secret@redis:6379/zero', "'redis://***@redis:6379/zero'"],
   ])('REDIS_URL cannot be %j', (url, shown) => {
     expect(problems({ REDIS_URL: url })).toEqual([
-      `REDIS_URL must be host:port or redis://[user:password@]host:port[/database], got ${shown}`,
+      `REDIS_URL must be host:port, redis://[user:password@]host:port[/database], or the path of a socket, got ${shown}`,
     ]);
   });
 
-  test('REDIS_URL is no path where a TCP address is wanted, and must be there for Redis', () => {
+  test('what belongs to a Redis goes with it, and the one for limits by the second has its own', () => {
+    const env = {
+      REDIS_URL: 'redis:1',
+      REDIS_TIMEOUT: '3s',
+      REDIS_SENTINEL_AUTH: 'u:p',
+      REDIS_PERSECOND: 'true',
+      REDIS_PERSECOND_URL: 'm,one:1',
+      REDIS_PERSECOND_TYPE: 'SENTINEL',
+      REDIS_PERSECOND_TLS: 'true',
+      REDIS_PERSECOND_SENTINEL_AUTH: 's3cret',
+      REDIS_TLS_CACERT: 'ca.crt',
+      REDIS_TLS_CLIENT_CERT: 'weir.crt',
+      REDIS_TLS_CLIENT_KEY: 'weir.key',
+      REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: 'true',
+    };
+    const tls = { caFile: 'ca.crt', certFile: 'weir.crt', keyFile: 'weir.key', skipHostnameVerification: true };
+    expect(readSettings(env).store).toEqual({
+      kind: 'redis',
+      main: {
+        address: { ...tcp, port: 1 },
+        tls: undefined,
+        sentinelCredentials: { username: 'u', password: 'p' },
+        connectTimeoutMs: 3_000,
+      },
+      perSecond: {
+        address: { kind: 'sentinel', master: 'm', sentinels: [{ host: 'one', port: 1 }] },
+        tls,
+        sentinelCredentials: { password: 's3cret' },
+        connectTimeoutMs: 10_000,
+      },
+    });
+  });
+
+  test.each<[Environment, readonly string[]]>([
+    [{ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'one:1,two:2' }, []],
+    [{ BACKEND_TYPE: 'memcache', MEMCACHE_SRV: '_memcache._tcp.example.com' }, []],
+    [
+      { BACKEND_TYPE: 'memcache' },
+      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got neither'],
+    ],
+    [
+      { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'one:1', MEMCACHE_SRV: '_memcache._tcp.example.com' },
+      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got both'],
+    ],
+    [{ BACKEND_TYPE: 'redis' }, ['REDIS_URL must be set where BACKEND_TYPE is redis, got nothing']],
+    [
+      { REDIS_URL: 'redis', REDIS_PERSECOND: 'true' },
+      ['REDIS_PERSECOND_URL must be set where REDIS_PERSECOND is true, got nothing'],
+    ],
+    [
+      { REDIS_URL: 'u:secret@m', REDIS_TYPE: 'SENTINEL' },
+      ["REDIS_URL must be the name of the master and at least one sentinel: master,host:port,host:port, got '***@m'"],
+    ],
+    [
+      { REDIS_URL: 'one:x', REDIS_TYPE: 'CLUSTER' },
+      ["REDIS_URL must be some of its nodes: host:port,host:port, got 'one:x'"],
+    ],
+    [
+      { COUNTER_KEYS: 'reference' },
+      ['COUNTER_KEYS=reference goes with Redis or memcached: nobody else sees counters in memory'],
+    ],
+  ])('%j: %j', (env, told) => {
+    expect(problems(env)).toEqual(told);
+  });
+
+  test('REDIS_URL is no path where a TCP address is wanted', () => {
     expect(problems({ REDIS_URL: '/run/redis.sock', REDIS_SOCKET_TYPE: 'tcp' })).toHaveLength(1);
-    expect(problems({ BACKEND_TYPE: 'redis' })).toEqual([
-      'REDIS_URL must be set where BACKEND_TYPE is redis, got nothing',
-    ]);
   });
 
   test.each([
@@ -280,54 +339,87 @@ describe('where counters live', () => {
   });
 });
 
-describe('a variable of the service this replaces', () => {
-  /** All that it reads, but for those that have a row in the table. */
-  const reference = `
-    GRPC_UDS GRPC_MAX_CONNECTION_AGE GRPC_MAX_CONNECTION_AGE_GRACE GRPC_SERVER_USE_TLS GRPC_SERVER_TLS_CERT
-    GRPC_SERVER_TLS_KEY GRPC_CLIENT_TLS_CACERT GRPC_CLIENT_TLS_SAN HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED
-    CONFIG_TYPE FORCE_START_WITHOUT_INITIAL_CONFIG CONFIG_GRPC_XDS_NODE_ID CONFIG_GRPC_XDS_NODE_METADATA
-    CONFIG_GRPC_XDS_SERVER_URL CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS
-    CONFIG_GRPC_XDS_SERVER_USE_TLS CONFIG_GRPC_XDS_CLIENT_TLS_CERT CONFIG_GRPC_XDS_CLIENT_TLS_KEY
-    CONFIG_GRPC_XDS_SERVER_TLS_CACERT CONFIG_GRPC_XDS_SERVER_TLS_SAN XDS_CLIENT_BACKOFF_INITIAL_INTERVAL
-    XDS_CLIENT_BACKOFF_MAX_INTERVAL XDS_CLIENT_BACKOFF_RANDOM_FACTOR XDS_CLIENT_BACKOFF_JITTER
-    XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES EXPIRATION_JITTER_MAX_SECONDS LOCAL_CACHE_SIZE_IN_BYTES
-    STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT RESPONSE_DYNAMIC_METADATA REDIS_PERSECOND REDIS_PERSECOND_SOCKET_TYPE
-    REDIS_PERSECOND_TYPE REDIS_PERSECOND_URL REDIS_PERSECOND_POOL_SIZE REDIS_PERSECOND_AUTH REDIS_PERSECOND_SENTINEL_AUTH
-    REDIS_PERSECOND_TLS REDIS_PERSECOND_PIPELINE_WINDOW REDIS_PERSECOND_PIPELINE_LIMIT
-    REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM REDIS_PERSECOND_TIMEOUT REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR
-    REDIS_POOL_SIZE REDIS_AUTH REDIS_SENTINEL_AUTH REDIS_TLS REDIS_TLS_CLIENT_CERT REDIS_TLS_CLIENT_KEY REDIS_TLS_CACERT
-    REDIS_TLS_SKIP_HOSTNAME_VERIFICATION REDIS_PIPELINE_WINDOW REDIS_PIPELINE_LIMIT REDIS_CLUSTER_PIPELINE_PARALLELISM
-    REDIS_TIMEOUT REDIS_POOL_ON_EMPTY_BEHAVIOR REDIS_HEALTH_CHECK_ACTIVE_CONNECTION REDIS_STARTUP_INITIAL_INTERVAL
-    REDIS_STARTUP_MAX_INTERVAL REDIS_STARTUP_MAX_ELAPSED_TIME MEMCACHE_HOST_PORT MEMCACHE_SRV MEMCACHE_SRV_REFRESH
-    MEMCACHE_MAX_IDLE_CONNS MEMCACHE_TLS MEMCACHE_TLS_CLIENT_CERT MEMCACHE_TLS_CLIENT_KEY MEMCACHE_TLS_CACERT
-    MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION DISABLE_STATS USE_STATSD STATSD_HOST STATSD_PORT STATSD_PROTOCOL
-    USE_DOG_STATSD USE_DOG_STATSD_MOGRIFIERS DOG_STATSD_MOGRIFIER_TAG_PATTERN USE_PROMETHEUS PROMETHEUS_ADDR
-    PROMETHEUS_PATH PROMETHEUS_MAPPER_YAML PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS STATS_FLUSH_INTERVAL EXTRA_TAGS
-    TRACING_ENABLED TRACING_SERVICE_NAME TRACING_SERVICE_NAMESPACE TRACING_SERVICE_INSTANCE_ID
-    TRACING_EXPORTER_PROTOCOL TRACING_SAMPLING_RATE`
-    .trim()
-    .split(/\s+/)
-    .filter((name) => !settingsTable.some((row) => row.name === name));
+describe('where statistics go', () => {
+  test.each<[Environment, string]>([
+    [{}, 'statsd'],
+    [{ USE_STATSD: 'true' }, 'statsd'],
+    [{ USE_STATSD: 'false' }, 'none'],
+    [{ USE_PROMETHEUS: 'true' }, 'prometheus'],
+    [{ USE_DOG_STATSD: 'true', USE_STATSD: 'false' }, 'dogstatsd'],
+    [{ DISABLE_STATS: 'true', USE_STATSD: 'true', USE_PROMETHEUS: 'true' }, 'none'],
+  ])('%j: %s', (env, kind) => {
+    expect(readSettings(env).sink.kind).toBe(kind);
+  });
 
-  test.each(reference)('that has no effect yet is warned of: %s', (name) => {
-    expect(readSettings({ [name]: 'any' }).warnings).toEqual([
-      `${name} is set but has no effect: Weir does not have this setting of envoyproxy/ratelimit yet`,
+  test('is one place', () => {
+    expect(problems({ USE_STATSD: 'true', USE_PROMETHEUS: 'true' })).toEqual([
+      'one of USE_STATSD, USE_DOG_STATSD and USE_PROMETHEUS may be true, got 2 of them',
     ]);
   });
 
-  test('is not what others have set, nor what has an effect', () => {
-    const env = {
-      PATH: '/bin',
-      HOME: '/',
-      TLS: '1',
-      MY_REDIS_TLS: '1',
-      REDIS: 'x',
-      STATS: 'x',
-      OTEL_SERVICE_NAME: 'x',
-      REDIS_URL: 'redis:1',
-    };
+  test('mogrifiers come with their patterns', () => {
+    const env = { USE_DOG_STATSD: 'true', USE_DOG_STATSD_MOGRIFIERS: 'A', DOG_STATSD_MOGRIFIER_A_PATTERN: 'x' };
+    expect(problems(env)).toEqual(['DOG_STATSD_MOGRIFIER_A_NAME must be set, since USE_DOG_STATSD_MOGRIFIERS names A']);
+    expect(readSettings({ ...env, DOG_STATSD_MOGRIFIER_A_NAME: 'y' }).sink).toMatchObject({
+      mogrifiers: [{ label: 'A', name: 'y' }],
+    });
+  });
+});
+
+test('TLS wants a certificate and its key', () => {
+  expect(problems({ GRPC_SERVER_USE_TLS: 'true' })).toEqual([
+    'GRPC_SERVER_TLS_CERT must be set where GRPC_SERVER_USE_TLS is true, got nothing',
+    'GRPC_SERVER_TLS_KEY must be set where GRPC_SERVER_USE_TLS is true, got nothing',
+  ]);
+});
+
+describe('what has no effect is warned of', () => {
+  const withoutEffect = rows.filter(([, { noEffect }]) => noEffect !== undefined).map(([name]) => name);
+  const right: Readonly<Record<string, string>> = {
+    XDS_CLIENT_BACKOFF_RANDOM_FACTOR: '0.5',
+    REDIS_PIPELINE_WINDOW: '75us',
+    REDIS_PERSECOND_PIPELINE_WINDOW: '75us',
+    REDIS_POOL_ON_EMPTY_BEHAVIOR: 'WAIT',
+    REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: 'wait',
+    PROMETHEUS_MAPPER_YAML: '/mapper.yaml',
+  };
+
+  test.each(withoutEffect)('%s, since there is nothing like it here', (name) => {
+    const written = right[name] ?? (/INTERVAL|DURATION/.test(name) ? '3s' : '8');
+    const { warnings } = readSettings({ [name]: written });
+    expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${name} is set but has no effect: .+`))]);
+  });
+
+  test.each([
+    ['REDIS_URL', 'redis:1', { BACKEND_TYPE: 'memory' }, 'memory'],
+    ['REDIS_PERSECOND', 'true', {}, 'memory'],
+    ['MEMCACHE_HOST_PORT', 'one:1', { REDIS_URL: 'redis:1' }, 'redis'],
+    ['MEMCACHE_SRV', '_a._b.c', {}, 'memory'],
+    ['LOCAL_CACHE_SIZE_IN_BYTES', '1', {}, 'memory'],
+    [
+      'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
+      'true',
+      { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' },
+      'memcache',
+    ],
+  ])('%s, where counters are elsewhere', (name, written, others: Environment, kind) => {
+    expect(readSettings({ ...others, [name]: written }).warnings).toEqual([
+      `${name} is set but has no effect: counters are in ${kind}`,
+    ]);
+  });
+
+  test('but not what others have set, nor what has an effect', () => {
+    const env = { PATH: '/bin', TLS: '1', MY_REDIS_TLS: '1', REDIS: 'x', OTEL_SERVICE_NAME: 'x', REDIS_URL: 'redis:1' };
     expect(readSettings(env).warnings).toEqual([]);
   });
+});
+
+test('secrets are not shown, not even where they are wrong', () => {
+  expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
+    'ADMIN_TOKEN',
+    ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
+    ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
+  ]);
 });
 
 test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER', 'LIMIT_SOFT_HEADER'])(

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createMemoryStore } from '../../src/stores/memory.ts';
-import { connect } from '../../src/stores/redis/connect.ts';
 import { createRedisStore } from '../../src/stores/redis/store.ts';
 import type { Store } from '../../src/stores/store.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { openReady } from '../helpers/connection.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { deviations } from './deviations.ts';
 import { isPlayable, type RecordedCase, run } from './run.ts';
@@ -21,9 +21,7 @@ afterAll(() => redis.stop());
 const stores: Readonly<Record<string, (clock: () => number) => Promise<Store>>> = {
   memory: async (clock) => createMemoryStore(clock, { maxCounters: 10_000 }),
   Redis: async (clock) => {
-    const connection = connect({ kind: 'tcp', host: '127.0.0.1', port: redis.port, tls: false, database: 0 });
-    await new Promise((resolve) => connection.once('ready', resolve));
-    return createRedisStore(connection, clock, { replay: true });
+    return createRedisStore(await openReady(redis), clock, { replay: true });
   },
 };
 

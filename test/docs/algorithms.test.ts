@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,9 +7,9 @@ import { type Decision, type Limit, NEVER_MS, type Spend, spends } from '../../s
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { createCounterKeys } from '../../src/stores/key.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
-import { connect } from '../../src/stores/redis/connect.ts';
 import { createRedisStore } from '../../src/stores/redis/store.ts';
 import type { Store } from '../../src/stores/store.ts';
+import { openReady } from '../helpers/connection.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
@@ -259,11 +258,10 @@ interface Twin {
 }
 
 let redis: Redis;
-let connection: ReturnType<typeof connect>;
+let connection: Awaited<ReturnType<typeof openReady>>;
 beforeAll(async () => {
   redis = await startRedis();
-  connection = connect({ kind: 'tcp', host: '127.0.0.1', port: redis.port, tls: false, database: 0 });
-  await once(connection, 'ready');
+  connection = await openReady(redis);
 });
 afterAll(async () => {
   connection.disconnect();

@@ -1,14 +1,32 @@
 import { once } from 'node:events';
 import type { Redis as Connection } from 'ioredis';
-import { connect } from '../../src/stores/redis/connect.ts';
+import type { RedisAddress } from '../../src/stores/redis/address.ts';
+import { connect, type RedisConnectOptions } from '../../src/stores/redis/connect.ts';
 import type { Redis } from './redis.ts';
 
+/** What goes with an address where nothing else is said. */
+export const ordinary: Omit<RedisConnectOptions, 'address'> = {
+  tls: undefined,
+  sentinelCredentials: {},
+  connectTimeoutMs: 2_000,
+  startup: { initialMs: 50, maxMs: 500 },
+};
+
+/** The address of a test's server. */
+export const addressOf = ({ port }: Pick<Redis, 'port'>, database = 0): RedisAddress => ({
+  kind: 'tcp',
+  host: '127.0.0.1',
+  port,
+  tls: false,
+  database,
+});
+
 /** Opens a connection as the service does, without waiting for the server. */
-export const open = ({ port }: Redis): Connection =>
-  connect({ kind: 'tcp', host: '127.0.0.1', port, tls: false, database: 0 });
+export const open = (server: Pick<Redis, 'port'>): Connection =>
+  connect({ ...ordinary, address: addressOf(server) }) as Connection; // to one server
 
 /** Opens a connection that commands can be sent on. */
-export async function openReady(server: Redis): Promise<Connection> {
+export async function openReady(server: Pick<Redis, 'port'>): Promise<Connection> {
   const connection = open(server);
   await once(connection, 'ready');
   return connection;

@@ -67,14 +67,8 @@ function build(changes: Partial<Decider> = {}, isReady = true) {
   const decider = deciderOf(rules, changes);
   const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
   const service = createRlsService(decider, extrasOf({ limits, soft: 'X-Soft' }), {
-    answered({ domain }, answer, elapsedMs) {
-      statistics.answered(domain, answer);
-      metrics.called('ShouldRateLimit', 0, elapsedMs);
-    },
-    failed({ code }, cause, elapsedMs) {
-      statistics.failed(cause);
-      metrics.called('ShouldRateLimit', code, elapsedMs);
-    },
+    answered: ({ domain }, answer) => statistics.answered(domain, answer),
+    failed: (_status, cause) => statistics.failed(cause),
   });
   const counters = () => referenceCounters(statistics);
   return { service, statistics, numbers: { metrics: metrics.render, statistics: counters } };
@@ -225,6 +219,7 @@ test.each([
       store: {
         apply: async (hits: readonly unknown[]) =>
           hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }) as const),
+        atomic: 'request' as const,
         state: () => ({ ready: true }) as const,
         close: async () => {},
       },

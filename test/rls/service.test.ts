@@ -45,7 +45,12 @@ const clock = fakeClock(); // 40 s to the end of its minute
 const memory = (): Store => createMemoryStore(clock, { maxCounters: 1_000 });
 
 /** A store that does as told, and says that it is ready. */
-const storeThat = (apply: Store['apply']): Store => ({ apply, state: () => ({ ready: true }), close: async () => {} });
+const storeThat = (apply: Store['apply']): Store => ({
+  atomic: 'request',
+  apply,
+  state: () => ({ ready: true }),
+  close: async () => {},
+});
 
 let server: GrpcServer;
 let health: Health;

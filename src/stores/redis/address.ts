@@ -72,9 +72,8 @@ export function parseAddress(
 
 /** `password`, or `user:password`: split at the first colon. */
 export function parseCredentials(written: string | undefined): Credentials {
-  if (!written) return {};
-  const colon = written.indexOf(':');
-  return colon < 0 ? { password: written } : { username: written.slice(0, colon), password: written.slice(colon + 1) };
+  const [, username = '', password = ''] = /^(?:([^:]*):)?(.*)$/s.exec(written ?? '') ?? [];
+  return { ...(username !== '' && { username }), ...(password !== '' && { password }) };
 }
 
 /** Whatever stands before an `@` is nobody's business. */
@@ -92,7 +91,7 @@ function parseTcpAddress(written: string): Extract<RedisAddress, { kind: 'tcp' }
   const path = /^(?:\/(\d*))?$/.exec(url.pathname);
   const username = decoded(url.username);
   const password = decoded(url.password);
-  if (!path || url.hostname === '' || username === undefined || password === undefined) return undefined;
+  if (!path || !/^[^,]+$/.test(url.hostname) || username === undefined || password === undefined) return undefined;
   return {
     kind: 'tcp',
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),

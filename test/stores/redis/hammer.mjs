@@ -8,7 +8,13 @@ import { once } from 'node:events';
 import { connect } from '../../../dist/stores/redis/connect.js';
 import { createRedisStore } from '../../../dist/stores/redis/store.js';
 
-const redis = connect({ kind: 'tcp', host: '127.0.0.1', port: Number(process.argv[2]), tls: false, database: 0 });
+const redis = connect({
+  address: { kind: 'tcp', host: '127.0.0.1', port: Number(process.argv[2]), tls: false, database: 0 },
+  tls: undefined,
+  sentinelCredentials: {},
+  connectTimeoutMs: 2_000,
+  startup: { initialMs: 50, maxMs: 500 },
+});
 await once(redis, 'ready');
 const store = createRedisStore(redis, Date.now);
 

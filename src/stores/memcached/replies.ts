@@ -1,0 +1,82 @@
+/** A value that a server holds, and the number that changes whenever it does. */
+export interface Item {
+  readonly value: Buffer;
+  readonly cas: string;
+}
+
+/** What a server said to one command: one word or number, or the items it holds by key. */
+export type Reply = string | ReadonlyMap<string, Item>;
+
+/** A server does not speak the protocol: nothing that it says next can be trusted. */
+export class BrokenProtocol extends Error {
+  override readonly name = 'BrokenProtocol';
+}
+
+/** No reply has longer lines, nor longer values: servers take none. */
+const MAX_LINE_BYTES = 2_048;
+const MAX_VALUE_BYTES = 1_024 * 1_024;
+
+const END_OF_LINE = '\r\n';
+
+/**
+ * Reads the replies of memcached's text protocol, in whatever pieces they come.
+ *
+ * @see https://github.com/memcached/memcached/blob/master/doc/protocol.txt
+ */
+export class ReplyReader {
+  private rest: Buffer = Buffer.alloc(0);
+  private items: Map<string, Item> | undefined;
+
+  /**
+   * The replies that are complete with this piece.
+   *
+   * @throws BrokenProtocol  what came is no reply
+   */
+  read(piece: Buffer): Reply[] {
+    this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece]);
+    const replies: Reply[] = [];
+    for (;;) {
+      const reply = this.next();
+      if (reply === undefined) return replies;
+      if (reply !== MORE_ITEMS) replies.push(reply);
+    }
+  }
+
+  private next(): Reply | typeof MORE_ITEMS | undefined {
+    const end = this.rest.indexOf(END_OF_LINE);
+    if (end < 0 ? this.rest.length > MAX_LINE_BYTES : end > MAX_LINE_BYTES)
+      throw new BrokenProtocol(`a reply's line has more than ${MAX_LINE_BYTES} bytes`);
+    if (end < 0) return undefined;
+    const line = this.rest.toString('utf8', 0, end);
+    const after = end + END_OF_LINE.length;
+    if (line.startsWith('VALUE ')) return this.item(line, after);
+    this.rest = this.rest.subarray(after);
+    if (line !== 'END') {
+      if (this.items && !isError(line)) throw new BrokenProtocol(`'${line}' came amid items`);
+      this.items = undefined;
+      return line;
+    }
+    const items = this.items ?? new Map<string, Item>();
+    this.items = undefined;
+    return items;
+  }
+
+  private item(line: string, from: number): typeof MORE_ITEMS | undefined {
+    const [, key = '', bytes, cas = ''] = /^VALUE ([^ ]+) \d+ (\d{1,8})(?: (\d+))?$/.exec(line) ?? [];
+    const length = Number(bytes);
+    if (!(length <= MAX_VALUE_BYTES)) throw new BrokenProtocol(`'${line}' names no item`);
+    const end = from + length;
+    if (this.rest.length < end + END_OF_LINE.length) return undefined;
+    if (this.rest.toString('latin1', end, end + END_OF_LINE.length) !== END_OF_LINE)
+      throw new BrokenProtocol(`the value of ${key} does not end where it should`);
+    this.items ??= new Map();
+    this.items.set(key, { value: Buffer.from(this.rest.subarray(from, end)), cas });
+    this.rest = this.rest.subarray(end + END_OF_LINE.length);
+    return MORE_ITEMS;
+  }
+}
+
+const MORE_ITEMS = Symbol('an item, of which more may come');
+
+/** The server refuses a command, and says why. */
+export const isError = (line: string): boolean => /^(ERROR|(CLIENT|SERVER)_ERROR( .*)?)$/.test(line);
