@@ -5,7 +5,16 @@ const mayImport = {
   'src/rules/': ['src/rules/', 'src/algorithms/'],
   'src/stores/': ['src/stores/', 'src/algorithms/', 'src/clock.ts'],
   'src/decide\\.ts': ['src/rules/', 'src/stores/', 'src/algorithms/'],
-  'src/observe/': ['src/observe/', 'src/decide.ts', 'src/rules/', 'src/stores/', 'src/algorithms/'],
+  'src/observe/': [
+    'src/observe/',
+    'src/http/',
+    'src/rls/',
+    'src/decide.ts',
+    'src/rules/',
+    'src/stores/',
+    'src/algorithms/',
+    'src/clock.ts',
+  ],
   'src/settings\\.ts': ['src/algorithms/', 'src/rules/files.ts', 'src/stores/redis/connect.ts'],
   'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/stores/', 'src/algorithms/', 'src/clock.ts'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/clock.ts'],
@@ -19,12 +28,19 @@ const packageOf = {
   '^lossless-json$': '^src/rls/',
   '^(js-yaml|luxon)$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',
+  '^@opentelemetry': '^src/observe/trac(ed|ing)\\.ts$',
   '^commander$': '^src/main\\.ts$',
 };
 
 module.exports = {
   forbidden: [
     { name: 'no-circular', severity: 'error', from: {}, to: { circular: true } },
+    {
+      name: 'OpenTelemetry is loaded where traces are wanted, and nowhere else',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/observe/trac(ed|ing)\\.ts$' },
+      to: { path: '^src/observe/trac(ed|ing)\\.ts$', dynamic: false },
+    },
     ...Object.entries(mayImport).map(([from, to]) => ({
       name: `layer ${from}`,
       severity: 'error',

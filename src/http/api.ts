@@ -45,8 +45,8 @@ async function decideJson(request: IncomingMessage, service: RlsService): Promis
   }
 }
 
-/** HTTP has no deadline to read. */
-const callerOf = ({ headers }: IncomingMessage): Caller => ({
+/** Who sent a request over HTTP, which tells of no deadline. */
+export const callerOf = ({ headers }: IncomingMessage): Caller => ({
   timeoutMs: Number.POSITIVE_INFINITY,
   header: (name) => headers[name]?.toString(),
 });

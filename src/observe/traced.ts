@@ -1,0 +1,103 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  type Context,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  type TextMapGetter,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api';
+import { CompositePropagator, W3CTraceContextPropagator } from '@opentelemetry/core';
+import { B3Propagator } from '@opentelemetry/propagator-b3';
+import { callerOf } from '../http/api.ts';
+import type { Route } from '../http/server.ts';
+import type { Caller, Outcome, RlsService } from '../rls/service.ts';
+import { codeNumbers, nameOf } from '../rls/wire.ts';
+import type { Store } from '../stores/store.ts';
+
+/** Parts of the service that do what they did, each in a span named as envoyproxy/ratelimit names it. */
+export interface Traced {
+  /** Each call in a span, which belongs to the trace that came with the call, if one did. */
+  service(inner: RlsService): RlsService;
+  /** What each request asks of the store in a span, below that of the request. */
+  store(inner: Store, spanName: 'Redis Pipeline Execution' | 'Memcached Fetch Execution'): Store;
+  /** Each call of `/json` in a span, above that of its request. */
+  routes(inner: ReadonlyMap<string, Route>): ReadonlyMap<string, Route>;
+}
+
+/** Runs something in a span: below the one that it is called in, else in the trace that the caller's headers name, else in a new one. */
+type Within = <T>(name: string, kind: SpanKind, caller: Caller | undefined, run: (span: Span) => T) => T;
+
+export function createTraced(tracer: Tracer): Traced {
+  const current = new AsyncLocalStorage<Context>();
+  const within: Within = (name, kind, caller, run) => {
+    const above = current.getStore() ?? contextOf(caller);
+    const span = tracer.startSpan(name, { kind }, above);
+    return current.run(trace.setSpan(above, span), () => run(span));
+  };
+  return {
+    service: (inner) => tracedService(inner, within),
+    store: (inner, spanName) => tracedStore(inner, spanName, within),
+    routes: (inner) =>
+      new Map([...inner].map(([path, route]) => [path, path === '/json' ? tracedJson(route, within) : route])),
+  };
+}
+
+/**
+ * W3C's headers, and B3's in one or in several. Where there are both, B3's count.
+ *
+ * @see https://www.w3.org/TR/trace-context/
+ * @see https://github.com/openzipkin/b3-propagation
+ */
+const propagator = new CompositePropagator({ propagators: [new W3CTraceContextPropagator(), new B3Propagator()] });
+const getter: TextMapGetter<Caller> = { get: (caller, name) => caller.header(name), keys: () => [] };
+
+const contextOf = (caller: Caller | undefined): Context =>
+  caller ? propagator.extract(ROOT_CONTEXT, caller, getter) : ROOT_CONTEXT;
+
+const tracedService = (inner: RlsService, within: Within): RlsService => ({
+  shouldRateLimit: (request, caller, reply) =>
+    within('ShouldRateLimit Execution', SpanKind.SERVER, caller, (span) => {
+      span.setAttribute('domain', request.domain);
+      return inner.shouldRateLimit(request, caller, (outcome) => {
+        reply(outcome);
+        describeOutcome(span, outcome);
+        span.end();
+      });
+    }),
+});
+
+function describeOutcome(span: Span, outcome: Outcome): void {
+  if ('error' in outcome) {
+    span.setAttribute('rpc.grpc.status_code', outcome.error.code);
+    span.setStatus({ code: SpanStatusCode.ERROR, message: outcome.error.details });
+  } else span.setAttribute('overall_code', nameOf(codeNumbers, outcome.response.overall_code) ?? 'UNKNOWN');
+}
+
+const tracedStore = (inner: Store, spanName: string, within: Within): Store => ({
+  ...inner,
+  apply: (hits, how) =>
+    within(spanName, SpanKind.CLIENT, undefined, async (span) => {
+      const decisions = await inner.apply(hits, how);
+      const unavailable = decisions.find((decision) => decision.code === 'UNAVAILABLE');
+      if (unavailable) span.setStatus({ code: SpanStatusCode.ERROR, message: unavailable.reason });
+      span.end();
+      return decisions;
+    }),
+});
+
+const tracedJson = (inner: Route, within: Within): Route => ({
+  ...inner,
+  answer: (request) =>
+    within('NewJsonHandler Remaining Execution', SpanKind.SERVER, callerOf(request), async (span) => {
+      try {
+        const page = await inner.answer(request);
+        span.setAttribute('http.response.status_code', page.status);
+        return page;
+      } finally {
+        span.end();
+      }
+    }),
+});

@@ -1,0 +1,13 @@
+/**
+ * Answers one request, and sends the traces of it over HTTP to where the environment says; prints what went wrong. A program of its
+ * own, since what sends them uses `import()`, which packages cannot under jest.
+ */
+import { startTracing } from '../../src/observe/tracing.ts';
+import { callerWith } from './caller.ts';
+import { agreeable } from './grpc-server.ts';
+
+const options = { samplingRate: 1, serviceName: 'RateLimit', serviceNamespace: '', serviceInstanceId: '' };
+const tracing = startTracing({ ...options, protocol: 'http' }, Date.now, console.log);
+const request = { domain: 'demo', descriptors: [], hits_addend: 0 };
+await tracing.service(agreeable).shouldRateLimit(request, callerWith(), () => {});
+await tracing.close();
