@@ -1,9 +1,11 @@
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
-import type { RedisSettings } from '../settings/stores.ts';
+import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
 import { createDenyCache, type DenyCache } from '../stores/deny-cache.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../stores/key.ts';
+import { openServers } from '../stores/memcached/servers.ts';
+import { createMemcachedStore } from '../stores/memcached/store.ts';
 import { createMemoryStore } from '../stores/memory.ts';
 import { createPerSecondStore } from '../stores/per-second.ts';
 import { describeAddress } from '../stores/redis/address.ts';
@@ -11,6 +13,7 @@ import { connect } from '../stores/redis/connect.ts';
 import { createRedisStore } from '../stores/redis/store.ts';
 import { sharedCounters } from '../stores/shared-counters.ts';
 import type { Store } from '../stores/store.ts';
+import { tlsOptions } from '../stores/tls.ts';
 import { CannotStart, start } from './cannot-start.ts';
 
 /** Where counters are kept. */
@@ -49,7 +52,7 @@ async function openBackend(settings: Settings, clock: Clock, log: Logger): Promi
       };
     }
     case 'memcache':
-      throw new CannotStart('BACKEND_TYPE: memcache is not there yet');
+      return openMemcached(wanted, clock, log);
   }
 }
 
@@ -79,6 +82,23 @@ async function openRedis(
   const isSpread =
     address.kind === 'cluster' && !(settings.CLUSTER_HASH_TAG === 'domain' && settings.COUNTER_KEYS === 'own');
   return { store: createRedisStore(redis, clock, { atomic: isSpread ? 'counter' : 'request' }), description };
+}
+
+async function openMemcached(
+  { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
+  clock: Clock,
+  log: Logger,
+): Promise<Omit<OpenStore, 'cache'>> {
+  const options = {
+    servers,
+    onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; trying again`),
+    onUp: (server: string) => log.warn(`memcached ${server} answers again`),
+  };
+  const opened = await start('MEMCACHE_HOST_PORT', 'cannot be used', () =>
+    openServers({ ...options, tls: tls && tlsOptions(tls) }),
+  );
+  const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
+  return { store: createMemcachedStore(opened, clock), description: `in memcached at ${names}` };
 }
 
 /** How counters are found. */

@@ -6,19 +6,23 @@ import {
   wantedAddress,
   withoutCredentials,
 } from '../stores/redis/address.ts';
-import type { RedisTls } from '../stores/redis/connect.ts';
+import type { ClientTls } from '../stores/tls.ts';
 import type { Values } from './table.ts';
 
 /** Where counters live, and how to speak to it. */
 export type StoreSettings =
   | { readonly kind: 'memory' }
   | { readonly kind: 'redis'; readonly main: RedisSettings; readonly perSecond: RedisSettings | undefined }
-  | { readonly kind: 'memcache'; readonly servers: readonly string[] | { readonly srv: string } };
+  | {
+      readonly kind: 'memcache';
+      readonly servers: readonly string[] | { readonly srv: string; readonly refreshMs: number };
+      readonly tls: ClientTls | undefined;
+    };
 
 /** One Redis. */
 export interface RedisSettings {
   readonly address: RedisAddress;
-  readonly tls: RedisTls | undefined;
+  readonly tls: ClientTls | undefined;
   readonly sentinelCredentials: Credentials;
   readonly connectTimeoutMs: number;
 }
@@ -39,7 +43,8 @@ export function chooseStore(values: Values, problems: string[]): StoreSettings {
         `one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got ${got}`,
       );
     }
-    return { kind, servers: srv === '' ? hosts : { srv } };
+    const servers = srv === '' ? hosts : { srv, refreshMs: values.MEMCACHE_SRV_REFRESH };
+    return { kind, servers, tls: values.MEMCACHE_TLS ? clientTls(values, 'MEMCACHE') : undefined };
   }
   const main = chooseRedis(values, 'REDIS', problems);
   const perSecond = values.REDIS_PERSECOND ? chooseRedis(values, 'REDIS_PERSECOND', problems) : undefined;
@@ -68,16 +73,16 @@ function chooseRedis(
   }
   return {
     address,
-    tls: values[`${prefix}_TLS`] ? redisTls(values) : undefined,
+    tls: values[`${prefix}_TLS`] ? clientTls(values, 'REDIS') : undefined,
     sentinelCredentials: parseCredentials(values[`${prefix}_SENTINEL_AUTH`]),
     connectTimeoutMs: values[`${prefix}_TIMEOUT`],
   };
 }
 
-/** Both Redis have the same authority and show the same certificate. */
-const redisTls = (values: Values): RedisTls => ({
-  caFile: values.REDIS_TLS_CACERT,
-  certFile: values.REDIS_TLS_CLIENT_CERT,
-  keyFile: values.REDIS_TLS_CLIENT_KEY,
-  skipHostnameVerification: values.REDIS_TLS_SKIP_HOSTNAME_VERIFICATION,
+/** Both Redis have the same authority, and are shown the same certificate. */
+const clientTls = (values: Values, prefix: 'REDIS' | 'MEMCACHE'): ClientTls => ({
+  caFile: values[`${prefix}_TLS_CACERT`],
+  certFile: values[`${prefix}_TLS_CLIENT_CERT`],
+  keyFile: values[`${prefix}_TLS_CLIENT_KEY`],
+  skipHostnameVerification: values[`${prefix}_TLS_SKIP_HOSTNAME_VERIFICATION`],
 });

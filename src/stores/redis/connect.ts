@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
-import type { ConnectionOptions } from 'node:tls';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { type ClientTls, tlsOptions } from '../tls.ts';
 import type { Credentials, RedisAddress } from './address.ts';
 
 /** A connection to one server, or to all nodes of a Cluster. */
@@ -10,22 +9,13 @@ export type Connection = Redis | Cluster;
 export interface RedisConnectOptions {
   readonly address: RedisAddress;
   /** Undefined: plain text, unless the address itself says otherwise. */
-  readonly tls: RedisTls | undefined;
+  readonly tls: ClientTls | undefined;
   /** As whom to speak to the sentinels. */
   readonly sentinelCredentials: Credentials;
   /** The longest that connecting may take. */
   readonly connectTimeoutMs: number;
   /** Until the first connection: the first wait, and the longest; each is twice the one before. */
   readonly startup: { readonly initialMs: number; readonly maxMs: number };
-}
-
-/** How a server is known, and this client to it: paths of files in PEM, empty where there are none. */
-export interface RedisTls {
-  readonly caFile: string;
-  readonly certFile: string;
-  readonly keyFile: string;
-  /** Any name will do in the server's certificate; it must be of the authority all the same. */
-  readonly skipHostnameVerification: boolean;
 }
 
 /** A connection that leaves a call unanswered for so long is given up, with all that waits on it, and opened anew. */
@@ -105,15 +95,5 @@ function sentinelOptions({ tls, sentinelCredentials: { username, password } }: R
     ...(username !== undefined && { sentinelUsername: username }),
     ...(password !== undefined && { sentinelPassword: password }),
     ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: tlsOptions(tls) }),
-  };
-}
-
-/** @throws Error  of the file system, when a file cannot be read */
-export function tlsOptions({ caFile, certFile, keyFile, skipHostnameVerification }: RedisTls): ConnectionOptions {
-  return {
-    ...(caFile !== '' && { ca: readFileSync(caFile) }),
-    ...(certFile !== '' && { cert: readFileSync(certFile) }),
-    ...(keyFile !== '' && { key: readFileSync(keyFile) }),
-    ...(skipHostnameVerification && { checkServerIdentity: () => undefined }),
   };
 }

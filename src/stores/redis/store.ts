@@ -3,12 +3,10 @@ import { Cluster } from 'ioredis';
 import type { Clock } from '../../clock.ts';
 import { applyInParts } from '../parts.ts';
 import type { Store, StoreState, Unavailable } from '../store.ts';
+import { within } from '../within.ts';
 import { type Batch, decodeBatch, encodeBatch } from './batch.ts';
 import type { Connection } from './connect.ts';
 import { script } from './script.ts';
-
-/** What became of a call that was given a time limit. */
-type Outcome<T> = { readonly value: T } | { readonly reason: string };
 
 /**
  * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call a request, on a Cluster one for
@@ -67,27 +65,6 @@ export function createRedisStore(
       redis.disconnect();
     },
   };
-}
-
-/**
- * Waits for a reply, at most `timeoutMs`. When the timer fires, looks once more after a `setImmediate`: on a busy core
- * the reply may already lie in the socket, and timers come before sockets in a turn of the event loop.
- */
-function within<T>(timeoutMs: number, reply: Promise<T>): Promise<Outcome<T>> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(
-      () => setImmediate(() => resolve({ reason: `no reply within ${timeoutMs} ms` })),
-      timeoutMs,
-    );
-    const settle = (outcome: Outcome<T>): void => {
-      clearTimeout(timer);
-      resolve(outcome);
-    };
-    reply.then(
-      (value) => settle({ value }),
-      (error: unknown) => settle({ reason: error instanceof Error ? error.message : String(error) }),
-    );
-  });
 }
 
 function bytes(reply: unknown): Buffer {
