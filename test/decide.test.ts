@@ -349,7 +349,14 @@ describe('what cannot be decided', () => {
       ...stubStore(PASSED).store,
       apply: async () => [PASSED, { code: 'UNAVAILABLE', reason: 'gone' }],
     };
-    await expect(ask(deciderFor(rules, { store }), 'user=a', 'user=b')).rejects.toMatchObject({ message: 'gone' });
+    await expect(ask(deciderFor(rules, { store }), 'user=a', descriptor('user=b', { hits: 3 }))).rejects.toMatchObject({
+      message: 'gone',
+      domain: DOMAIN,
+      asked: [
+        { found: { kind: 'limited', levels: ['user'] }, hits: 1 },
+        { found: { kind: 'limited', levels: ['user'] }, hits: 3 },
+      ],
+    });
   });
 });
 

@@ -107,13 +107,13 @@ function open({ host, port, protocol, onDown, onUp }: StatsdOptions) {
   return { client, accepts: () => true, onSent: (error?: Error) => (error ? down(error) : up()) };
 }
 
-/** Finds the address of a name, and keeps it for a while: it is asked for with every packet. */
+/** Finds the address of a name, and keeps the last one for a while: it is asked for with every packet, and for binding. */
 function createLookup(): NonNullable<SocketOptions['lookup']> {
-  let known: { readonly address: string; readonly untilMs: number } | undefined;
+  let known: { readonly name: string; readonly address: string; readonly untilMs: number } | undefined;
   return (name, _options, done) => {
-    if (known && performance.now() < known.untilMs) return done(null, known.address, 4);
+    if (known?.name === name && performance.now() < known.untilMs) return done(null, known.address, 4);
     lookup(name, { family: 4 }, (error, address) => {
-      if (!error) known = { address, untilMs: performance.now() + ADDRESS_KEPT_MS };
+      if (!error) known = { name, address, untilMs: performance.now() + ADDRESS_KEPT_MS };
       done(error, address, 4);
     });
   };

@@ -71,7 +71,7 @@ function build(changes: Partial<Decider> = {}, isReady = true) {
     failed: (_status, cause) => statistics.failed(cause),
   });
   const counters = () => referenceCounters(statistics);
-  return { service, statistics, numbers: { metrics: metrics.render, statistics: counters } };
+  return { service, statistics, metrics, numbers: { metrics: metrics.render, statistics: counters } };
 }
 
 const ready = (): Readiness => ({ ready: true, reasons: [] });
@@ -327,7 +327,7 @@ describe('the debug pages', () => {
   }
 
   test('/metrics has the numbers of what was answered, the same when it is asked again', async () => {
-    const { service, statistics, numbers: counted } = build();
+    const { service, statistics, metrics, numbers: counted } = build();
     const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
     await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
     for (let times = 0; times < 3; times++) await post('/json', asking('user'));
@@ -335,6 +335,13 @@ describe('the debug pages', () => {
     await post('/json', asking('user', 'admin'));
     await post('/json', JSON.stringify({ domain: 'nope', descriptors: [{}, {}] }));
     await post('/json', '{"domain": ""}');
+    for (const [method, grpcStatus] of [
+      ['ShouldRateLimit', 0],
+      ['ShouldRateLimit', 3],
+      ['Check', 0],
+      ['Check', 0],
+    ] as const)
+      metrics.called(method, grpcStatus, 1);
     statistics.rulesLoaded(true);
     statistics.rulesLoaded(false);
     statistics.rulesLoaded(false);
@@ -343,7 +350,8 @@ describe('the debug pages', () => {
       [
         'weir_answers_total{code="OK"} 6',
         'weir_answers_total{code="OVER_LIMIT"} 1',
-        'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="0"} 7',
+        'weir_call_duration_seconds_count{method="Check",grpc_status="0"} 2',
+        'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="0"} 1',
         'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="3"} 1',
         'weir_domain_not_found_total{domain="nope"} 2',
         'weir_failures_total{by="service"} 1',

@@ -1,9 +1,12 @@
 import { algorithmFor } from '../../src/algorithms/index.ts';
 import { type Limit, type State, unitMs } from '../../src/algorithms/limit.ts';
-import type { Answer, Verdict } from '../../src/decide.ts';
+import { type Decider, decide, type RequestDescriptor, type Verdict } from '../../src/decide.ts';
 import { createStatistics, type RuleCounts, type Statistics } from '../../src/observe/stats.ts';
+import type { Store } from '../../src/stores/store.ts';
+import { deciderOf } from '../helpers/decider.ts';
 import { fixedWindowOf, leakyBucketOf, tokenBucketOf } from '../helpers/limits.ts';
-import { ruleOf } from '../helpers/rules.ts';
+import { ruleOf, rulesFrom } from '../helpers/rules.ts';
+import { answerOf as answer, verdictOf } from '../helpers/verdicts.ts';
 
 const NOW_MS = 1_700_000_000_000;
 
@@ -36,14 +39,6 @@ function saidBy(
   return { kind: 'limited', rule, levels: rule.levels, limit, decision, hits, code: shadow ? 'OK' : decision.code };
 }
 
-const answer = (verdicts: readonly Verdict[], fields: Partial<Answer> = {}): Answer => ({
-  overallCode: 'OK',
-  verdicts,
-  shadowed: false,
-  delayMs: 0,
-  ...fields,
-});
-
 const rulesOf = (statistics: Statistics): readonly RuleCounts[] => [...statistics.rules()];
 
 /** The counts of the one rule that was hit, by the names of the service this replaces; those that are 0 left out. */
@@ -51,7 +46,7 @@ function countsOf(statistics: Statistics): Record<string, number> {
   const [counts] = rulesOf(statistics);
   if (!counts) return {};
   const { totalHits: total, withinLimit: within, nearLimit: near, overLimit: over, shadowMode: shadow } = counts;
-  const all = { total, within, near, over, shadow, soft: counts.softLimit };
+  const all = { total, within, near, over, shadow, soft: counts.softLimit, cached: counts.overLimitWithLocalCache };
   return Object.fromEntries(Object.entries(all).filter(([, count]) => count !== 0));
 }
 
@@ -164,6 +159,61 @@ test('hits on the soft part of a window are counted besides', () => {
   expect(countsOf(statistics)).toEqual({ total: 5, within: 4, near: 4, over: 1, soft: 2 });
 });
 
+test.each([
+  { hits: 3, shadow: false, counts: { total: 3, over: 3, cached: 3 } },
+  { hits: 3, shadow: true, counts: { total: 3, over: 3, cached: 3, shadow: 3 } },
+  { hits: 0, shadow: false, counts: {} },
+])('$hits hits refused from memory, in shadow mode: $shadow, are over the limit whole', ({ hits, shadow, counts }) => {
+  const statistics = createStatistics(0.8);
+  statistics.answered('d', answer([verdictOf(['k'], { before: 10, hits, shadow, fromCache: true })]));
+  expect(countsOf(statistics)).toEqual(counts);
+});
+
+describe('a request that could not be decided', () => {
+  const rules = rulesFrom(`
+domain: d
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: free, rate_limit: {unlimited: true}}
+`);
+  const store: Store = {
+    atomic: 'request',
+    apply: async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'gone' })),
+    state: () => ({ ready: true }),
+    close: async () => {},
+  };
+  const descriptor = (key: string, hits = 1) => ({ entries: [{ key, value: 'x' }], override: undefined, hits });
+
+  /** The statistics after a request of which this came. */
+  async function failed(
+    descriptors: readonly RequestDescriptor[],
+    changes: Partial<Decider> = {},
+  ): Promise<Statistics> {
+    const statistics = createStatistics(0.8);
+    const asked = decide({ domain: 'd', descriptors }, deciderOf(rules, { store, ...changes }), 1_000);
+    statistics.failed(await asked.catch((cause: unknown) => cause));
+    return statistics;
+  }
+
+  test('counts its hits where the counters could not be reached, and nothing else of its rules', async () => {
+    const descriptors = [descriptor('user', 2), descriptor('free'), descriptor('none'), descriptor('user')];
+    const statistics = await failed([...descriptors, descriptor('user', 0), descriptor('user', -1)]);
+    expect(countsOf(statistics)).toEqual({ total: 3 });
+    expect(rulesOf(statistics)).toHaveLength(1);
+    expect({ ...statistics.failures }).toEqual({ store: 1, service: 0 });
+    expect(statistics.answers).toEqual({ OK: 0, OVER_LIMIT: 0 });
+  });
+
+  test.each([
+    ['an invalid request', [], {}],
+    ['no rules', [descriptor('user')], { rules: () => undefined }],
+  ])('counts as a failure of the service: %s', async (_, descriptors, changes) => {
+    const statistics = await failed(descriptors, changes);
+    expect({ ...statistics.failures }).toEqual({ store: 0, service: 1 });
+    expect(rulesOf(statistics)).toEqual([]);
+  });
+});
+
 test('what has no limit counts for no rule', () => {
   const statistics = createStatistics(0.8);
   const rule = ruleOf({ unlimited: true });
@@ -242,5 +292,21 @@ describe('past 10,000 names', () => {
     expect(rules.at(-2)).toMatchObject({ domain: 'd', rule: 'user', totalHits: 2 });
     expect(rules.at(-1)).toMatchObject({ domain: '(other)', rule: '(other)', totalHits: 10 });
     expect(rules[0]).toMatchObject({ domain: 'd', rule: 'rule-0', totalHits: 4 });
+  });
+
+  test.each([
+    ['long', [1_000], [1_001]],
+    ['deep', new Array(32).fill(1), new Array(33).fill(1)],
+  ])('and before, if they are too %s', (_, kept, told) => {
+    const named = (lengths: readonly number[]): Verdict => {
+      const own = limited({ requestsPerUnit: 5, before: 0, hits: 1, levels: lengths.map((of) => 'x'.repeat(of)) });
+      return own.kind === 'limited' ? { ...own, rule: { ...own.rule, named: 'by_levels' } } : own;
+    };
+    const statistics = createStatistics(0.8);
+    statistics.answered('d', answer([named(told), named(kept)]));
+    expect(rulesOf(statistics).map(({ domain, levels }) => [domain, levels.length])).toEqual([
+      ['d', kept.length],
+      ['(other)', 1],
+    ]);
   });
 });

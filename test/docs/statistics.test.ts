@@ -1,0 +1,126 @@
+import '../helpers/realm.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createMetrics } from '../../src/observe/prometheus.ts';
+import { createReferenceMetrics } from '../../src/observe/prometheus-reference.ts';
+import { referenceCounters, referenceGauges, responseTimeName } from '../../src/observe/reference-names.ts';
+import {
+  createStatistics,
+  MAX_NAME_LENGTH,
+  MAX_NAME_LEVELS,
+  MAX_NAMES,
+  OTHER,
+  type Statistics,
+} from '../../src/observe/stats.ts';
+import { parseExposition } from '../helpers/exposition.ts';
+import { answerOf, verdictOf } from '../helpers/verdicts.ts';
+
+const page = readFileSync(join(__dirname, '../../docs/statistics.md'), 'utf8');
+
+/** The first two columns of the tables below this title, up to the next one, in order of their names. */
+function tableBelow(title: string): readonly (readonly [name: string, kind: string])[] {
+  const section = page.split(/^## /m).find((text) => text.startsWith(`${title}\n`));
+  if (section === undefined) throw new Error(`wanted a section '${title}'`);
+  return sorted(
+    Array.from(section.matchAll(/^\| `([^`]+)` \| (\w+) \|/gm), ([, name = '', kind = '']) => [name, kind]),
+  );
+}
+
+const sorted = <R extends readonly [string, string]>(rows: readonly R[]): readonly R[] =>
+  [...rows].sort(([one], [other]) => (one < other ? -1 : 1));
+
+const cache = { counts: { lookups: 9, hits: 9, expired: 9, evicted: 9, overwritten: 9 }, size: () => 9 };
+
+/** Statistics of which nothing is 0, of a rule `<key>` in a domain `<domain>` and a method `<method>`. */
+function everything(): Statistics {
+  const statistics = createStatistics(0.8);
+  const verdicts = [
+    verdictOf(['k'], { hits: 12, shadow: true }),
+    verdictOf(['k'], { before: 10, fromCache: true }),
+    verdictOf(['k'], { soft: true }),
+  ];
+  statistics.answered('d', answerOf([...verdicts, { kind: 'no_domain' }], { shadowed: true }));
+  statistics.answered('d', answerOf([], { overallCode: 'OVER_LIMIT' }));
+  statistics.failed(new Error('a bug'));
+  statistics.rulesLoaded(true);
+  statistics.rulesLoaded(false);
+  statistics.called('<method>');
+  return statistics;
+}
+
+/** As the page writes it. */
+const withPlaceholders = (name: string): string =>
+  name
+    .replace('ratelimit.service.rate_limit.d.k.', 'ratelimit.service.rate_limit.<key>.')
+    .replace('.d.domain_not_found', '.<domain>.domain_not_found')
+    .replace('_d_domain_not_found', '_<domain>_domain_not_found');
+
+test('it names every statistic of StatsD', () => {
+  const counters = [...referenceCounters(everything()).keys()].map(
+    (name) => [withPlaceholders(name), 'counter'] as const,
+  );
+  const gauges = [...referenceGauges(cache).keys()].map((name) => [name, 'gauge'] as const);
+  const named = [...counters, ...gauges, [responseTimeName('<method>'), 'timer'] as const];
+  expect(tableBelow('StatsD, DogStatsD and `/stats`')).toEqual(sorted(named));
+});
+
+/** The metrics of a text for Prometheus but for those of the process. */
+const metricsIn = (text: string) =>
+  sorted(
+    [...parseExposition(text)]
+      .filter(([name]) => !/^(process|nodejs)_/.test(name))
+      .map(([name, { type }]) => [withPlaceholders(name), type] as const),
+  );
+
+test('it names every metric that Prometheus has under the names of envoyproxy/ratelimit', async () => {
+  const statistics = everything();
+  const gauges = () => referenceGauges(cache);
+  const metrics = createReferenceMetrics(statistics, {
+    extraTags: new Map(),
+    responseTimeAsMilliseconds: false,
+    gauges,
+  });
+  expect(metricsIn((await metrics.render()).body)).toEqual(
+    tableBelow('Prometheus under the names of envoyproxy/ratelimit'),
+  );
+});
+
+test('it names every metric of the debug port, with its labels', async () => {
+  const metrics = createMetrics(everything(), () => true);
+  metrics.called('Check', 0, 1);
+  const { body } = await metrics.render();
+  expect(metricsIn(body)).toEqual(tableBelow('Prometheus on the debug port'));
+  for (const [name, { samples }] of parseExposition(body)) {
+    if (!name.startsWith('weir_')) continue;
+    const [, labels = ''] = new RegExp(`^\\| \`${name}\` \\| \\w+ \\|(.*)\\|$`, 'm').exec(page) ?? [];
+    const [named = ''] = labels.split(':');
+    for (const series of samples.keys()) {
+      const has = Array.from(series.matchAll(/(\w+)="/g), ([, label]) => label).filter((label) => label !== 'le');
+      expect([series, has.sort()]).toEqual([
+        series,
+        Array.from(named.matchAll(/`(\w+)`/g), ([, label]) => label).sort(),
+      ]);
+    }
+  }
+});
+
+test.each([
+  [2, 'at 2: passes'],
+  [12, 'at 12: passes'],
+  [15, 'at 15: refused, and 2 are beyond the limit'],
+  [25, 'at 25: refused'],
+])('its example at %d hits holds', (before, says) => {
+  const statistics = createStatistics(0.8);
+  statistics.answered('d', answerOf([verdictOf(['k'], { limit: 20, before, hits: 7 })]));
+  const [counts] = statistics.rules();
+  const row = [counts?.totalHits, counts?.withinLimit, counts?.nearLimit, counts?.overLimit].join(' | ');
+  expect(page).toContain(`| ${says} | ${row} |`);
+});
+
+test('its bounds hold', () => {
+  const words = page.replaceAll(/\s+/g, ' ');
+  const [names, length] = [MAX_NAMES, MAX_NAME_LENGTH].map((count) => count.toLocaleString('en-US'));
+  expect(words).toContain(`up to ${names} of at most ${length} characters and ${MAX_NAME_LEVELS} levels`);
+  expect(words).toContain(`${names} unknown domains of at most ${length} characters`);
+  expect(words).toContain(`under \`${OTHER}\``);
+});

@@ -1,0 +1,82 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const POLL_MS = 5;
+const TIMEOUT_MS = 10_000;
+
+/** A server that listens for statistics, and remembers what came. */
+export interface StatisticsServer {
+  readonly port: number;
+  /** The lines so far, in the order of their arrival. */
+  lines(): readonly string[];
+  /** Datagrams, or pieces as TCP delivered them. */
+  readonly packets: readonly Buffer[];
+  /** Resolves as soon as it holds; rejects, showing what came instead, after ten seconds. */
+  until(holds: (lines: readonly string[]) => boolean): Promise<void>;
+  /** Ends its connections too. */
+  close(): Promise<void>;
+}
+
+/** What two kinds of servers have in common. */
+function remembering(packets: readonly Buffer[]) {
+  const lines = () => Buffer.concat(packets).toString('utf8').split('\n').filter(Boolean);
+  return {
+    packets,
+    lines,
+    async until(holds: (lines: readonly string[]) => boolean) {
+      await eventually(
+        () => holds(lines()),
+        () => `what came is not it: ${JSON.stringify(lines())}`,
+      );
+    },
+  };
+}
+
+/** Resolves as soon as it holds; rejects with a text after ten seconds. */
+export async function eventually(holds: () => boolean, otherwise = (): string => 'it never held'): Promise<void> {
+  const endMs = Date.now() + TIMEOUT_MS;
+  while (!holds()) {
+    if (Date.now() > endMs) throw new Error(otherwise());
+    await sleep(POLL_MS);
+  }
+}
+
+/** Listens for datagrams. A line break is put behind each, so that lines are told apart. */
+export async function startUdpStatsd(): Promise<StatisticsServer> {
+  const packets: Buffer[] = [];
+  const socket = createSocket('udp4', (packet) => packets.push(Buffer.concat([packet, Buffer.from('\n')])));
+  socket.bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  return {
+    port: socket.address().port,
+    ...remembering(packets),
+    async close() {
+      socket.close();
+      await once(socket, 'close');
+    },
+  };
+}
+
+/** @param reads  false: connections are taken, and nothing is read from them */
+export async function startTcpStatsd(port = 0, { reads = true } = {}): Promise<StatisticsServer> {
+  const packets: Buffer[] = [];
+  const connections = new Set<Socket>();
+  const server = createServer((connection) => {
+    connections.add(connection);
+    connection.on('error', () => {}); // of a client that is gone
+    if (reads) connection.on('data', (packet) => packets.push(packet));
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port, // an address of TCP, since it listens on a port
+    ...remembering(packets),
+    async close() {
+      server.close();
+      for (const connection of connections) connection.destroy();
+      await once(server, 'close');
+    },
+  };
+}

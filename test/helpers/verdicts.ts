@@ -1,0 +1,32 @@
+import type { Answer, Verdict } from '../../src/decide.ts';
+import { fixedWindowOf } from './limits.ts';
+import { ruleOf } from './rules.ts';
+
+/** The answer with these verdicts: but for the changes. */
+export const answerOf = (verdicts: readonly Verdict[], changes: Partial<Answer> = {}): Answer => ({
+  overallCode: 'OK',
+  verdicts,
+  shadowed: false,
+  delayMs: 0,
+  ...changes,
+});
+
+/** What a fixed window, of ten unless told, says of hits; the levels of its rule are these. */
+export function verdictOf(
+  levels: readonly string[],
+  { limit: requestsPerUnit = 10, hits = 1, before = 0, fromCache = false, shadow = false, soft = false } = {},
+): Verdict {
+  const limit = fixedWindowOf(requestsPerUnit);
+  const code = before + hits > limit.requestsPerUnit ? 'OVER_LIMIT' : 'OK';
+  const times = { durationUntilResetMs: 1_000, retryAfterMs: 0, delayMs: 0 };
+  const decision = { code, hitsBefore: before, limitRemaining: 0, ...times, soft } as const;
+  return {
+    kind: 'limited',
+    rule: ruleOf({ levels, limits: [limit], shadow }),
+    levels,
+    limit,
+    decision: fromCache ? { ...decision, fromCache } : decision,
+    hits,
+    code: shadow ? 'OK' : code,
+  };
+}

@@ -1,0 +1,102 @@
+import '../helpers/realm.ts';
+import { createMogrify, type Mogrifier, parseMogrifiers } from '../../src/observe/mogrifier.ts';
+
+/** Mogrifiers from `A_PATTERN` and the like, without the prefix; they must be right. */
+function mogrifiersOf(labels: readonly string[], variables: Readonly<Record<string, string>>): readonly Mogrifier[] {
+  const parsed = parseMogrifiers(labels, prefixed(variables));
+  if (!parsed.ok) throw new Error(parsed.problems.join('\n'));
+  return parsed.mogrifiers;
+}
+
+const prefixed = (variables: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(variables).map(([name, value]) => [`DOG_STATSD_MOGRIFIER_${name}`, value]));
+
+const written = (mogrifiers: readonly Mogrifier[], ...names: readonly string[]): string[] =>
+  createMogrify(mogrifiers, () => {})(names).map(({ name, tags }) =>
+    [name, ...[...tags].map(([tag, value]) => `${tag}:${value}`)].join(' '),
+  );
+
+describe('a statistic', () => {
+  test('is rewritten by the first mogrifier that matches: groups become a part of name and tags', () => {
+    const mogrifiers = mogrifiersOf(['FOO', 'BAR'], {
+      FOO_PATTERN: '^ratelimit\\.service\\.rate_limit\\.(.*)\\.(.*)\\.(total_hits)$',
+      FOO_NAME: 'ratelimit.service.rate_limit.$3',
+      FOO_TAGS: 'domain:$1,descriptor:$2,odd:$9',
+      BAR_PATTERN: '^ratelimit\\.service\\.rate_limit\\.x\\.(.*)$',
+      BAR_NAME: 'ratelimit.service.rate_limit.second.$1',
+      BAR_TAGS: 'k:v',
+    });
+    const prefix = 'ratelimit.service.rate_limit';
+    expect(
+      written(mogrifiers, `${prefix}.x.a.total_hits`, `${prefix}.x.b_c.within_limit`, `${prefix}.y.a.within_limit`),
+    ).toEqual([
+      `${prefix}.total_hits domain:x descriptor:a odd:$9`,
+      `${prefix}.second.b_c.within_limit k:v`,
+      `${prefix}.y.a.within_limit`,
+    ]);
+  });
+
+  test.each([
+    { pattern: '(a)(b)?', name: '[$0|$1|$2|$3|$10]', of: 'a', becomes: '[a|a||$3|$10]' },
+    { pattern: '(?P<what>a+)', name: '$1', of: 'xaay', becomes: 'aa' }, // anywhere in it, and the name is replaced whole
+    { pattern: 'a\\_b\\-c\\:', name: 'y', of: 'a_b-c:', becomes: 'y' }, // escaped without need, as Go lets one
+    { pattern: '^[a\\-z]+$', name: 'y', of: 'b', becomes: 'b' },
+    { pattern: '^\\\\-$', name: 'y', of: '\\-', becomes: 'y' },
+    { pattern: '^.$', name: 'y', of: '雪', becomes: 'y' },
+    { pattern: '^.$', name: 'y', of: '😀', becomes: 'y' }, // one character, as in Go
+  ])('$of, by $pattern as $name, is $becomes', ({ pattern, name, of, becomes }) => {
+    expect(written(mogrifiersOf(['A'], { A_PATTERN: pattern, A_NAME: name }), of)).toEqual([becomes]);
+  });
+});
+
+test('a pattern that takes for ever is left out, and that is told; the next ones still count', () => {
+  const mogrifiers = mogrifiersOf(['SLOW', 'GOOD'], {
+    SLOW_PATTERN: '^(a+)+$',
+    SLOW_NAME: 'slow',
+    GOOD_PATTERN: '!$',
+    GOOD_NAME: 'good',
+  });
+  const told: string[] = [];
+  const mogrify = createMogrify(mogrifiers, ({ label }) => told.push(label));
+  const names = (...asked: readonly string[]) => mogrify(asked).map(({ name }) => name);
+  expect(names('aaa')).toEqual(['slow']);
+  expect(names('b', `${'a'.repeat(60)}!`)).toEqual(['b', 'good']);
+  expect(names('aaa', `${'a'.repeat(60)}!`)).toEqual(['aaa', 'good']);
+  expect(told).toEqual(['SLOW']);
+});
+
+describe('wrong variables are told by their names', () => {
+  const right = { A_PATTERN: 'x', A_NAME: 'y' };
+
+  test.each<readonly [variables: Readonly<Record<string, string>>, problem: string | RegExp]>([
+    [{ A_PATTERN: '.*' }, 'DOG_STATSD_MOGRIFIER_A_NAME must be set, since USE_DOG_STATSD_MOGRIFIERS names A'],
+    [{ A_NAME: 'x' }, 'DOG_STATSD_MOGRIFIER_A_PATTERN must be set, since USE_DOG_STATSD_MOGRIFIERS names A'],
+    [{ ...right, A_NAME: '' }, 'DOG_STATSD_MOGRIFIER_A_NAME must be set, since USE_DOG_STATSD_MOGRIFIERS names A'],
+    [{ ...right, A_PATTERN: '(' }, /^DOG_STATSD_MOGRIFIER_A_PATTERN must be a regular expression, got '\(': /],
+    [{ ...right, A_PATTERN: '\\z' }, /^DOG_STATSD_MOGRIFIER_A_PATTERN must be a regular expression, got '\\z': /],
+    [{ ...right, A_PATTERN: '(?i)x' }, /^DOG_STATSD_MOGRIFIER_A_PATTERN must be a regular expression, /],
+    ...['a', 'a:', ':b', 'a:b:c', 'a:b,', ','].map(
+      (tags) =>
+        [
+          { ...right, A_TAGS: tags },
+          `DOG_STATSD_MOGRIFIER_A_TAGS must be key:value pairs with commas between them, neither part empty, got '${tags}'`,
+        ] as const,
+    ),
+  ])('%j', (variables, problem) => {
+    const parsed = parseMogrifiers(['A'], prefixed(variables));
+    expect(parsed).toEqual({ ok: false, problems: [expect.stringMatching(problem)] });
+  });
+
+  test('all of them at once', () => {
+    const parsed = parseMogrifiers(['A', 'B'], prefixed({ A_PATTERN: '(', A_NAME: 'x' }));
+    expect(parsed.ok ? [] : parsed.problems.map((problem) => problem.split(' ')[0])).toEqual([
+      'DOG_STATSD_MOGRIFIER_A_PATTERN',
+      'DOG_STATSD_MOGRIFIER_B_PATTERN',
+      'DOG_STATSD_MOGRIFIER_B_NAME',
+    ]);
+  });
+
+  test('those of mogrifiers that are not named mean nothing', () => {
+    expect(parseMogrifiers([], prefixed({ A_PATTERN: '(' }))).toEqual({ ok: true, mogrifiers: [] });
+  });
+});
