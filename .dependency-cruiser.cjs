@@ -15,7 +15,14 @@ const mayImport = {
     'src/algorithms/',
     'src/clock.ts',
   ],
-  'src/settings\\.ts': ['src/algorithms/', 'src/rules/files.ts', 'src/stores/redis/connect.ts'],
+  'src/settings(\\.ts|/)': [
+    'src/settings/',
+    'src/algorithms/',
+    'src/rules/files.ts',
+    'src/stores/tls.ts',
+    'src/stores/redis/address.ts',
+    'src/observe/mogrifier.ts',
+  ],
   'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/stores/', 'src/algorithms/', 'src/clock.ts'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/clock.ts'],
   'src/http/': ['src/http/', 'src/rls/', 'src/decide.ts', 'src/rules/', 'src/stores/'],
@@ -24,7 +31,7 @@ const mayImport = {
 /** A package that only one part of the tree may know. */
 const packageOf = {
   '^(@grpc|grpc-health-check)': '^src/(rls|transport|ask)',
-  '^ioredis$': '^src/stores/redis/',
+  '^(ioredis|cluster-key-slot)$': '^src/stores/redis/',
   '^lossless-json$': '^src/rls/',
   '^(js-yaml|luxon)$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',

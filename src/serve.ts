@@ -14,6 +14,7 @@ import { openRules } from './serve/rules.ts';
 import { openServers } from './serve/servers.ts';
 import { openSink } from './serve/sinks.ts';
 import { countersOf, openStore, whenNeverReached } from './serve/store.ts';
+import { openTracing } from './serve/tracing.ts';
 import type { Settings } from './settings.ts';
 
 /** A running service. */
@@ -43,8 +44,12 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
 
   try {
     const statistics = createStatistics(settings.NEAR_LIMIT_RATIO);
+    const tracing = await openTracing(settings, clock, log);
+    if (tracing) parts.add(tracing);
     const counters = await openStore(settings, clock, log);
-    const { store, cache } = counters;
+    const { cache } = counters;
+    const spanName = storeSpans[settings.store.kind];
+    const store = tracing && spanName ? tracing.store(counters.store, spanName) : counters.store;
     parts.add(store);
     const { book, lastLoad, description: rulesFrom } = openRules(settings, statistics, log);
     parts.add(book);
@@ -54,12 +59,14 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
     const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
     const decider = { rules: book.rules, store, counters: countersOf(settings, clock), ...modes };
-    const service = createRlsService(decider, extrasOf(settings), createObserver(statistics, log));
+    const untraced = createRlsService(decider, extrasOf(settings), createObserver(statistics, log));
+    const service = tracing ? tracing.service(untraced) : untraced;
     const { grpc, http, debug } = parts.add(
       await openServers(
         settings,
         {
           service,
+          routes: tracing?.routes,
           readiness,
           debug: {
             rules: book.rules,
@@ -87,6 +94,13 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     throw error;
   }
 }
+
+/** What the spans of a store are called; there are none of one that asks nobody. */
+const storeSpans = {
+  memory: undefined,
+  redis: 'Redis Pipeline Execution',
+  memcache: 'Memcached Fetch Execution',
+} as const;
 
 function extrasOf(settings: Settings): Extras {
   const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;

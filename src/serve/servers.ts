@@ -23,6 +23,8 @@ export interface Servers extends Part {
 
 export interface ServerSources {
   readonly service: RlsService;
+  /** What becomes of the pages for callers; undefined: nothing. */
+  readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly readiness: () => Readiness;
   readonly debug: DebugSources;
   readonly clock: Clock;
@@ -49,7 +51,8 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
       },
     });
     const httpAt = { host: settings.HOST, port: settings.PORT };
-    const http = await openHttp('PORT', httpAt, apiRoutes(sources.service, sources.readiness), log);
+    const pages = apiRoutes(sources.service, sources.readiness);
+    const http = await openHttp('PORT', httpAt, sources.routes?.(pages) ?? pages, log);
     answering.push(http);
     const grpc = await openGrpc(settings, sources, parts.add, log);
     answering.push(grpc);

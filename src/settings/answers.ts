@@ -1,15 +1,17 @@
 import {
   choice,
-  durationMs,
   flag,
   headerName,
   headerNameOrNone,
   headerNames,
+  integer,
   list,
   listenAddress,
+  pagePath,
   pairs,
-  port,
   ratio,
+  someDurationMs,
+  someText,
   text,
 } from './kinds.ts';
 import { optional, type Rows, setting, withoutEffect } from './row.ts';
@@ -57,10 +59,10 @@ export const statisticsRows = {
   NEAR_LIMIT_RATIO: setting(ratio, '0.8', 'the part of a limit above which hits count as near the limit'),
   DISABLE_STATS: setting(flag, 'false', 'send no statistics, whatever the next ones say'),
   USE_STATSD: optional(flag, 'send statistics to StatsD; unset: unless another of the two is on'),
-  STATSD_HOST: setting(text, 'localhost', 'where StatsD or DogStatsD listens'),
-  STATSD_PORT: setting(port, '8125', 'its port'),
+  STATSD_HOST: setting(someText, 'localhost', 'where StatsD or DogStatsD listens'),
+  STATSD_PORT: setting(integer(1, 65_535, 'a port'), '8125', 'its port'),
   STATSD_PROTOCOL: setting(choice('tcp', 'udp'), 'tcp', 'how StatsD is spoken to; DogStatsD always by udp'),
-  STATS_FLUSH_INTERVAL: setting(durationMs, '10s', 'how often counters are sent'),
+  STATS_FLUSH_INTERVAL: setting(someDurationMs, '10s', 'how often counters are sent'),
   EXTRA_TAGS: setting(pairs, '', 'tags for all statistics: key:value,key:value'),
   USE_DOG_STATSD: setting(flag, 'false', 'send statistics to DogStatsD, with tags'),
   USE_DOG_STATSD_MOGRIFIERS: setting(
@@ -70,7 +72,7 @@ export const statisticsRows = {
   ),
   USE_PROMETHEUS: setting(flag, 'false', 'serve statistics to Prometheus under the names of envoyproxy/ratelimit'),
   PROMETHEUS_ADDR: setting(listenAddress, ':9090', 'where: host:port, or :port'),
-  PROMETHEUS_PATH: setting(text, '/metrics', 'under which path'),
+  PROMETHEUS_PATH: setting(pagePath, '/metrics', 'under which path'),
   PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS: setting(flag, 'false', 'response times are milliseconds, not seconds'),
   PROMETHEUS_MAPPER_YAML: withoutEffect(text, 'names and labels are the built-in ones; relabel in Prometheus'),
 } as const satisfies Rows;

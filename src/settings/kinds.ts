@@ -100,6 +100,13 @@ export const listenAddress: Parse<{ readonly host: string; readonly port: number
   return { host: host === '' ? '0.0.0.0' : host.replace(/^\[(.*)\]$/, '$1'), port: number };
 };
 
+/** Some text, not none. */
+export const someText: Parse<string> = (written) => (written === '' ? new Wanted('not empty') : written);
+
+/** The path of a page. */
+export const pagePath: Parse<string> = (written) =>
+  written.startsWith('/') ? written : new Wanted('a path that begins with /');
+
 /** The longest that a timer of Node's runs. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -122,4 +129,10 @@ export const durationMs: Parse<number> = (written) => {
   const exactMs = parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (durationUnitMs[unit] ?? 0), 0);
   const ms = Math.ceil(Math.round(exactMs * 1e6) / 1e6); // to the nanosecond first: 16.1 s is not 16,101 ms
   return ms <= MAX_TIMER_MS ? ms : new Wanted(`a duration of at most ${MAX_TIMER_MS} ms`);
+};
+
+/** The same, but not 0. */
+export const someDurationMs: Parse<number> = (written) => {
+  const ms = durationMs(written);
+  return ms === 0 ? new Wanted('a duration above 0') : ms;
 };

@@ -1,4 +1,4 @@
-import { choice, durationMs, flag, logLevel, port, ratio, text } from './kinds.ts';
+import { choice, durationMs, flag, logLevel, port, ratio, someDurationMs, text } from './kinds.ts';
 import { type Rows, secret, setting } from './row.ts';
 
 /** Where the service listens, and how it runs. */
@@ -22,7 +22,7 @@ export const serverRows = {
   ),
   GRPC_MAX_CONNECTION_AGE_GRACE: setting(durationMs, '1h', 'how long its calls may still take then'),
   GRPC_KEEPALIVE_TIME: setting(durationMs, '2h', 'a connection that is silent for so long is pinged'),
-  GRPC_KEEPALIVE_TIMEOUT: setting(durationMs, '20s', 'and closed where no answer comes for so long'),
+  GRPC_KEEPALIVE_TIMEOUT: setting(someDurationMs, '20s', 'and closed where no answer comes for so long'),
   HOST: setting(text, '0.0.0.0', 'address of the HTTP server (/json, /healthcheck)'),
   PORT: setting(port, '8080', 'port of the HTTP server'),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
