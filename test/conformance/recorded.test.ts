@@ -7,7 +7,8 @@ import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { deviations } from './deviations.ts';
-import { isPlayable, type RecordedCase, run } from './run.ts';
+import type { RecordedCase } from './recorded-case.ts';
+import { isPlayable, run } from './run.ts';
 
 /** A moment in the middle of every window, away from all boundaries. */
 const NOW_MS = 1_700_000_000_000;

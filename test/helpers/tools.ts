@@ -9,14 +9,19 @@ const CACHE = join(PROJECT, '.cache');
 const ENVOY_VERSION = '1.40.0';
 
 /** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
-export async function redisServer(): Promise<string> {
-  const found = await onPath('redis-server');
+export const redisServer = (): Promise<string> => systemTool('redis-server', 'redis-server', 'Redis 7 or later');
+
+/** Path of memcached, likewise. */
+export const memcached = (): Promise<string> => systemTool('memcached', 'memcached', 'memcached 1.6 or later');
+
+async function systemTool(name: string, aptPackage: string, what: string): Promise<string> {
+  const found = await onPath(name);
   if (found) return found;
-  const why = 'redis-server is not on PATH: install Redis 7 or later; apt-get could not do it';
+  const why = `${name} is not on PATH: install ${what}; apt-get could not do it`;
   const aptGet = [...(process.getuid?.() === 0 ? [] : ['sudo', '-n']), 'apt-get', '-o', 'DPkg::Lock::Timeout=300'];
   await run(why, [...aptGet, 'update']);
-  await run(why, [...aptGet, 'install', '-y', '--no-install-recommends', 'redis-server']);
-  const installed = await onPath('redis-server');
+  await run(why, [...aptGet, 'install', '-y', '--no-install-recommends', aptPackage]);
+  const installed = await onPath(name);
   if (!installed) throw new Error(why);
   return installed;
 }
