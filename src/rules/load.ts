@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs';
 import type { Limit } from '../algorithms/limit.ts';
 import { format } from './format.ts';
 import { buildLimit } from './limits.ts';
+import { lint } from './lint.ts';
 import { readMetadata } from './metadata.ts';
-import type { Place, Problem } from './problem.ts';
+import { inFileOrder, type Place, type Problem } from './problem.ts';
 import { type Block, readFile } from './read.ts';
 import type { Branch, Domain, Level, Naming, Node, Rule, RuleTree, WildcardNode } from './tree.ts';
 import { compileWildcard, hasWildcard } from './wildcard.ts';
@@ -15,7 +16,7 @@ export interface RuleFile {
   readonly name: string;
 }
 
-/** Rules, or every reason why there are none. Warnings come either way. */
+/** Rules, or every reason why there are none, in the order of the files. Warnings come either way, those of `lint` once all files are right. */
 export type LoadedRules =
   | { readonly ok: true; readonly rules: RuleTree; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
@@ -37,9 +38,9 @@ export function loadRules(
     const above = { domain: name, levels: [], isNamedByRequest: false };
     domains.set(name, { name, spend, root: buildLevel(nodes, above, problems) });
   }
-  if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems };
+  if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems: inFileOrder(problems) };
   const rules = [...domains.values()].flatMap(({ root }) => rulesOf(root));
-  return { ok: true, rules: { domains, rules }, warnings: problems };
+  return { ok: true, rules: { domains, rules }, warnings: inFileOrder([...problems, ...lint(blocks)]) };
 }
 
 /** The rules of a level and of all below it. */

@@ -18,3 +18,9 @@ export interface Problem extends Place {
 export function formatProblem({ file, line, path, severity, message }: Problem): string {
   return `${file}:${line}: ${severity === 'warning' ? 'warning: ' : ''}${path === '' ? '' : `${path}: `}${message}`;
 }
+
+/** By file, then by line. */
+export const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
+  problems.toSorted((a, b) => compareText(a.file, b.file) || a.line - b.line);
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
