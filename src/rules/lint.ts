@@ -1,5 +1,5 @@
 import { findHidden } from './hidden.ts';
-import type { Place, Problem } from './problem.ts';
+import { formatLine, type Place, type Problem } from './problem.ts';
 import type { Block } from './read.ts';
 import { hasWildcard } from './wildcard.ts';
 
@@ -52,9 +52,8 @@ function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): reado
 
 function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
   return findHidden(level).map(({ node, by }) => {
-    const { file, line } = by.place();
-    const before = `'${compositeOf(by)}' (${file}:${line}) matches all that '${compositeOf(node)}' does, and goes before it`;
-    const advice = hasWildcard(compositeOf(node)) ? 'put this one first' : 'leave one of them out';
+    const before = `'${compositeOf(by)}' (${formatLine(by.place())}) matches all that '${compositeOf(node)}' does, and goes before it`;
+    const advice = hasWildcard(compositeOf(node)) ? 'put this one before it, or leave it out' : 'leave one of them out';
     return warning(node.place(), `nothing gets here: ${before}; ${advice}`);
   });
 }

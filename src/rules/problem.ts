@@ -16,8 +16,12 @@ export interface Problem extends Place {
 
 /** One line for people: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo', wanted …` */
 export function formatProblem({ file, line, path, severity, message }: Problem): string {
-  return `${file}:${line}: ${severity === 'warning' ? 'warning: ' : ''}${path === '' ? '' : `${path}: `}${message}`;
+  const kind = severity === 'warning' ? 'warning: ' : '';
+  return `${formatLine({ file, line })}: ${kind}${path === '' ? '' : `${path}: `}${message}`;
 }
+
+/** `rules.yaml:12`, as editors and terminals make links of it. */
+export const formatLine = ({ file, line }: Pick<Place, 'file' | 'line'>): string => `${file}:${line}`;
 
 /** By file, then by line. */
 export const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>

@@ -173,7 +173,7 @@ const warnings: Readonly<Record<string, string>> = {
   'warning-replaces-unlimited.yaml':
     "6: warning: descriptors[1].rate_limit.replaces[0].name: nothing is replaced: domain 'demo' has no limit named 'guests'",
   'warning-hidden-wildcard.yaml':
-    "6: warning: descriptors[1]: nothing gets here: 'path_/api/*' (warning-hidden-wildcard.yaml:3) matches all that 'path_/api/admin/*' does, and goes before it; put this one first",
+    "6: warning: descriptors[1]: nothing gets here: 'path_/api/*' (warning-hidden-wildcard.yaml:3) matches all that 'path_/api/admin/*' does, and goes before it; put this one before it, or leave it out",
   'warning-hidden-key.yaml':
     "5: warning: descriptors[0].descriptors[0]: nothing gets here: 'path_*' (warning-hidden-key.yaml:7) matches all that 'path' does, and goes before it; leave one of them out",
   'warning-mode-without-limit.yaml':
