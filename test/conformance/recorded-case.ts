@@ -11,6 +11,7 @@ export interface RecordedCase {
   readonly unit?: Unit;
   /** The ports need not open. */
   readonly no_wait?: boolean;
+  readonly memcached?: boolean;
   readonly fake_memcached?: boolean;
   readonly xds?: boolean;
   readonly steps: readonly Step[];
@@ -108,7 +109,9 @@ export function fromWire({ overall_code, statuses, response_headers_to_add, dyna
       limit_remaining,
       ...(duration_until_reset && { duration_until_reset: duration_until_reset.seconds }),
     })),
-    ...(response_headers_to_add.length > 0 && { response_headers_to_add }),
+    ...(response_headers_to_add.length > 0 && {
+      response_headers_to_add: response_headers_to_add.map(({ key, value }) => ({ key, value })),
+    }),
     ...(dynamic_metadata && { dynamic_metadata: fromStruct(dynamic_metadata) }),
   };
 }

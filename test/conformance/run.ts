@@ -14,6 +14,7 @@ import { runtimeDirectory } from '../../src/rules/files.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
 import { readSettings } from '../../src/settings.ts';
+import { createDenyCache } from '../../src/stores/deny-cache.ts';
 import { createCounterKeys } from '../../src/stores/key.ts';
 import type { Store } from '../../src/stores/store.ts';
 import { callerWith } from '../helpers/caller.ts';
@@ -22,6 +23,7 @@ import { fromWire, matches, type RecordedCase, type Step, toWire } from './recor
 
 /** Kinds of steps that ask a whole process, which the tests of the command line and of the servers do, or Redis for the other service's keys. */
 const notPlayedHere = new Set([
+  ...['xds', 'xds_first', 'xds_drop'],
   ...[
     'http',
     'health',
@@ -37,8 +39,9 @@ const notPlayedHere = new Set([
   ...['redis', 'memcached', 'fake_seen', 'wait_ready'],
 ]);
 
-/** Whether there is anything in the case that can be played here. */
-export const isPlayable = ({ steps }: RecordedCase): boolean => steps.some((step) => !notPlayedHere.has(step.do));
+/** Whether there is anything in the case that can be played here, on a store that is no memcached. */
+export const isPlayable = ({ steps, memcached, fake_memcached }: RecordedCase): boolean =>
+  !memcached && !fake_memcached && steps.some((step) => !notPlayedHere.has(step.do));
 
 /** Plays a case and says what came out differently, a text each. */
 export async function run(
@@ -81,14 +84,15 @@ class Player {
   ) {
     this.configs = configs;
     this.clock = clock;
-    this.store = store;
-    const { BACKEND_TYPE: _, ...others } = env;
+    const { BACKEND_TYPE: _, CONFIG_TYPE: __, ...others } = env;
     this.settings = readSettings({
       RUNTIME_SUBDIRECTORY: 'ratelimit',
       RUNTIME_WATCH_ROOT: 'false',
       ...others,
       RUNTIME_ROOT: this.folder,
     });
+    const isCached = this.settings.LOCAL_CACHE_SIZE_IN_BYTES > 0;
+    this.store = isCached ? createDenyCache(store, { clock, maxBytes: 1_000_000 }) : store;
     this.statistics = createStatistics(this.settings.NEAR_LIMIT_RATIO);
     this.write(files);
     this.loaded = this.load();
@@ -210,7 +214,8 @@ class Player {
     const came: Record<string, number> = {};
     for (const { domain, rule, ...counts } of this.statistics.rules()) {
       const named = { total_hits: counts.totalHits, within_limit: counts.withinLimit, near_limit: counts.nearLimit };
-      const all = { ...named, over_limit: counts.overLimit, shadow_mode: counts.shadowMode };
+      const over = { over_limit: counts.overLimit, over_limit_with_local_cache: counts.overLimitWithLocalCache };
+      const all = { ...named, ...over, shadow_mode: counts.shadowMode };
       for (const [name, count] of Object.entries(all))
         if (count > 0) came[`${prefix}${domain}.${rule}.${name}`] = count;
     }

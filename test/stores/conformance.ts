@@ -24,7 +24,8 @@ export function storeConformance(
   { atomic = 'request', without }: { readonly atomic?: Store['atomic']; readonly without?: Limit['algorithm'] } = {},
 ): void {
   /** Where each counter is a step by itself, nothing is promised of a request's set of them. */
-  const testOfSets = atomic === 'request' ? test : (Object.assign(() => {}, { each: () => () => {} }) as typeof test); // as far as it is used here
+  const testOfSets =
+    atomic === 'request' ? test : (Object.assign(() => {}, { each: () => () => {} }) as unknown as typeof test); // as far as it is used here
   const limitsOf = (hits: number, windowMs: number) =>
     limitsOfEach(hits, windowMs).filter(({ algorithm }) => algorithm !== without);
 
