@@ -163,9 +163,12 @@ describe('a Cluster', () => {
   storeConformance(
     'a Cluster',
     async (clock) => {
-      const connection = connect({ ...ordinary, address: address() });
-      await once(connection, 'ready');
-      return createRedisStore(connection, clock, { atomic: 'counter', replay: true });
+      const store = createRedisStore(connect({ ...ordinary, address: address() }), clock, {
+        atomic: 'counter',
+        replay: true,
+      });
+      await isReady(store);
+      return store;
     },
     { atomic: 'counter' },
   );
