@@ -15,21 +15,41 @@ export interface Hidden {
  * @param level  the children of one node, in the order of the file
  */
 export function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
-  const wildcards = level.filter(isWildcard).map(patternOf);
-  return level.flatMap((node): readonly Hidden[] => {
-    if (!isWildcard(node) && !isKeyAlone(node)) return [];
-    for (const wildcard of wildcards) {
-      if (wildcard.node === node) return []; // the first that matches counts: those behind it do not matter
-      if (covers(wildcard, node)) return [{ node, by: wildcard.node }];
+  const patterns = new Map<string, Pattern[]>(); // by their beginnings: a level may have thousands
+  const hidden = (node: Block<'node'>): readonly Hidden[] => {
+    for (const beginning of beginningsOf(node)) {
+      const pattern = patterns.get(beginning)?.find((one) => covers(one, node));
+      if (pattern) return [{ node, by: pattern.node }];
     }
     return [];
+  };
+  const behind = level.filter(isWildcard).flatMap((node) => {
+    const found = hidden(node); // by those before it: the first that matches counts
+    const beginning = beginningOf(node);
+    const alike = patterns.get(beginning);
+    if (alike) alike.push(patternOf(node));
+    else patterns.set(beginning, [patternOf(node)]);
+    return found;
   });
+  return [...behind, ...level.filter((node) => isKeyAlone(node) && !isWildcard(node)).flatMap(hidden)];
 }
 
 interface Pattern {
   readonly node: Block<'node'>;
   readonly key: Wildcard;
   readonly value: Wildcard;
+}
+
+/** The key and the value that a node matches, up to the first `*`. A pattern that matches all another one does begins as that does, or ends before. */
+function beginningOf(node: Block<'node'>): string {
+  const [beginning = ''] = `${node.values.key}=${valuesOf(node)}`.split('*', 1);
+  return beginning;
+}
+
+/** Every beginning that a pattern can have which matches all that the node does, the shortest first. */
+function beginningsOf(node: Block<'node'>): readonly string[] {
+  const longest = beginningOf(node);
+  return Array.from({ length: longest.length + 1 }, (_, length) => longest.slice(0, length));
 }
 
 const isKeyAlone = ({ values: { value = '' } }: Block<'node'>): boolean => value === '';
