@@ -83,8 +83,10 @@ function connectEachNode(cluster: Cluster): void {
   const connectTo = (node: Redis): void => {
     if (node.status === 'wait') node.connect().catch(() => {}); // it is told as an error of the Cluster
   };
-  cluster.on('+node', connectTo);
   cluster.on('ready', () => cluster.nodes().forEach(connectTo));
+  cluster.on('+node', (node: Redis) => {
+    if (cluster.status === 'ready') connectTo(node); // earlier, the Cluster itself asks one of them how it is
+  });
 }
 
 function commonOptions({ address, tls, connectTimeoutMs }: RedisConnectOptions) {
