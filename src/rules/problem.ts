@@ -1,8 +1,9 @@
-/** Where in a rule file something stands. */
+/** Where in a rule file, or in a resource of a control plane, something stands. */
 export interface Place {
+  /** What messages call the file or the resource. */
   readonly file: string;
-  /** Counted from 1. */
-  readonly line: number;
+  /** Counted from 1; undefined in a resource, which has no lines. */
+  readonly line: number | undefined;
   /** `descriptors[2].rate_limit.unit`; empty for the file itself. */
   readonly path: string;
 }
@@ -16,5 +17,9 @@ export interface Problem extends Place {
 
 /** One line for people: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo', wanted …` */
 export function formatProblem({ file, line, path, severity, message }: Problem): string {
-  return `${file}:${line}: ${severity === 'warning' ? 'warning: ' : ''}${path === '' ? '' : `${path}: `}${message}`;
+  const place = line === undefined ? file : `${file}:${line}`;
+  return `${place}: ${severity === 'warning' ? 'warning: ' : ''}${path === '' ? '' : `${path}: `}${message}`;
 }
+
+/** The path of a key of a block. */
+export const pathOfKey = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`);
