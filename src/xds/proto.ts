@@ -52,14 +52,11 @@ export interface WirePolicy {
   readonly replaces: readonly { readonly name: string }[];
 }
 
-const definitions = loadSync(
-  ['envoy/service/discovery/v3/ads.proto', 'ratelimit/config/ratelimit/v3/rls_conf.proto'],
-  {
-    keepCase: true,
-    defaults: true, // with absent messages as null: what the types above say
-    includeDirs: [fileURLToPath(new URL('../../proto/', import.meta.url))],
-  },
-);
+const definitions = loadSync(['envoy/service/discovery/v3/ads.proto', 'ratelimit/config/ratelimit/v3/rls_conf.proto'], {
+  keepCase: true,
+  defaults: true, // with absent messages as null: what the types above say
+  includeDirs: [fileURLToPath(new URL('../../proto/', import.meta.url))],
+});
 
 export const discoveryService = definitions[
   'envoy.service.discovery.v3.AggregatedDiscoveryService'
