@@ -173,11 +173,12 @@ export class DiscoveryClient {
   }
 
   private hangUp(): void {
-    const { stream } = this;
+    const { stream, client } = this;
     this.stream = undefined; // what it still says is not heard
+    this.client = undefined;
     clearTimeout(this.settling);
     stream?.cancel();
-    this.client?.close();
+    client?.close();
   }
 }
 
