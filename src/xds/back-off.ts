@@ -7,7 +7,7 @@ export interface BackOff {
   readonly jitter: boolean;
 }
 
-/** No wait is shorter than half of this, whatever is set: a control plane that ends every stream must not keep a core busy. */
+/** The shortest interval, whatever is set: a control plane that ends every stream must not keep a core busy. */
 const MIN_INTERVAL_MS = 100;
 
 /**

@@ -75,22 +75,29 @@ export interface ControlPlane {
 interface Stream {
   readonly call: ServerDuplexStream<WireDiscoveryRequest, WireDiscoveryResponse>;
   readonly requests: WireDiscoveryRequest[];
+  isOver: boolean;
 }
 
-export async function startControlPlane({ port = 0, tls, hangsUp }: ControlPlaneOptions = {}): Promise<ControlPlane> {
+export async function startControlPlane({
+  port = 0,
+  tls,
+  hangsUp = false,
+}: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const streams: Stream[] = [];
   const changes = new EventEmitter();
   const server = new Server();
   server.addService(discoveryService, {
     StreamAggregatedResources(call: Stream['call']) {
-      const stream = { call, requests: [] as WireDiscoveryRequest[] };
+      const stream: Stream = { call, requests: [], isOver: hangsUp };
       streams.push(stream);
       call.on('data', (request: WireDiscoveryRequest) => {
         stream.requests.push(request);
         changes.emit('change');
       });
       call.on('error', () => {}); // the client has gone
-      call.on('end', () => call.end());
+      call.on('cancelled', () => {
+        stream.isOver = true;
+      });
       if (hangsUp) call.end();
       changes.emit('change');
     },
@@ -106,8 +113,14 @@ export async function startControlPlane({ port = 0, tls, hangsUp }: ControlPlane
       await once(changes, 'change');
     }
   }
-  const newest = (after = 0): Promise<Stream> =>
-    find(() => streams.slice(after).findLast(({ requests }) => requests.length > 0));
+  /** The newest stream that has asked and stands. */
+  const newest = (): Promise<Stream> =>
+    find(() => streams.findLast(({ requests, isOver }) => requests.length > 0 && !isOver));
+  const hangUp = async (): Promise<void> => {
+    const stream = await newest();
+    stream.isOver = true;
+    stream.call.end();
+  };
   let responses = 0;
   return {
     port: boundPort,
@@ -129,12 +142,10 @@ export async function startControlPlane({ port = 0, tls, hangsUp }: ControlPlane
     },
     headers: async () => (await newest()).call.metadata,
     streamCount: () => streams.length,
-    async hangUp() {
-      (await newest()).call.end();
-    },
+    hangUp,
     async drop() {
-      (await newest()).call.end();
-      await newest(streams.length);
+      await hangUp();
+      await newest();
     },
     stop: () => server.forceShutdown(),
   };
