@@ -65,6 +65,12 @@ const KEEPALIVE_TIMEOUT_MS = 20_000;
 const SETTLED_AFTER_MS = 1_000;
 
 /**
+ * How long to hold a refusal back that is not the first of its version. Some control planes, go-control-plane among them, answer
+ * a refusal with what was refused, at once; and have nothing newer to say before they hear of it.
+ */
+const REPEATED_REFUSAL: BackOff = { initialMs: 1_000, maxMs: 10_000, jitter: false };
+
+/**
  * Subscribes to all RateLimitConfig resources of a control plane: aggregated discovery, state of the world. Each answer is
  * acknowledged or refused; a stream that ends is opened anew, on a new connection, after a wait that grows.
  *
@@ -80,7 +86,9 @@ export class DiscoveryClient {
   private client: Client | undefined;
   private retry: NodeJS.Timeout | undefined;
   private settling: NodeJS.Timeout | undefined;
+  private heldBack: NodeJS.Timeout | undefined;
   private ackedVersion = '';
+  private refused: { readonly version: string; readonly times: number } | undefined;
   private failures = 0;
   private state: 'new' | 'up' | 'down' = 'new';
 
@@ -127,9 +135,20 @@ export class DiscoveryClient {
 
   private receive(stream: DiscoveryStream, response: WireDiscoveryResponse): void {
     this.settle();
+    clearTimeout(this.heldBack); // what it was about is past
+    const { version_info: version, nonce } = response;
     const refused = this.subscriber.onResponse(response);
-    if (!refused) this.ackedVersion = response.version_info;
-    stream.write(this.request(response.nonce, refused?.refusal));
+    if (!refused) {
+      this.ackedVersion = version;
+      this.refused = undefined;
+      stream.write(this.request(nonce));
+      return;
+    }
+    const refuse = (): void => void stream.write(this.request(nonce, refused.refusal));
+    const times = this.refused?.version === version ? this.refused.times : 0;
+    this.refused = { version, times: times + 1 };
+    if (times === 0) refuse();
+    else this.heldBack = setTimeout(refuse, waitMs(REPEATED_REFUSAL, times, Math.random)).unref();
   }
 
   /** @param nonce  of the answer that the request is about; empty in the first of a stream, which is about none */
@@ -177,6 +196,7 @@ export class DiscoveryClient {
     this.stream = undefined; // what it still says is not heard
     this.client = undefined;
     clearTimeout(this.settling);
+    clearTimeout(this.heldBack);
     stream?.cancel();
     client?.close();
   }

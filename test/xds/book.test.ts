@@ -7,7 +7,13 @@ import { formatProblem } from '../../src/rules/problem.ts';
 import { openDiscoveredRules } from '../../src/xds/book.ts';
 import type { ControlPlane as Asked } from '../../src/xds/client.ts';
 import { CONFIG_TYPE_URL } from '../../src/xds/proto.ts';
-import { type ControlPlane, type Descriptor, type Resource, startControlPlane } from '../helpers/control-plane.ts';
+import {
+  type ControlPlane,
+  type Descriptor,
+  type Resource,
+  startControlPlane,
+  type Verdict,
+} from '../helpers/control-plane.ts';
 import { freePort } from '../helpers/process.ts';
 
 let controlPlane: ControlPlane;
@@ -346,22 +352,59 @@ test('rules outlive the control plane', async () => {
   expect(await controlPlane.first()).toMatchObject({ version: 'v1' });
 });
 
-describe('a control plane that ends every stream at once', () => {
+describe('a control plane that does the same again and again', () => {
   const STEP_MS = 100;
+  let elapsedMs: number;
 
-  beforeEach(() => void jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] }));
+  beforeEach(() => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] });
+    elapsedMs = 0;
+  });
   afterEach(() => void jest.useRealTimers());
 
-  test('is asked ever less often', async () => {
-    controlPlane = await startControlPlane({ hangsUp: true });
-    open({ backOff: { initialMs: 1_000, maxMs: 4_000, jitter: false } });
-    let elapsedMs = 0;
-    while (controlPlane.streamCount() < 6) {
+  /** Lets time pass until it holds; the network is as fast as it is. */
+  async function pass(holds: () => boolean): Promise<void> {
+    while (!holds()) {
       await new Promise(setImmediate);
       jest.advanceTimersByTime(STEP_MS);
       elapsedMs += STEP_MS;
     }
+  }
+
+  test('and ends every stream at once is asked ever less often', async () => {
+    controlPlane = await startControlPlane({ hangsUp: true });
+    open({ backOff: { initialMs: 1_000, maxMs: 4_000, jitter: false } });
+    await pass(() => controlPlane.streamCount() === 6);
     expect(elapsedMs).toBeGreaterThanOrEqual(1_000 + 2_000 + 4_000 + 4_000 + 4_000);
     expect(told).toEqual(['down: it ended the stream']);
+  });
+
+  test('and hands out what was refused is told so ever less often', async () => {
+    await both();
+    const refusals: Verdict[] = [];
+    const resend = async (): Promise<void> => {
+      refusals.push(await controlPlane.serve('v1', [resource('r1', '')]));
+      if (refusals.length < 6) await resend();
+    };
+    await controlPlane.first();
+    const resent = resend();
+    await pass(() => refusals.length === 6);
+    await resent;
+    expect(elapsedMs).toBeGreaterThanOrEqual(1_000 + 2_000 + 4_000 + 8_000 + 10_000);
+  });
+
+  test('and then hands out something else is answered at once', async () => {
+    await both();
+    const wrong = [resource('r1', '')];
+    expect(await controlPlane.serve('v1', wrong)).toMatchObject({ version: '' });
+    let wasRefusedAgain = false;
+    void controlPlane.serve('v1', wrong).then(() => {
+      wasRefusedAgain = true;
+    });
+    expect(await controlPlane.serve('v2', wrong)).toMatchObject({ version: '' });
+    expect(await controlPlane.serve('v3', [])).toEqual({ ack: 'v3' });
+    jest.advanceTimersByTime(60_000);
+    expect(await controlPlane.serve('v4', [])).toEqual({ ack: 'v4' });
+    expect(wasRefusedAgain).toBe(false); // what is past is not spoken of
   });
 });
