@@ -33,12 +33,19 @@ export function openControlPlane(
     },
     maxMessageBytes: settings.XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES,
   };
+  let troubled = false;
   return start('CONFIG_GRPC_XDS_*', `${description} cannot be asked`, () =>
     openDiscoveredRules(controlPlane, {
       mergeDomains,
       onLoad,
-      onUp: () => log.info(`connected to ${description}`),
-      onDown: (reason) => log.error(`no rules from ${description}: ${reason}; trying again until there are`),
+      onUp() {
+        if (troubled) log.warn(`connected to ${description} again`);
+        else log.info(`connected to ${description}`);
+      },
+      onDown(reason) {
+        troubled = true;
+        log.error(`no rules from ${description}: ${reason}; trying again until there are`);
+      },
     }),
   );
 }

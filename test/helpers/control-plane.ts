@@ -13,6 +13,7 @@ import {
   type WireDiscoveryResponse,
 } from '../../src/xds/proto.ts';
 import type { Authority, Certificate } from './certificates.ts';
+import { freePort } from './process.ts';
 
 /** A resource to hand out: rules, as the JSON of protobuf has them; or bytes in base64, of any type. */
 export type Resource =
@@ -79,7 +80,7 @@ interface Stream {
 }
 
 export async function startControlPlane({
-  port = 0,
+  port,
   tls,
   hangsUp = false,
 }: ControlPlaneOptions = {}): Promise<ControlPlane> {
@@ -103,7 +104,7 @@ export async function startControlPlane({
     },
   });
   const bind = promisify(server.bindAsync.bind(server));
-  const boundPort = await bind(`127.0.0.1:${port}`, credentialsOf(tls));
+  const boundPort = await bind(`127.0.0.1:${port ?? (await freePort())}`, credentialsOf(tls));
 
   /** Looks at each change, until there is what was looked for. */
   async function find<T>(look: () => T | undefined): Promise<T> {

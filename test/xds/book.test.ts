@@ -379,6 +379,18 @@ describe('a control plane that does the same again and again', () => {
     expect(told).toEqual(['down: it ended the stream']);
   });
 
+  test('and is then there for a while is asked anew as soon as in the beginning', async () => {
+    const port = await freePort();
+    open({ port, backOff: { initialMs: 100, maxMs: 1_000_000, jitter: false } });
+    await pass(() => elapsedMs > 200_000); // waits are above 60 s by then
+    controlPlane = await startControlPlane({ port });
+    await pass(() => controlPlane.streamCount() > 0);
+    await controlPlane.serve('v1', []);
+    jest.useRealTimers();
+    await controlPlane.drop();
+    expect(told).toEqual([expect.stringMatching(/^down: UNAVAILABLE/), 'up', 0, 'down: it ended the stream']);
+  });
+
   test('and hands out what was refused is told so ever less often', async () => {
     await both();
     const refusals: Verdict[] = [];
@@ -403,6 +415,7 @@ describe('a control plane that does the same again and again', () => {
     });
     expect(await controlPlane.serve('v2', wrong)).toMatchObject({ version: '' });
     expect(await controlPlane.serve('v3', [])).toEqual({ ack: 'v3' });
+    expect(await controlPlane.serve('v2', wrong)).toMatchObject({ version: 'v3' });
     jest.advanceTimersByTime(60_000);
     expect(await controlPlane.serve('v4', [])).toEqual({ ack: 'v4' });
     expect(wasRefusedAgain).toBe(false); // what is past is not spoken of
