@@ -2,10 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { ask, InvalidDescriptor } from './ask.ts';
+import { type CheckOptions, check } from './check.ts';
 import { MAX_UINT32 } from './rls/wire.ts';
-import { loadSource } from './rules/book.ts';
-import { plainPath } from './rules/files.ts';
-import { formatProblem } from './rules/problem.ts';
 import { CannotStart } from './serve/cannot-start.ts';
 import { serve } from './serve.ts';
 import { InvalidSettings, readSettings } from './settings.ts';
@@ -29,9 +27,12 @@ program
 
 program
   .command('check')
-  .description('say whether rule files are right: every problem with its file, line and path; exit 1 if there is one')
+  .description(
+    'say whether rule files are right, and do what they say: every problem with its file, line and path; exit 1 if one is an error',
+  )
   .argument('<path...>', 'rule files, or directories of rule files; what they hold must go together')
   .option('--merge-domains', 'files of the same domain are put together instead of refused', false)
+  .option('--strict', 'warnings count as errors', false)
   .action(checkRules);
 
 program
@@ -63,15 +64,11 @@ async function runService({ rules }: { rules?: string }): Promise<void> {
   }
 }
 
-function checkRules(paths: readonly string[], { mergeDomains }: { mergeDomains: boolean }): void {
-  const sources = paths.map(plainPath);
-  const together = { description: paths.join(', '), list: () => sources.flatMap((source) => source.list()) };
-  const loaded = loadSource(together, { mergeDomains });
-  const problems = loaded.ok ? loaded.warnings : loaded.problems;
-  for (const problem of problems) console.log(formatProblem(problem));
-  const errors = problems.filter(({ severity }) => severity === 'error').length;
-  if (loaded.ok) console.log(`all right: ${loaded.rules.domains.size} domain(s), ${loaded.rules.rules.length} rule(s)`);
-  else fail(`${errors} error(s)`);
+function checkRules(paths: readonly string[], options: CheckOptions): void {
+  const { isRight, problems, summary } = check(paths, options);
+  for (const problem of problems) console.log(problem);
+  if (isRight) console.log(summary);
+  else fail(summary);
 }
 
 async function askService(

@@ -13,7 +13,7 @@ import { createReadiness } from './serve/readiness.ts';
 import { openRules } from './serve/rules.ts';
 import { openServers } from './serve/servers.ts';
 import { openSink } from './serve/sinks.ts';
-import { countersOf, openStore, whenNeverReached } from './serve/store.ts';
+import { awaitStore, countersOf, openStore, whenNeverReached } from './serve/store.ts';
 import { openTracing } from './serve/tracing.ts';
 import type { Settings } from './settings.ts';
 
@@ -53,6 +53,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     parts.add(store);
     const { book, lastLoad, description: rulesFrom } = await openRules(settings, statistics, log);
     parts.add(book);
+    await awaitStore(counters);
     const readiness = createReadiness(settings, book, store, () => isClosing);
     const metrics = createMetrics(statistics, () => readiness().ready);
     const sink = parts.add(await openSink(settings, { statistics, cache }, log));

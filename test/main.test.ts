@@ -188,6 +188,13 @@ describe('serve', () => {
     expect(output).toContain(`weir: GRPC_PORT: cannot listen on 127.0.0.1:${running.grpcPort}`);
   });
 
+  test('rules that cannot do what they say are warned of, and taken', async () => {
+    const rules = file('rules.yaml', RULES.replace(', requests_per_unit: 2', ''));
+    const running = await service({}, ['--rules', rules]);
+    expect(running.output()).toContain(`${rules}:5: warning: descriptors[0].rate_limit.requests_per_unit: without`);
+    expect((await ask(running, 'demo', 'user=alice')).output).toMatch(/^OVER_LIMIT\n/);
+  });
+
   test('changed rules are taken while it runs; wrong ones leave those in force alone and are shown', async () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     const rulesShown = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text();
@@ -301,7 +308,35 @@ describe('check', () => {
       `${a}:4: descriptors[0].rate_limt: config error, unknown key 'rate_limt'; wanted one of key,`,
     );
     expect(output).toMatch(/b\.yaml:\d: error loading config file: /);
-    expect(output).toContain('weir: 2 error(s)\n');
+    expect(output).toContain('weir: 2 error(s), 0 warning(s)\n');
+  });
+
+  test('warnings of every file, by file and line; exit code 1 only where they count as errors', async () => {
+    const b = file('b.yaml', RULES.replace('name: per-user', 'replaces: [{ name: free }]').replace('demo', 'other'));
+    const a = file('a.yaml', `${RULES}  - key: path\n    shadow_mode: true\n`);
+    const told = [
+      `${a}:7: warning: descriptors[1].shadow_mode: shadow_mode has no effect: this node has no limit`,
+      `${b}:5: warning: descriptors[0].rate_limit.replaces[0].name: nothing is replaced: domain 'other' has no limit named 'free'`,
+    ];
+    const lines = async (...options: string[]) => {
+      const { code, output } = await weir(['check', ...options, b, a]);
+      return { code, lines: output.trimEnd().split('\n') };
+    };
+    expect(await lines()).toEqual({ code: 0, lines: [...told, 'all right: 2 domain(s), 2 rule(s), 2 warning(s)'] });
+    expect(await lines('--strict')).toEqual({ code: 1, lines: [...told, 'weir: 0 error(s), 2 warning(s)'] });
+  });
+
+  test('a directory, at any depth; one that cannot be read is an error', async () => {
+    mkdirSync(join(folder, 'team'));
+    file('demo.yaml', RULES);
+    file('team/other.yml', RULES.replace('demo', 'other'));
+    file('notes.txt', 'no rules');
+    expect(await weir(['check', '--strict', folder])).toEqual({
+      code: 0,
+      output: 'all right: 2 domain(s), 2 rule(s)\n',
+    });
+    const missing = await weir(['check', join(folder, 'missing')]);
+    expect(missing).toMatchObject({ code: 1, output: expect.stringContaining('missing:1: cannot be read: ENOENT') });
   });
 
   test('the same domain in two files goes together only where it is asked for', async () => {

@@ -10,6 +10,8 @@ export interface Readiness {
 /** `grpc.health.v1.Health`, kept in step with the service's own readiness. */
 export interface Health {
   readonly implementation: HealthImplementation;
+  /** Makes sure that the next answer is of this moment. */
+  look(): void;
   close(): void;
 }
 
@@ -24,14 +26,16 @@ export function createHealth(readiness: () => Readiness): Health {
   const statusNow = (): ServingStatus => (readiness().ready ? 'SERVING' : 'NOT_SERVING');
   let last = statusNow();
   const implementation = new HealthImplementation({ '': 'SERVING', ratelimit: last });
-  const timer = setInterval(() => {
+  const look = (): void => {
     const now = statusNow();
     if (now !== last) implementation.setStatus('ratelimit', now);
     last = now;
-  }, LOOK_INTERVAL_MS);
+  };
+  const timer = setInterval(look, LOOK_INTERVAL_MS);
   timer.unref();
   return {
     implementation,
+    look,
     close() {
       clearInterval(timer);
       implementation.setStatus('ratelimit', 'NOT_SERVING');

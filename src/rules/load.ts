@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { compile } from './compile.ts';
-import type { Problem } from './problem.ts';
+import { lint } from './lint.ts';
+import { inFileOrder, type Problem } from './problem.ts';
 import { type Block, readFile } from './read.ts';
 import type { RuleTree } from './tree.ts';
 import { parseYaml, YamlError } from './yaml.ts';
@@ -11,7 +12,7 @@ export interface RuleFile {
   readonly name: string;
 }
 
-/** Rules, or every reason why there are none. Warnings come either way. */
+/** Rules, or every reason why there are none, in the order of the files. Warnings come either way, those of `lint` once all files are right. */
 export type LoadedRules =
   | { readonly ok: true; readonly rules: RuleTree; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
@@ -42,8 +43,8 @@ export function loadBlocks(
 ): LoadedRules {
   const problems = [...found];
   const rules = compile(blocks, mergeDomains, problems);
-  if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems };
-  return { ok: true, rules, warnings: problems };
+  if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems: inFileOrder(problems) };
+  return { ok: true, rules, warnings: inFileOrder([...problems, ...lint(blocks)]) };
 }
 
 function readBlocks({ path, name: file }: RuleFile, problems: Problem[]): Block<'file'>[] {

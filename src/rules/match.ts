@@ -97,8 +97,9 @@ function levelsOf({ named }: Rule, entries: readonly Entry[], root: Level): read
 
 function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry = { key: '', value: '' }): string {
   if (sharedValue !== undefined) return `${key}_${sharedValue}`;
-  if (naming === 'rule') return composite;
-  return naming === 'key' ? `${key}_${composite}` : joined(key, value);
+  const asked = joined(key, value);
+  if (naming === 'rule' || asked === composite) return composite; // the `*` itself may be asked for
+  return naming === 'key' ? `${key}_${composite}` : asked;
 }
 
 /** The nodes that entries go down by, one a level. */

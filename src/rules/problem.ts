@@ -17,9 +17,19 @@ export interface Problem extends Place {
 
 /** One line for people: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo', wanted …` */
 export function formatProblem({ file, line, path, severity, message }: Problem): string {
-  const place = line === undefined ? file : `${file}:${line}`;
-  return `${place}: ${severity === 'warning' ? 'warning: ' : ''}${path === '' ? '' : `${path}: `}${message}`;
+  const kind = severity === 'warning' ? 'warning: ' : '';
+  return `${formatLine({ file, line })}: ${kind}${path === '' ? '' : `${path}: `}${message}`;
 }
+
+/** `rules.yaml:12`, as editors and terminals make links of it; of a resource its name. */
+export const formatLine = ({ file, line }: Pick<Place, 'file' | 'line'>): string =>
+  line === undefined ? file : `${file}:${line}`;
+
+/** By file, then by line. */
+export const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
+  problems.toSorted((a, b) => compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0));
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
 
 /** The path of a key of a block. */
 export const pathOfKey = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
@@ -108,6 +109,16 @@ export function countersOf(settings: Settings, clock: Clock): Counters {
   if (COUNTER_KEYS === 'own') return ownCounters(own);
   return sharedCounters({ prefix, own, jitterMaxSeconds, clock, random: Math.random });
 }
+
+/** How long a start waits for the counters, so that its first answers are not failures. */
+const START_WAIT_MS = 1_000;
+
+/** Waits until the counters can be reached, for a moment: a service without them starts as well. */
+export async function awaitStore({ store }: OpenStore): Promise<void> {
+  for (let waitedMs = 0; !store.state().ready && waitedMs < START_WAIT_MS; waitedMs += START_LOOK_MS)
+    await sleep(START_LOOK_MS);
+}
+const START_LOOK_MS = 5;
 
 /** How often it is looked whether the counters have been reached. */
 const LOOK_INTERVAL_MS = 100;

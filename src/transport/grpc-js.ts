@@ -67,7 +67,11 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   server.addService(rateLimitService, { ShouldRateLimit: told('ShouldRateLimit', shouldRateLimit, onCall) });
   health.implementation.addToServer({
     addService(definition, handlers) {
-      const check = handlers.check as handleUnaryCall<unknown, unknown>; // a unary method in health.proto
+      const inner = handlers.check as handleUnaryCall<unknown, unknown>; // as health.proto has it
+      const check: typeof inner = (call, callback) => {
+        health.look();
+        inner(call, callback);
+      };
       server.addService(definition, { ...handlers, check: told('Check', check, onCall) });
     },
   });

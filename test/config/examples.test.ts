@@ -246,4 +246,9 @@ test('all examples load together', () => {
   expect(loaded).toMatchObject({ ok: true, warnings: [] });
 });
 
+test('the rules that Weir starts with have nothing to warn of', () => {
+  const loaded = loadRules(plainPath(join(PROJECT, 'config/rules.yaml')).list(), { mergeDomains: false });
+  expect(loaded).toMatchObject({ ok: true, warnings: [] });
+});
+
 test('every schedule has its example', () => expect(Object.keys(schedules).sort()).toEqual(names));

@@ -4,61 +4,26 @@ import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { text as consumeText } from 'node:stream/consumers';
-import { type Unit, unitMs } from '../../src/algorithms/limit.ts';
 import type { Clock } from '../../src/clock.ts';
 import type { Decider } from '../../src/decide.ts';
 import { apiRoutes } from '../../src/http/api.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
 import { createRlsService, type Outcome, type RlsService } from '../../src/rls/service.ts';
-import { fromStruct } from '../../src/rls/struct.ts';
-import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from '../../src/rls/wire.ts';
 import { runtimeDirectory } from '../../src/rules/files.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
 import { readSettings } from '../../src/settings.ts';
+import { createDenyCache } from '../../src/stores/deny-cache.ts';
 import { createCounterKeys } from '../../src/stores/key.ts';
 import type { Store } from '../../src/stores/store.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { extrasOf } from '../helpers/extras.ts';
-
-export interface RecordedCase {
-  readonly name: string;
-  readonly env?: Readonly<Record<string, string>>;
-  readonly files?: Readonly<Record<string, string>>;
-  readonly steps: readonly Step[];
-}
-
-/** One action of a case; which fields it has depends on `do`. */
-interface Step {
-  readonly do: string;
-  readonly request?: RecordedRequest;
-  readonly repeat?: number;
-  readonly body?: unknown;
-  readonly method?: string;
-  readonly write?: Readonly<Record<string, string>>;
-  readonly delete?: readonly string[];
-  readonly args?: readonly string[];
-  readonly ms?: number;
-  readonly prefix?: string;
-  readonly gauges?: unknown;
-  readonly timers?: unknown;
-  readonly expect?: Readonly<Record<string, unknown>>;
-}
-
-interface RecordedRequest {
-  readonly domain?: string;
-  readonly hits_addend?: number;
-  readonly descriptors?: readonly {
-    readonly entries?: readonly (readonly [string, string?])[];
-    readonly limit?: { readonly requests_per_unit?: number; readonly unit?: keyof typeof unitNumbers | number };
-    readonly hits_addend?: number | string;
-    readonly is_negative_hits?: boolean;
-  }[];
-}
+import { fromWire, matches, type RecordedCase, type Step, toWire } from './recorded-case.ts';
 
 /** Kinds of steps that ask a whole process, which the tests of the command line and of the servers do, or Redis for the other service's keys. */
 const notPlayedHere = new Set([
+  ...['xds', 'xds_first', 'xds_drop'],
   ...[
     'http',
     'health',
@@ -74,8 +39,9 @@ const notPlayedHere = new Set([
   ...['redis', 'memcached', 'fake_seen', 'wait_ready'],
 ]);
 
-/** Whether there is anything in the case that can be played here. */
-export const isPlayable = ({ steps }: RecordedCase): boolean => steps.some((step) => !notPlayedHere.has(step.do));
+/** Whether there is anything in the case that can be played here, on a store that is no memcached. */
+export const isPlayable = ({ steps, memcached, fake_memcached }: RecordedCase): boolean =>
+  !memcached && !fake_memcached && steps.some((step) => !notPlayedHere.has(step.do));
 
 /** Plays a case and says what came out differently, a text each. */
 export async function run(
@@ -118,14 +84,15 @@ class Player {
   ) {
     this.configs = configs;
     this.clock = clock;
-    this.store = store;
-    const { BACKEND_TYPE: _, ...others } = env;
+    const { BACKEND_TYPE: _, CONFIG_TYPE: __, ...others } = env;
     this.settings = readSettings({
       RUNTIME_SUBDIRECTORY: 'ratelimit',
       RUNTIME_WATCH_ROOT: 'false',
       ...others,
       RUNTIME_ROOT: this.folder,
     });
+    const isCached = this.settings.LOCAL_CACHE_SIZE_IN_BYTES > 0;
+    this.store = isCached ? createDenyCache(store, { clock, maxBytes: 1_000_000 }) : store;
     this.statistics = createStatistics(this.settings.NEAR_LIMIT_RATIO);
     this.write(files);
     this.loaded = this.load();
@@ -247,7 +214,8 @@ class Player {
     const came: Record<string, number> = {};
     for (const { domain, rule, ...counts } of this.statistics.rules()) {
       const named = { total_hits: counts.totalHits, within_limit: counts.withinLimit, near_limit: counts.nearLimit };
-      const all = { ...named, over_limit: counts.overLimit, shadow_mode: counts.shadowMode };
+      const over = { over_limit: counts.overLimit, over_limit_with_local_cache: counts.overLimitWithLocalCache };
+      const all = { ...named, ...over, shadow_mode: counts.shadowMode };
       for (const [name, count] of Object.entries(all))
         if (count > 0) came[`${prefix}${domain}.${rule}.${name}`] = count;
     }
@@ -280,63 +248,3 @@ class Player {
       : [`wanted ${JSON.stringify(wanted)}, came ${JSON.stringify(came)}`];
   }
 }
-
-/** Equal, as far as the tokens in what is wanted leave it open. */
-function matches(wanted: unknown, came: unknown, nowMs: number): boolean {
-  if (typeof wanted === 'string') {
-    if (wanted === '{any}') return came !== undefined;
-    const contained = /^\{contains:(.*)\}$/s.exec(wanted)?.[1];
-    if (contained !== undefined) return String(came).includes(contained);
-    const unit = /^\{reset:(\w+)\}$/.exec(wanted)?.[1] as Unit | undefined;
-    if (unit === undefined) return wanted === came;
-    const seconds = Math.ceil((unitMs[unit] - (nowMs % unitMs[unit])) / 1000);
-    return came === seconds || came === String(seconds) || came === `${seconds}s`;
-  }
-  if (typeof wanted !== 'object' || wanted === null || typeof came !== 'object' || came === null)
-    return wanted === came;
-  const keys = new Set([...Object.keys(wanted), ...Object.keys(came)]);
-  const [left, right] = [wanted, came] as Record<string, unknown>[];
-  return [...keys].every((key) => matches(left?.[key], right?.[key], nowMs));
-}
-
-function toWire({ domain = '', descriptors = [], hits_addend = 0 }: RecordedRequest): WireRequest {
-  return {
-    domain,
-    hits_addend,
-    descriptors: descriptors.map(({ entries = [], limit, hits_addend: hits, is_negative_hits = false }) => ({
-      entries: entries.map(([key, value = '']) => ({ key, value })),
-      limit: limit
-        ? { requests_per_unit: limit.requests_per_unit ?? 0, unit: unitNumber(limit.unit), unit_multiplier: null }
-        : null,
-      hits_addend: hits === undefined ? null : { value: Number(hits) },
-      is_negative_hits,
-    })),
-  };
-}
-
-const unitNumber = (unit: keyof typeof unitNumbers | number = 0): number =>
-  typeof unit === 'number' ? unit : unitNumbers[unit];
-
-/** The answer in the recording's own shape: absent for what is unset, a name for a number. */
-function fromWire({ overall_code, statuses, response_headers_to_add, dynamic_metadata }: WireResponse): unknown {
-  return {
-    overall_code: nameOf(codeNumbers, overall_code),
-    statuses: statuses.map(({ code, current_limit, limit_remaining, duration_until_reset }) => ({
-      code: nameOf(codeNumbers, code),
-      ...(current_limit && {
-        current_limit: {
-          requests_per_unit: current_limit.requests_per_unit,
-          unit: nameOf(unitNumbers, current_limit.unit),
-          ...(current_limit.name !== '' && { name: current_limit.name }),
-        },
-      }),
-      limit_remaining,
-      ...(duration_until_reset && { duration_until_reset: duration_until_reset.seconds }),
-    })),
-    ...(response_headers_to_add.length > 0 && { response_headers_to_add }),
-    ...(dynamic_metadata && { dynamic_metadata: fromStruct(dynamic_metadata) }),
-  };
-}
-
-const nameOf = (names: Readonly<Record<string, number>>, number: number) =>
-  Object.keys(names).find((name) => names[name] === number);

@@ -11,6 +11,8 @@ const ENVOY_YAML = fileURLToPath(new URL('../../envoy.yaml', import.meta.url));
 export interface Envoy extends Pick<Running, 'waitFor'> {
   /** One request through the listener that has this port in envoy.yaml, by this user where one is named. */
   get(listener: string, path: string, user?: string): Promise<Response>;
+  /** Where the listener accepts connections that has this port in envoy.yaml. */
+  portOf(listener: string): number;
   stop(): Promise<void>;
 }
 
@@ -23,8 +25,8 @@ export interface Envoy extends Pick<Running, 'waitFor'> {
 export async function startEnvoy(weirPort: number, edit = (config: string): string => config): Promise<Envoy> {
   const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
   const portFor = new Map([['8081', weirPort]]); // the ports in envoy.yaml, and those they are replaced by
-  for (const port of ['9901', '10000', '10001', '10002']) portFor.set(port, await freePort());
-  const at = (port: string): number => {
+  for (const port of ['9901', '10000', '10001', '10002', '10003']) portFor.set(port, await freePort());
+  const portOf = (port: string): number => {
     const free = portFor.get(port);
     if (free === undefined) throw new Error(`envoy.yaml has a port that this helper does not replace: ${port}`);
     return free;
@@ -33,7 +35,7 @@ export async function startEnvoy(weirPort: number, edit = (config: string): stri
   const path = join(folder, 'envoy.yaml');
   await writeFile(
     path,
-    config.replaceAll(/(?<=port_value: )\d+/g, (port) => String(at(port))),
+    config.replaceAll(/(?<=port_value: )\d+/g, (port) => String(portOf(port))),
   );
   const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '1'];
   const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
@@ -42,7 +44,8 @@ export async function startEnvoy(weirPort: number, edit = (config: string): stri
   return {
     waitFor: envoy.waitFor,
     get: (listener, where, user) =>
-      fetch(`http://127.0.0.1:${at(listener)}${where}`, { headers: user === undefined ? {} : { 'x-user': user } }),
+      fetch(`http://127.0.0.1:${portOf(listener)}${where}`, { headers: user === undefined ? {} : { 'x-user': user } }),
+    portOf,
     stop: async () => {
       await envoy.stop();
     },

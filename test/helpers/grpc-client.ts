@@ -9,15 +9,18 @@ import {
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import { protoPath } from 'grpc-health-check';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
-import type { WireResponse } from '../../src/rls/wire.ts';
+import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 
 /** A client of a gRPC server, on a connection of its own. */
 export interface GrpcClient {
   /** Asks for one hit of `user=alice` in the domain `demo`; rejects with the status where there is no answer. */
   ask(domain?: string, metadata?: Metadata): Promise<WireResponse>;
+  send(request: WireRequest): Promise<WireResponse>;
+  /** Calls a method with an empty message, and takes whatever comes back. */
+  call(path: string): Promise<Buffer>;
   /** The health of `ratelimit`. */
   check(service?: string): Promise<object>;
-  watch(): ClientReadableStream<{ readonly status: string }>;
+  watch(service?: string): ClientReadableStream<{ readonly status: string }>;
   close(): void;
 }
 
@@ -29,7 +32,11 @@ const { Check: check, Watch: watch } = health as {
 
 export function createClient(target: string, channel: ChannelCredentials = credentials.createInsecure()): GrpcClient {
   const client = new Client(target, channel, { 'grpc.use_local_subchannel_pool': 1 });
-  const unary = <Q, R>(method: MethodDefinition<Q, R>, request: Q, metadata?: Metadata): Promise<R> =>
+  const unary = <Q, R>(
+    method: Pick<MethodDefinition<Q, R>, 'path' | 'requestSerialize' | 'responseDeserialize'>,
+    request: Q,
+    metadata?: Metadata,
+  ): Promise<R> =>
     new Promise((resolve, reject) => {
       const { path, requestSerialize, responseDeserialize } = method;
       const done = (error: ServiceError | null, response?: R) =>
@@ -42,12 +49,15 @@ export function createClient(target: string, channel: ChannelCredentials = crede
   ];
   return {
     ask: (domain = 'demo', metadata) => unary(shouldRateLimit, { domain, descriptors, hits_addend: 1 }, metadata),
+    send: (request) => unary(shouldRateLimit, request),
+    call: (path) => {
+      const method = { path, requestSerialize: () => Buffer.alloc(0), responseDeserialize: (reply: Buffer) => reply };
+      return unary(method, {});
+    },
     check: (service = 'ratelimit') => unary(check, { service }),
-    watch: () =>
+    watch: (service = 'ratelimit') =>
       client
-        .makeServerStreamRequest(watch.path, watch.requestSerialize, watch.responseDeserialize, {
-          service: 'ratelimit',
-        })
+        .makeServerStreamRequest(watch.path, watch.requestSerialize, watch.responseDeserialize, { service })
         .on('error', () => {}), // it ends with its connection
     close: () => client.close(),
   };

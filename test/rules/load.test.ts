@@ -48,6 +48,7 @@ const UNITS = 'second, minute, hour, day, week, month, year';
 describe('other ways to the same messages', () => {
   const count = 'wanted a whole number from 0 to 4294967295, not in quotes';
   const mismatch = 'error loading config file: wanted';
+  const USER = 'descriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 5}}\n';
 
   test.each([
     ['- key: user\n  10: x', '4: descriptors[0]: config error, key is not of type string: 10; put the key in quotes'],
@@ -133,9 +134,9 @@ describe('other ways to the same messages', () => {
     ['# read me\n404\n', "2: error loading config file: wanted a mapping, got the number '404'"],
     ['yes\n', "1: error loading config file: wanted a mapping, got the flag 'yes'"],
     ['domain: 1.5\n', '1: domain: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"'],
-    ['domain: d\ndomain: d\n', "2: warning: domain: 'domain' was given before, on line 1; the last one counts"],
+    [`domain: d\n${USER}domain: d\n`, "4: warning: domain: 'domain' was given before, on line 1; the last one counts"],
     [
-      'domain: d\nunit: day\n',
+      `domain: d\nunit: day\n${USER}`,
       "2: warning: unit: 'unit' means nothing here and is ignored; here go domain, descriptors, spend",
     ],
   ])('file %j', (text, message) => {
@@ -197,7 +198,7 @@ describe('several files', () => {
     expect(right(loadRules([], apart))).toEqual({ domains: new Map(), rules: [] });
   });
 
-  test('tell all their problems at once, warnings too', () => {
+  test('tell all their problems at once, warnings too, by file and line', () => {
     const files = [
       file('a.yaml', 'domain: a\ndescriptors:\n- kee: user\n  rate_limit: {unit: moment}\n- key: x\n  unit: day\n'),
       file('b.yaml', 'domain: b\ndescriptors: [&x {key: y}, *z]\n'),
@@ -206,12 +207,12 @@ describe('several files', () => {
     ];
     expect(told(loadRules(files, apart)).map((line) => line.replace(/; wanted.*|; here go.*/, ''))).toEqual([
       "a.yaml:3: descriptors[0].kee: config error, unknown key 'kee'",
+      'a.yaml:3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing',
+      "a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moment'",
       "a.yaml:6: warning: descriptors[1].unit: 'unit' means nothing here and is ignored",
       "b.yaml:2: error loading config file: unknown anchor 'z' referenced",
       'c.yaml:3: descriptors[0].value: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"',
       "c.yaml:4: descriptors[1].shadow_mode: error loading config file: wanted true or false, got the number '1'",
-      'a.yaml:3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing',
-      "a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moment'",
     ]);
   });
 
@@ -227,9 +228,9 @@ describe('several files', () => {
     mkdirSync(join(folder, 'directory.yaml'));
     const directory = { path: join(folder, 'directory.yaml'), name: 'directory.yaml' };
     expect(told(loadRules([missing, directory, file('c.yaml', 'domain: ""')], apart))).toEqual([
-      `missing.yaml:1: cannot be read: ENOENT: no such file or directory, open '${missing.path}'`,
-      'directory.yaml:1: cannot be read: EISDIR: illegal operation on a directory, read',
       'c.yaml:1: domain: config file cannot have empty domain: wanted a name, got nothing',
+      'directory.yaml:1: cannot be read: EISDIR: illegal operation on a directory, read',
+      `missing.yaml:1: cannot be read: ENOENT: no such file or directory, open '${missing.path}'`,
     ]);
   });
 });
@@ -363,8 +364,9 @@ describe('a file that is right', () => {
   test.each(['rate_limit:', 'rate_limit: ~', 'descriptors:', 'descriptors: []', 'metadata:', 'shadow_mode: ~'])(
     'with nothing in `%s`',
     (nothing) => {
-      const loaded = loadDescriptors(`- key: user\n  ${nothing}\n`);
-      expect({ told: told(loaded), rules: right(loaded).rules }).toEqual({ told: [], rules: [] });
+      const limited = '- {key: other, rate_limit: {unit: day, requests_per_unit: 5}}\n';
+      const loaded = loadDescriptors(`- key: user\n  ${nothing}\n${limited}`);
+      expect({ told: told(loaded), paths: pathsOf(loaded) }).toEqual({ told: [], paths: ['demo.other'] });
     },
   );
 
@@ -413,10 +415,14 @@ describe('a file that is right', () => {
   test.each([
     [
       'a key of the format where it means nothing',
-      '- {key: user, rate_limit: {unit: day, shadow_mode: true}}',
+      '- {key: user, rate_limit: {unit: day, requests_per_unit: 5, shadow_mode: true}}',
       'shadow_mode',
     ],
-    ['a key given twice', '- {key: nobody, key: user, rate_limit: {unit: day}}', 'was given before'],
+    [
+      'a key given twice',
+      '- {key: nobody, key: user, rate_limit: {unit: day, requests_per_unit: 5}}',
+      'was given before',
+    ],
   ])('with %s: a warning, and the rule is there', (_, descriptors, warning) => {
     const loaded = loadDescriptors(descriptors);
     expect(told(loaded)).toEqual([expect.stringContaining(warning)]);

@@ -16,6 +16,8 @@ const ALGORITHMS =
   'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket';
 const UNITS = 'second, minute, hour, day, week, month, year';
 
+const NO_REQUESTS = 'without requests_per_unit the limit is 0, and no hit is within it; write 0 where that is meant';
+
 /** What each broken file is answered with. A file is broken in one place. */
 const messages: Readonly<Record<string, string>> = {
   'star-not-quoted.yaml': '4: error loading config file: name of an alias node must contain at least one character',
@@ -161,7 +163,33 @@ const warnings: Readonly<Record<string, string>> = {
   'warning-misplaced-key.yaml': `7: warning: descriptors[0].rate_limit.shadow_mode: 'shadow_mode' means nothing here and is ignored; here go ${LIMIT_KEYS}`,
   'warning-key-twice.yaml':
     "7: warning: descriptors[0].rate_limit.requests_per_unit: 'requests_per_unit' was given before, on line 6; the last one counts",
-  'warning-further-document.yaml': '5: warning: only the first YAML document of a file is read; this one is ignored',
+  'warning-further-document.yaml': '6: warning: only the first YAML document of a file is read; this one is ignored',
+  'warning-no-requests.yaml': `5: warning: descriptors[0].rate_limit.requests_per_unit: ${NO_REQUESTS}`,
+  'warning-no-requests-among-rate-limits.yaml': `6: warning: descriptors[0].rate_limits[1].requests_per_unit: ${NO_REQUESTS}`,
+  'warning-no-descriptors.yaml': '2: warning: descriptors: the file has no descriptors and limits nothing',
+  'warning-no-rule.yaml': "1: warning: domain: domain 'demo' has no rate_limit anywhere",
+  'warning-replaces-unknown.yaml':
+    "11: warning: descriptors[1].rate_limit.replaces[1].name: nothing is replaced: domain 'demo' has no limit named 'fre'",
+  'warning-replaces-unlimited.yaml':
+    "6: warning: descriptors[1].rate_limit.replaces[0].name: nothing is replaced: domain 'demo' has no limit named 'guests'",
+  'warning-hidden-wildcard.yaml':
+    "6: warning: descriptors[1]: nothing gets here: 'path_/api/*' (warning-hidden-wildcard.yaml:3) matches all that 'path_/api/admin/*' does, and goes before it; put this one before it, or leave it out",
+  'warning-hidden-key.yaml':
+    "5: warning: descriptors[0].descriptors[0]: nothing gets here: 'path_*' (warning-hidden-key.yaml:7) matches all that 'path' does, and goes before it; leave one of them out",
+  'warning-mode-without-limit.yaml':
+    '4: warning: descriptors[0].shadow_mode: shadow_mode has no effect: this node has no limit',
+  'warning-mode-when-unlimited.yaml':
+    '4: warning: descriptors[0].quota_mode: quota_mode has no effect: this node has no limit',
+  'warning-metric-without-limit.yaml':
+    '6: warning: descriptors[1].detailed_metric: detailed_metric has no effect: this node has no limit',
+  'warning-metadata-without-limit.yaml':
+    '6: warning: descriptors[1].metadata: metadata has no effect: this node has no limit',
+  'warning-value-to-metric-of-one-value.yaml':
+    "5: warning: descriptors[0].value_to_metric: value_to_metric has no effect: the value is always shown, as 'alice'",
+  'warning-value-to-metric-when-shared.yaml':
+    '6: warning: descriptors[0].value_to_metric: value_to_metric has no effect: values that share a counter are shown by their pattern',
+  'warning-value-to-metric-without-limit.yaml':
+    '4: warning: descriptors[0].value_to_metric: value_to_metric has no effect: this node has no limit',
 };
 
 describe('a file that is broken in one place', () => {

@@ -15,9 +15,20 @@ const HOUR_LEFT_MS = unitMs.HOUR - (NOW_MS % unitMs.HOUR);
 /**
  * What every store must do.
  *
- * @param create  makes a store that can be used at once and goes by this clock; the suite closes it
+ * @param create   makes a store that can be used at once and goes by this clock; the suite closes it
+ * @param without  an algorithm that it does not have
  */
-export function storeConformance(name: string, create: (clock: Clock) => Store | Promise<Store>): void {
+export function storeConformance(
+  name: string,
+  create: (clock: Clock) => Store | Promise<Store>,
+  { atomic = 'request', without }: { readonly atomic?: Store['atomic']; readonly without?: Limit['algorithm'] } = {},
+): void {
+  /** Where each counter is a step by itself, nothing is promised of a request's set of them. */
+  const testOfSets =
+    atomic === 'request' ? test : (Object.assign(() => {}, { each: () => () => {} }) as unknown as typeof test); // as far as it is used here
+  const limitsOf = (hits: number, windowMs: number) =>
+    limitsOfEach(hits, windowMs).filter(({ algorithm }) => algorithm !== without);
+
   describe(`${name}, as every store,`, () => {
     let clock: FakeClock;
     let store: Store;
@@ -38,8 +49,9 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
     const applyAs = (spend: Spend, ...hits: Hit[]) => store.apply(hits, { spend, timeoutMs: TIMEOUT_MS });
     const apply = (...hits: Hit[]) => applyAs('each', ...hits);
 
-    test('is ready', () => {
+    test('is ready, and says what its steps are', () => {
       expect(store.state()).toEqual({ ready: true });
+      expect(store.atomic).toBe(atomic);
     });
 
     test('decides as the algorithm does, in the order of the hits', async () => {
@@ -140,10 +152,10 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
       expect(looks).toMatchObject(texts.map((_, at) => ({ hitsBefore: at + 1 })));
     });
 
-    describe.each([...limitsOfEach(5, 10 * unitMs.DAY).entries()].map(([at, limit]) => ({ at, name: nameOf(limit) })))(
+    describe.each([...limitsOf(5, 10 * unitMs.DAY).entries()].map(([at, limit]) => ({ at, name: nameOf(limit) })))(
       'of $name',
       ({ at }) => {
-        const limit = (hits: number) => limitsOfEach(hits, 10 * unitMs.DAY)[at] ?? fixedWindowOf(hits);
+        const limit = (hits: number) => limitsOf(hits, 10 * unitMs.DAY)[at] ?? fixedWindowOf(hits);
         /** What the counters show to one who only looks. */
         const seen = (...counters: readonly (readonly [string, number])[]) =>
           apply(...counters.map(([counter, most]) => on(counter, limit(most), 0)));
@@ -159,7 +171,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
           expect(await seen(['a', 5], ['c', 5])).toMatchObject([{ limitRemaining: 1 }, { limitRemaining: 1 }]);
         });
 
-        test('charges all or nothing', async () => {
+        testOfSets('charges all or nothing', async () => {
           const set = [on('a', limit(5), 1), on('b', limit(2), 1), on('c', limit(5), 1)];
           const whole = [{ code: 'OK' }, { code: 'OK' }, { code: 'OK' }];
           for (let request = 0; request < 2; request++)
@@ -177,7 +189,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
           expect(await seen(['a', 5], ['b', 2], ['c', 5])).toEqual(before);
         });
 
-        test('charges the limits that refuse, if they count refusals, and spares the others', async () => {
+        testOfSets('charges the limits that refuse, if they count refusals, and spares the others', async () => {
           const both = [on('a', limit(5), 1), on('b', limit(2), 1)];
           for (let request = 0; request < 4; request++) await applyAs('spare_others', ...both);
           for (let request = 0; request < 4; request++) await applyAs('each', on('alone', limit(2), 1));
@@ -186,7 +198,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
           expect(charged).toEqual(alone); // as a refused request leaves it
         });
 
-        test.each(['all_or_nothing', 'spare_others'] as const)(
+        testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
           'with %s is charged in spite of a refusal that blocks nothing',
           async (spend) => {
             const set = [on('a', limit(5), 1), on('b', limit(2), 1, false)];
@@ -198,7 +210,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
           },
         );
 
-        test('is left alone where what blocks nothing would pass and another refuses', async () => {
+        testOfSets('is left alone where what blocks nothing would pass and another refuses', async () => {
           await apply(on('b', limit(1), 1));
           const set = [on('a', limit(5), 1, false), on('b', limit(1), 1)];
           expect(await applyAs('all_or_nothing', ...set)).toMatchObject([{ code: 'OK' }, { code: 'OVER_LIMIT' }]);
@@ -206,7 +218,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
           expect(await seen(['a', 5])).toMatchObject([{ hitsBefore: 0, limitRemaining: 5 }]);
         });
 
-        test.each(['all_or_nothing', 'spare_others'] as const)(
+        testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
           'with %s lets a key that appears twice see its own first hit',
           async (spend) => {
             const twice = (hits: number) => [on('a', limit(5), hits), on('b', limit(9), 1), on('a', limit(5), hits)];
@@ -219,7 +231,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
           },
         );
 
-        test.each(['all_or_nothing', 'spare_others'] as const)(
+        testOfSets.each(['all_or_nothing', 'spare_others'] as const)(
           'with %s promises no moment of the past to a key that is refused only for its own first hit',
           async (spend) => {
             await apply(on('a', limit(5), 4));
@@ -229,7 +241,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
           },
         );
 
-        test('looks at 0 hits, whatever is spent: it changes nothing and refuses what is full', async () => {
+        testOfSets('looks at 0 hits, whatever is spent: it changes nothing and refuses what is full', async () => {
           await apply(on('a', limit(5), 3), on('b', limit(2), 3)); // the second is refused
           const before = await seen(['a', 5], ['b', 2]);
           for (const spend of spends) {
@@ -241,7 +253,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
           expect(await seen(['a', 5], ['b', 2])).toEqual(before);
         });
 
-        test('gives nothing back for a request that is refused', async () => {
+        testOfSets('gives nothing back for a request that is refused', async () => {
           await apply(on('a', limit(5), 3), on('b', limit(1), 1));
           const set = [on('a', limit(5), -2), on('b', limit(1), 1)];
           await applyAs('all_or_nothing', ...set);
@@ -253,7 +265,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
       },
     );
 
-    test.each([fixedWindowOf(2), slidingWindowLogOf(2, unitMs.MINUTE, { countDenied: true })])(
+    testOfSets.each([fixedWindowOf(2), slidingWindowLogOf(2, unitMs.MINUTE, { countDenied: true })])(
       'counts refusals of $algorithm only where they are charged',
       async (limit) => {
         const full = on('full', fixedWindowOf(1), 1);
@@ -268,7 +280,7 @@ export function storeConformance(name: string, create: (clock: Clock) => Store |
       },
     );
 
-    test('reserves a turn only where the request passes', async () => {
+    testOfSets('reserves a turn only where the request passes', async () => {
       const queue = (hits: number) => on('queue', leakyBucketOf(1, 1_000, { maxDelayMs: 2_000 }), hits);
       const tokens = (hits: number) => on('tokens', tokenBucketOf(1, 1_000, { maxDelayMs: 1_000 }), hits);
       const full = on('full', fixedWindowOf(0), 1);

@@ -216,17 +216,17 @@ describe('an answer is refused, and the rules before it stay,', () => {
   });
 
   test('whatever is wrong, with every reason, resource by resource', async () => {
-    const resources = [resource('r1', 'd', {}, limitOf(1, { rate_limit: {} })), resource('', ''), { raw: '/////w==' }];
+    const resources = [resource('z', 'd', {}, limitOf(1, { rate_limit: {} })), resource('', ''), { raw: '/////w==' }];
     expect(await refusalOf(resources)).toEqual([
       expect.stringMatching(/^resources\[2\]: cannot be decoded/),
-      expect.stringMatching(/^r1: descriptor has empty key/),
-      expect.stringMatching(/^r1: invalid rate limit unit 'UNKNOWN'/),
+      expect.stringMatching(/^z: descriptor has empty key/),
+      expect.stringMatching(/^z: invalid rate limit unit 'UNKNOWN'/),
       expect.stringMatching(/^resources\[1\]: config file cannot have empty domain/),
     ]);
     expect(told.at(-1)).toEqual([
       expect.stringMatching(/^resources\[2\]: cannot be decoded/),
-      expect.stringMatching(/^r1: descriptors\[0\]\.key: descriptor has empty key/),
-      expect.stringMatching(/^r1: descriptors\[1\]\.rate_limit\.unit: invalid rate limit unit 'UNKNOWN'/),
+      expect.stringMatching(/^z: descriptors\[0\]\.key: descriptor has empty key/),
+      expect.stringMatching(/^z: descriptors\[1\]\.rate_limit\.unit: invalid rate limit unit 'UNKNOWN'/),
       expect.stringMatching(/^resources\[1\]: domain: config file cannot have empty domain/),
     ]);
   });

@@ -20,6 +20,13 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+/** Both are this process's, but for tests. */
+interface Clocks {
+  readonly clock: Clock;
+  /** What the servers go by. */
+  readonly dateClock: Clock;
+}
+
 /** How often a counter that others keep changing is tried again before its hits are given up. */
 const MAX_TRIES = 100;
 
@@ -29,9 +36,12 @@ const MAX_TRIES = 100;
  * under way go together with the next. The limits of a request are not one step: `spend` has no meaning here.
  *
  * Counters that envoyproxy/ratelimit shares are added to at once, and judged by what came of it.
+ *
+ * @param dateClock  only for tests whose clock is not that of the servers: when they may forget what they hold
  */
-export function createMemcachedStore(servers: MemcachedServers, clock: Clock): Store {
+export function createMemcachedStore(servers: MemcachedServers, clock: Clock, dateClock: Clock = clock): Store {
   const queues = new Map<string, Waiting[]>();
+  const clocks = { clock, dateClock };
 
   const serverOf = (key: string): MemcachedClient => {
     const server = servers.of(key);
@@ -49,7 +59,7 @@ export function createMemcachedStore(servers: MemcachedServers, clock: Clock): S
           serverOf(key),
           key,
           batch.flatMap(({ hits }) => hits),
-          clock,
+          clocks,
         );
         const rest = [...decisions];
         for (const { hits, resolve } of batch) resolve(rest.splice(0, hits.length));
@@ -78,7 +88,7 @@ export function createMemcachedStore(servers: MemcachedServers, clock: Clock): S
     if (!first) return [];
     const key = safeKey(first.key);
     const decided = first.shared
-      ? addAll(() => serverOf(key), key, hits, first.shared, clock)
+      ? addAll(() => serverOf(key), key, hits, first.shared, clocks)
       : applyOwn(key, hits, timeoutMs);
     const outcome = await within(timeoutMs, decided);
     if ('value' in outcome) return outcome.value;
@@ -106,7 +116,7 @@ async function stepAll(
   server: MemcachedClient,
   key: string,
   hits: readonly Hit[],
-  clock: Clock,
+  { clock, dateClock }: Clocks,
 ): Promise<readonly Decision[]> {
   if (hits.length === 0) return [];
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -125,8 +135,8 @@ async function stepAll(
     if (isSame(before, state) || (!item && ttlMs <= 0)) return decisions; // only looks
     const value = packState(state ?? []);
     const kept = item
-      ? await server.cas(key, value, exptimeOf(ttlMs, nowMs), item.cas)
-      : await server.add(key, value, exptimeOf(ttlMs, nowMs));
+      ? await server.cas(key, value, exptimeOf(ttlMs, dateClock()), item.cas)
+      : await server.add(key, value, exptimeOf(ttlMs, dateClock()));
     if (kept === 'STORED') return decisions;
   }
   throw new Error(`the counter was changed by others ${MAX_TRIES} times in a row`);
@@ -141,12 +151,12 @@ async function addAll(
   key: string,
   hits: readonly Hit[],
   shared: SharedWindow,
-  clock: Clock,
+  { clock, dateClock }: Clocks,
 ): Promise<readonly Decision[]> {
   const decisions: Decision[] = [];
   for (const { limit, hits: count } of hits) {
     const nowMs = clock();
-    const after = Math.min(await added(server(), key, count, exptimeOf(shared.ttlMs, nowMs)), MAX_COUNT);
+    const after = Math.min(await added(server(), key, count, exptimeOf(shared.ttlMs, dateClock())), MAX_COUNT);
     const accepted = count < 0 || after <= capacityOf(limit);
     decisions.push(describeShared(limit, shared, [after], nowMs, { hits: count, accepted, charged: true }));
   }
@@ -173,10 +183,12 @@ function countIn(value: Buffer | undefined): number {
 
 /** The longest time that memcached takes for one; what is longer, it takes for a date. */
 const MAX_SPAN_S = 30 * 24 * 3600;
+/** The last date that it knows, in 2038. */
+const MAX_DATE_S = 2 ** 31 - 1;
 
 /** When memcached may forget a counter: whole seconds, from now or since the epoch; at once where nothing is left to keep. */
 function exptimeOf(ttlMs: number, nowMs: number): number {
   if (ttlMs <= 0) return -1;
   const seconds = Math.ceil(ttlMs / 1000);
-  return seconds <= MAX_SPAN_S ? seconds : Math.ceil(nowMs / 1000) + seconds;
+  return seconds <= MAX_SPAN_S ? seconds : Math.min(Math.ceil(nowMs / 1000) + seconds, MAX_DATE_S);
 }

@@ -64,15 +64,27 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Conne
       const sentinels = { sentinels: [...address.sentinels], name: address.master, failoverDetector: true };
       return new Redis({ ...sentinels, ...sentinelOptions(options), ...own, sentinelRetryStrategy: retryStrategy });
     }
-    case 'cluster':
-      return new Cluster([...address.nodes], {
+    case 'cluster': {
+      const cluster = new Cluster([...address.nodes], {
         enableOfflineQueue: false,
         clusterRetryStrategy: retryStrategy,
         retryDelayOnFailover: 0, // else it would send again what may have run
         redisOptions: common,
         dnsLookup: (host, done) => done(null, host), // each connection looks it up, and certificates name hosts
       });
+      connectEachNode(cluster);
+      return cluster;
+    }
   }
+}
+
+/** Else a node is connected to for its first command, and those that come meanwhile are refused. */
+function connectEachNode(cluster: Cluster): void {
+  const connectTo = (node: Redis): void => {
+    if (node.status === 'wait') node.connect().catch(() => {}); // it is told as an error of the Cluster
+  };
+  cluster.on('+node', connectTo);
+  cluster.on('ready', () => cluster.nodes().forEach(connectTo));
 }
 
 function commonOptions({ address, tls, connectTimeoutMs }: RedisConnectOptions) {

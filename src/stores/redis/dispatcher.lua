@@ -134,6 +134,8 @@ local function spare(hits, accepted, may_charge)
     local charged = may_charge and not accepted[i] and not refusal.accepted
     if charged then
       keep(hit, refusal)
+    elseif counts[hit.key] then
+      ttls_ms[hit.key] = hit.limit[2] -- a look, too, makes others see that it is in use
     end
     reply(hit, accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
   end

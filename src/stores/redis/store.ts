@@ -2,7 +2,7 @@ import slotOf from 'cluster-key-slot';
 import { Cluster } from 'ioredis';
 import type { Clock } from '../../clock.ts';
 import { applyInParts } from '../parts.ts';
-import type { Store, StoreState, Unavailable } from '../store.ts';
+import type { Store, Unavailable } from '../store.ts';
 import { within } from '../within.ts';
 import { type Batch, decodeBatch, encodeBatch } from './batch.ts';
 import type { Connection } from './connect.ts';
@@ -45,13 +45,14 @@ export function createRedisStore(
   };
 
   const unavailable = (reason: string): Unavailable => ({ code: 'UNAVAILABLE', reason: `redis: ${reason}` });
-  const state = (): StoreState => (redis.status === 'ready' ? { ready: true } : { ready: false, reason: lastError });
+  const isUsable = (): boolean => redis.status === 'ready';
+  const isWhole = (): boolean =>
+    !(redis instanceof Cluster) || redis.nodes('master').every(({ status }) => status === 'ready');
 
   return {
     atomic,
     async apply(hits, how) {
-      const current = state();
-      if (!current.ready) return hits.map(() => unavailable(current.reason));
+      if (!isUsable()) return hits.map(() => unavailable(lastError));
       if (!(redis instanceof Cluster)) return applyTogether(hits, how);
       return applyInParts(
         hits,
@@ -60,7 +61,7 @@ export function createRedisStore(
         () => applyTogether,
       ); // a call may touch keys of one slot
     },
-    state,
+    state: () => (isUsable() && isWhole() ? { ready: true } : { ready: false, reason: lastError }),
     async close() {
       redis.disconnect();
     },

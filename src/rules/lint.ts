@@ -1,0 +1,105 @@
+import { findHidden } from './hidden.ts';
+import { formatLine, type Place, type Problem } from './problem.ts';
+import type { Block } from './read.ts';
+import { hasWildcard } from './wildcard.ts';
+
+/**
+ * What rule files say that cannot be meant: limits that let nothing pass by omission, nodes that nothing gets to, keys and names
+ * without effect. All of it is a warning: envoyproxy/ratelimit takes such files without a word.
+ *
+ * @param files  files that are right; those of one domain are put together, in this order
+ */
+export function lint(files: readonly Block<'file'>[]): readonly Problem[] {
+  const domains = new Map<string, Block<'file'>[]>();
+  for (const file of files) {
+    const { domain = '' } = file.values;
+    domains.set(domain, [...(domains.get(domain) ?? []), file]);
+  }
+  return [...domains].flatMap(([domain, parts]) => lintDomain(domain, parts));
+}
+
+function lintDomain(domain: string, files: readonly Block<'file'>[]): readonly Problem[] {
+  const top = files.flatMap(({ values: { descriptors = [] } }) => descriptors);
+  const levels = levelsOf(top);
+  const nodes = levels.flat();
+  const limits = nodes.flatMap(limitsOf);
+  const names = new Set(limits.flatMap(({ values }) => (values.unlimited ? [] : (values.name ?? []))));
+  return [
+    ...files.flatMap(lintFile),
+    ...(top.length > 0 && limits.length === 0
+      ? files.slice(0, 1).map(({ place }) => warning(place('domain'), `domain '${domain}' has no rate_limit anywhere`))
+      : []),
+    ...levels.flatMap(lintLevel),
+    ...nodes.flatMap(lintNode),
+    ...limits.flatMap((limit) => lintLimit(limit, domain, names)),
+  ];
+}
+
+/** A level, and all below it. */
+function levelsOf(level: readonly Block<'node'>[]): readonly (readonly Block<'node'>[])[] {
+  return [level, ...level.flatMap(({ values: { descriptors } }) => (descriptors ? levelsOf(descriptors) : []))];
+}
+
+/** What a node is limited by, `unlimited` included. */
+const limitsOf = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>) =>
+  only ? [only] : several;
+
+function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): readonly Problem[] {
+  return descriptors.length > 0
+    ? []
+    : [warning(place('descriptors'), 'the file has no descriptors and limits nothing')];
+}
+
+function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
+  return findHidden(level).map(({ node, by }) => {
+    const before = `'${compositeOf(by)}' (${formatLine(by.place())}) matches all that '${compositeOf(node)}' does, and goes before it`;
+    const advice = hasWildcard(compositeOf(node)) ? 'put this one before it, or leave it out' : 'leave one of them out';
+    return warning(node.place(), `nothing gets here: ${before}; ${advice}`);
+  });
+}
+
+const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
+  value === '' ? key : `${key}_${value}`;
+
+/** Keys of a node that say something of its own limit. */
+const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata'] as const;
+
+function lintNode(node: Block<'node'>): readonly Problem[] {
+  const { values, place } = node;
+  const isLimited = limitsOf(node).some((limit) => !limit.values.unlimited);
+  const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
+  const whyIdle = valueToMetricIsIdle(node, isLimited);
+  return [
+    ...idle.map((key) => warning(place(key), `${key} has no effect: this node has no limit`)),
+    ...(whyIdle ? [warning(place('value_to_metric'), `value_to_metric has no effect: ${whyIdle}`)] : []),
+  ];
+}
+
+/** Why the node's `value_to_metric` has no effect; undefined where it has one, or is not there. */
+function valueToMetricIsIdle({ values }: Block<'node'>, isLimited: boolean): string | undefined {
+  const { key = '', value = '', value_to_metric: isWanted = false, descriptors = [] } = values;
+  if (!isWanted) return undefined;
+  if (values.share_threshold) return 'values that share a counter are shown by their pattern';
+  if (value !== '' && !hasWildcard(key) && !hasWildcard(value)) return `the value is always shown, as '${value}'`;
+  return isLimited || descriptors.length > 0 ? undefined : 'this node has no limit';
+}
+
+function lintLimit(
+  { values, place }: Block<'rate_limit'>,
+  domain: string,
+  names: ReadonlySet<string>,
+): readonly Problem[] {
+  const isOpen = values.unlimited || values.requests_per_unit !== undefined;
+  const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
+  return [
+    ...(isOpen ? [] : [warning(place('requests_per_unit'), NO_REQUESTS)]),
+    ...idle.map((replaced) => {
+      const { name = '' } = replaced.values;
+      return warning(replaced.place('name'), `nothing is replaced: domain '${domain}' has no limit named '${name}'`);
+    }),
+  ];
+}
+
+const NO_REQUESTS = 'without requests_per_unit the limit is 0, and no hit is within it; write 0 where that is meant';
+
+const warning = (place: Place, message: string): Problem => ({ ...place, severity: 'warning', message });

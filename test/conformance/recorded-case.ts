@@ -1,0 +1,120 @@
+import type { Unit } from '../../src/algorithms/limit.ts';
+import { unitMs } from '../../src/algorithms/limit.ts';
+import { fromStruct } from '../../src/rls/struct.ts';
+import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from '../../src/rls/wire.ts';
+
+export interface RecordedCase {
+  readonly name: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly files?: Readonly<Record<string, string>>;
+  /** The smallest unit of time in play. */
+  readonly unit?: Unit;
+  /** The ports need not open. */
+  readonly no_wait?: boolean;
+  readonly memcached?: boolean;
+  readonly fake_memcached?: boolean;
+  readonly xds?: boolean;
+  readonly steps: readonly Step[];
+}
+
+/** One action of a case; which fields it has depends on `do`. */
+export interface Step {
+  readonly do: string;
+  readonly request?: RecordedRequest;
+  readonly repeat?: number;
+  readonly body?: unknown;
+  readonly method?: string;
+  readonly write?: Readonly<Record<string, string>>;
+  readonly delete?: readonly string[];
+  readonly args?: readonly string[];
+  readonly ms?: number;
+  readonly prefix?: string;
+  readonly gauges?: unknown;
+  readonly timers?: unknown;
+  readonly port?: string;
+  readonly path?: string;
+  readonly lines?: boolean | string;
+  readonly status_only?: boolean;
+  readonly service?: string;
+  readonly db?: number;
+  readonly keys?: readonly string[];
+  readonly contains?: string;
+  readonly signal?: NodeJS.Signals;
+  readonly within_ms?: number;
+  readonly version?: string;
+  readonly resources?: readonly unknown[];
+  readonly expect?: Readonly<Record<string, unknown>>;
+}
+
+export interface RecordedRequest {
+  readonly domain?: string;
+  readonly hits_addend?: number;
+  readonly descriptors?: readonly {
+    readonly entries?: readonly (readonly [string, string?])[];
+    readonly limit?: { readonly requests_per_unit?: number; readonly unit?: keyof typeof unitNumbers | number };
+    readonly hits_addend?: number | string;
+    readonly is_negative_hits?: boolean;
+  }[];
+}
+
+/** Equal, as far as the tokens in what is wanted leave it open. */
+export function matches(wanted: unknown, came: unknown, nowMs: number): boolean {
+  if (typeof wanted === 'string') {
+    if (wanted === '{any}') return came !== undefined;
+    const contained = /^\{contains:(.*)\}$/s.exec(wanted)?.[1];
+    if (contained !== undefined) return String(came).includes(contained);
+    const unit = /^\{reset:(\w+)\}$/.exec(wanted)?.[1] as Unit | undefined;
+    if (unit === undefined) return wanted === came;
+    const seconds = Math.ceil((unitMs[unit] - (nowMs % unitMs[unit])) / 1000);
+    return came === seconds || came === String(seconds) || came === `${seconds}s`;
+  }
+  if (typeof wanted !== 'object' || wanted === null || typeof came !== 'object' || came === null)
+    return wanted === came;
+  const keys = new Set([...Object.keys(wanted), ...Object.keys(came)]);
+  const [left, right] = [wanted, came] as Record<string, unknown>[];
+  return [...keys].every((key) => matches(left?.[key], right?.[key], nowMs));
+}
+
+export function toWire({ domain = '', descriptors = [], hits_addend = 0 }: RecordedRequest): WireRequest {
+  return {
+    domain,
+    hits_addend,
+    descriptors: descriptors.map(({ entries = [], limit, hits_addend: hits, is_negative_hits = false }) => ({
+      entries: entries.map(([key, value = '']) => ({ key, value })),
+      limit: limit
+        ? { requests_per_unit: limit.requests_per_unit ?? 0, unit: unitNumber(limit.unit), unit_multiplier: null }
+        : null,
+      hits_addend: hits === undefined ? null : { value: Number(hits) },
+      is_negative_hits,
+    })),
+  };
+}
+
+const unitNumber = (unit: keyof typeof unitNumbers | number = 0): number =>
+  typeof unit === 'number' ? unit : unitNumbers[unit];
+
+/** The answer in the recording's own shape: absent for what is unset, a name for a number. */
+export function fromWire({ overall_code, statuses, response_headers_to_add, dynamic_metadata }: WireResponse): unknown {
+  return {
+    overall_code: nameOf(codeNumbers, overall_code),
+    statuses: statuses.map(({ code, current_limit, limit_remaining, duration_until_reset }) => ({
+      code: nameOf(codeNumbers, code),
+      ...(current_limit && {
+        current_limit: {
+          requests_per_unit: current_limit.requests_per_unit,
+          unit: nameOf(unitNumbers, current_limit.unit),
+          ...(current_limit.name !== '' && { name: current_limit.name }),
+        },
+      }),
+      limit_remaining,
+      ...(duration_until_reset && { duration_until_reset: duration_until_reset.seconds }),
+    })),
+    ...(response_headers_to_add.length > 0 && {
+      response_headers_to_add: response_headers_to_add.map(({ key, value }) => ({ key, value })),
+    }),
+    ...(dynamic_metadata && { dynamic_metadata: fromStruct(dynamic_metadata) }),
+  };
+}
+
+const nameOf = (names: Readonly<Record<string, number>>, number: number) =>
+  Object.keys(names).find((name) => names[name] === number);

@@ -1,0 +1,109 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { loadRules } from '../../src/rules/load.ts';
+import { match } from '../../src/rules/match.ts';
+import type { RuleTree } from '../../src/rules/tree.ts';
+
+interface Written {
+  readonly key: string;
+  readonly value: string;
+}
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'rules-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Loads a level of these nodes, each with a limit of its place's name; and the places of those that are said to be hidden. */
+function load(nodes: readonly Written[]): { readonly rules: RuleTree; readonly hidden: readonly number[] } {
+  const descriptors = nodes.map(({ key, value }, at) => ({
+    key,
+    value,
+    rate_limit: { name: `${at}`, unit: 'day', requests_per_unit: 1 },
+  }));
+  const path = join(folder, 'rules.yaml');
+  writeFileSync(path, JSON.stringify({ domain: 'd', descriptors }));
+  const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const hidden = loaded.warnings.flatMap(({ path: place, message }) =>
+    message.startsWith('nothing gets here') ? [Number(/\d+/.exec(place)?.[0])] : [],
+  );
+  return { rules: loaded.rules, hidden };
+}
+
+/** Where in the level the node stands that an entry gets to. */
+function reached(rules: RuleTree, entry: Written): number | undefined {
+  const found = match(rules, 'd', { entries: [entry], override: undefined });
+  return 'limits' in found ? Number(found.limits[0]?.name) : undefined;
+}
+
+const node = (key: string, value = ''): Written => ({ key, value });
+
+test.each<[what: string, nodes: readonly Written[], hidden: readonly number[]]>([
+  ['a narrow pattern behind a wide one', [node('k', 'foo*'), node('k', 'foobar*')], [1]],
+  ['not a narrow pattern before a wide one', [node('k', 'foobar*'), node('k', 'foo*')], []],
+  ['not a pattern that only overlaps', [node('k', 'a*'), node('k', '*b')], []],
+  ['a pattern whose parts stand in the same order', [node('k', 'a*c'), node('k', 'a*b*c')], [1]],
+  ['not a pattern in which parts of the other overlap', [node('k', 'ab*ba*'), node('k', 'aba*')], []],
+  ['a pattern that differs in its number of stars alone', [node('k', 'a*'), node('k', 'a**')], [1]],
+  ['not an exact value', [node('k', '*'), node('k', 'a')], []],
+  ['a key alone, wherever the `*` stands', [node('k'), node('k', '*')], [0]],
+  ['not a key alone beside a pattern that leaves values over', [node('k'), node('k', 'a*')], []],
+  ['not a key alone beside another key', [node('k'), node('l', '*')], []],
+  ['a key alone beside a pattern of keys', [node('user'), node('us*')], [0]],
+  ['not a key alone beside a pattern of keys with a value', [node('user'), node('us*', 'a')], []],
+  ['a pattern of keys behind a wider one', [node('us*'), node('user*'), node('user', 'a*')], [1, 2]],
+  ['an exact value of a pattern of keys behind a wider one', [node('us*', 'a*'), node('user*', 'ab')], [1]],
+])('hidden is %s', (_, nodes, hidden) => {
+  expect(load(nodes).hidden).toEqual(hidden);
+});
+
+test('a node that two patterns hide is told of once', () => {
+  expect(load([node('k', '*'), node('k', 'a*'), node('k', 'ab*')]).hidden).toEqual([1, 2]);
+});
+
+const letters = fc.string({ unit: fc.constantFrom('a', 'b', '*'), maxLength: 4 });
+const keys = fc.string({ unit: fc.constantFrom('a', 'b', '*'), minLength: 1, maxLength: 2 });
+const level = fc.uniqueArray(fc.record({ key: keys, value: letters }), {
+  selector: ({ key, value }) => `${key}=${value}`,
+  minLength: 1,
+  maxLength: 6,
+});
+
+/** Every text of these letters up to a length. */
+const textsUpTo = (length: number): readonly string[] =>
+  length === 0 ? [''] : ['', ...textsUpTo(length - 1).flatMap((text) => ['a', 'b', 'c'].map((one) => one + text))];
+
+test('no entry gets to a hidden node', () => {
+  const entries = textsUpTo(3).flatMap((key) => textsUpTo(4).map((value) => ({ key, value })));
+  fc.assert(
+    fc.property(level, (nodes) => {
+      const { rules, hidden } = load(nodes);
+      if (hidden.length === 0) return;
+      const all = new Set(entries.map((entry) => reached(rules, entry)));
+      expect(hidden.filter((at) => all.has(at))).toEqual([]);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test('of two nodes, an entry gets to each that is not hidden', () => {
+  const filled = (text: string): string => text.replaceAll('*', 'c'); // a letter that no pattern has
+  fc.assert(
+    fc.property(fc.tuple(keys, letters, keys, letters), ([key, value, otherKey, otherValue]) => {
+      const nodes = [node(key, value), node(otherKey, otherValue)];
+      fc.pre(key !== otherKey || value !== otherValue);
+      const { rules, hidden } = load(nodes);
+      for (const [at, written] of nodes.entries()) {
+        if (hidden.includes(at)) continue;
+        const entry = { key: filled(written.key), value: filled(written.value || '*') };
+        expect(reached(rules, entry)).toBe(at);
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
