@@ -24,13 +24,14 @@ const mayImport = {
     'src/observe/mogrifier.ts',
   ],
   'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/stores/', 'src/algorithms/', 'src/clock.ts'],
+  'src/xds/': ['src/xds/', 'src/rls/struct.ts', 'src/rls/wire.ts', 'src/rules/'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/clock.ts'],
   'src/http/': ['src/http/', 'src/rls/', 'src/decide.ts', 'src/rules/', 'src/stores/'],
 };
 
 /** A package that only one part of the tree may know. */
 const packageOf = {
-  '^(@grpc|grpc-health-check)': '^src/(rls|transport|ask)',
+  '^(@grpc|grpc-health-check)': '^src/(rls|transport|xds|ask)',
   '^(ioredis|cluster-key-slot)$': '^src/stores/redis/',
   '^lossless-json$': '^src/rls/',
   '^(js-yaml|luxon)$': '^src/rules/',

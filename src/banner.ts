@@ -22,7 +22,7 @@ export function banner({ version, rulesFrom, rules, counters, grpc, http, debug 
   const more = (rules?.rules.length ?? 0) - LISTED_RULES;
   return [
     `Weir ${version}`,
-    `  rules     ${rulesFrom}: ${rules ? count(rules) : 'none yet, since the files are wrong'}`,
+    `  rules     ${rulesFrom}: ${rules ? count(rules) : 'none yet'}`,
     ...(listed ?? []),
     ...(more > 0 ? [`            … and ${more} more: see /rlconfig on the debug port`] : []),
     `  counters  ${counters}`,

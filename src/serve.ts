@@ -51,7 +51,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     const spanName = storeSpans[settings.store.kind];
     const store = tracing && spanName ? tracing.store(counters.store, spanName) : counters.store;
     parts.add(store);
-    const { book, lastLoad, description: rulesFrom } = openRules(settings, statistics, log);
+    const { book, lastLoad, description: rulesFrom } = await openRules(settings, statistics, log);
     parts.add(book);
     await awaitStore(counters);
     const readiness = createReadiness(settings, book, store, () => isClosing);

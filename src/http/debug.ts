@@ -53,7 +53,7 @@ function describeRules(tree: RuleTree | undefined, lastLoad: LoadedRules | undef
   const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
   const notes = problems.map((problem) => `# ${formatProblem(problem)}\n`);
   if (lastLoad && !lastLoad.ok)
-    notes.unshift('# The rule files are wrong; what is listed below is what was loaded before.\n');
+    notes.unshift('# The newest rules are wrong; what is listed below is what was loaded before.\n');
   return [...notes, ...(tree?.rules ?? []).map((rule) => `${describeRule(rule)}\n`)].join('');
 }
 

@@ -1,8 +1,9 @@
-/** Where in a rule file something stands. */
+/** Where in a rule file, or in a resource of a control plane, something stands. */
 export interface Place {
+  /** What messages call the file or the resource. */
   readonly file: string;
-  /** Counted from 1. */
-  readonly line: number;
+  /** Counted from 1; undefined in a resource, which has no lines. */
+  readonly line: number | undefined;
   /** `descriptors[2].rate_limit.unit`; empty for the file itself. */
   readonly path: string;
 }
@@ -20,11 +21,15 @@ export function formatProblem({ file, line, path, severity, message }: Problem):
   return `${formatLine({ file, line })}: ${kind}${path === '' ? '' : `${path}: `}${message}`;
 }
 
-/** `rules.yaml:12`, as editors and terminals make links of it. */
-export const formatLine = ({ file, line }: Pick<Place, 'file' | 'line'>): string => `${file}:${line}`;
+/** `rules.yaml:12`, as editors and terminals make links of it; of a resource its name. */
+export const formatLine = ({ file, line }: Pick<Place, 'file' | 'line'>): string =>
+  line === undefined ? file : `${file}:${line}`;
 
 /** By file, then by line. */
 export const inFileOrder = (problems: readonly Problem[]): readonly Problem[] =>
-  problems.toSorted((a, b) => compareText(a.file, b.file) || a.line - b.line);
+  problems.toSorted((a, b) => compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0));
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b));
+
+/** The path of a key of a block. */
+export const pathOfKey = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`);

@@ -1,5 +1,6 @@
 import { type Field, format, type Shape } from './format.ts';
-import type { Place, Problem } from './problem.ts';
+import { type JsonObject, readMetadata } from './metadata.ts';
+import { type Place, type Problem, pathOfKey } from './problem.ts';
 import { flagOf, integerOf, type ScalarType, type YamlEntry, type YamlMap, type YamlNode } from './yaml.ts';
 
 /** A block of a rule file, checked against the format: its values, each of which knows where it stands. */
@@ -20,7 +21,7 @@ type ValueOf<F> = F extends { type: 'list'; of: infer S extends Shape }
       : F extends { type: 'flag' }
         ? boolean
         : F extends { type: 'struct' }
-          ? YamlMap
+          ? JsonObject
           : string;
 
 const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
@@ -56,7 +57,7 @@ class Reader {
       place: (key) =>
         key === undefined
           ? place
-          : { ...place, line: lines.get(String(key)) ?? place.line, path: join(place.path, String(key)) },
+          : { ...place, line: lines.get(String(key)) ?? place.line, path: pathOfKey(place.path, String(key)) },
     };
   }
 
@@ -72,7 +73,7 @@ class Reader {
       this.error(this.at(key, path), `config error, key is not of type string: ${text}; put the key in quotes`);
       return;
     }
-    const place = this.at(key, join(path, key.text));
+    const place = this.at(key, pathOfKey(path, key.text));
     const field = Object.hasOwn(shapes[shape] ?? {}, key.text) ? shapes[shape]?.[key.text] : undefined;
     if (!field) {
       this.unknownKey(shape, key.text, place);
@@ -98,7 +99,8 @@ class Reader {
         if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
         return this.block(field.of as Shape, node, place);
       case 'struct':
-        return node.kind === 'map' ? node : this.mismatch(place, 'a mapping', node);
+        if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
+        return readMetadata(node, place.file, place.path, this.problems);
       default:
         return this.scalar(field.type, node, place);
     }
@@ -173,4 +175,3 @@ function asGoPrints(node: YamlNode): string {
 
 const emptyMap = (line: number): YamlMap => ({ kind: 'map', line, entries: [] });
 const isNull = (node: YamlNode): boolean => node.kind === 'scalar' && node.type === 'null';
-const join = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`);

@@ -6,6 +6,7 @@ import type { LoadedRules } from '../rules/load.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart } from './cannot-start.ts';
+import { openControlPlane } from './control-plane.ts';
 
 /** How often rule files are looked at for changes. */
 const RULES_LOOK_INTERVAL_MS = 1_000;
@@ -15,31 +16,36 @@ export interface OpenRules {
   readonly book: RuleBook;
   /** What the last load came to; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
-  /** For people: a path. */
+  /** For people: a path, or which control plane. */
   readonly description: string;
 }
 
-/** @throws CannotStart  the rules at a plain path are wrong */
-export function openRules(settings: Settings, statistics: Statistics, log: Logger): OpenRules {
-  if ('controlPlane' in settings.rules) throw new CannotStart('CONFIG_TYPE: GRPC_XDS_SOTW is not there yet');
-  const source = 'path' in settings.rules ? plainPath(settings.rules.path) : runtimeDirectory(settings.rules.runtime);
+/** @throws CannotStart  the rules at a plain path are wrong; a control plane cannot be asked in the way that is set */
+export async function openRules(settings: Settings, statistics: Statistics, log: Logger): Promise<OpenRules> {
+  const { rules: wanted, MERGE_DOMAIN_CONFIG: mergeDomains } = settings;
   let last: LoadedRules | undefined;
-  const book = openRuleBook(source, {
-    mergeDomains: settings.MERGE_DOMAIN_CONFIG,
-    lookIntervalMs: RULES_LOOK_INTERVAL_MS,
-    onLoad(loaded) {
-      last = loaded;
-      statistics.rulesLoaded(loaded.ok);
-      for (const problem of loaded.ok ? loaded.warnings : loaded.problems) {
-        if (problem.severity === 'error') log.error(formatProblem(problem));
-        else log.warn(formatProblem(problem));
-      }
-      if (loaded.ok) log.info(`loaded ${loaded.rules.rules.length} rules from ${source.description}`);
-    },
-  });
-  if (!book.rules() && 'path' in settings.rules) {
-    book.close();
-    throw new CannotStart(`the rules at ${source.description} are wrong: see above`);
+  const loadedFrom = (description: string) => (loaded: LoadedRules) => {
+    last = loaded;
+    statistics.rulesLoaded(loaded.ok);
+    for (const problem of loaded.ok ? loaded.warnings : loaded.problems) {
+      if (problem.severity === 'error') log.error(formatProblem(problem));
+      else log.warn(formatProblem(problem));
+    }
+    if (loaded.ok) log.info(`loaded ${loaded.rules.rules.length} rules from ${description}`);
+  };
+  const lastLoad = () => last;
+  if ('controlPlane' in wanted) {
+    const description = `the control plane at ${wanted.controlPlane}`;
+    const options = { mergeDomains, description, onLoad: loadedFrom(description) };
+    return { book: await openControlPlane(settings, wanted.controlPlane, options, log), lastLoad, description };
   }
-  return { book, lastLoad: () => last, description: source.description };
+  const source = 'path' in wanted ? plainPath(wanted.path) : runtimeDirectory(wanted.runtime);
+  const { description } = source;
+  const onLoad = loadedFrom(description);
+  const book = openRuleBook(source, { mergeDomains, lookIntervalMs: RULES_LOOK_INTERVAL_MS, onLoad });
+  if (!book.rules() && 'path' in wanted) {
+    book.close();
+    throw new CannotStart(`the rules at ${description} are wrong: see above`);
+  }
+  return { book, lastLoad, description };
 }

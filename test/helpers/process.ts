@@ -21,6 +21,8 @@ export interface Running {
   output(): string;
   /** Resolves when the output contains the text, or the predicate holds; rejects, showing the output, when that cannot be. */
   waitFor(wanted: string | ((output: string) => boolean | Promise<boolean>), timeoutMs?: number): Promise<void>;
+  /** Writes to its standard input, which ends at once unless it `readsInput`. */
+  write(text: string): void;
   kill(signal: NodeJS.Signals): void;
   /** Ends it and waits until it is gone; by SIGKILL if it takes more than ten seconds. Fine to call twice. */
   stop(signal?: NodeJS.Signals): Promise<Exit>;
@@ -32,17 +34,22 @@ export interface StartOptions {
   readonly cwd?: string;
   /** What error messages call it; the command where absent. */
   readonly name?: string;
+  readonly readsInput?: boolean;
 }
 
 /** Starts a program. It dies with this process. */
 export async function start(command: string, args: readonly string[], options: StartOptions = {}): Promise<Running> {
-  const { env = process.env, cwd = process.cwd(), name = command } = options;
-  const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+  const { env = process.env, cwd = process.cwd(), name = command, readsInput = false } = options;
+  const child = spawn(command, args, { env, cwd, stdio: 'pipe' });
   let output = '';
   let exit: Exit | undefined;
   child.unref(); // a child that a failed test left behind must not keep jest waiting for it
-  for (const stream of [child.stdout, child.stderr]) {
+  child.stdin.on('error', () => {}); // it has ended
+  if (!readsInput) child.stdin.end();
+  for (const stream of [child.stdin, child.stdout, child.stderr]) {
     if (stream instanceof Socket) stream.unref();
+  }
+  for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
       output = (output + text).slice(-OUTPUT_LIMIT_CHARS);
     });
@@ -70,7 +77,8 @@ export async function start(command: string, args: readonly string[], options: S
     const killer = setTimeout(() => child.kill('SIGKILL'), STOP_GRACE_MS);
     return exited.finally(() => clearTimeout(killer));
   };
-  return { exited, output: () => output, waitFor, kill: (signal) => child.kill(signal), stop };
+  const write: Running['write'] = (text) => void child.stdin.write(text);
+  return { exited, output: () => output, waitFor, write, kill: (signal) => child.kill(signal), stop };
 }
 
 /**

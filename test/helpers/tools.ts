@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { access, chmod, constants, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
+import { access, chmod, constants, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -60,11 +60,14 @@ export const ghz = (): Promise<string> => goTool('ghz', 'github.com/bojand/ghz/c
 /** Path of grpcurl, at the version test/tools/grpcurl/go.mod pins. */
 export const grpcurl = (): Promise<string> => goTool('grpcurl', 'github.com/fullstorydev/grpcurl/cmd/grpcurl');
 
-/** Builds a command inside the Go module that pins it, again when go.mod is newer than the binary. */
+/** Path of the control plane that is made of go-control-plane, at the version test/tools/control-plane/go.mod pins. */
+export const goControlPlane = (): Promise<string> => goTool('control-plane', '.');
+
+/** Builds a command inside the Go module that pins it, again when one of the module's files is newer than the binary. */
 async function goTool(name: string, command: string): Promise<string> {
   const module = join(PROJECT, 'test/tools', name);
   const binary = join(CACHE, 'bin', name);
-  if (await isNewer(binary, join(module, 'go.mod'))) return binary;
+  if (await isNewer(binary, module)) return binary;
   await install(binary, (into) => {
     const why = `${name} could not be built, which takes Go 1.21 or later`;
     return run(why, ['go', 'build', '-mod=readonly', '-o', into, command], module);
@@ -111,7 +114,10 @@ const isExecutable = (file: string): Promise<boolean> =>
     () => false,
   );
 
-async function isNewer(file: string, source: string): Promise<boolean> {
+/** Whether there is such a program, made after all that lies in the folder. */
+async function isNewer(file: string, folder: string): Promise<boolean> {
   if (!(await isExecutable(file))) return false;
-  return (await stat(file)).mtimeMs > (await stat(source)).mtimeMs;
+  const sources = (await readdir(folder)).map((name) => join(folder, name));
+  const [made = 0, ...changed] = await Promise.all([file, ...sources].map(async (path) => (await stat(path)).mtimeMs));
+  return changed.every((ms) => ms < made);
 }

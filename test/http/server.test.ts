@@ -282,7 +282,7 @@ describe('the debug pages', () => {
       rules,
       broken,
       [
-        '# The rule files are wrong; what is listed below is what was loaded before.',
+        '# The newest rules are wrong; what is listed below is what was loaded before.',
         '# a.yaml:3: descriptors[0]: no good',
         ...listed,
       ],

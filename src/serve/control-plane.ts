@@ -1,0 +1,61 @@
+import type { Logger } from '../observe/log.ts';
+import type { RuleBook } from '../rules/book.ts';
+import type { LoadedRules } from '../rules/load.ts';
+import type { Settings } from '../settings.ts';
+import { openDiscoveredRules } from '../xds/book.ts';
+import type { ControlPlane, ControlPlaneTls } from '../xds/client.ts';
+import { start } from './cannot-start.ts';
+
+interface Wanted {
+  readonly mergeDomains: boolean;
+  /** For people: which control plane. */
+  readonly description: string;
+  readonly onLoad: (loaded: LoadedRules) => void;
+}
+
+/** @throws CannotStart  a header that gRPC does not take; a certificate file that cannot be read or used */
+export function openControlPlane(
+  settings: Settings,
+  serverUrl: string,
+  { mergeDomains, description, onLoad }: Wanted,
+  log: Logger,
+): Promise<RuleBook> {
+  const controlPlane: ControlPlane = {
+    serverUrl,
+    nodeId: settings.CONFIG_GRPC_XDS_NODE_ID,
+    nodeMetadata: settings.CONFIG_GRPC_XDS_NODE_METADATA,
+    additionalHeaders: settings.CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS,
+    tls: settings.CONFIG_GRPC_XDS_SERVER_USE_TLS ? tlsOf(settings) : undefined,
+    backOff: {
+      initialMs: settings.XDS_CLIENT_BACKOFF_INITIAL_INTERVAL,
+      maxMs: settings.XDS_CLIENT_BACKOFF_MAX_INTERVAL,
+      jitter: settings.XDS_CLIENT_BACKOFF_JITTER,
+    },
+    maxMessageBytes: settings.XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES,
+  };
+  let troubled = false;
+  return start('CONFIG_GRPC_XDS_*', `${description} cannot be asked`, () =>
+    openDiscoveredRules(controlPlane, {
+      mergeDomains,
+      onLoad,
+      onUp() {
+        if (troubled) log.warn(`connected to ${description} again`);
+        else log.info(`connected to ${description}`);
+      },
+      onDown(reason) {
+        troubled = true;
+        log.error(`no rules from ${description}: ${reason}; trying again until there are`);
+      },
+    }),
+  );
+}
+
+function tlsOf(settings: Settings): ControlPlaneTls {
+  const given = (text: string): string | undefined => (text === '' ? undefined : text);
+  return {
+    caFile: given(settings.CONFIG_GRPC_XDS_SERVER_TLS_CACERT),
+    certFile: given(settings.CONFIG_GRPC_XDS_CLIENT_TLS_CERT),
+    keyFile: given(settings.CONFIG_GRPC_XDS_CLIENT_TLS_KEY),
+    serverName: given(settings.CONFIG_GRPC_XDS_SERVER_TLS_SAN),
+  };
+}

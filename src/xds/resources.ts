@@ -1,0 +1,124 @@
+import { fromStruct } from '../rls/struct.ts';
+import { nameOf, unitNumbers } from '../rls/wire.ts';
+import type { Shape } from '../rules/format.ts';
+import { type LoadedRules, loadBlocks } from '../rules/load.ts';
+import { type Place, type Problem, pathOfKey } from '../rules/problem.ts';
+import type { Block } from '../rules/read.ts';
+import {
+  CONFIG_TYPE,
+  CONFIG_TYPE_URL,
+  configMessage,
+  type WireAny,
+  type WireConfig,
+  type WireDescriptor,
+  type WireDiscoveryResponse,
+  type WirePolicy,
+} from './proto.ts';
+
+/**
+ * Compiles the rules in a control plane's answer, one domain a resource, as if each resource were a rule file. All problems of all
+ * resources are found in one go; one anywhere and nothing is loaded. No resources: no rules, and nothing wrong with that.
+ *
+ * @param mergeDomains  resources of the same domain are put together, in the order given, instead of refused
+ */
+export function loadResources(
+  { type_url: typeUrl, resources }: Pick<WireDiscoveryResponse, 'type_url' | 'resources'>,
+  { mergeDomains }: { readonly mergeDomains: boolean },
+): LoadedRules {
+  if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
+  const problems: Problem[] = [];
+  const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
+  const loaded = loadBlocks(blocks, { mergeDomains, problems });
+  return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks) };
+}
+
+/** First what could not be decoded, then resource by resource: the first problem is the one that envoyproxy/ratelimit names. */
+function byResource(problems: readonly Problem[], blocks: readonly Block<'file'>[]): readonly Problem[] {
+  const ranks = new Map(blocks.map((block, rank) => [block.place().file, rank]));
+  const rankOf = ({ file }: Problem): number => ranks.get(file) ?? -1;
+  return problems.toSorted((one, other) => rankOf(one) - rankOf(other));
+}
+
+/** @param unnamed  what messages call it where it has no name, or none that could be read */
+function readResource({ type_url: typeUrl, value }: WireAny, unnamed: string, problems: Problem[]): Block<'file'>[] {
+  if (!isConfigType(typeUrl)) {
+    problems.push(wrongType(unnamed, typeUrl));
+    return [];
+  }
+  let config: WireConfig;
+  try {
+    config = configMessage.deserialize(Buffer.from(value));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    problems.push(errorIn(unnamed, `cannot be decoded as ${CONFIG_TYPE}: ${reason}`));
+    return [];
+  }
+  return [readConfig(config, { file: config.name || unnamed, line: undefined, path: '' })];
+}
+
+/** As protobuf names types where any may stand: what comes before the last slash does not count. */
+const isConfigType = (typeUrl: string): boolean => typeUrl.slice(typeUrl.lastIndexOf('/') + 1) === CONFIG_TYPE;
+
+const wrongType = (file: string, typeUrl: string): Problem =>
+  errorIn(file, `mismatched message type: wanted ${CONFIG_TYPE_URL}, got '${typeUrl}'`);
+
+const errorIn = (file: string, message: string): Problem => ({
+  file,
+  line: undefined,
+  path: '',
+  severity: 'error',
+  message,
+});
+
+const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'file'> =>
+  blockOf<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
+
+function readDescriptor(descriptor: WireDescriptor, place: Place): Block<'node'> {
+  const {
+    key,
+    value,
+    rate_limit: policy,
+    descriptors,
+    shadow_mode,
+    detailed_metric,
+    quota_mode,
+    metadata,
+  } = descriptor;
+  return blockOf<'node'>(
+    {
+      ...{ key, value, shadow_mode, detailed_metric, quota_mode },
+      ...(policy && { rate_limit: readPolicy(policy, below(place, 'rate_limit')) }),
+      descriptors: readAll('descriptors', descriptors, place, readDescriptor),
+      ...(metadata && { metadata: fromStruct(metadata) }),
+    },
+    place,
+  );
+}
+
+function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WirePolicy, place: Place) {
+  return blockOf<'rate_limit'>(
+    {
+      ...{ requests_per_unit, unlimited, name },
+      unit: nameOf(unitNumbers, unit) ?? String(unit),
+      replaces: readAll('replaces', replaces, place, (replaced, at) => blockOf<'replaces'>(replaced, at)),
+    },
+    place,
+  );
+}
+
+/** Reads the messages of a repeated field. */
+const readAll = <M, B>(
+  field: string,
+  messages: readonly M[],
+  parent: Place,
+  read: (message: M, place: Place) => B,
+): B[] => messages.map((message, index) => read(message, below(parent, `${field}[${index}]`)));
+
+const below = (place: Place, key: string): Place => ({ ...place, path: pathOfKey(place.path, key) });
+
+/** A block that is right as far as its types go: the decoder has seen to that. */
+const blockOf = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
+  values,
+  wrong: new Set(),
+  place: (key) => (key === undefined ? place : below(place, String(key))),
+});

@@ -1,0 +1,152 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from '../helpers/control-plane.ts';
+import { freePort, start } from '../helpers/process.ts';
+import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+
+const QUICK = { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '100ms', XDS_CLIENT_BACKOFF_MAX_INTERVAL: '200ms' };
+
+let controlPlane: ControlPlane | undefined;
+let weir: Weir | undefined;
+
+afterEach(async () => {
+  await weir?.stop();
+  controlPlane?.stop();
+  weir = undefined;
+  controlPlane = undefined;
+});
+
+async function both(env: Readonly<Record<string, string>> = {}, options: ControlPlaneOptions = {}) {
+  controlPlane = await startControlPlane(options);
+  weir = await startWeir({ ...urlOf(controlPlane.port), ...QUICK, ...env });
+  return { controlPlane, weir };
+}
+
+const urlOf = (port: number) => ({
+  CONFIG_TYPE: 'GRPC_XDS_SOTW',
+  CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${port}`,
+});
+
+const rules = (requestsPerUnit: number) => [
+  {
+    name: 'r',
+    domain: 'd',
+    descriptors: [{ key: 'k', rate_limit: { unit: 'DAY', requests_per_unit: requestsPerUnit } }],
+  },
+];
+
+/** The limit that a request meets, or the status of HTTP where it is not answered. */
+async function limitNow({ httpPort }: Weir): Promise<unknown> {
+  const body = JSON.stringify({ domain: 'd', descriptors: [{ entries: [{ key: 'k', value: '1' }] }] });
+  const reply = await fetch(`http://127.0.0.1:${httpPort}/json`, { method: 'POST', body });
+  if (!reply.ok) return reply.status;
+  const { statuses } = (await reply.json()) as { readonly statuses: readonly { readonly currentLimit?: object }[] }; // the API's answer
+  return statuses[0]?.currentLimit;
+}
+
+const page = async (port: number, path: string): Promise<string> =>
+  (await fetch(`http://127.0.0.1:${port}${path}`)).text();
+
+async function untilOutput({ output }: Weir, text: string): Promise<void> {
+  while (!output().includes(text)) await sleep(10);
+}
+
+test('rules come from the control plane; before the first, nothing is answered', async () => {
+  const { controlPlane, weir } = await both();
+  expect(weir.output()).toContain(`the control plane at 127.0.0.1:${controlPlane.port}: none yet`);
+  expect(await page(weir.httpPort, '/healthcheck?verbose')).toBe('no rate limit configuration loaded\n');
+  expect(await limitNow(weir)).toBe(400);
+  expect(await controlPlane.serve('v1', rules(5))).toEqual({ ack: 'v1' });
+  expect(await limitNow(weir)).toMatchObject({ requestsPerUnit: 5, unit: 'DAY' });
+  expect(await page(weir.httpPort, '/healthcheck')).toBe('OK');
+
+  expect(await controlPlane.serve('v2', [{ raw: '/////w==' }])).toMatchObject({ version: 'v1' });
+  expect(await limitNow(weir)).toMatchObject({ requestsPerUnit: 5, unit: 'DAY' });
+  const statistics = await page(weir.debugPort, '/stats');
+  expect(statistics).toContain('ratelimit.service.config_load_success: 1\n');
+  expect(statistics).toContain('ratelimit.service.config_load_error: 1\n');
+  expect(weir.output()).toContain('resources[0]: cannot be decoded');
+});
+
+test('the control plane is told who asks, as the settings say', async () => {
+  const { controlPlane } = await both({
+    CONFIG_GRPC_XDS_NODE_ID: 'edge',
+    CONFIG_GRPC_XDS_NODE_METADATA: 'a=b,c=d',
+    CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x-tenant:blue,x-zone:1',
+  });
+  expect(await controlPlane.first()).toMatchObject({ node_id: 'edge', node_metadata: { a: 'b', c: 'd' } });
+  const headers = await controlPlane.headers();
+  expect([...headers.get('x-tenant'), ...headers.get('x-zone')]).toEqual(['blue', '1']);
+});
+
+test('domains are merged where MERGE_DOMAIN_CONFIG says so', async () => {
+  const { controlPlane } = await both({ MERGE_DOMAIN_CONFIG: 'true' });
+  expect(await controlPlane.serve('v1', [...rules(5), { name: 's', domain: 'd' }])).toEqual({ ack: 'v1' });
+});
+
+test('a message above XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is not taken', async () => {
+  const { controlPlane, weir } = await both({ XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: '100' });
+  void controlPlane.serve('v1', [{ name: 'r'.repeat(100), domain: 'd' }]); // never answered
+  await untilOutput(weir, 'RESOURCE_EXHAUSTED');
+  expect(await controlPlane.serve('v2', [])).toEqual({ ack: 'v2' });
+});
+
+test('a control plane that goes and comes back is told of, and rules stay meanwhile', async () => {
+  const { controlPlane: first, weir } = await both();
+  const where = `the control plane at 127.0.0.1:${first.port}`;
+  await first.serve('v1', rules(5));
+  first.stop();
+  await untilOutput(weir, `no rules from ${where}: `);
+  expect(await limitNow(weir)).toMatchObject({ requestsPerUnit: 5 });
+  controlPlane = await startControlPlane({ port: first.port });
+  await controlPlane.serve('v2', rules(6));
+  expect(await limitNow(weir)).toMatchObject({ requestsPerUnit: 6 });
+  expect(weir.output()).toContain(`connected to ${where} again`);
+});
+
+describe('over TLS', () => {
+  const authority = createAuthority();
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'xds-'));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  test('both sides show certificates, as the settings say', async () => {
+    const own = writeCertificate(folder, 'weir', authority.issue('weir'));
+    const { controlPlane } = await both(
+      {
+        CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+        CONFIG_GRPC_XDS_SERVER_TLS_CACERT: writeCertificate(folder, 'ca', authority).cert,
+        CONFIG_GRPC_XDS_SERVER_TLS_SAN: 'control-plane.example',
+        CONFIG_GRPC_XDS_CLIENT_TLS_CERT: own.cert,
+        CONFIG_GRPC_XDS_CLIENT_TLS_KEY: own.key,
+      },
+      { tls: { certificate: authority.issue('control-plane.example'), clientAuthority: authority } },
+    );
+    expect(await controlPlane.serve('v1', rules(5))).toEqual({ ack: 'v1' });
+  });
+});
+
+test.each<[string, Readonly<Record<string, string>>, string]>([
+  [
+    'a file of certificates is not there',
+    { CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true', CONFIG_GRPC_XDS_SERVER_TLS_CACERT: '/nowhere/ca.pem' },
+    "ENOENT: no such file or directory, open '/nowhere/ca.pem'",
+  ],
+  [
+    'a header has a name that none can have',
+    { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x tenant:blue' },
+    'Metadata key "x tenant" contains illegal characters',
+  ],
+])('there is no service where %s', async (_, env, reason) => {
+  const port = await freePort();
+  const { PATH } = process.env;
+  const running = await start(process.execPath, [MAIN, 'serve'], { env: { PATH, ...urlOf(port), ...env } });
+  expect(await running.exited).toEqual({ code: 1, signal: null });
+  const what = `the control plane at 127.0.0.1:${port} cannot be asked`;
+  expect(running.output()).toContain(`weir: CONFIG_GRPC_XDS_*: ${what}: ${reason}`);
+});

@@ -1,0 +1,423 @@
+import '../helpers/realm.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RuleBook } from '../../src/rules/book.ts';
+import { describeLimit } from '../../src/rules/describe.ts';
+import type { LoadedRules } from '../../src/rules/load.ts';
+import { formatProblem } from '../../src/rules/problem.ts';
+import { openDiscoveredRules } from '../../src/xds/book.ts';
+import type { ControlPlane as Asked } from '../../src/xds/client.ts';
+import { CONFIG_TYPE_URL } from '../../src/xds/proto.ts';
+import {
+  type ControlPlane,
+  type Descriptor,
+  type Resource,
+  startControlPlane,
+  type Verdict,
+} from '../helpers/control-plane.ts';
+import { freePort } from '../helpers/process.ts';
+
+let controlPlane: ControlPlane;
+let book: RuleBook;
+/** What the book has told: the number of rules of a load, or its problems; that the control plane is up, or down and why. */
+let told: (number | readonly string[] | string)[];
+
+beforeEach(() => {
+  told = [];
+});
+afterEach(() => {
+  book.close();
+  controlPlane.stop();
+});
+
+interface OpenOptions extends Partial<Asked> {
+  readonly port?: number;
+  readonly mergeDomains?: boolean;
+}
+
+function open({ port = controlPlane.port, mergeDomains = false, ...changes }: OpenOptions = {}): void {
+  const asked: Asked = {
+    serverUrl: `127.0.0.1:${port}`,
+    nodeId: 'node-1',
+    nodeMetadata: new Map(Object.entries({ a: 'b', c: 'd' })),
+    additionalHeaders: new Map(),
+    tls: undefined,
+    backOff: { initialMs: 100, maxMs: 200, jitter: false },
+    maxMessageBytes: 4 * 1024 * 1024,
+    ...changes,
+  };
+  book = openDiscoveredRules(asked, {
+    mergeDomains,
+    onLoad: (loaded: LoadedRules) =>
+      told.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
+    onUp: () => told.push('up'),
+    onDown: (reason) => told.push(`down: ${reason}`),
+  });
+}
+
+/** Opens a control plane, and a book that asks it. */
+async function both(options: OpenOptions = {}): Promise<void> {
+  controlPlane = await startControlPlane();
+  open(options);
+}
+
+/** Waits until it holds. */
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await sleep(5);
+}
+
+const inForce = (): readonly string[] | undefined =>
+  book.rules()?.rules.map(({ path, limits }) => `${path}: ${limits.map(describeLimit).join(', ')}`);
+
+const limitOf = (requestsPerUnit: number, more: Partial<Descriptor> = {}): Descriptor => ({
+  key: 'k',
+  rate_limit: { unit: 'MINUTE', requests_per_unit: requestsPerUnit },
+  ...more,
+});
+const resource = (name: string, domain: string, ...descriptors: readonly Descriptor[]): Resource => ({
+  name,
+  domain,
+  descriptors,
+});
+
+describe('an answer', () => {
+  test('replaces all rules, then is acknowledged', async () => {
+    await both();
+    expect(await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))])).toEqual({ ack: 'v1' });
+    expect(inForce()).toEqual(['d.k: 5 per minute']);
+    const child = { key: 'c', rate_limit: { unit: 'YEAR', requests_per_unit: 2 } };
+    const top = { key: 'k', value: 'x', rate_limit: { unit: 'WEEK', requests_per_unit: 0 }, descriptors: [child] };
+    expect(await controlPlane.serve('v2', [resource('r2', 'e', top), resource('r3', 'f')])).toEqual({ ack: 'v2' });
+    expect(inForce()).toEqual(['e.k_x: 0 per week', 'e.k_x.c: 2 per year']);
+    expect([...(book.rules()?.domains.keys() ?? [])]).toEqual(['e', 'f']);
+    expect(told).toEqual(['up', 1, 2]);
+  });
+
+  test('without resources means no rules', async () => {
+    await both();
+    expect(book.rules()).toBeUndefined();
+    expect(await controlPlane.serve('v1', [])).toEqual({ ack: 'v1' });
+    expect(book.rules()).toEqual({ domains: new Map(), rules: [] });
+    expect(told).toEqual(['up', 0]);
+  });
+
+  test('says all that a rule file says with the same keys', async () => {
+    await both();
+    const a = { key: 'a', value: 'x*', shadow_mode: true, detailed_metric: true };
+    const metadata = { x: { y: [1, 'z', true, null, 1.5] } };
+    const limit = { unit: 'DAY', requests_per_unit: 4_294_967_295, name: 'n', replaces: [{ name: 'm' }] };
+    await controlPlane.serve('v1', [
+      resource('r', 'd', { ...a, quota_mode: true, metadata, rate_limit: limit }, { key: 'w' }, limitOf(1)),
+    ]);
+    expect(book.rules()?.rules[0]).toMatchObject({
+      ...{
+        path: 'd.a_x*',
+        named: 'by_request',
+        shadow: true,
+        quota: true,
+        unlimited: false,
+        replaces: ['m'],
+        metadata,
+      },
+      limits: [
+        { algorithm: 'fixed_window', name: 'n', unit: 'DAY', requestsPerUnit: 4_294_967_295, unitMultiplier: 1 },
+      ],
+    });
+    expect(book.rules()?.rules[1]).toMatchObject({
+      ...{ path: 'd.k', named: 'by_rule', shadow: false, quota: false, replaces: [], metadata: undefined },
+    });
+  });
+
+  test.each(['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'])('knows the unit %s', async (unit) => {
+    await both();
+    const rule = { key: 'k', rate_limit: { unit, requests_per_unit: 1 } };
+    expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
+    expect(book.rules()?.rules[0]?.limits[0]).toMatchObject({ unit });
+  });
+
+  test('needs no unit where it says unlimited', async () => {
+    await both();
+    const rule = { key: 'k', rate_limit: { unlimited: true } };
+    expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
+    expect(book.rules()?.rules[0]).toMatchObject({ unlimited: true, limits: [] });
+  });
+
+  test('may have fields that are not known', async () => {
+    await both();
+    // domain 'd', and a text in field 99
+    const raw = Buffer.from([0x12, 1, 0x64, 0x9a, 0x06, 1, 0x78]).toString('base64');
+    expect(await controlPlane.serve('v1', [{ raw }])).toEqual({ ack: 'v1' });
+    expect([...(book.rules()?.domains.keys() ?? [])]).toEqual(['d']);
+  });
+
+  test('may give a domain in several resources, where domains are merged', async () => {
+    await both({ mergeDomains: true });
+    const z = { key: 'z', rate_limit: { unit: 'HOUR', requests_per_unit: 3 } };
+    const resources = [resource('r1', 'd', limitOf(5)), resource('r2', 'd', z)];
+    expect(await controlPlane.serve('v1', resources)).toEqual({ ack: 'v1' });
+    expect(inForce()).toEqual(['d.k: 5 per minute', 'd.z: 3 per hour']);
+  });
+});
+
+describe('an answer is refused, and the rules before it stay,', () => {
+  /** The refusal of one more answer, which must have named the version that was taken. */
+  async function refusalOf(resources: readonly Resource[], typeUrl?: string): Promise<readonly string[]> {
+    await both();
+    await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
+    const verdict = await controlPlane.serve('v2', resources, typeUrl);
+    expect(verdict).toEqual({ nack: expect.any(String), version: 'v1' });
+    expect(inForce()).toEqual(['d.k: 5 per minute']);
+    expect(told).toEqual(['up', 1, expect.any(Array)]);
+    return 'nack' in verdict ? verdict.nack.split('\n') : [];
+  }
+
+  test.each<[string, readonly Descriptor[], RegExp]>([
+    [
+      'without a unit',
+      [{ key: 'a' }, { key: 'k', rate_limit: { requests_per_unit: 1 } }],
+      /^r1: invalid rate limit unit 'UNKNOWN'.* \(descriptors\[1\]\.rate_limit\.unit\)$/,
+    ],
+    ['with a unit that is not known', [limitOf(1, { rate_limit: { unit: 99 } })], /^r1: invalid rate limit unit '99'/],
+    ['with a descriptor without key', [{ value: 'x' }], /^r1: descriptor has empty key/],
+    [
+      'with a child without key',
+      [{ key: 'a', descriptors: [{ key: 'b' }, {}] }],
+      /^r1: descriptor has empty key.* \(descriptors\[0\]\.descriptors\[1\]\.key\)$/,
+    ],
+    [
+      'unlimited with a unit',
+      [{ key: 'k', rate_limit: { unlimited: true, unit: 'DAY' } }],
+      /^r1: should not specify rate limit unit when unlimited/,
+    ],
+    ['with a descriptor twice', [limitOf(1), limitOf(2)], /^r1: duplicate descriptor composite key 'd\.k'/],
+    [
+      'with a limit that replaces itself',
+      [{ key: 'k', rate_limit: { unit: 'DAY', name: 'a', replaces: [{ name: 'a' }] } }],
+      /^r1: replaces should not contain name of same descriptor.* \(descriptors\[0\]\.rate_limit\.replaces\[0\]\.name\)$/,
+    ],
+    [
+      'with a nameless limit to replace',
+      [{ key: 'k', rate_limit: { unit: 'DAY', replaces: [{ name: 'a' }, {}] } }],
+      /^r1: should not have an empty replaces entry/,
+    ],
+  ])('%s', async (_, descriptors, message) => {
+    expect(await refusalOf([resource('r1', 'd', ...descriptors)])).toEqual([expect.stringMatching(message)]);
+  });
+
+  test('without a domain', async () => {
+    expect(await refusalOf([resource('r1', '')])).toEqual([
+      expect.stringMatching(/^r1: config file cannot have empty domain/),
+    ]);
+  });
+
+  test('with a domain twice', async () => {
+    expect(await refusalOf([resource('r1', 'd', limitOf(6)), resource('r2', 'd')])).toEqual([
+      expect.stringMatching(/^r2: duplicate domain 'd' in config file/),
+    ]);
+  });
+
+  test('whatever is wrong, with every reason, resource by resource', async () => {
+    const resources = [resource('z', 'd', {}, limitOf(1, { rate_limit: {} })), resource('', ''), { raw: '/////w==' }];
+    expect(await refusalOf(resources)).toEqual([
+      expect.stringMatching(/^resources\[2\]: cannot be decoded/),
+      expect.stringMatching(/^z: descriptor has empty key/),
+      expect.stringMatching(/^z: invalid rate limit unit 'UNKNOWN'/),
+      expect.stringMatching(/^resources\[1\]: config file cannot have empty domain/),
+    ]);
+    expect(told.at(-1)).toEqual([
+      expect.stringMatching(/^resources\[2\]: cannot be decoded/),
+      expect.stringMatching(/^z: descriptors\[0\]\.key: descriptor has empty key/),
+      expect.stringMatching(/^z: descriptors\[1\]\.rate_limit\.unit: invalid rate limit unit 'UNKNOWN'/),
+      expect.stringMatching(/^resources\[1\]: domain: config file cannot have empty domain/),
+    ]);
+  });
+
+  test('with twenty reasons, and the number of those beyond', async () => {
+    const refusal = await refusalOf([resource('r1', 'd', ...new Array<Descriptor>(25).fill({ value: 'x' }))]);
+    expect(refusal).toHaveLength(21);
+    expect(refusal.at(-1)).toBe('… and 5 more');
+  });
+
+  test('with a resource that cannot be decoded', async () => {
+    expect(await refusalOf([{ raw: '/////w==' }])).toEqual([
+      expect.stringMatching(
+        /^resources\[0\]: cannot be decoded as ratelimit\.config\.ratelimit\.v3\.RateLimitConfig: /,
+      ),
+    ]);
+  });
+
+  test('with a resource of another type', async () => {
+    expect(await refusalOf([{ raw: '', type_url: 'type.googleapis.com/wrong.Type' }])).toEqual([
+      `resources[0]: mismatched message type: wanted ${CONFIG_TYPE_URL}, got 'type.googleapis.com/wrong.Type'`,
+    ]);
+  });
+
+  test('when it is an answer of another type, even an empty one', async () => {
+    expect(await refusalOf([], 'type.googleapis.com/wrong.Type')).toEqual([
+      `response: mismatched message type: wanted ${CONFIG_TYPE_URL}, got 'type.googleapis.com/wrong.Type'`,
+    ]);
+  });
+
+  test('and when it is the first, there are no rules, until one is right', async () => {
+    await both();
+    const verdict = await controlPlane.serve('v1', [resource('r1', '')]);
+    expect(verdict).toEqual({ nack: expect.stringContaining('empty domain'), version: '' });
+    expect(book.rules()).toBeUndefined();
+    expect(await controlPlane.serve('v2', [resource('r1', 'd', limitOf(5))])).toEqual({ ack: 'v2' });
+    expect(inForce()).toEqual(['d.k: 5 per minute']);
+  });
+});
+
+describe('a stream', () => {
+  const asked = {
+    node_id: 'node-1',
+    node_metadata: { a: 'b', c: 'd' },
+    type_url: 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig',
+    version: '',
+    nonce: '',
+    resource_names: [],
+  };
+
+  test('begins with who asks for what', async () => {
+    await both();
+    expect(await controlPlane.first()).toEqual(asked);
+  });
+
+  test('carries the headers that are set', async () => {
+    await both({ additionalHeaders: new Map([['x-tenant', 'blue']]) });
+    expect((await controlPlane.headers()).get('x-tenant')).toEqual(['blue']);
+  });
+
+  test('is opened anew when it ends, and then names the version that was taken last, not one that was refused', async () => {
+    await both();
+    await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
+    await controlPlane.serve('v2', [resource('r1', '')]);
+    await controlPlane.drop();
+    expect(await controlPlane.first()).toEqual({ ...asked, version: 'v1' });
+    expect(inForce()).toEqual(['d.k: 5 per minute']);
+    expect(await controlPlane.serve('v3', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v3' });
+    expect(inForce()).toEqual(['d.k: 7 per minute']);
+    expect(told).toEqual(['up', 1, [expect.any(String)], 'down: it ended the stream', 'up', 1]);
+  });
+
+  test('stands again although nothing is said on it', async () => {
+    await both();
+    await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
+    await controlPlane.drop();
+    await until(() => told.at(-1) === 'up');
+    expect(told).toEqual(['up', 1, 'down: it ended the stream', 'up']);
+  });
+
+  test('survives a message that is too large no longer than that message', async () => {
+    await both({ maxMessageBytes: 1_000 });
+    const large = resource('r1', 'd', limitOf(5, { value: 'x'.repeat(1_000) }));
+    await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
+    void controlPlane.serve('v2', [large]); // never answered
+    await until(() => controlPlane.streamCount() === 2);
+    expect(told).toEqual(['up', 1, expect.stringMatching(/^down: RESOURCE_EXHAUSTED: .*1000/)]);
+    expect(await controlPlane.serve('v3', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v3' });
+  });
+
+  test('is not opened again once the book is closed', async () => {
+    await both();
+    await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
+    await controlPlane.hangUp();
+    await until(() => told.at(-1) === 'down: it ended the stream');
+    book.close();
+    await sleep(300); // more than the longest wait
+    expect(controlPlane.streamCount()).toBe(1);
+  });
+});
+
+test('a control plane that is down is asked until it is there, and told of once', async () => {
+  const port = await freePort();
+  open({ port });
+  await until(() => told.length > 0);
+  await sleep(300); // several tries
+  expect(told).toEqual([expect.stringMatching(/^down: UNAVAILABLE: .*ECONNREFUSED/)]);
+  expect(book.rules()).toBeUndefined();
+  controlPlane = await startControlPlane({ port });
+  expect(await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))])).toEqual({ ack: 'v1' });
+  expect(told).toEqual([expect.any(String), 'up', 1]);
+});
+
+test('rules outlive the control plane', async () => {
+  await both();
+  await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
+  controlPlane.stop();
+  await until(() => told.length === 3);
+  expect(told).toEqual(['up', 1, expect.stringMatching(/^down: /)]);
+  expect(inForce()).toEqual(['d.k: 5 per minute']);
+  const { port } = controlPlane;
+  controlPlane = await startControlPlane({ port });
+  expect(await controlPlane.first()).toMatchObject({ version: 'v1' });
+});
+
+describe('a control plane that does the same again and again', () => {
+  const STEP_MS = 100;
+  let elapsedMs: number;
+
+  beforeEach(() => {
+    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] });
+    elapsedMs = 0;
+  });
+  afterEach(() => void jest.useRealTimers());
+
+  /** Lets time pass until it holds; the network is as fast as it is. */
+  async function pass(holds: () => boolean): Promise<void> {
+    while (!holds()) {
+      await new Promise(setImmediate);
+      jest.advanceTimersByTime(STEP_MS);
+      elapsedMs += STEP_MS;
+    }
+  }
+
+  test('and ends every stream at once is asked ever less often', async () => {
+    controlPlane = await startControlPlane({ hangsUp: true });
+    open({ backOff: { initialMs: 1_000, maxMs: 4_000, jitter: false } });
+    await pass(() => controlPlane.streamCount() === 6);
+    expect(elapsedMs).toBeGreaterThanOrEqual(1_000 + 2_000 + 4_000 + 4_000 + 4_000);
+    expect(told).toEqual(['down: it ended the stream']);
+  });
+
+  test('and is then there for a while is asked anew as soon as in the beginning', async () => {
+    const port = await freePort();
+    open({ port, backOff: { initialMs: 100, maxMs: 1_000_000, jitter: false } });
+    await pass(() => elapsedMs > 200_000); // waits are above 60 s by then
+    controlPlane = await startControlPlane({ port });
+    await pass(() => controlPlane.streamCount() > 0);
+    await controlPlane.serve('v1', []);
+    jest.useRealTimers();
+    await controlPlane.drop();
+    expect(told).toEqual([expect.stringMatching(/^down: UNAVAILABLE/), 'up', 0, 'down: it ended the stream']);
+  });
+
+  test('and hands out what was refused is told so ever less often', async () => {
+    await both();
+    const refusals: Verdict[] = [];
+    const resend = async (): Promise<void> => {
+      refusals.push(await controlPlane.serve('v1', [resource('r1', '')]));
+      if (refusals.length < 6) await resend();
+    };
+    await controlPlane.first();
+    const resent = resend();
+    await pass(() => refusals.length === 6);
+    await resent;
+    expect(elapsedMs).toBeGreaterThanOrEqual(1_000 + 2_000 + 4_000 + 8_000 + 10_000);
+  });
+
+  test('and then hands out something else is answered at once', async () => {
+    await both();
+    const wrong = [resource('r1', '')];
+    expect(await controlPlane.serve('v1', wrong)).toMatchObject({ version: '' });
+    let wasRefusedAgain = false;
+    void controlPlane.serve('v1', wrong).then(() => {
+      wasRefusedAgain = true;
+    });
+    expect(await controlPlane.serve('v2', wrong)).toMatchObject({ version: '' });
+    expect(await controlPlane.serve('v3', [])).toEqual({ ack: 'v3' });
+    expect(await controlPlane.serve('v2', wrong)).toMatchObject({ version: 'v3' });
+    jest.advanceTimersByTime(60_000);
+    expect(await controlPlane.serve('v4', [])).toEqual({ ack: 'v4' });
+    expect(wasRefusedAgain).toBe(false); // what is past is not spoken of
+  });
+});

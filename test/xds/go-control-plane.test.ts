@@ -1,0 +1,85 @@
+import '../helpers/realm.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RuleBook } from '../../src/rules/book.ts';
+import { describeLimit } from '../../src/rules/describe.ts';
+import { openDiscoveredRules } from '../../src/xds/book.ts';
+import { freePort, type Running, start } from '../helpers/process.ts';
+import { goControlPlane } from '../helpers/tools.ts';
+
+/** The control plane that most are made of, with the messages that it has for rules. */
+
+let port: number;
+let controlPlane: Running;
+let book: RuleBook;
+
+beforeEach(async () => {
+  port = await freePort();
+  await run();
+  book = openDiscoveredRules(
+    {
+      serverUrl: `localhost:${port}`,
+      nodeId: 'weir',
+      nodeMetadata: new Map(),
+      additionalHeaders: new Map(),
+      tls: undefined,
+      backOff: { initialMs: 100, maxMs: 200, jitter: true },
+      maxMessageBytes: 4 * 1024 * 1024,
+    },
+    { mergeDomains: false, onLoad: () => {}, onUp: () => {}, onDown: () => {} },
+  );
+});
+afterEach(async () => {
+  book.close();
+  await controlPlane.stop();
+});
+
+async function run(): Promise<void> {
+  controlPlane = await start(await goControlPlane(), [`127.0.0.1:${port}`], { readsInput: true });
+  await controlPlane.waitFor('listening');
+}
+
+/** Sets a snapshot with one rule of so many requests an hour for each of the domains. */
+function set(version: string, requestsPerUnit: number, ...domains: readonly string[]): void {
+  const rate_limit = { unit: 'HOUR', requests_per_unit: requestsPerUnit };
+  const resources = domains.map((domain, index) => ({
+    ...{ name: `r${index}`, domain, descriptors: [{ key: 'user', rate_limit, shadow_mode: true }] },
+  }));
+  controlPlane.write(`${JSON.stringify({ version, resources })}\n`);
+}
+
+/** Waits until these rules are in force; in which order resources come is left to chance. */
+async function inForce(...rules: readonly string[]): Promise<void> {
+  const found = () => book.rules()?.rules.map(({ path, limits }) => `${path}: ${limits.map(describeLimit).join(', ')}`);
+  while (JSON.stringify(found()?.sort()) !== JSON.stringify(rules)) await sleep(5);
+}
+
+test('rules arrive, change and go', async () => {
+  set('v1', 5, 'a', 'b');
+  await inForce('a.user: 5 per hour', 'b.user: 5 per hour');
+  await controlPlane.waitFor('request "v1" "1" ""');
+  set('v2', 6, 'b');
+  await inForce('b.user: 6 per hour');
+  await controlPlane.waitFor('request "v2" "2" ""');
+  set('v3', 6);
+  await inForce();
+});
+
+test('a snapshot that is wrong leaves the rules alone; the next one counts', async () => {
+  set('v1', 5, 'a');
+  await inForce('a.user: 5 per hour');
+  set('v2', 6, 'b', 'b');
+  await controlPlane.waitFor((printed) => /request "v1" "2" "r[01]: duplicate domain 'b' in config file/.test(printed));
+  await inForce('a.user: 5 per hour');
+  set('v3', 7, 'b');
+  await inForce('b.user: 7 per hour');
+});
+
+test('a control plane that starts anew is asked again', async () => {
+  set('v1', 5, 'a');
+  await inForce('a.user: 5 per hour');
+  await controlPlane.stop();
+  await run();
+  await controlPlane.waitFor('request "v1" "" ""');
+  set('v2', 6, 'a');
+  await inForce('a.user: 6 per hour');
+});

@@ -1,0 +1,173 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RuleBook } from '../../src/rules/book.ts';
+import { openDiscoveredRules } from '../../src/xds/book.ts';
+import type { ControlPlaneTls } from '../../src/xds/client.ts';
+import { type Authority, createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from '../helpers/control-plane.ts';
+
+const authority = createAuthority();
+const other = createAuthority();
+const own = authority.issue('127.0.0.1', 'control-plane.example');
+
+let folder: string;
+let controlPlane: ControlPlane;
+let book: RuleBook | undefined;
+let told: string[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'xds-'));
+  book = undefined;
+  told = [];
+  trust(authority);
+});
+afterEach(() => {
+  book?.close();
+  controlPlane.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const start = async (tls: Partial<ControlPlaneOptions['tls']> = {}): Promise<void> => {
+  controlPlane = await startControlPlane({ tls: { certificate: own, ...tls } });
+};
+
+function open(tls: Partial<ControlPlaneTls> = {}): void {
+  const files = { caFile: join(folder, 'ca.crt'), certFile: undefined, keyFile: undefined, serverName: undefined };
+  book = openDiscoveredRules(
+    {
+      serverUrl: `127.0.0.1:${controlPlane.port}`,
+      nodeId: 'node-1',
+      nodeMetadata: new Map(),
+      additionalHeaders: new Map(),
+      tls: { ...files, ...tls },
+      backOff: { initialMs: 100, maxMs: 200, jitter: false },
+      maxMessageBytes: 4 * 1024 * 1024,
+    },
+    {
+      mergeDomains: false,
+      onLoad: ({ ok }) => told.push(ok ? 'loaded' : 'refused'),
+      onUp: () => told.push('up'),
+      onDown: (reason) => told.push(`down: ${reason}`),
+    },
+  );
+}
+
+/** Puts the certificate of the authority into the file that is read for it. */
+const trust = (of: Authority): void => void writeCertificate(folder, 'ca', of);
+
+/** A certificate of the authority to show to the control plane. */
+function clientFiles(of: Authority) {
+  const { cert: certFile, key: keyFile } = writeCertificate(folder, 'client', of.issue('weir'));
+  return { certFile, keyFile };
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await sleep(5);
+}
+
+/** Rules arrive. */
+async function expectRules(): Promise<void> {
+  expect(await controlPlane.serve('v1', [])).toEqual({ ack: 'v1' });
+  expect(told.slice(-2)).toEqual(['up', 'loaded']);
+}
+
+/** No stream comes about; why not matches. */
+async function expectDown(reason: RegExp): Promise<void> {
+  await until(() => told.length > 0);
+  expect(told).toEqual([expect.stringMatching(reason)]);
+  expect(controlPlane.streamCount()).toBe(0);
+}
+
+test('rules arrive over TLS', async () => {
+  await start();
+  open();
+  await expectRules();
+});
+
+test('a control plane of an authority that is not trusted is not asked', async () => {
+  trust(other);
+  await start();
+  open();
+  await expectDown(/^down: UNAVAILABLE: .*(unable to verify|self-signed|certificate)/);
+});
+
+test('nor one of an authority that Node does not know, where none is set', async () => {
+  await start();
+  open({ caFile: undefined });
+  await expectDown(/^down: UNAVAILABLE: .*(unable to verify|self-signed|certificate)/);
+});
+
+test('nor one whose certificate has another name than its host', async () => {
+  await start({ certificate: authority.issue('control-plane.example') });
+  open();
+  await expectDown(/^down: UNAVAILABLE: .*(altnames|does not match|not in the cert)/i);
+});
+
+test('the name that is set counts in place of the host', async () => {
+  await start({ certificate: authority.issue('control-plane.example') });
+  open({ serverName: 'control-plane.example' });
+  await expectRules();
+});
+
+test('and is then the only one that counts', async () => {
+  await start();
+  open({ serverName: 'another.example' });
+  await expectDown(/^down: UNAVAILABLE: .*(altnames|does not match|not in the cert)/i);
+});
+
+test('a control plane that asks for a certificate is shown one', async () => {
+  await start({ clientAuthority: authority });
+  open(clientFiles(authority));
+  await expectRules();
+});
+
+test.each<[string, () => Partial<ControlPlaneTls>]>([
+  ['without one', () => ({})],
+  ['with one of another authority', () => clientFiles(other)],
+])('and has no stream from a client %s', async (_, files) => {
+  await start({ clientAuthority: authority });
+  open(files());
+  await expectDown(/^down: UNAVAILABLE: /);
+});
+
+test('certificate files are read anew for each connection', async () => {
+  trust(other);
+  await start();
+  open();
+  await until(() => told.length > 0);
+  trust(authority);
+  await expectRules();
+});
+
+test('files that are wrong for a while keep the connection from coming about for that while', async () => {
+  await start();
+  open();
+  await expectRules();
+  rmSync(join(folder, 'ca.crt'));
+  await controlPlane.hangUp();
+  await sleep(300); // several tries
+  expect(told).toEqual(['up', 'loaded', 'down: it ended the stream']);
+  trust(authority);
+  await expectRules();
+});
+
+describe('there is no book', () => {
+  test.each<[string, () => Partial<ControlPlaneTls>, RegExp]>([
+    ['without the file of the authority', () => ({ caFile: join(folder, 'none') }), /ENOENT.*none/],
+    ['with a certificate without its key', () => ({ ...clientFiles(authority), keyFile: undefined }), /private key/i],
+    [
+      'with the key of another certificate',
+      () => {
+        const { certFile } = clientFiles(authority);
+        return { certFile, keyFile: writeCertificate(folder, 'other', other.issue('weir')).key };
+      },
+      /key values mismatch/,
+    ],
+  ])('%s', async (_, files, message) => {
+    await start();
+    expect(() => open(files())).toThrow(message);
+  });
+});
