@@ -13,7 +13,7 @@ import { createReadiness } from './serve/readiness.ts';
 import { openRules } from './serve/rules.ts';
 import { openServers } from './serve/servers.ts';
 import { openSink } from './serve/sinks.ts';
-import { awaitStore, countersOf, openStore, whenNeverReached } from './serve/store.ts';
+import { awaitStore, checkSpend, countersOf, openStore, traitsOf, whenNeverReached } from './serve/store.ts';
 import { openTracing } from './serve/tracing.ts';
 import type { Settings } from './settings.ts';
 
@@ -47,11 +47,16 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     const tracing = await openTracing(settings, clock, log);
     if (tracing) parts.add(tracing);
     const counters = await openStore(settings, clock, log);
+    checkSpend(settings, counters, log);
     const { cache } = counters;
     const spanName = storeSpans[settings.store.kind];
     const store = tracing && spanName ? tracing.store(counters.store, spanName) : counters.store;
     parts.add(store);
-    const { book, lastLoad, description: rulesFrom } = await openRules(settings, statistics, log);
+    const {
+      book,
+      lastLoad,
+      description: rulesFrom,
+    } = await openRules(settings, traitsOf(settings, counters), statistics, log);
     parts.add(book);
     await awaitStore(counters);
     const readiness = createReadiness(settings, book, store, () => isClosing);

@@ -97,7 +97,7 @@ describe('serve', () => {
     expect((await (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text()).split('\n')).toEqual([
       `demo.log: unit=SECOND requests_per_unit=5, ${modes}, unit_multiplier: 30, algorithm: sliding_window_log`,
       `demo.estimate: unit=HOUR requests_per_unit=100, ${modes}, algorithm: sliding_window_counter`,
-      `demo.parts: unit=MINUTE requests_per_unit=60, ${modes}, algorithm: sliding_window_buckets`,
+      `demo.parts: unit=MINUTE requests_per_unit=60, ${modes}, algorithm: sliding_window_buckets, buckets: 6`,
       `demo.token: ${token}`,
       `demo.leaky: unit=UNKNOWN requests_per_unit=10, ${modes}, window: 1500ms, algorithm: leaky_bucket, burst: 1, max_delay: 300ms`,
       `demo.day: unit=DAY requests_per_unit=5, ${modes}, alignment: calendar`,
@@ -284,8 +284,8 @@ describe('serve', () => {
   });
 
   test('a variable of envoyproxy/ratelimit that has no effect here is named', async () => {
-    const running = await service({ USE_STATSD: 'false' }, ['--rules', file('rules.yaml', RULES)]);
-    expect(running.output()).toContain('USE_STATSD is set but has no effect');
+    const running = await service({ REDIS_POOL_SIZE: '10' }, ['--rules', file('rules.yaml', RULES)]);
+    expect(running.output()).toContain('REDIS_POOL_SIZE is set but has no effect: one connection carries all calls');
   });
 });
 

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import type { RuleSource } from './files.ts';
-import { type LoadedRules, loadRules, type RuleFile } from './load.ts';
+import { type LoadedRules, type LoadOptions, loadRules, type RuleFile } from './load.ts';
 import { formatProblem } from './problem.ts';
 import type { RuleTree } from './tree.ts';
 
@@ -11,8 +11,7 @@ export interface RuleBook {
   close(): void;
 }
 
-export interface RuleBookOptions {
-  readonly mergeDomains: boolean;
+export interface RuleBookOptions extends LoadOptions {
   /** How often the files are looked at for changes. */
   readonly lookIntervalMs: number;
   /** Is told of every load, the first included: what came of it. */
@@ -25,7 +24,8 @@ export interface RuleBookOptions {
  * The files are looked at, not watched: what counts is which files there are and when each was last written, so that a
  * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system all look alike.
  */
-export function openRuleBook(source: RuleSource, { mergeDomains, lookIntervalMs, onLoad }: RuleBookOptions): RuleBook {
+export function openRuleBook(source: RuleSource, options: RuleBookOptions): RuleBook {
+  const { lookIntervalMs, onLoad } = options;
   let rules: RuleTree | undefined;
   let seen: string | undefined;
   let trouble: string | undefined;
@@ -33,7 +33,7 @@ export function openRuleBook(source: RuleSource, { mergeDomains, lookIntervalMs,
   const look = (): void => {
     const { files, state } = lookAt(source);
     if (state === seen && trouble === undefined) return;
-    const loaded = typeof files === 'string' ? unreadable(source, files) : loadRules(files, { mergeDomains });
+    const loaded = typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
     const came = loaded.ok ? undefined : loaded.problems.map(formatProblem).join('\n');
     const isKnown = state === seen && came === trouble; // wrong as before: a passing trouble of the system would be gone
     seen = state;
@@ -50,7 +50,7 @@ export function openRuleBook(source: RuleSource, { mergeDomains, lookIntervalMs,
 }
 
 /** Loads the rules of a source once. */
-export function loadSource(source: RuleSource, options: { readonly mergeDomains: boolean }): LoadedRules {
+export function loadSource(source: RuleSource, options: LoadOptions): LoadedRules {
   const { files } = lookAt(source);
   return typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
 }

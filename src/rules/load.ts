@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { compile } from './compile.ts';
+import { checkFit, type StoreTraits } from './fit.ts';
 import { lint } from './lint.ts';
 import { inFileOrder, type Problem } from './problem.ts';
 import { type Block, readFile } from './read.ts';
@@ -17,32 +18,36 @@ export type LoadedRules =
   | { readonly ok: true; readonly rules: RuleTree; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
+export interface LoadOptions {
+  /** Files of the same domain are put together, in the order given, instead of refused. */
+  readonly mergeDomains: boolean;
+  /** Where the counters will be: rules that ask more of it than it can do are wrong. Absent: wherever. */
+  readonly store?: StoreTraits;
+}
+
 /**
  * Reads rule files, one domain each, and compiles them. All problems of all files are found in one go; one error
  * anywhere and nothing is loaded.
- *
- * @param mergeDomains  files of the same domain are put together, in the order given, instead of refused
  */
-export function loadRules(
-  files: readonly RuleFile[],
-  { mergeDomains }: { readonly mergeDomains: boolean },
-): LoadedRules {
+export function loadRules(files: readonly RuleFile[], options: LoadOptions): LoadedRules {
   const problems: Problem[] = [];
   const blocks = files.flatMap((file) => readBlocks(file, problems));
-  return loadBlocks(blocks, { mergeDomains, problems });
+  return loadBlocks(blocks, problems, options);
 }
 
 /**
  * Compiles what was read, of files or of what says the same, one domain each.
  *
- * @param problems  what reading it came to
+ * @param found  what reading it came to
  */
 export function loadBlocks(
   blocks: readonly Block<'file'>[],
-  { mergeDomains, problems: found }: { readonly mergeDomains: boolean; readonly problems: readonly Problem[] },
+  found: readonly Problem[],
+  { mergeDomains, store }: LoadOptions,
 ): LoadedRules {
   const problems = [...found];
   const rules = compile(blocks, mergeDomains, problems);
+  if (store) checkFit(blocks, store, problems);
   if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems: inFileOrder(problems) };
   return { ok: true, rules, warnings: inFileOrder([...problems, ...lint(blocks)]) };
 }

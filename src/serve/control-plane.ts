@@ -1,13 +1,12 @@
 import type { Logger } from '../observe/log.ts';
 import type { RuleBook } from '../rules/book.ts';
-import type { LoadedRules } from '../rules/load.ts';
+import type { LoadedRules, LoadOptions } from '../rules/load.ts';
 import type { Settings } from '../settings.ts';
 import { openDiscoveredRules } from '../xds/book.ts';
 import type { ControlPlane, ControlPlaneTls } from '../xds/client.ts';
 import { start } from './cannot-start.ts';
 
-interface Wanted {
-  readonly mergeDomains: boolean;
+interface Wanted extends LoadOptions {
   /** For people: which control plane. */
   readonly description: string;
   readonly onLoad: (loaded: LoadedRules) => void;
@@ -17,7 +16,7 @@ interface Wanted {
 export function openControlPlane(
   settings: Settings,
   serverUrl: string,
-  { mergeDomains, description, onLoad }: Wanted,
+  { description, ...options }: Wanted,
   log: Logger,
 ): Promise<RuleBook> {
   const controlPlane: ControlPlane = {
@@ -36,8 +35,7 @@ export function openControlPlane(
   let troubled = false;
   return start('CONFIG_GRPC_XDS_*', `${description} cannot be asked`, () =>
     openDiscoveredRules(controlPlane, {
-      mergeDomains,
-      onLoad,
+      ...options,
       onUp() {
         if (troubled) log.warn(`connected to ${description} again`);
         else log.info(`connected to ${description}`);

@@ -2,6 +2,7 @@ import type { Logger } from '../observe/log.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { openRuleBook, type RuleBook } from '../rules/book.ts';
 import { plainPath, runtimeDirectory } from '../rules/files.ts';
+import type { StoreTraits } from '../rules/fit.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { Settings } from '../settings.ts';
@@ -21,7 +22,12 @@ export interface OpenRules {
 }
 
 /** @throws CannotStart  the rules at a plain path are wrong; a control plane cannot be asked in the way that is set */
-export async function openRules(settings: Settings, statistics: Statistics, log: Logger): Promise<OpenRules> {
+export async function openRules(
+  settings: Settings,
+  store: StoreTraits,
+  statistics: Statistics,
+  log: Logger,
+): Promise<OpenRules> {
   const { rules: wanted, MERGE_DOMAIN_CONFIG: mergeDomains } = settings;
   let last: LoadedRules | undefined;
   const loadedFrom = (description: string) => (loaded: LoadedRules) => {
@@ -36,13 +42,13 @@ export async function openRules(settings: Settings, statistics: Statistics, log:
   const lastLoad = () => last;
   if ('controlPlane' in wanted) {
     const description = `the control plane at ${wanted.controlPlane}`;
-    const options = { mergeDomains, description, onLoad: loadedFrom(description) };
+    const options = { mergeDomains, store, description, onLoad: loadedFrom(description) };
     return { book: await openControlPlane(settings, wanted.controlPlane, options, log), lastLoad, description };
   }
   const source = 'path' in wanted ? plainPath(wanted.path) : runtimeDirectory(wanted.runtime);
   const { description } = source;
   const onLoad = loadedFrom(description);
-  const book = openRuleBook(source, { mergeDomains, lookIntervalMs: RULES_LOOK_INTERVAL_MS, onLoad });
+  const book = openRuleBook(source, { mergeDomains, store, lookIntervalMs: RULES_LOOK_INTERVAL_MS, onLoad });
   if (!book.rules() && 'path' in wanted) {
     book.close();
     throw new CannotStart(`the rules at ${description} are wrong: see above`);

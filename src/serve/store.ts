@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
+import type { StoreTraits } from '../rules/fit.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
 import { createDenyCache, type DenyCache } from '../stores/deny-cache.ts';
@@ -100,6 +101,21 @@ async function openMemcached(
   );
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
   return { store: createMemcachedStore(opened, clock), description: `in memcached at ${names}` };
+}
+
+/** What rules may ask of the counters. */
+export function traitsOf({ store: { kind } }: Settings, { store }: OpenStore): StoreTraits {
+  const names = { memory: 'memory', redis: 'these Redis', memcache: 'memcached' };
+  return { name: names[kind], atomic: store.atomic, without: kind === 'memcache' ? ['sliding_window_log'] : [] };
+}
+
+/** @throws CannotStart  sets of limits are wanted where each counter is a step by itself */
+export function checkSpend({ SPEND, spend, store: { kind } }: Settings, { store }: OpenStore, log: Logger): void {
+  if (spend === 'each' || store.atomic === 'request') return;
+  const how = kind === 'redis' ? 'one Redis, or a Cluster with CLUSTER_HASH_TAG=domain and COUNTER_KEYS=own' : 'Redis';
+  const reason = `it takes counters that are counted in one step for each request: ${how}`;
+  if (SPEND !== undefined) throw new CannotStart(`SPEND: ${spend} is not possible here, since ${reason}`);
+  if (kind === 'redis') log.warn(`STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT holds only in part, since ${reason}`);
 }
 
 /** How counters are found. */

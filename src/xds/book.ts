@@ -1,12 +1,11 @@
 import type { RuleBook } from '../rules/book.ts';
-import type { LoadedRules } from '../rules/load.ts';
+import type { LoadedRules, LoadOptions } from '../rules/load.ts';
 import type { Problem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { type ControlPlane, DiscoveryClient } from './client.ts';
 import { loadResources } from './resources.ts';
 
-export interface DiscoveredRulesOptions {
-  readonly mergeDomains: boolean;
+export interface DiscoveredRulesOptions extends LoadOptions {
   /** Is told of every load: what came of it. */
   readonly onLoad: (loaded: LoadedRules) => void;
   /** The control plane can be reached: for the first time, or again. */
@@ -22,11 +21,11 @@ export interface DiscoveredRulesOptions {
  * @throws Error  a header that gRPC does not take; a certificate file that cannot be read or used
  */
 export function openDiscoveredRules(controlPlane: ControlPlane, options: DiscoveredRulesOptions): RuleBook {
-  const { mergeDomains, onLoad, onUp, onDown } = options;
+  const { onLoad, onUp, onDown } = options;
   let rules: RuleTree | undefined;
   const client = new DiscoveryClient(controlPlane, {
     onResponse(response) {
-      const loaded = loadResources(response, { mergeDomains });
+      const loaded = loadResources(response, options);
       if (loaded.ok) rules = loaded.rules;
       onLoad(loaded);
       return loaded.ok ? undefined : { refusal: refusalOf(loaded.problems) };

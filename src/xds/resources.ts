@@ -1,7 +1,7 @@
 import { fromStruct } from '../rls/struct.ts';
 import { nameOf, unitNumbers } from '../rls/wire.ts';
 import type { Shape } from '../rules/format.ts';
-import { type LoadedRules, loadBlocks } from '../rules/load.ts';
+import { type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
 import { type Place, type Problem, pathOfKey } from '../rules/problem.ts';
 import type { Block } from '../rules/read.ts';
 import {
@@ -18,17 +18,15 @@ import {
 /**
  * Compiles the rules in a control plane's answer, one domain a resource, as if each resource were a rule file. All problems of all
  * resources are found in one go; one anywhere and nothing is loaded. No resources: no rules, and nothing wrong with that.
- *
- * @param mergeDomains  resources of the same domain are put together, in the order given, instead of refused
  */
 export function loadResources(
   { type_url: typeUrl, resources }: Pick<WireDiscoveryResponse, 'type_url' | 'resources'>,
-  { mergeDomains }: { readonly mergeDomains: boolean },
+  options: LoadOptions,
 ): LoadedRules {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
   const problems: Problem[] = [];
   const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
-  const loaded = loadBlocks(blocks, { mergeDomains, problems });
+  const loaded = loadBlocks(blocks, problems, options);
   return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks) };
 }
 

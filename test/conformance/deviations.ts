@@ -63,6 +63,9 @@ export const processDeviations: Readonly<Record<string, string>> = {
   '128i an empty sub-directory name with watch root: no rules at all': 'it means the root itself',
   '128k a missing directory': 'what is not there yet may come: it is looked at every second',
   '129 debug port': 'pages are described in our own words',
+  '132 xDS: undecodable resource': 'a resource that cannot be read is counted as a load that failed',
+  '132e xDS: after a reconnect the first request names the last received version, even a refused one':
+    'it names the last version that was taken',
   'T4 Prometheus: built-in mapping': 'profiles are on the debug port alone, for who has the token',
   'T5 Prometheus: depth 3, local cache and odd characters': 'every level has a label of its own, counted once',
 };

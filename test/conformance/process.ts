@@ -10,6 +10,7 @@ import type { ServiceError } from '@grpc/grpc-js';
 import { Redis as RedisClient } from 'ioredis';
 import { type Unit, unitMs } from '../../src/algorithms/limit.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
+import { type ControlPlane, type Resource, startControlPlane } from '../helpers/control-plane.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import type { Memcached } from '../helpers/memcached.ts';
 import { accepts, freePort, type Running, start } from '../helpers/process.ts';
@@ -76,6 +77,7 @@ class ProcessPlayer {
   private ports: Readonly<Record<string, number>> = {};
   private process: Running | undefined;
   private statsd: StatisticsServer | undefined;
+  private controlPlane: ControlPlane | undefined;
   private client: GrpcClient | undefined;
   private fakeSeen: string[] = [];
   private watched: string[] = [];
@@ -99,8 +101,15 @@ class ProcessPlayer {
     await this.flush();
     this.statsd = await startUdpStatsd();
     const fake = this.recorded.fake_memcached ? await this.startFake() : 0;
+    if (this.recorded.xds) this.controlPlane = await startControlPlane();
     const [grpc, http, debug, prometheus] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
-    const named = { REDIS: redis.port, MEMCACHED: memcached.port, FAKE: fake, PROMETHEUS: prometheus };
+    const named = {
+      REDIS: redis.port,
+      MEMCACHED: memcached.port,
+      FAKE: fake,
+      PROMETHEUS: prometheus,
+      XDS: this.controlPlane?.port ?? 0,
+    };
     this.ports = { ...named, grpc, http, debug, prometheus };
     this.write(this.recorded.files ?? {});
     mkdirSync(this.configFolder, { recursive: true });
@@ -118,6 +127,7 @@ class ProcessPlayer {
   async close(): Promise<void> {
     this.client?.close();
     await this.process?.stop('SIGKILL');
+    this.controlPlane?.stop();
     for (const close of this.closing) await close();
     await this.statsd?.close();
     rmSync(this.folder, { recursive: true });
@@ -180,6 +190,13 @@ class ProcessPlayer {
         return this.exit(step);
       case 'port_closed':
         return this.compare(expect, { open: await this.opens(this.ports[step.port ?? ''] ?? 0) });
+      case 'xds':
+        return this.snapshot(step);
+      case 'xds_first':
+        return this.eventually(expect, () => this.controlPlane?.first());
+      case 'xds_drop':
+        await this.controlPlane?.drop();
+        return [];
       case 'wait_ready':
         return this.eventually(expect, async () => ({ ready: await accepts(this.ports.grpc ?? 0) }));
       case 'sleep':
@@ -405,6 +422,13 @@ class ProcessPlayer {
       const logged = String(JSON.parse(line)['@message']);
       return logged.startsWith(file === '' ? '' : `${file}:`) && logged.includes(message);
     });
+  }
+
+  private async snapshot({ version = '', resources = [], expect }: Step): Promise<readonly string[]> {
+    const verdict = await this.controlPlane?.serve(version, resources as readonly Resource[]); // as the recording has them
+    if (!verdict || !('nack' in verdict) || !expect || !('nack' in expect)) return this.compare(expect, verdict);
+    const nack = expect.nack === '{any}' ? '{any}' : `{contains:${expect.nack}}`; // ours may tell more
+    return this.compare({ ...expect, nack }, verdict);
   }
 
   private async exit({ expect, within_ms = 10_000 }: Step): Promise<readonly string[]> {
