@@ -63,7 +63,7 @@ local counts, spoilt = {}, {} -- of shared counters: what they stood at; why the
 local function load_shared(key)
   local text = stored[key]
   counts[key] = math.min(tonumber(text) or 0, MAX_COUNT)
-  states[key] = { counts[key] }
+  states[key] = { math.max(counts[key], 0) }
   if text and not text:match('^-?%d+$') then
     spoilt[key] = SPOILT.no_integer
   elseif not text and redis.call('TYPE', KEYS[key]).ok ~= 'none' then

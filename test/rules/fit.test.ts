@@ -1,0 +1,48 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { StoreTraits } from '../../src/rules/fit.ts';
+import { loadRules } from '../../src/rules/load.ts';
+import { formatProblem } from '../../src/rules/problem.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'fit-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function problems(text: string, traits: Partial<StoreTraits>): readonly string[] {
+  const path = join(folder, 'rules.yaml');
+  writeFileSync(path, text);
+  const store: StoreTraits = { name: 'memcached', atomic: 'request', without: [], ...traits };
+  const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false, store });
+  return loaded.ok ? [] : loaded.problems.map(formatProblem);
+}
+
+const limit = (more: string) => `{unit: day, requests_per_unit: 1, ${more}}`;
+const log = limit('algorithm: sliding_window_log');
+const plain = limit('name: x');
+
+test('an algorithm that the store cannot hold is told wherever it stands', () => {
+  const text = `domain: d
+descriptors:
+  - key: a
+    rate_limit: ${log}
+  - key: b
+    descriptors:
+      - key: c
+        rate_limits: [${plain}, ${log}]
+`;
+  const message = 'sliding_window_log cannot be counted in memcached; take another algorithm, or Redis';
+  expect(problems(text, { without: ['sliding_window_log'] })).toEqual([
+    `rules.yaml:4: descriptors[0].rate_limit.algorithm: ${message}`,
+    `rules.yaml:8: descriptors[1].descriptors[0].rate_limits[1].algorithm: ${message}`,
+  ]);
+  expect(problems(text, {})).toEqual([]);
+});
+
+test.each(['all_or_nothing', 'spare_others'])('spend: %s wants a store for which a request is one step', (spend) => {
+  const text = `domain: d\nspend: ${spend}\ndescriptors: [{key: a, rate_limit: ${plain}}]\n`;
+  expect(problems(text, { atomic: 'counter' })).toEqual([
+    `rules.yaml:2: spend: spend: ${spend} wants all limits of a request counted in one step, which memcached cannot do`,
+  ]);
+  expect(problems(text, {})).toEqual([]);
+  expect(problems(text.replace(spend, 'each'), { atomic: 'counter' })).toEqual([]);
+});

@@ -1,0 +1,58 @@
+import { createReadiness } from '../../src/serve/readiness.ts';
+import type { StoreState } from '../../src/stores/store.ts';
+import { rulesFrom } from '../helpers/rules.ts';
+
+const away: StoreState = { ready: false, reason: 'away' };
+const rules = rulesFrom('domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]');
+const none = { ...rules, domains: new Map(), rules: [] };
+
+/** What is in the way, with these settings; each call may change what it is about. */
+function reasonsWith(settings: Partial<Parameters<typeof createReadiness>[0]> = {}) {
+  const now = { state: { ready: true } as StoreState, rules: rules as typeof rules | undefined, isClosing: false };
+  const off = {
+    FORCE_START_WITHOUT_INITIAL_CONFIG: false,
+    HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: false,
+    REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: false,
+  };
+  const readiness = createReadiness(
+    { ...off, ...settings },
+    { rules: () => now.rules, close: () => {} },
+    { atomic: 'request', apply: async () => [], state: () => now.state, close: async () => {} },
+    () => now.isClosing,
+  );
+  return (changes: Partial<typeof now> = {}) => {
+    Object.assign(now, changes);
+    const { ready, reasons } = readiness();
+    expect(ready).toBe(reasons.length === 0);
+    return reasons;
+  };
+}
+
+test('a service is ready once it has rules and has reached the counters; an outage later does not change that', () => {
+  const reasons = reasonsWith();
+  expect(reasons({ rules: undefined, state: away })).toEqual([
+    'no rate limit configuration loaded',
+    'counters cannot be reached: away',
+  ]);
+  expect(reasons({ rules, state: away })).toEqual(['counters cannot be reached: away']);
+  expect(reasons({ state: { ready: true } })).toEqual([]);
+  expect(reasons({ state: away })).toEqual([]);
+  expect(reasons({ isClosing: true })).toEqual(['shutting down']);
+});
+
+test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION it does', () => {
+  const reasons = reasonsWith({ REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: true });
+  expect(reasons()).toEqual([]);
+  expect(reasons({ state: away })).toEqual(['counters cannot be reached: away']);
+});
+
+test('with FORCE_START_WITHOUT_INITIAL_CONFIG rules may come later', () => {
+  expect(reasonsWith({ FORCE_START_WITHOUT_INITIAL_CONFIG: true })({ rules: undefined })).toEqual([]);
+});
+
+test('rules without a domain are enough, unless HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED', () => {
+  expect(reasonsWith()({ rules: none })).toEqual([]);
+  expect(reasonsWith({ HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: true })({ rules: none })).toEqual([
+    'the rules have no domain',
+  ]);
+});
