@@ -1,11 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createMemoryStore } from '../../src/stores/memory.ts';
+import { connect } from '../../src/stores/redis/connect.ts';
 import { createRedisStore } from '../../src/stores/redis/store.ts';
 import type { Store } from '../../src/stores/store.ts';
 import { fakeClock } from '../helpers/clock.ts';
-import { openReady } from '../helpers/connection.ts';
+import { openReady, ordinary } from '../helpers/connection.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startCluster, type TestCluster } from '../helpers/redis-topologies.ts';
+import { eventually } from '../helpers/statsd.ts';
 import { ownKeyDeviations as deviations } from './deviations.ts';
 import type { RecordedCase } from './recorded-case.ts';
 import { isPlayable, run } from './run.ts';
@@ -14,15 +17,23 @@ import { isPlayable, run } from './run.ts';
 const NOW_MS = 1_700_000_000_000;
 
 let redis: Redis;
+let cluster: TestCluster;
 beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+  [redis, cluster] = await Promise.all([startRedis(), startCluster()]);
+}, 60_000);
+afterAll(() => Promise.all([redis.stop(), cluster.stop()]));
 
 const stores: Readonly<Record<string, (clock: () => number) => Promise<Store>>> = {
   memory: async (clock) => createMemoryStore(clock, { maxCounters: 10_000 }),
   Redis: async (clock) => {
     return createRedisStore(await openReady(redis), clock, { replay: true });
+  },
+  'a Cluster': async (clock) => {
+    const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
+    const connection = connect({ ...ordinary, address: { kind: 'cluster', nodes } });
+    const store = createRedisStore(connection, clock, { atomic: 'request', replay: true }); // by the keys' hash tag
+    await eventually(() => store.state().ready);
+    return store;
   },
 };
 

@@ -129,7 +129,7 @@ class Player {
     const decider: Decider = {
       rules: () => (this.inForce?.ok ? this.inForce.rules : undefined),
       store: this.store,
-      counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`)(...of) }),
+      counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`, { hashTag: 'domain' })(...of) }),
       storeTimeoutMs: 10_000,
       shadowMode: settings.SHADOW_MODE,
       quotaMode: settings.QUOTA_MODE,
