@@ -3,7 +3,7 @@ import type { Readiness } from '../rls/health.ts';
 import { InvalidJson, requestFromJson, responseToJson } from '../rls/json.ts';
 import type { Caller, Outcome, RlsService } from '../rls/service.ts';
 import { codeNumbers } from '../rls/wire.ts';
-import { json, type Page, plain, type Route, readBody } from './server.ts';
+import { isVerbose, json, type Page, plain, type Route, readBody } from './server.ts';
 
 /** The longest body that `/json` reads: what gRPC takes as well. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
@@ -62,8 +62,7 @@ function page(outcome: Outcome): Page {
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }
 
-function healthcheck({ ready, reasons }: Readiness, { url = '' }: IncomingMessage): Page {
-  const verbose = new URL(url, 'http://weir').searchParams.has('verbose');
+function healthcheck({ ready, reasons }: Readiness, request: IncomingMessage): Page {
   if (ready) return plain(200, 'OK');
-  return plain(500, verbose ? reasons.map((reason) => `${reason}\n`).join('') : '');
+  return plain(500, isVerbose(request) ? reasons.map((reason) => `${reason}\n`).join('') : '');
 }

@@ -3,7 +3,7 @@ import type { LoadedRules } from '../rules/load.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { type Exposed, metricsRoute } from './metrics.ts';
-import { plain, type Route } from './server.ts';
+import { isVerbose, plain, type Route } from './server.ts';
 
 /** What the debug pages show. They only read. */
 export interface DebugSources {
@@ -28,8 +28,8 @@ export function debugRoutes(
     [
       '/rlconfig',
       {
-        help: 'the rules in force, and what is wrong with the files',
-        answer: () => plain(200, describeRules(rules(), lastLoad())),
+        help: 'the rules in force, and what is wrong with newer ones; ?verbose adds warnings',
+        answer: (request) => plain(200, describeRules(rules(), lastLoad(), isVerbose(request))),
       },
     ],
     ['/metrics', metricsRoute(metrics)],
@@ -49,8 +49,9 @@ export function debugRoutes(
   return routes.set('/', { help: 'this list', answer: () => plain(200, index) });
 }
 
-function describeRules(tree: RuleTree | undefined, lastLoad: LoadedRules | undefined): string {
-  const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
+/** Without what is wrong, the list is that of envoyproxy/ratelimit, line by line. */
+function describeRules(tree: RuleTree | undefined, lastLoad: LoadedRules | undefined, withWarnings: boolean): string {
+  const problems = !lastLoad ? [] : !lastLoad.ok ? lastLoad.problems : withWarnings ? lastLoad.warnings : [];
   const notes = problems.map((problem) => `# ${formatProblem(problem)}\n`);
   if (lastLoad && !lastLoad.ok)
     notes.unshift('# The newest rules are wrong; what is listed below is what was loaded before.\n');

@@ -97,6 +97,10 @@ function send(response: ServerResponse, { status, contentType, body, headers }: 
   response.end(body);
 }
 
+/** Whether the query says `verbose`. */
+export const isVerbose = ({ url = '' }: IncomingMessage): boolean =>
+  new URL(url, 'http://weir').searchParams.has('verbose');
+
 /** The body as text, or undefined when it is longer than `maximumBytes`. */
 export async function readBody(request: IncomingMessage, maximumBytes: number): Promise<string | undefined> {
   let body = Buffer.allocUnsafe(Math.min(FIRST_BUFFER_BYTES, maximumBytes));

@@ -10,7 +10,7 @@ export interface DiscoveredRulesOptions extends LoadOptions {
   readonly onLoad: (loaded: LoadedRules) => void;
   /** The control plane can be reached: for the first time, or again. */
   readonly onUp: () => void;
-  /** It cannot be reached, and why: once until it can again. The rules in force stay so. */
+  /** It cannot be reached, and why: once for each reason, until it can again. The rules in force stay so. */
   readonly onDown: (reason: string) => void;
 }
 

@@ -91,6 +91,8 @@ export class DiscoveryClient {
   private refused: { readonly version: string; readonly times: number } | undefined;
   private failures = 0;
   private state: 'new' | 'up' | 'down' = 'new';
+  /** The newest reason that was told. */
+  private lostFor = '';
 
   constructor(controlPlane: ControlPlane, subscriber: Subscriber) {
     this.controlPlane = controlPlane;
@@ -175,8 +177,9 @@ export class DiscoveryClient {
     this.hangUp();
     this.failures++;
     this.retry = setTimeout(() => this.reopen(), waitMs(this.controlPlane.backOff, this.failures, Math.random)).unref();
-    if (this.state === 'down') return;
+    if (this.state === 'down' && this.lostFor === reason) return;
     this.state = 'down';
+    this.lostFor = reason;
     this.subscriber.onDown(reason);
   }
 

@@ -268,7 +268,7 @@ describe('the debug pages', () => {
     ['the rules in force', rules, { ok: true, rules, warnings: [] } as const, listed],
     ['nothing before the first load', undefined, undefined, []],
     [
-      'warnings above the rules',
+      'warnings where they are asked for',
       rules,
       {
         ok: true,
@@ -287,9 +287,17 @@ describe('the debug pages', () => {
         ...listed,
       ],
     ],
-  ])('/rlconfig shows %s', async (_, tree, lastLoad, lines) => {
+  ])('/rlconfig?verbose shows %s', async (_, tree, lastLoad, lines) => {
     await start(debugRoutes({ rules: () => tree, lastLoad: () => lastLoad, ...numbers }));
-    expect(await get('/rlconfig')).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
+    expect(await get('/rlconfig?verbose')).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
+  });
+
+  test('/rlconfig by itself shows no warnings, so that it reads as the service does that this replaces', async () => {
+    const odd = { file: 'a.yaml', line: 3, path: '', severity: 'warning', message: 'odd' } as const;
+    await start(
+      debugRoutes({ rules: () => rules, lastLoad: () => ({ ok: true, rules, warnings: [odd] }), ...numbers }),
+    );
+    expect((await get('/rlconfig')).body).toBe(listed.map((line) => `${line}\n`).join(''));
   });
 
   test('/rlconfig shows a line a limit, and what the service that this replaces has no words for', async () => {
@@ -312,7 +320,7 @@ describe('the debug pages', () => {
     const lines = [
       '/metrics: numbers for Prometheus',
       '/more: one more',
-      '/rlconfig: the rules in force, and what is wrong with the files',
+      '/rlconfig: the rules in force, and what is wrong with newer ones; ?verbose adds warnings',
       '/stats: statistics under the names of envoyproxy/ratelimit',
     ];
     expect(await get(path)).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
