@@ -48,7 +48,7 @@ export interface Subscriber {
   onResponse(response: WireDiscoveryResponse): { readonly refusal: string } | undefined;
   /** The stream stands: for the first time, or again. */
   onUp(): void;
-  /** There is no stream, and why: once until it stands again. */
+  /** There is no stream, and why: once for each reason, until it stands again. */
   onDown(reason: string): void;
 }
 
