@@ -52,8 +52,8 @@ async function runService({ rules }: { rules?: string }): Promise<void> {
     const read = readSettings(process.env);
     const settings = rules === undefined ? read : { ...read, rules: { path: rules } };
     const service = await serve(settings, Date.now, version);
-    console.log(service.banner);
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void service.close());
+    console.log(service.banner);
     service.failed.then(({ message }) => {
       fail(message);
       return service.close();
