@@ -1,17 +1,12 @@
 import { accepts, freePort, start } from './process.ts';
+import { type Stoppable, startStoppable } from './stoppable.ts';
 import { memcached } from './tools.ts';
 
 /** A memcached of a test's own, empty at first. */
-export interface Memcached {
+export interface Memcached extends Stoppable {
   readonly port: number;
   /** 127.0.0.1:<port> */
   readonly address: string;
-  /** Freezes it: connections stay open and are accepted, nothing is answered. */
-  pause(): void;
-  resume(): void;
-  stop(): Promise<void>;
-  /** Empty again, on the same port; also after stop(). */
-  restart(): Promise<void>;
 }
 
 /** Starts a memcached on a free port of 127.0.0.1; ready when it accepts connections. */
@@ -33,20 +28,5 @@ export async function startMemcached(): Promise<Memcached> {
     await server.waitFor(() => accepts(port));
     return server;
   };
-  let server = await launch();
-  const stop = async () => {
-    server.kill('SIGCONT'); // a frozen process handles no SIGTERM
-    await server.stop();
-  };
-  return {
-    port,
-    address: `127.0.0.1:${port}`,
-    pause: () => server.kill('SIGSTOP'),
-    resume: () => server.kill('SIGCONT'),
-    stop,
-    restart: async () => {
-      await stop();
-      server = await launch();
-    },
-  };
+  return { port, address: `127.0.0.1:${port}`, ...(await startStoppable(launch)) };
 }

@@ -4,19 +4,14 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort, start } from './process.ts';
+import { type Stoppable, startStoppable } from './stoppable.ts';
 import { redisServer } from './tools.ts';
 
 /** A redis-server of a test's own, empty at first and keeping nothing on disk. */
-export interface Redis {
+export interface Redis extends Stoppable {
   readonly port: number;
   /** 127.0.0.1:<port> */
   readonly url: string;
-  /** Freezes it: connections stay open and are accepted, nothing is answered. */
-  pause(): void;
-  resume(): void;
-  stop(): Promise<void>;
-  /** Empty again, on the same port; also after stop(). */
-  restart(): Promise<void>;
 }
 
 export interface RedisOptions {
@@ -38,22 +33,7 @@ export async function startRedis({ args = [], program }: RedisOptions = {}): Pro
     await server.waitFor(() => answersPing(port));
     return server;
   };
-  let server = await launch();
-  const stop = async () => {
-    server.kill('SIGCONT'); // a frozen process handles no SIGTERM
-    await server.stop();
-  };
-  return {
-    port,
-    url: `127.0.0.1:${port}`,
-    pause: () => server.kill('SIGSTOP'),
-    resume: () => server.kill('SIGCONT'),
-    stop,
-    restart: async () => {
-      await stop();
-      server = await launch();
-    },
-  };
+  return { port, url: `127.0.0.1:${port}`, ...(await startStoppable(launch)) };
 }
 
 async function answersPing(port: number): Promise<boolean> {
