@@ -86,6 +86,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
             metrics.called(method, status, elapsedMs);
             sink.called(method, elapsedMs);
           },
+          onConnectionError: metrics.connectionFailed,
         },
         log,
       ),

@@ -12,6 +12,8 @@ export interface Metrics {
   render(): Promise<Exposition>;
   /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
   called(method: string, grpcStatus: number, elapsedMs: number): void;
+  /** A connection of gRPC, or a stream of it, was ended for this reason, such as ENHANCE_YOUR_CALM. */
+  connectionFailed(code: string): void;
 }
 
 /** A counter of what `createStatistics` keeps. */
@@ -120,7 +122,15 @@ export function createMetrics(statistics: Statistics, isReady: () => boolean): M
     registers,
   });
 
+  const connectionFailures = new Counter({
+    name: 'weir_http2_errors_total',
+    help: 'Connections and streams of gRPC that were ended because their client broke the protocol or a limit, by error code of HTTP/2.',
+    labelNames: ['code'],
+    registers,
+  });
+
   return {
+    connectionFailed: (code) => connectionFailures.inc({ code }),
     render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
     called: (method, grpcStatus, elapsedMs) =>
       duration.observe({ method, grpc_status: String(grpcStatus) }, elapsedMs / 1000),

@@ -8,8 +8,9 @@ import { createHealth, type Readiness } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { Settings } from '../settings.ts';
 import { openCertificates } from '../transport/certificates.ts';
-import { type GrpcServer, type OnCall, startGrpcServer } from '../transport/grpc-js.ts';
+import type { GrpcServer, OnCall } from '../transport/grpc-server.ts';
 import type { TlsOptions } from '../transport/listener.ts';
+import { transports } from '../transport/transports.ts';
 import { start } from './cannot-start.ts';
 import { createParts, type Part } from './parts.ts';
 
@@ -29,6 +30,7 @@ export interface ServerSources {
   readonly debug: DebugSources;
   readonly clock: Clock;
   readonly onCall: OnCall;
+  readonly onConnectionError: (code: string) => void;
 }
 
 /**
@@ -84,7 +86,7 @@ function openHttp(
 
 async function openGrpc(
   settings: Settings,
-  { service, readiness, clock, onCall }: ServerSources,
+  { service, readiness, clock, onCall, onConnectionError }: ServerSources,
   add: <P extends Part>(part: P) => P,
   log: Logger,
 ): Promise<GrpcServer> {
@@ -101,7 +103,10 @@ async function openGrpc(
   return start(
     path === '' ? 'GRPC_PORT' : 'GRPC_UDS',
     `cannot listen on ${path === '' ? at({ host, port }) : path}`,
-    () => startGrpcServer({ address, service, health, clock, tls, connections, onCall }),
+    () =>
+      transports[settings.GRPC_TRANSPORT]({
+        ...{ address, service, health, clock, tls, connections, onCall, onConnectionError },
+      }),
   );
 }
 

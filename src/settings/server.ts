@@ -5,6 +5,11 @@ import { type Rows, secret, setting } from './row.ts';
 export const serverRows = {
   GRPC_HOST: setting(text, '0.0.0.0', 'address of the gRPC server'),
   GRPC_PORT: setting(port, '8081', 'port of the gRPC server'),
+  GRPC_TRANSPORT: setting(
+    choice('h2', 'grpc-js'),
+    'h2',
+    'what carries gRPC: the lean HTTP/2 server of this service, or the one of @grpc/grpc-js',
+  ),
   GRPC_UDS: setting(text, '', 'path of a unix socket for the gRPC server, instead of GRPC_HOST and GRPC_PORT'),
   GRPC_SERVER_USE_TLS: setting(flag, 'false', 'gRPC over TLS only'),
   GRPC_SERVER_TLS_CERT: setting(text, '', 'file with the certificate of the gRPC server, read again when it changes'),

@@ -1,7 +1,14 @@
 import { createHealth } from '../../src/rls/health.ts';
 import type { RlsService } from '../../src/rls/service.ts';
 import type { WireResponse } from '../../src/rls/wire.ts';
-import { type GrpcServer, type GrpcServerOptions, startGrpcServer } from '../../src/transport/grpc-js.ts';
+import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
+import { transports } from '../../src/transport/transports.ts';
+
+/** The transport that this run of the tests is about: see jest.config.js. */
+export const transport = (globalThis as { transport?: keyof typeof transports }).transport ?? 'h2'; // set there
+
+/** Starts a server on it. */
+export const startGrpcServer = transports[transport];
 
 export const OK: WireResponse = { overall_code: 1, statuses: [], response_headers_to_add: [] };
 

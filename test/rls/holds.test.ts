@@ -8,12 +8,13 @@ import { createRlsService, type Observer, type RlsService } from '../../src/rls/
 import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import { createMemoryStore } from '../../src/stores/memory.ts';
-import { type GrpcServer, startGrpcServer } from '../../src/transport/grpc-js.ts';
+import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { gate } from '../helpers/gate.ts';
+import { startGrpcServer } from '../helpers/grpc-server.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const OK = 1;

@@ -10,7 +10,7 @@ import { type ConnectionOptions, connect } from 'node:tls';
 import { promisify } from 'node:util';
 import { credentials, status } from '@grpc/grpc-js';
 import { type Certificates, openCertificates } from '../../src/transport/certificates.ts';
-import type { GrpcServer } from '../../src/transport/grpc-js.ts';
+import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { type Authority, type Certificate, createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import { startServer } from '../helpers/grpc-server.ts';

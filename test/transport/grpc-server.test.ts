@@ -9,7 +9,7 @@ import { Metadata, status } from '@grpc/grpc-js';
 import { createHealth } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 import type { Caller } from '../../src/rls/service.ts';
-import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-js.ts';
+import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
 import { gate } from '../helpers/gate.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import { OK, startServer } from '../helpers/grpc-server.ts';

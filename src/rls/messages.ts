@@ -1,0 +1,148 @@
+import { createInterner } from './interner.ts';
+import { ProtoReader, WireType } from './proto-reader.ts';
+import { ProtoWriter } from './proto-writer.ts';
+import type { WireDescriptor, WireLimit, WireOverride, WireRequest, WireResponse, WireStatus } from './wire.ts';
+
+/**
+ * RateLimitRequest and RateLimitResponse on the wire, by hand: what protobufjs does, without an object more than the messages
+ * need. Field numbers are those of proto/; test/rls/messages.test.ts holds both against protobufjs.
+ */
+
+const text = createInterner();
+const reader = new ProtoReader(text);
+const writer = new ProtoWriter();
+
+interface Mutable {
+  domain: string;
+  descriptors: WireDescriptor[];
+  hits_addend: number;
+}
+
+/**
+ * Reads a RateLimitRequest that is the part of `bytes` from `from` to `to`.
+ *
+ * @throws RangeError  not a message of protocol buffers
+ */
+export function readRateLimitRequest(bytes: Buffer, from: number, to: number): WireRequest {
+  const request: Mutable = { domain: '', descriptors: [], hits_addend: 0 };
+  reader.open(bytes, from, to);
+  while (reader.at < to) {
+    const tag = reader.tag();
+    if (tag === ((1 << 3) | WireType.LENGTH)) request.domain = reader.text();
+    else if (tag === ((2 << 3) | WireType.LENGTH)) request.descriptors.push(readDescriptor(reader.length()));
+    else if (tag === ((3 << 3) | WireType.VARINT)) request.hits_addend = reader.uint32();
+    else reader.skip(tag);
+  }
+  return request;
+}
+
+function readDescriptor(end: number): WireDescriptor {
+  const entries: { key: string; value: string }[] = [];
+  let limit: WireOverride | null = null;
+  let hits_addend: { value: number } | null = null;
+  let is_negative_hits = false;
+  while (reader.at < end) {
+    const tag = reader.tag();
+    if (tag === ((1 << 3) | WireType.LENGTH)) entries.push(readEntry(reader.length()));
+    else if (tag === ((2 << 3) | WireType.LENGTH)) limit = readOverride(reader.length(), limit);
+    else if (tag === ((3 << 3) | WireType.LENGTH)) hits_addend = readWrapped(reader.length(), hits_addend, uint64);
+    else if (tag === ((4 << 3) | WireType.VARINT)) is_negative_hits = reader.uint64() !== 0;
+    else reader.skip(tag);
+  }
+  reader.close(end);
+  return { entries, limit, hits_addend, is_negative_hits };
+}
+
+function readEntry(end: number): { key: string; value: string } {
+  const entry = { key: '', value: '' };
+  while (reader.at < end) {
+    const tag = reader.tag();
+    if (tag === ((1 << 3) | WireType.LENGTH)) entry.key = reader.text();
+    else if (tag === ((2 << 3) | WireType.LENGTH)) entry.value = reader.text();
+    else reader.skip(tag);
+  }
+  reader.close(end);
+  return entry;
+}
+
+/** A message that comes twice is put together from both, as everywhere below. */
+function readOverride(end: number, before: WireOverride | null): WireOverride {
+  let { requests_per_unit, unit, unit_multiplier } = before ?? { requests_per_unit: 0, unit: 0, unit_multiplier: null };
+  while (reader.at < end) {
+    const tag = reader.tag();
+    if (tag === ((1 << 3) | WireType.VARINT)) requests_per_unit = reader.uint32();
+    else if (tag === ((2 << 3) | WireType.VARINT))
+      unit = reader.uint32() | 0; // an enum is an int32
+    else if (tag === ((3 << 3) | WireType.LENGTH))
+      unit_multiplier = readWrapped(reader.length(), unit_multiplier, uint32);
+    else reader.skip(tag);
+  }
+  reader.close(end);
+  return { requests_per_unit, unit, unit_multiplier };
+}
+
+const uint32 = (): number => reader.uint32();
+const uint64 = (): number => reader.uint64();
+
+function readWrapped(end: number, before: { readonly value: number } | null, read: () => number): { value: number } {
+  let value = before?.value ?? 0;
+  while (reader.at < end) {
+    const tag = reader.tag();
+    if (tag === ((1 << 3) | WireType.VARINT)) value = read();
+    else reader.skip(tag);
+  }
+  reader.close(end);
+  return { value };
+}
+
+/** A message in a buffer of ours: until the next one is written. */
+export interface Written {
+  readonly bytes: Buffer;
+  /** Octets from the buffer's beginning to the message's end. */
+  readonly length: number;
+}
+
+/**
+ * Writes a RateLimitResponse that has no dynamic metadata.
+ *
+ * @param headroom  octets that are left free before the message
+ */
+export function writeRateLimitResponse(response: WireResponse, headroom: number): Written {
+  writer.start(headroom);
+  writer.uint32Field(1, response.overall_code);
+  for (const status of response.statuses) writeStatus(status);
+  for (const { key, value } of response.response_headers_to_add) {
+    const start = writer.begin(3);
+    writer.textField(1, key);
+    writer.textField(2, value);
+    writer.end(start);
+  }
+  return writer;
+}
+
+function writeStatus({ code, current_limit, limit_remaining, duration_until_reset }: WireStatus): void {
+  const start = writer.begin(2);
+  writer.uint32Field(1, code);
+  if (current_limit) writeLimit(current_limit);
+  writer.uint32Field(3, limit_remaining);
+  if (duration_until_reset) {
+    const duration = writer.begin(4);
+    writer.uintField(1, duration_until_reset.seconds);
+    writer.uint32Field(2, duration_until_reset.nanos);
+    writer.end(duration);
+  }
+  writer.end(start);
+}
+
+function writeLimit({ name, requests_per_unit, unit, unit_multiplier }: WireLimit): void {
+  const start = writer.begin(2);
+  writer.uint32Field(1, requests_per_unit);
+  writer.uint32Field(2, unit);
+  writer.textField(3, name);
+  if (unit_multiplier) {
+    const multiplier = writer.begin(4);
+    writer.uint32Field(1, unit_multiplier.value);
+    writer.end(multiplier);
+  }
+  writer.end(start);
+}

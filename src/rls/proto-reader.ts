@@ -1,0 +1,132 @@
+import type { Interner } from './interner.ts';
+
+/** @see https://protobuf.dev/programming-guides/encoding/#structure */
+export const WireType = { VARINT: 0, FIXED64: 1, LENGTH: 2, GROUP: 3, END_GROUP: 4, FIXED32: 5 } as const;
+
+/** Groups inside groups, in fields that nobody knows. */
+const MAX_DEPTH = 100;
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Reads a message of protocol buffers where it lies. Every method throws a RangeError when what is there is none. */
+export class ProtoReader {
+  readonly #intern: Interner;
+  #bytes: Buffer = Buffer.alloc(0);
+  #end = 0;
+  at = 0;
+
+  constructor(intern: Interner) {
+    this.#intern = intern;
+  }
+
+  open(bytes: Buffer, from: number, to: number): void {
+    this.#bytes = bytes;
+    this.at = from;
+    this.#end = to;
+  }
+
+  /** A field's number and wire type, as they are: number × 8 + type. */
+  tag(): number {
+    const tag = this.uint32();
+    if (tag >>> 3 === 0) throw new RangeError('a field has number 0');
+    return tag;
+  }
+
+  /** @returns where what has this length ends */
+  length(): number {
+    const length = this.uint64();
+    const end = this.at + length;
+    if (end > this.#end) throw new RangeError('a field is longer than its message');
+    return end;
+  }
+
+  /** An inner message must end where its length says. */
+  close(end: number): void {
+    if (this.at !== end) throw new RangeError('a field goes on beyond its message');
+  }
+
+  /** The low 32 bits of a varint. */
+  uint32(): number {
+    const first = this.#byte();
+    if (first < 0x80) return first;
+    let value = first & 0x7f;
+    for (let shift = 7; shift < 70; shift += 7) {
+      const byte = this.#byte();
+      if (shift < 32) value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value >>> 0;
+    }
+    throw new RangeError('a varint has more than 10 octets');
+  }
+
+  /** A varint, beyond 2^53 inexact. */
+  uint64(): number {
+    let value = 0;
+    let factor = 1;
+    for (let count = 0; count < 10; count++) {
+      const byte = this.#byte();
+      value += (byte & 0x7f) * factor;
+      if (byte < 0x80) return value;
+      factor *= 128;
+    }
+    throw new RangeError('a varint has more than 10 octets');
+  }
+
+  text(): string {
+    const end = this.length();
+    const from = this.at;
+    const bytes = this.#bytes;
+    let hash = 0;
+    let seen = 0;
+    for (let at = from; at < end; at++) {
+      const byte = bytes[at] as number; // within the message
+      seen |= byte;
+      hash = (Math.imul(hash, 31) + byte) | 0;
+    }
+    this.at = end;
+    return seen < 0x80 ? this.#intern(bytes, from, end, hash) : decodeUtf8(bytes, from, end);
+  }
+
+  /** Passes over a field that nobody knows, or one of a type that it should not have. */
+  skip(tag: number, depth = 0): void {
+    switch (tag & 7) {
+      case WireType.VARINT:
+        this.uint64();
+        return;
+      case WireType.FIXED64:
+        return this.#pass(8);
+      case WireType.LENGTH:
+        this.at = this.length();
+        return;
+      case WireType.FIXED32:
+        return this.#pass(4);
+      case WireType.GROUP:
+        return this.#skipGroup(tag, depth + 1);
+      default:
+        throw new RangeError(`there is no wire type ${tag & 7} at the beginning of a field`);
+    }
+  }
+
+  #skipGroup(start: number, depth: number): void {
+    if (depth > MAX_DEPTH) throw new RangeError(`groups lie more than ${MAX_DEPTH} deep`);
+    const endTag = start - WireType.GROUP + WireType.END_GROUP;
+    for (let tag = this.tag(); tag !== endTag; tag = this.tag()) this.skip(tag, depth);
+  }
+
+  #pass(count: number): void {
+    this.at += count;
+    if (this.at > this.#end) throw new RangeError('a field is longer than its message');
+  }
+
+  #byte(): number {
+    if (this.at >= this.#end) throw new RangeError('a message ends in the middle of a field');
+    return this.#bytes[this.at++] as number; // within the message
+  }
+}
+
+function decodeUtf8(bytes: Buffer, from: number, to: number): string {
+  try {
+    return utf8.decode(bytes.subarray(from, to));
+  } catch {
+    throw new RangeError('a text is not UTF-8');
+  }
+}

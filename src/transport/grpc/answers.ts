@@ -1,0 +1,65 @@
+import { status } from '@grpc/grpc-js';
+import { encodeFields } from '../h2/hpack/encode.ts';
+import type { NoCall } from './call-head.ts';
+
+/** The blocks of header fields that answers are made of. Most are always the same, and made once. */
+
+const contentType = ['content-type', 'application/grpc'] as const;
+
+/** What comes before the messages of every answer. */
+export const HEAD = encodeFields([[':status', '200'], contentType]);
+
+/** What comes after them when all went well. */
+export const OK_TRAILERS = encodeFields([['grpc-status', String(status.OK)]]);
+
+export interface Failure {
+  readonly code: status;
+  readonly details: string;
+}
+
+const trailersOf = ({ code, details }: Failure) =>
+  [
+    ['grpc-status', String(code)],
+    ['grpc-message', encodeDetails(details)],
+  ] as const;
+
+/** What comes after the messages of an answer that fails. */
+export const failureTrailers = (failure: Failure): Buffer => encodeFields(trailersOf(failure));
+
+/** An answer that fails before any message. */
+export const failureHead = (failure: Failure): Buffer =>
+  encodeFields([[':status', '200'], contentType, ...acceptedEncodings(failure), ...trailersOf(failure)]);
+
+/** Who hears that something is not implemented may want to know what is. */
+const acceptedEncodings = ({ code }: Failure) =>
+  code === status.UNIMPLEMENTED ? ([['grpc-accept-encoding', 'identity,gzip,deflate']] as const) : [];
+
+/** What a client that does not speak gRPC is told, as plain HTTP. */
+export function noCallHead(problem: NoCall | 431): Buffer {
+  return encodeFields([
+    [':status', String(problem)],
+    ['content-type', 'text/plain'],
+    ...(problem === 405 ? ([['allow', 'POST']] as const) : []),
+  ]);
+}
+
+export const noCallText: Readonly<Record<NoCall | 431, string>> = {
+  405: 'gRPC calls are POST requests\n',
+  415: 'here are only gRPC calls: content-type application/grpc\n',
+  431: 'the header fields are too large\n',
+};
+
+const MAX_DETAILS_CHARS = 4_096;
+
+/**
+ * Percent-encodes a text for `grpc-message`: space to `~` stand for themselves, but for `%`.
+ *
+ * @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
+ */
+function encodeDetails(details: string): string {
+  const bytes = Buffer.from(details.slice(0, MAX_DETAILS_CHARS));
+  const plain = (byte: number) => byte >= 0x20 && byte <= 0x7e && byte !== 0x25;
+  return Array.from(bytes, (byte) =>
+    plain(byte) ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`,
+  ).join('');
+}

@@ -1,0 +1,116 @@
+import { gunzipSync, inflateSync } from 'node:zlib';
+import { status } from '@grpc/grpc-js';
+import { GrpcError } from './grpc-error.ts';
+
+/** One octet whether it is compressed, four how long the message is. */
+export const PREFIX_BYTES = 5;
+
+/** The first room for a message that comes in pieces. */
+const MIN_HELD_BYTES = 1_024;
+
+/** Takes a message: the part of `bytes` is only valid during the call. */
+export type OnMessage = (bytes: Buffer, from: number, to: number) => void;
+
+type Decompress = (bytes: Buffer, options: { maxOutputLength: number }) => Buffer;
+
+const decompressors = new Map<string, Decompress>([
+  ['gzip', gunzipSync],
+  ['deflate', inflateSync],
+]);
+
+/** Whether messages can be compressed in this way. */
+export const isEncoding = (name: string): boolean => name === 'identity' || decompressors.has(name);
+
+/**
+ * Puts the messages of a call together. A message that comes in one piece, as most do, is handed on where it lies.
+ */
+export class MessageReader {
+  readonly #encoding: string;
+  readonly #maxBytes: number;
+  readonly #onMessage: OnMessage;
+  #held: Buffer | undefined;
+  #heldLength = 0;
+
+  /** @param maxBytes  of a message, also when it is no longer compressed */
+  constructor(encoding: string, maxBytes: number, onMessage: OnMessage) {
+    this.#encoding = encoding;
+    this.#maxBytes = maxBytes;
+    this.#onMessage = onMessage;
+  }
+
+  /** Octets that have come of a message that is not complete. */
+  get pending(): number {
+    return this.#heldLength;
+  }
+
+  /** @throws GrpcError  a message that is too large, or that cannot be decompressed */
+  push(bytes: Buffer, from: number, to: number): void {
+    let at = from;
+    while (at < to) {
+      if (this.#held) {
+        at += this.#fill(this.#held, bytes, at, to);
+        continue;
+      }
+      const end = to - at >= PREFIX_BYTES ? at + PREFIX_BYTES + this.#lengthAt(bytes, at) : Number.POSITIVE_INFINITY;
+      if (end <= to) {
+        this.#deliver(bytes, at, end);
+        at = end;
+      } else {
+        this.#held = Buffer.allocUnsafe(PREFIX_BYTES);
+        this.#heldLength = 0;
+      }
+    }
+  }
+
+  /** @returns how many octets it took */
+  #fill(held: Buffer, bytes: Buffer, at: number, to: number): number {
+    const count = bytes.copy(held, this.#heldLength, at, Math.min(to, at + held.length - this.#heldLength));
+    this.#heldLength += count;
+    if (this.#heldLength < held.length) return count;
+    const whole = PREFIX_BYTES + this.#lengthAt(held, 0);
+    if (this.#heldLength === whole) {
+      this.#held = undefined;
+      this.#heldLength = 0;
+      this.#deliver(held, 0, whole);
+    } else {
+      const doubled = Math.min(whole, Math.max(held.length * 2, MIN_HELD_BYTES)); // what is announced need never come
+      this.#held = Buffer.allocUnsafe(doubled);
+      held.copy(this.#held, 0, 0, this.#heldLength);
+    }
+    return count;
+  }
+
+  #lengthAt(bytes: Buffer, at: number): number {
+    const length = bytes.readUInt32BE(at + 1);
+    if (length > this.#maxBytes)
+      throw new GrpcError(
+        status.RESOURCE_EXHAUSTED,
+        `a message may have ${this.#maxBytes} bytes at most, got ${length}`,
+      );
+    return length;
+  }
+
+  #deliver(bytes: Buffer, from: number, to: number): void {
+    const flag = bytes[from];
+    if (flag === 0) return this.#onMessage(bytes, from + PREFIX_BYTES, to);
+    if (flag !== 1) throw new GrpcError(status.INTERNAL, `a message's compression flag is 0 or 1, got ${flag}`);
+    const message = this.#decompress(bytes.subarray(from + PREFIX_BYTES, to));
+    this.#onMessage(message, 0, message.length);
+  }
+
+  #decompress(bytes: Buffer): Buffer {
+    const decompress = decompressors.get(this.#encoding);
+    if (!decompress)
+      throw new GrpcError(status.INTERNAL, 'a message is compressed, but grpc-encoding does not say how');
+    try {
+      return decompress(bytes, { maxOutputLength: this.#maxBytes });
+    } catch (error) {
+      if (error instanceof RangeError)
+        throw new GrpcError(
+          status.RESOURCE_EXHAUSTED,
+          `a message may have ${this.#maxBytes} bytes at most when it is decompressed`,
+        );
+      throw new GrpcError(status.INTERNAL, `a message cannot be decompressed by ${this.#encoding}`);
+    }
+  }
+}

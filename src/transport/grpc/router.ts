@@ -1,0 +1,74 @@
+import {
+  type MethodDefinition,
+  type ServiceDefinition,
+  status,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import type { RequestHead } from '../h2/request-head.ts';
+import type { Receiver, Stream } from '../h2/stream.ts';
+import type { ServiceHost } from '../side-services.ts';
+import { failureHead, noCallHead, noCallText } from './answers.ts';
+import { type CallHead, type NoCall, readCallHead } from './call-head.ts';
+import { HostedCall } from './hosted-call.ts';
+import { isEncoding } from './message-reader.ts';
+import { UnaryCall, type UnaryMethod } from './unary-call.ts';
+
+/** Makes what takes in a call of one method. */
+type Open = (stream: Stream, head: CallHead) => Receiver;
+
+/** Finds the method of each request by its path. */
+export class Router {
+  readonly #methods = new Map<string, Open>();
+  readonly #maxRequestBytes: number;
+  /** For services whose handlers were written for grpc-js. */
+  readonly host: ServiceHost = { addService: (definition, handlers) => this.#addService(definition, handlers) };
+
+  /** @param maxRequestBytes  of a message; larger ones are RESOURCE_EXHAUSTED */
+  constructor(maxRequestBytes: number) {
+    this.#maxRequestBytes = maxRequestBytes;
+  }
+
+  /** Adds a method that is asked all the time. */
+  addUnary<Q>(path: string, method: Omit<UnaryMethod<Q>, 'maxRequestBytes'>): void {
+    const whole = { ...method, maxRequestBytes: this.#maxRequestBytes };
+    this.#methods.set(path, (stream, head) => new UnaryCall(whole, stream, head));
+  }
+
+  #addService(definition: ServiceDefinition, handlers: UntypedServiceImplementation): void {
+    for (const [name, method] of Object.entries(definition) as [string, MethodDefinition<unknown, unknown>][]) {
+      // it holds nothing else
+      const handler = handlers[name] ?? handlers[method.originalName ?? ''];
+      if (!handler) continue;
+      const hosted = { definition: method, handler, maxRequestBytes: this.#maxRequestBytes };
+      this.#methods.set(method.path, (stream, head) => new HostedCall(hosted, stream, head));
+    }
+  }
+
+  /** @returns undefined  no method takes the request: it has been answered */
+  open(stream: Stream, requestHead: RequestHead): Receiver | undefined {
+    const head = readCallHead(requestHead);
+    if (typeof head === 'number') return refuse(stream, head);
+    const open = this.#methods.get(head.path);
+    if (!open) return fail(stream, status.UNIMPLEMENTED, `there is no method ${head.path}`);
+    if (Number.isNaN(head.timeoutMs))
+      return fail(stream, status.INTERNAL, 'grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n');
+    if (!isEncoding(head.encoding))
+      return fail(stream, status.UNIMPLEMENTED, `grpc-encoding ${head.encoding} is none that can be read here`);
+    return open(stream, head);
+  }
+
+  tooLarge(stream: Stream): void {
+    refuse(stream, 431);
+  }
+}
+
+function fail(stream: Stream, code: status, details: string): undefined {
+  stream.headOnly(failureHead({ code, details }));
+}
+
+/** What is no gRPC call is told so by plain HTTP. */
+function refuse(stream: Stream, problem: NoCall | 431): undefined {
+  stream.head(noCallHead(problem));
+  stream.data(Buffer.from(noCallText[problem]));
+  stream.end();
+}

@@ -1,0 +1,126 @@
+import { ErrorCode, Http2Error } from '../errors.ts';
+import { createField, type Field } from './field.ts';
+import { decodeHuffman } from './huffman.ts';
+import { staticTable } from './static-table.ts';
+
+/** The most octets that the dynamic table holds: what we leave SETTINGS_HEADER_TABLE_SIZE at. */
+const MAX_TABLE_SIZE = 4_096;
+
+/** A block's fields, or that they are larger than wanted: it has been decoded all the same, since later blocks build on it. */
+export type Decoded = readonly Field[] | 'too large';
+
+/** Integers beyond this are no lengths or indexes of anything. */
+const MAX_INTEGER = 0x0fff_ffff;
+
+/**
+ * Decodes the header blocks of one direction of one connection.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc7541
+ */
+export class HpackDecoder {
+  /** Changes whenever a block has changed the dynamic table: as long as it does not, equal blocks mean equal fields. */
+  generation = 0;
+  readonly #maxListSize: number;
+  /** The newest first. */
+  #table: Field[] = [];
+  #tableSize = 0;
+  #tableLimit = MAX_TABLE_SIZE;
+  #bytes: Buffer = Buffer.alloc(0);
+  #at = 0;
+  #end = 0;
+
+  /** @param maxListSize  of the fields of a block, as `Field.size` counts */
+  constructor(maxListSize: number) {
+    this.#maxListSize = maxListSize;
+  }
+
+  /** @throws Http2Error  COMPRESSION_ERROR: the connection is lost, since the tables no longer agree */
+  decode(bytes: Buffer, from: number, to: number): Decoded {
+    this.#bytes = bytes;
+    this.#at = from;
+    this.#end = to;
+    const fields: Field[] = [];
+    let size = 0;
+    while (this.#at < to) {
+      const field = this.#readRepresentation(fields.length === 0 && size === 0);
+      if (!field) continue;
+      size += field.size;
+      if (size <= this.#maxListSize) fields.push(field);
+    }
+    return size <= this.#maxListSize ? fields : 'too large';
+  }
+
+  /** The next field; undefined for a change of the table's size. */
+  #readRepresentation(isFirst: boolean): Field | undefined {
+    const byte = this.#bytes[this.#at] as number; // within the block: `decode` has looked
+    if (byte >= 0x80) return this.#entry(this.#readInteger(7));
+    if (byte >= 0x40) return this.#insert(this.#readLiteral(6));
+    if (byte < 0x20) return this.#readLiteral(4);
+    if (!isFirst) throw broken('the dynamic table changes its size in the middle of a block');
+    this.#resize(this.#readInteger(5));
+    return undefined;
+  }
+
+  #readLiteral(prefixBits: number): Field {
+    const nameIndex = this.#readInteger(prefixBits);
+    const name = nameIndex === 0 ? this.#readString() : this.#entry(nameIndex).name;
+    return createField(name, this.#readString());
+  }
+
+  #entry(index: number): Field {
+    const field = index <= staticTable.length ? staticTable[index - 1] : this.#table[index - staticTable.length - 1];
+    if (!field) throw broken(`no table has an entry ${index}`);
+    return field;
+  }
+
+  #insert(field: Field): Field {
+    this.generation++;
+    this.#table.unshift(field);
+    this.#tableSize += field.size;
+    this.#evict(); // itself, too, where it is larger than the table
+    return field;
+  }
+
+  #resize(limit: number): void {
+    if (limit > MAX_TABLE_SIZE) throw broken(`the dynamic table may have ${MAX_TABLE_SIZE} octets, not ${limit}`);
+    this.generation++;
+    this.#tableLimit = limit;
+    this.#evict();
+  }
+
+  #evict(): void {
+    while (this.#tableSize > this.#tableLimit) this.#tableSize -= this.#table.pop()?.size ?? 0;
+  }
+
+  #readInteger(prefixBits: number): number {
+    const mask = (1 << prefixBits) - 1;
+    let value = this.#readByte() & mask;
+    if (value < mask) return value;
+    for (let factor = 1; ; factor *= 128) {
+      const byte = this.#readByte();
+      value += (byte & 0x7f) * factor;
+      if (value > MAX_INTEGER || factor > MAX_INTEGER) throw broken('an integer is too large');
+      if (byte < 0x80) return value;
+    }
+  }
+
+  #readString(): string {
+    const isHuffman = (this.#bytes[this.#at] ?? 0) >= 0x80;
+    const length = this.#readInteger(7);
+    const from = this.#at;
+    const to = from + length;
+    if (to > this.#end) throw broken('a string goes on beyond its block');
+    this.#at = to;
+    if (!isHuffman) return this.#bytes.toString('latin1', from, to);
+    const text = decodeHuffman(this.#bytes, from, to);
+    if (text === undefined) throw broken('a string is not Huffman-coded as RFC 7541 says');
+    return text;
+  }
+
+  #readByte(): number {
+    if (this.#at >= this.#end) throw broken('a block ends in the middle of a field');
+    return this.#bytes[this.#at++] as number; // within the block
+  }
+}
+
+const broken = (what: string): Http2Error => new Http2Error(ErrorCode.COMPRESSION_ERROR, what);

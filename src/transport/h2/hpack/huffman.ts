@@ -1,0 +1,119 @@
+/**
+ * Bits of each octet's code, and of EOS (256). The code is canonical: codes of one length go up with their symbols, and longer ones go on
+ * where shorter ones end, so that the lengths say it all.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc7541#appendix-B
+ */
+const codeLengths = [
+  ...[13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28],
+  ...[28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15],
+  ...[6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6],
+  ...[15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22],
+  ...[20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23],
+  ...[23, 24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22],
+  ...[22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26],
+  ...[27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27],
+  ...[26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30],
+];
+const EOS = 256;
+const NIBBLES = 16;
+
+/** A step of the decoder, for a state and the next four bits: the next state, and what the bits complete. */
+const NEXT_STATE = 0x00ff;
+const EMITS = 0x0100;
+const FAILS = 0x0200;
+const SYMBOL_SHIFT = 16;
+
+const { steps, mayEnd } = buildDecoder();
+
+/**
+ * Decodes a string, four bits at a time; as Latin-1 text, an octet a character.
+ *
+ * @returns undefined  EOS inside, or padding that is longer than 7 bits or not all ones (RFC 7541, 5.2)
+ */
+export function decodeHuffman(bytes: Buffer, from: number, to: number): string | undefined {
+  const decoded = Buffer.allocUnsafe((to - from) * 2); // 5 bits are the shortest code
+  let length = 0;
+  let state = 0;
+  for (let at = from; at < to; at++) {
+    const byte = bytes[at] as number; // within the buffer: the caller has looked
+    for (const nibble of [byte >> 4, byte & 0x0f]) {
+      const step = steps[state * NIBBLES + nibble] as number; // a state's steps are all there
+      if (step & FAILS) return undefined;
+      if (step & EMITS) decoded[length++] = step >> SYMBOL_SHIFT;
+      state = step & NEXT_STATE;
+    }
+  }
+  return mayEnd[state] ? decoded.toString('latin1', 0, length) : undefined;
+}
+
+/** The code as a tree, one step for every inner node and nibble; a state is an inner node, the root is 0. */
+function buildDecoder(): { readonly steps: Uint32Array; readonly mayEnd: readonly boolean[] } {
+  const root: Inner = { at: 0, ones: 0, children: [undefined, undefined] };
+  const inner = [root];
+  for (const [symbol, code] of assignCodes()) grow(inner, root, symbol, code);
+  const table = new Uint32Array(inner.length * NIBBLES);
+  for (const node of inner) {
+    for (let nibble = 0; nibble < NIBBLES; nibble++) table[node.at * NIBBLES + nibble] = stepFrom(node, root, nibble);
+  }
+  return { steps: table, mayEnd: inner.map(({ ones }) => ones !== undefined && ones <= 7) };
+}
+
+interface Inner {
+  readonly at: number;
+  /** Bits from the root on where all of them are ones: what padding looks like. */
+  readonly ones: number | undefined;
+  readonly children: [Inner | number | undefined, Inner | number | undefined];
+}
+
+/** Symbols with their codes as texts of 0 and 1. */
+function assignCodes(): (readonly [number, string])[] {
+  const bySize = codeLengths
+    .map((bits, symbol) => ({ bits, symbol }))
+    .sort((a, b) => a.bits - b.bits || a.symbol - b.symbol);
+  let next = 0;
+  let last = 0;
+  return bySize.map(({ bits, symbol }) => {
+    next *= 2 ** (bits - last);
+    last = bits;
+    return [symbol, (next++).toString(2).padStart(bits, '0')] as const;
+  });
+}
+
+function grow(inner: Inner[], root: Inner, symbol: number, code: string): void {
+  let node = root;
+  for (const [at, bit] of [...code].entries()) {
+    const side = bit === '1' ? 1 : 0;
+    if (at === code.length - 1) {
+      node.children[side] = symbol;
+      return;
+    }
+    const known = node.children[side];
+    if (typeof known === 'object') {
+      node = known;
+    } else {
+      const ones = side === 1 && node.ones !== undefined ? node.ones + 1 : undefined;
+      const fresh: Inner = { at: inner.length, ones, children: [undefined, undefined] };
+      inner.push(fresh);
+      node.children[side] = fresh;
+      node = fresh;
+    }
+  }
+}
+
+/** No code is shorter than five bits, so that four complete one at the most. */
+function stepFrom(start: Inner, root: Inner, nibble: number): number {
+  let node = start;
+  let emitted = 0;
+  for (let bit = 3; bit >= 0; bit--) {
+    const child = node.children[(nibble >> bit) & 1 ? 1 : 0];
+    if (child === undefined || child === EOS) return FAILS;
+    if (typeof child === 'number') {
+      emitted = EMITS | (child << SYMBOL_SHIFT);
+      node = root;
+    } else {
+      node = child;
+    }
+  }
+  return node.at | emitted;
+}

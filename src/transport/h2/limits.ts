@@ -1,0 +1,36 @@
+/** What one connection may ask of the server. Beyond a limit stands what becomes of it. */
+export interface Http2Limits {
+  /** Streams at a time, also those that their client has cancelled while the answer is being made. More: REFUSED_STREAM. */
+  readonly maxConcurrentStreams: number;
+  /** Octets of a header block, as they come. More: ENHANCE_YOUR_CALM, and the end of the connection. */
+  readonly maxHeaderBlockBytes: number;
+  /** Octets of the fields of a request, 32 a field included. More: status 431. */
+  readonly maxHeaderListBytes: number;
+  /** The window of each stream for what clients send. More: FLOW_CONTROL_ERROR. */
+  readonly streamWindowBytes: number;
+  /** The window of the connection for what clients send. More: FLOW_CONTROL_ERROR. */
+  readonly connectionWindowBytes: number;
+  /** Octets of answers that a client's window holds back, on one stream. More: ENHANCE_YOUR_CALM, and the end of the connection. */
+  readonly maxHeldBackBytes: number;
+  /** Octets that the client does not take off its socket. More: nothing is read from it until it has. */
+  readonly maxUnsentBytes: number;
+  /** Frames that bring no request nearer its answer, at once: see `Budget`. More: ENHANCE_YOUR_CALM, and the end of the connection. */
+  readonly idleFrames: number;
+  /** What of those is forgiven a second. */
+  readonly idleFramesPerSecond: number;
+  /** For the preface, a header block, a request as a whole, and for taking `maxUnsentBytes`. Longer: the end of the connection. */
+  readonly patienceMs: number;
+}
+
+export const defaultLimits: Http2Limits = {
+  maxConcurrentStreams: 1_000,
+  maxHeaderBlockBytes: 65_536,
+  maxHeaderListBytes: 65_536,
+  streamWindowBytes: 262_144,
+  connectionWindowBytes: 1_048_576,
+  maxHeldBackBytes: 1_048_576,
+  maxUnsentBytes: 262_144,
+  idleFrames: 10_000,
+  idleFramesPerSecond: 100,
+  patienceMs: 30_000,
+};

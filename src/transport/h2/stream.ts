@@ -1,0 +1,69 @@
+import type { Connection } from './connection.ts';
+import { ErrorCode, type ErrorNumber } from './errors.ts';
+
+/** What takes in one request, as the layer above makes it. */
+export interface Receiver {
+  /** Octets of the body: the part of `bytes` is only valid during the call. */
+  data(bytes: Buffer, from: number, to: number): void;
+  /** The client has sent everything. */
+  end(): void;
+  /** Nobody waits for the answer any more: the client has cancelled, or is gone. Called at most once, and never after the answer's end. */
+  cancelled(): void;
+}
+
+/** One request and its answer. What is written after its end, or to a client that is gone, is dropped. */
+export class Stream {
+  readonly id: number;
+  readonly #connection: Connection;
+  receiver: Receiver | undefined;
+  /** Octets that the client still takes, and may still send. */
+  sendWindow: number;
+  receiveWindow: number;
+  /** Octets of the body that are still to come, where the client has said how many there are. */
+  announced: number | undefined;
+  hasAllOfRequest = false;
+  isOver = false;
+  /** The answer is being made: a stream that is cancelled keeps its place until it has been. */
+  isBusy = false;
+  /** What the windows hold back, in order. */
+  readonly heldBack: Uint8Array[] = [];
+  heldBackBytes = 0;
+  /** What comes after that; undefined: the answer goes on. */
+  ending: Uint8Array | 'end of data' | undefined;
+
+  constructor(connection: Connection, id: number, sendWindow: number, receiveWindow: number) {
+    this.#connection = connection;
+    this.id = id;
+    this.sendWindow = sendWindow;
+    this.receiveWindow = receiveWindow;
+  }
+
+  /** The whole answer in one go: a head, a body that is a part of `bytes`, trailers. The blocks are those of `encodeFields`. */
+  answer(head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void {
+    this.#connection.answer(this, head, bytes, length, trailers);
+  }
+
+  /** The answer's head. */
+  head(block: Uint8Array): void {
+    this.#connection.sendHead(this, block, false);
+  }
+
+  /** A further part of the answer's body, which may be held back: `bytes` must not change any more. */
+  data(bytes: Uint8Array): void {
+    this.#connection.sendData(this, bytes);
+  }
+
+  /** The answer's end. */
+  end(trailers?: Uint8Array): void {
+    this.#connection.sendEnd(this, trailers);
+  }
+
+  /** An answer that is a head only. */
+  headOnly(block: Uint8Array): void {
+    this.#connection.sendHead(this, block, true);
+  }
+
+  reset(code: ErrorNumber = ErrorCode.CANCEL): void {
+    this.#connection.resetStream(this, code);
+  }
+}
