@@ -88,6 +88,7 @@ export class HostedCall implements Receiver {
   #take(bytes: Buffer, from: number, to: number): void {
     const { requestDeserialize, requestStream } = this.#method.definition;
     this.#messages++;
+    if (requestStream) this.#stream.used();
     this.#surface.request = requestDeserialize(Buffer.from(bytes.subarray(from, to)));
     if (requestStream) this.#surface.emit('data', this.#surface.request);
   }

@@ -70,6 +70,7 @@ export class Connection {
   #skipped: { readonly from: number; readonly to: number }[] = [];
   readonly #cutShort = new Set<number>();
   #cancelledBusy = 0;
+  #unfinishedBytes = 0;
   #sendWindow = DEFAULT_WINDOW;
   #receiveWindow: number;
   #peerStreamWindow = DEFAULT_WINDOW;
@@ -272,6 +273,12 @@ export class Connection {
         'more DATA than the window of its stream has room for',
       );
     if (stream.announced !== undefined) stream.announced -= to - from;
+    if (!isEnd) {
+      stream.unfinishedBytes += to - from;
+      this.#unfinishedBytes += to - from;
+      if (this.#unfinishedBytes > this.#limits.maxUnfinishedBytes)
+        return this.#failStream(stream, ErrorCode.ENHANCE_YOUR_CALM, 'too much of requests that are not complete');
+    }
     if (from < to) stream.receiver?.data(bytes, from, to);
     if (isEnd) this.#endRequest(stream);
     else if (!stream.isOver && stream.receiveWindow < this.#limits.streamWindowBytes / 2) {
@@ -290,8 +297,14 @@ export class Connection {
     if (stream.announced !== undefined && stream.announced !== 0)
       return this.#failStream(stream, ErrorCode.PROTOCOL_ERROR, 'the body is not as long as content-length says');
     stream.hasAllOfRequest = true;
+    this.settle(stream);
     this.#budget.refill(FRAMES_PER_REQUEST);
     stream.receiver?.end();
+  }
+
+  settle(stream: Stream): void {
+    this.#unfinishedBytes -= stream.unfinishedBytes;
+    stream.unfinishedBytes = 0;
   }
 
   #replenish(): void {
@@ -608,6 +621,7 @@ export class Connection {
     stream.isOver = true;
     stream.heldBack.length = 0;
     stream.heldBackBytes = 0;
+    this.settle(stream);
     this.#streams.delete(stream.id);
     this.#closeWhenDrained();
   }

@@ -10,6 +10,8 @@ export interface Http2Limits {
   readonly streamWindowBytes: number;
   /** The window of the connection for what clients send. More: FLOW_CONTROL_ERROR. */
   readonly connectionWindowBytes: number;
+  /** Octets of requests that are not complete, on all streams. More: ENHANCE_YOUR_CALM for the stream. */
+  readonly maxUnfinishedBytes: number;
   /** Octets of answers that a client's window holds back, on one stream. More: ENHANCE_YOUR_CALM, and the end of the connection. */
   readonly maxHeldBackBytes: number;
   /** Octets that the client does not take off its socket. More: nothing is read from it until it has. */
@@ -23,11 +25,12 @@ export interface Http2Limits {
 }
 
 export const defaultLimits: Http2Limits = {
-  maxConcurrentStreams: 1_000,
+  maxConcurrentStreams: 10_000,
   maxHeaderBlockBytes: 65_536,
   maxHeaderListBytes: 65_536,
   streamWindowBytes: 262_144,
   connectionWindowBytes: 1_048_576,
+  maxUnfinishedBytes: 16_777_216,
   maxHeldBackBytes: 1_048_576,
   maxUnsentBytes: 262_144,
   idleFrames: 10_000,

@@ -21,6 +21,8 @@ export class Stream {
   receiveWindow: number;
   /** Octets of the body that are still to come, where the client has said how many there are. */
   announced: number | undefined;
+  /** Octets of the body that belong to nothing complete yet. */
+  unfinishedBytes = 0;
   hasAllOfRequest = false;
   isOver = false;
   /** The answer is being made: a stream that is cancelled keeps its place until it has been. */
@@ -36,6 +38,11 @@ export class Stream {
     this.id = id;
     this.sendWindow = sendWindow;
     this.receiveWindow = receiveWindow;
+  }
+
+  /** What has come of the body so far has been used: it counts as unfinished no more. */
+  used(): void {
+    this.#connection.settle(this);
   }
 
   /** The whole answer in one go: a head, a body that is a part of `bytes`, trailers. The blocks are those of `encodeFields`. */
