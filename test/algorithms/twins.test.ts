@@ -197,7 +197,7 @@ function inTypeScript(counters: Map<CounterKey, Step>, hits: readonly Hit[], spe
  * still within a transaction, and its end takes the expiry off again.
  */
 async function inLua(hits: readonly Hit[], spend: Spend, lost: readonly CounterKey[], nowMs: number): Promise<Outcome> {
-  const { keys, packed } = encodeBatch(hits, spend, nowMs);
+  const { keys, packed } = encodeBatch([{ hits, spend }], nowMs);
   const transaction = connection.multi();
   for (const key of lost) transaction.del(key);
   transaction.callBuffer('EVAL', script.text, keys.length, ...keys, packed, nowMs);
@@ -207,7 +207,7 @@ async function inLua(hits: readonly Hit[], spend: Spend, lost: readonly CounterK
   const [error, reply] = replies[lost.length] ?? [];
   if (error) throw error;
   const ttlsMs = keys.map((_, at) => Number(replies[lost.length + 1 + at]?.[1]));
-  const decisions = decodeBatch(reply as Buffer, hits, nowMs);
+  const [decisions = []] = decodeBatch(reply as Buffer, [{ hits, spend }], nowMs);
   return { decisions, ttlsMs }; // the script's reply is bytes
 }
 

@@ -3,9 +3,10 @@
   The algorithms' functions stand above this text, and `steps` lists them (script.ts puts it all together).
 
   KEYS     one a counter, each once
-  ARGV[1]  little-endian doubles; per request: how it spends (0 each, 1 all or nothing, 2 spare others), its number of
-           hits, then per hit: key (its place in KEYS), algorithm (its place in `steps`), hits, blocks (1 or 0), how many
-           numbers of limit follow, the limit
+  ARGV[1]  little-endian doubles; how many limits there are, and per limit: algorithm (its place in `steps`), how many
+           numbers of limit follow, the limit; then per request: how it spends (0 each, 1 all or nothing, 2 spare
+           others), its number of hits, and per hit: key (its place in KEYS), limit (its place among the limits), hits,
+           blocks (1 or 0)
   ARGV[2]  the clock in ms since the epoch; absent: the server's own
   Returns  little-endian doubles: the clock, then per hit: outcome (1 accepted + 2 charged; 4 or 5: the counter cannot be
            counted on, see SPOILT), how many numbers of report follow, the report
@@ -13,26 +14,43 @@
   A counter is a string: its state as little-endian doubles. The keys are ours alone, but for those of the last step: other
   programs count on them with INCRBY.
 ]]
-local ALL_OR_NOTHING, SPARE_OTHERS = 1, 2
+local EACH, SPARE_OTHERS = 0, 2
 local SHARED = #steps
 local SPOILT = { wrong_type = 4, no_integer = 5 }
 
 local CHUNK = 128 -- numbers at a time: Lua returns and takes only so many values in one call
 
+local formats = setmetatable({}, {
+  __index = function(known, count)
+    known[count] = '<' .. string.rep('d', count)
+    return known[count]
+  end,
+})
+
 local function pack_numbers(numbers)
+  local count = #numbers
+  if count <= CHUNK then
+    return struct.pack(formats[count], unpack(numbers))
+  end
   local parts = {}
-  for first = 1, #numbers, CHUNK do
-    local last = math.min(first + CHUNK - 1, #numbers)
-    parts[#parts + 1] = struct.pack('<' .. string.rep('d', last - first + 1), unpack(numbers, first, last))
+  for first = 1, count, CHUNK do
+    local last = math.min(first + CHUNK - 1, count)
+    parts[#parts + 1] = struct.pack(formats[last - first + 1], unpack(numbers, first, last))
   end
   return table.concat(parts)
 end
 
 local function unpack_numbers(packed)
-  local numbers, count = {}, math.floor(#packed / 8)
+  local count = math.floor(#packed / 8)
+  if count <= CHUNK then
+    local numbers = { struct.unpack(formats[count], packed) }
+    numbers[count + 1] = nil -- where it ended
+    return numbers
+  end
+  local numbers = {}
   for first = 1, count, CHUNK do
     local size = math.min(CHUNK, count - first + 1)
-    local part = { struct.unpack('<' .. string.rep('d', size), packed, (first - 1) * 8 + 1) }
+    local part = { struct.unpack(formats[size], packed, (first - 1) * 8 + 1) }
     for i = 1, size do
       numbers[first + i - 1] = part[i]
     end
@@ -71,18 +89,27 @@ local function load_shared(key)
   end
 end
 
+local limits = {} -- each with its step and its numbers
+for i = 1, input[1] do
+  local first = at + 3
+  local last = first + input[at + 2] - 1
+  limits[i] = { step = steps[input[at + 1]], is_shared = input[at + 1] == SHARED, numbers = { unpack(input, first, last) } }
+  at = last
+end
+at = at + 1
+
 local function read_hit()
-  local key, algorithm, hits, blocks, size = unpack(input, at, at + 4)
-  local limit = { unpack(input, at + 5, at + 4 + size) }
-  at = at + 5 + size
-  if algorithm == SHARED and not counts[key] then
+  local key, limit = input[at], limits[input[at + 1]]
+  local hit = { key = key, limit = limit, hits = input[at + 2], blocks = input[at + 3] == 1 }
+  at = at + 4
+  if limit.is_shared and not counts[key] then
     load_shared(key)
   end
-  return { key = key, step = steps[algorithm], hits = hits, blocks = blocks == 1, limit = limit }
+  return hit
 end
 
 local function run(hit, hits, charge)
-  local accepted, state, ttl_ms, report = hit.step(hit.limit, states[hit.key], now_ms, hits, charge)
+  local accepted, state, ttl_ms, report = hit.limit.step(hit.limit.numbers, states[hit.key], now_ms, hits, charge)
   return { accepted = accepted, state = state, ttl_ms = ttl_ms, report = report or state }
 end
 
@@ -103,6 +130,28 @@ local function spend_all(hits)
     local result = run(hits[i], hits[i].hits, true)
     keep(hits[i], result)
     reply(hits[i], result.accepted, true, result.report)
+  end
+end
+
+-- What most requests do: every limit counts for itself. The same as `spend_all`, without a table for each hit.
+local function spend_each(count)
+  local size = #output
+  for _ = 1, count do
+    local key, limit = input[at], limits[input[at + 1]]
+    if limit.is_shared and not counts[key] then
+      load_shared(key)
+    end
+    local accepted, state, ttl_ms, report = limit.step(limit.numbers, states[key], now_ms, input[at + 2], true)
+    at = at + 4
+    states[key], ttls_ms[key] = state, ttl_ms
+    report = report or state
+    output[size + 1] = spoilt[key] or (accepted and 3 or 2)
+    output[size + 2] = #report
+    size = size + 2
+    for i = 1, #report do
+      output[size + i] = report[i]
+    end
+    size = size + #report
   end
 end
 
@@ -135,27 +184,32 @@ local function spare(hits, accepted, may_charge)
     if charged then
       keep(hit, refusal)
     elseif counts[hit.key] then
-      ttls_ms[hit.key] = hit.limit[2] -- a look, too, makes others see that it is in use
+      ttls_ms[hit.key] = hit.limit.numbers[2] -- a look, too, makes others see that it is in use
     end
     reply(hit, accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
+  end
+end
+
+local function spend_together(spend, count)
+  local hits = {}
+  for i = 1, count do
+    hits[i] = read_hit()
+  end
+  local accepted, refused = try_all(hits)
+  if refused then
+    spare(hits, accepted, spend == SPARE_OTHERS)
+  else
+    spend_all(hits)
   end
 end
 
 while at <= #input do
   local spend, count = input[at], input[at + 1]
   at = at + 2
-  local hits = {}
-  for i = 1, count do
-    hits[i] = read_hit()
-  end
-  local accepted, refused = nil, false
-  if spend == ALL_OR_NOTHING or spend == SPARE_OTHERS then
-    accepted, refused = try_all(hits)
-  end
-  if refused then
-    spare(hits, accepted, spend == SPARE_OTHERS)
+  if spend == EACH then
+    spend_each(count)
   else
-    spend_all(hits)
+    spend_together(spend, count)
   end
 end
 

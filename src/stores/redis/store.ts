@@ -3,8 +3,8 @@ import { Cluster } from 'ioredis';
 import type { Clock } from '../../clock.ts';
 import { applyInParts } from '../parts.ts';
 import type { Store, Unavailable } from '../store.ts';
-import { within } from '../within.ts';
-import { type Batch, decodeBatch, encodeBatch } from './batch.ts';
+import { type Asked, type Batch, decodeBatch, encodeBatch } from './batch.ts';
+import { Batcher } from './batcher.ts';
 import type { Connection } from './connect.ts';
 import { script } from './script.ts';
 
@@ -37,14 +37,19 @@ export function createRedisStore(
     }
   };
 
-  const applyTogether: Store['apply'] = async (hits, { spend, timeoutMs }) => {
+  const send = async (requests: readonly Asked[]) => {
     const nowMs = clock();
-    const reply = call(encodeBatch(hits, spend, nowMs), nowMs).then((bytes) => decodeBatch(bytes, hits, nowMs));
-    const outcome = await within(timeoutMs, reply);
-    return 'reason' in outcome ? hits.map(() => unavailable(outcome.reason)) : outcome.value;
+    return decodeBatch(await call(encodeBatch(requests, nowMs), nowMs), requests, nowMs);
   };
-
   const unavailable = (reason: string): Unavailable => ({ code: 'UNAVAILABLE', reason: `redis: ${reason}` });
+  const batchers = new Map<number, Batcher>();
+  const applyTo =
+    (slot: number): Store['apply'] =>
+    (hits, { spend, timeoutMs }) => {
+      const batcher = batchers.get(slot) ?? new Batcher({ send, unavailable, maxUnderWay: MAX_UNDER_WAY });
+      batchers.set(slot, batcher);
+      return batcher.apply({ hits, spend }, timeoutMs);
+    };
   const isUsable = (): boolean => redis.status === 'ready';
   const isWhole = (): boolean =>
     !(redis instanceof Cluster) || redis.nodes('master').every(({ status }) => status === 'ready');
@@ -53,13 +58,8 @@ export function createRedisStore(
     atomic,
     async apply(hits, how) {
       if (!isUsable()) return hits.map(() => unavailable(lastError));
-      if (!(redis instanceof Cluster)) return applyTogether(hits, how);
-      return applyInParts(
-        hits,
-        how,
-        ({ key }) => slotOf(key),
-        () => applyTogether,
-      ); // a call may touch keys of one slot
+      if (!(redis instanceof Cluster)) return applyTo(ONE_NODE)(hits, how);
+      return applyInParts(hits, how, ({ key }) => slotOf(key), applyTo); // a call may touch keys of one slot
     },
     state: () => (isUsable() && isWhole() ? { ready: true } : { ready: false, reason: lastError }),
     async close() {
@@ -67,6 +67,11 @@ export function createRedisStore(
     },
   };
 }
+
+/** Stands for all slots where one node has them all. */
+const ONE_NODE = -1;
+/** Calls to a node at a time: while one is counted, the next is gathered. */
+const MAX_UNDER_WAY = 2;
 
 function bytes(reply: unknown): Buffer {
   if (Buffer.isBuffer(reply)) return reply;

@@ -14,16 +14,20 @@ const unpack = (packed: Buffer): number[] =>
   Array.from({ length: packed.length / 8 }, (_, at) => packed.readDoubleLE(at * 8));
 
 describe('a batch', () => {
-  const hits = [hit('a', 1, 10), hit('b', -2, 4_294_967_295), hit('a', 0, 10)];
+  const [first, second] = [hit('a', 1, 10), hit('b', -2, 4_294_967_295)];
+  const hits = [first, second, { ...first, hits: 0 }];
 
   test('is packed as dispatcher.lua reads it, a key that appears twice sent once', () => {
-    const { keys, packed } = encodeBatch(hits, 'each', 0);
+    const { keys, packed } = encodeBatch([{ hits, spend: 'each' }], 0);
     expect(keys).toEqual([hits[0]?.key, hits[1]?.key]);
     expect(unpack(packed)).toEqual([
+      2, // limits
+      ...[1, 3, 10, 60_000, 0], // fixed_window, 3 numbers
+      ...[1, 3, 4_294_967_295, 60_000, 0],
       ...[0, 3], // each for itself, 3 hits
-      ...[1, 1, 1, 1, 3, 10, 60_000, 0], // key 1, fixed_window, 1 hit, blocks, 3 numbers of limit
-      ...[2, 1, -2, 1, 3, 4_294_967_295, 60_000, 0],
-      ...[1, 1, 0, 1, 3, 10, 60_000, 0],
+      ...[1, 1, 1, 1], // key 1, limit 1, 1 hit, blocks
+      ...[2, 2, -2, 1],
+      ...[1, 1, 0, 1],
     ]);
   });
 
@@ -33,22 +37,22 @@ describe('a batch', () => {
     { spend: 'spare_others', packed: 2 },
   ] as const)('says $spend as $packed, and of each hit whether it blocks', ({ spend, packed: number }) => {
     const mixed = hits.map((one, at) => ({ ...one, blocks: at !== 1 }));
-    const numbers = unpack(encodeBatch(mixed, spend, 0).packed);
-    expect(numbers.slice(0, 2)).toEqual([number, 3]);
-    expect([numbers[5], numbers[13], numbers[21]]).toEqual([1, 0, 1]);
+    const numbers = unpack(encodeBatch([{ hits: mixed, spend }], 0).packed);
+    expect(numbers.slice(-14, -12)).toEqual([number, 3]);
+    expect([numbers.at(-9), numbers.at(-5), numbers.at(-1)]).toEqual([1, 0, 1]);
   });
 
   test("sends a calendar's boundaries around the caller's clock", () => {
     const limit = calendarWindowOf(10, 'DAY', 'Europe/Berlin');
     const one = { key: counterKeys(limit, 'a', []), limit, hits: 1, blocks: true };
-    const { packed } = encodeBatch([one], 'each', Date.UTC(2026, 2, 29, 12));
+    const { packed } = encodeBatch([{ hits: [one], spend: 'each' }], Date.UTC(2026, 2, 29, 12));
     const days = [
       Date.UTC(2026, 2, 27, 23),
       Date.UTC(2026, 2, 28, 23),
       Date.UTC(2026, 2, 29, 22),
       Date.UTC(2026, 2, 30, 22),
     ];
-    expect(unpack(packed)).toEqual([0, 1, 1, 1, 1, 1, 7, 10, 86_400_000, 2, ...days]);
+    expect(unpack(packed)).toEqual([1, 1, 7, 10, 86_400_000, 2, ...days, 0, 1, 1, 1, 1, 1]);
   });
 
   const reply = pack([
@@ -60,22 +64,24 @@ describe('a batch', () => {
 
   test('is answered in the order of its hits, by the clock in the reply', () => {
     const atOnce = { delayMs: 0, soft: false };
-    expect(decodeBatch(reply, hits, 0)).toEqual([
-      { code: 'OK', hitsBefore: 6, limitRemaining: 3, durationUntilResetMs: 59_999, retryAfterMs: 0, ...atOnce },
-      expect.objectContaining({ code: 'OK', limitRemaining: 4_294_967_295, durationUntilResetMs: 59_999 }),
-      {
-        code: 'OVER_LIMIT',
-        hitsBefore: 11,
-        limitRemaining: 0,
-        durationUntilResetMs: 119_999,
-        retryAfterMs: 119_999,
-        ...atOnce,
-      },
+    expect(decodeBatch(reply, [{ hits, spend: 'each' }], 0)).toEqual([
+      [
+        { code: 'OK', hitsBefore: 6, limitRemaining: 3, durationUntilResetMs: 59_999, retryAfterMs: 0, ...atOnce },
+        expect.objectContaining({ code: 'OK', limitRemaining: 4_294_967_295, durationUntilResetMs: 59_999 }),
+        {
+          code: 'OVER_LIMIT',
+          hitsBefore: 11,
+          limitRemaining: 0,
+          durationUntilResetMs: 119_999,
+          retryAfterMs: 119_999,
+          ...atOnce,
+        },
+      ],
     ]);
   });
 
   test.each([0, 8, reply.length - 8, reply.length - 1])('refuses a reply that ends after %d bytes', (length) => {
-    expect(() => decodeBatch(reply.subarray(0, length), hits, 0)).toThrow(
+    expect(() => decodeBatch(reply.subarray(0, length), [{ hits, spend: 'each' }], 0)).toThrow(
       expect.objectContaining({ name: 'RangeError' }), // of Node's own realm, which is not that of jest's tests
     );
   });

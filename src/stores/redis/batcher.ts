@@ -1,0 +1,133 @@
+import type { Unavailable } from '../store.ts';
+import type { Answers, Asked } from './batch.ts';
+
+/** Hits in a call, about: more would make other callers of Redis wait. */
+const MAX_HITS = 256;
+/** Characters of keys in a call, about. */
+const MAX_KEY_CHARS = 65_536;
+
+interface Waiting extends Asked {
+  readonly timeoutMs: number;
+  readonly untilMs: number;
+  readonly settle: (answers: Answers) => void;
+  isSettled: boolean;
+}
+
+export interface BatcherOptions {
+  /** Counts a batch in one call. */
+  readonly send: (requests: readonly Asked[]) => Promise<readonly Answers[]>;
+  /** What answers a hit that nothing can be said of. */
+  readonly unavailable: (reason: string) => Unavailable;
+  /** Calls that may be under way at a time: what is asked meanwhile waits for one of them, and goes together. */
+  readonly maxUnderWay: number;
+}
+
+/**
+ * Gathers what is asked in one turn of the event loop, and while calls are under way, into one call. Nothing waits for a timer, and nothing is sent
+ * whose time is over.
+ *
+ * A timer that fires looks once more after a `setImmediate`: on a busy core the reply may already lie in the socket, and timers come
+ * before sockets in a turn of the event loop.
+ */
+export class Batcher {
+  readonly #options: BatcherOptions;
+  #queue: Waiting[] = [];
+  readonly #sent = new Set<readonly Waiting[]>();
+  #underWay = 0;
+  #isScheduled = false;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: BatcherOptions) {
+    this.#options = options;
+  }
+
+  /** Never rejects: what cannot be answered in time is unavailable. */
+  apply({ hits, spend }: Asked, timeoutMs: number): Promise<Answers> {
+    return new Promise((settle) => {
+      const untilMs = performance.now() + timeoutMs;
+      this.#queue.push({ hits, spend, timeoutMs, untilMs, settle, isSettled: false });
+      this.#watch(untilMs);
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#underWay >= this.#options.maxUnderWay) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      while (this.#queue.length > 0 && this.#underWay < this.#options.maxUnderWay) this.#send(this.#take());
+    });
+  }
+
+  #take(): readonly Waiting[] {
+    let hits = 0;
+    let chars = 0;
+    let count = 0;
+    for (const request of this.#queue) {
+      hits += request.hits.length;
+      for (const { key } of request.hits) chars += key.length;
+      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS)) break;
+      count++;
+    }
+    return this.#queue.splice(0, count);
+  }
+
+  #send(requests: readonly Waiting[]): void {
+    this.#underWay++;
+    this.#sent.add(requests);
+    const done = (): void => {
+      this.#underWay--;
+      this.#sent.delete(requests);
+      if (this.#queue.length > 0) this.#schedule();
+    };
+    this.#options.send(requests).then(
+      (answers) => {
+        for (const [at, request] of requests.entries()) settle(request, answers[at] ?? []);
+        done();
+      },
+      (error: unknown) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        for (const request of requests) this.#giveUp(request, reason);
+        done();
+      },
+    );
+  }
+
+  #giveUp(request: Waiting, reason: string): void {
+    settle(
+      request,
+      request.hits.map(() => this.#options.unavailable(reason)),
+    );
+  }
+
+  /** Makes sure that somebody looks then. */
+  #watch(untilMs: number): void {
+    if (untilMs >= this.#timerAtMs) return;
+    clearTimeout(this.#timer);
+    this.#timerAtMs = untilMs;
+    this.#timer = setTimeout(() => setImmediate(() => this.#expire()), Math.max(untilMs - performance.now(), 0));
+  }
+
+  #expire(): void {
+    const nowMs = performance.now();
+    let nextMs = Number.POSITIVE_INFINITY;
+    const look = (request: Waiting): void => {
+      if (request.isSettled) return;
+      if (request.untilMs <= nowMs) this.#giveUp(request, `no reply within ${request.timeoutMs} ms`);
+      else nextMs = Math.min(nextMs, request.untilMs);
+    };
+    for (const requests of this.#sent) requests.forEach(look);
+    this.#queue.forEach(look);
+    this.#queue = this.#queue.filter(({ isSettled }) => !isSettled);
+    this.#timerAtMs = Number.POSITIVE_INFINITY;
+    this.#watch(nextMs);
+  }
+}
+
+function settle(request: Waiting, answers: Answers): void {
+  if (request.isSettled) return;
+  request.isSettled = true;
+  request.settle(answers);
+}
