@@ -103,7 +103,8 @@ export async function decide(request: RateLimitRequest, decider: Decider, caller
   const matches = matchAll(rules, request.domain, request.descriptors);
   const asked = matches.map((found, at): Asked => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }));
   const patienceMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
-  const hits = asked.flatMap((one) => hitsFor(one, request.domain, decider, patienceMs));
+  const hits: Hit[] = [];
+  for (const one of asked) addHits(hits, one, request.domain, decider, patienceMs);
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
   const decisions = hits.length > 0 ? await decider.store.apply(hits, { spend, timeoutMs }) : [];
@@ -123,17 +124,19 @@ function valid(found: Match): ValidMatch {
   return found;
 }
 
-function hitsFor(
+function addHits(
+  into: Hit[],
   { found, hits }: Asked,
   domain: string,
   { counters, quotaMode, shadowMode }: Decider,
   patienceMs: number,
-): Hit[] {
-  if (found.kind !== 'limited') return [];
+): void {
+  if (found.kind !== 'limited') return;
   const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
-  return found.limits.map((limit) => {
-    return { ...counters(limit, domain, found.entries), limit: withPatience(limit, patienceMs), hits, blocks };
-  });
+  for (const limit of found.limits) {
+    const { key, shared } = counters(limit, domain, found.entries);
+    into.push({ key, shared, limit: withPatience(limit, patienceMs), hits, blocks });
+  }
 }
 
 /** No turn is reserved that would come after the caller has gone. */
@@ -141,11 +144,13 @@ function withPatience(limit: Limit, patienceMs: number): Limit {
   return 'maxDelayMs' in limit && limit.maxDelayMs > patienceMs ? { ...limit, maxDelayMs: patienceMs } : limit;
 }
 
-function available(answered: readonly (Decision | Unavailable)[], domain: string, asked: readonly Asked[]): Decision[] {
-  return answered.map((decision) => {
-    if (decision.code === 'UNAVAILABLE') throw new Undecided(decision.reason, domain, asked);
-    return decision;
-  });
+function available(
+  answered: readonly (Decision | Unavailable)[],
+  domain: string,
+  asked: readonly Asked[],
+): readonly Decision[] {
+  for (const answer of answered) if (answer.code === 'UNAVAILABLE') throw new Undecided(answer.reason, domain, asked);
+  return answered as readonly Decision[]; // all are, by now
 }
 
 /** Puts the decisions, which come in the order of the hits, back to the descriptors they belong to. */
@@ -154,14 +159,18 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
   let delayMs = 0;
   const verdicts = asked.map(({ found, hits }): Verdict => {
     if (found.kind !== 'limited') return found;
-    const decided = found.limits.flatMap((limit) => {
-      const decision = decisions[next++];
-      return decision ? [{ limit, decision }] : [];
-    });
-    const shown = decided.reduce((one, other) => (isTighter(other.decision, one.decision) ? other : one));
-    if (!found.rule.shadow) delayMs = Math.max(delayMs, ...decided.map(({ decision }) => decision.delayMs));
-    const code = found.rule.shadow ? 'OK' : shown.decision.code;
-    return { kind: 'limited', rule: found.rule, levels: found.levels, ...shown, hits, code };
+    const { rule, levels, limits } = found;
+    const first = next;
+    let shown = first;
+    for (const _ of limits) {
+      const decision = decisionAt(decisions, next);
+      if (isTighter(decision, decisionAt(decisions, shown))) shown = next;
+      if (!rule.shadow) delayMs = Math.max(delayMs, decision.delayMs);
+      next++;
+    }
+    const decision = decisionAt(decisions, shown);
+    const limit = limits[shown - first] as Limit; // one of its own
+    return { kind: 'limited', rule, levels, limit, decision, hits, code: rule.shadow ? 'OK' : decision.code };
   });
   const refused = isRefused(verdicts, modes.quotaMode);
   return {
@@ -171,6 +180,8 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
     delayMs: refused || modes.shadowMode ? 0 : delayMs,
   };
 }
+
+const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision; // a store gives one a hit
 
 /** Refused before passed, then the longer wait, then flagged before not, then the fewer hits left. */
 function isTighter(one: Decision, other: Decision): boolean {
@@ -185,10 +196,18 @@ function isTighter(one: Decision, other: Decision): boolean {
  * for all, what matched no rule is a quota that is left, while an unlimited rule says nothing either way.
  */
 function isRefused(verdicts: readonly Verdict[], quotaMode: boolean): boolean {
-  const counted = verdicts.filter(({ kind }) => kind !== 'unlimited');
-  const isQuota = (verdict: Verdict) => quotaMode || (verdict.kind === 'limited' && verdict.rule.quota);
-  const isOver = (verdict: Verdict) => verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT';
-  const quotas = counted.filter(isQuota);
-  const ordinary = counted.filter((verdict) => !isQuota(verdict));
-  return ordinary.some(isOver) || (quotas.length > 0 && quotas.every(isOver));
+  let quotas = 0;
+  let overQuotas = 0;
+  for (const verdict of verdicts) {
+    if (verdict.kind === 'unlimited') continue;
+    const isLimited = verdict.kind === 'limited';
+    const isOver = isLimited && verdict.code === 'OVER_LIMIT';
+    if (!quotaMode && !(isLimited && verdict.rule.quota)) {
+      if (isOver) return true;
+    } else {
+      quotas++;
+      if (isOver) overQuotas++;
+    }
+  }
+  return quotas > 0 && overQuotas === quotas;
 }

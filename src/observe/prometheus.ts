@@ -1,4 +1,5 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { registerDurations } from './duration-histogram.ts';
 import type { RuleCounts, Statistics } from './stats.ts';
 
 /** Numbers in Prometheus' exposition format. */
@@ -114,14 +115,11 @@ export function createMetrics(statistics: Statistics, isReady: () => boolean): M
       this.set(isReady() ? 1 : 0);
     },
   });
-  const duration = new Histogram({
-    name: 'weir_call_duration_seconds',
-    help: 'Time from a decoded call to its answer, by method and gRPC status.',
-    labelNames: ['method', 'grpc_status'],
-    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1],
-    registers,
-  });
-
+  const called = registerDurations(
+    registry,
+    'weir_call_duration_seconds',
+    'Time from a decoded call to its answer, by method and gRPC status.',
+  );
   const connectionFailures = new Counter({
     name: 'weir_http2_errors_total',
     help: 'Connections and streams of gRPC that were ended because their client broke the protocol or a limit, by error code of HTTP/2.',
@@ -132,7 +130,6 @@ export function createMetrics(statistics: Statistics, isReady: () => boolean): M
   return {
     connectionFailed: (code) => connectionFailures.inc({ code }),
     render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
-    called: (method, grpcStatus, elapsedMs) =>
-      duration.observe({ method, grpc_status: String(grpcStatus) }, elapsedMs / 1000),
+    called,
   };
 }

@@ -117,29 +117,35 @@ const increment = (counts: Map<string, number>, name: string): void => {
   counts.set(name, (counts.get(name) ?? 0) + 1);
 };
 
+type Found = { readonly rule: Rule; readonly levels: readonly string[] };
+
 /** The counts of each rule, by what its statistics are kept under and by algorithm. */
 function createRuleCounts() {
   const known = new Map<string, RuleCounts>();
+  const byLimit = new WeakMap<Limit, RuleCounts>(); // of rules whose statistics have one name, whatever is asked
   const others = newCounts(OTHER, [OTHER], 'fixed_window');
   let namesOfCallers = 0;
+  const byName = (domain: string, { rule, levels }: Found, { algorithm }: Limit): RuleCounts => {
+    const path = levels.join('.');
+    const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain makes two paths read alike
+    const counts = known.get(name);
+    if (counts) return counts;
+    if (rule.named !== 'by_rule') {
+      const isTooLong = path.length > MAX_NAME_LENGTH || levels.length > MAX_NAME_LEVELS;
+      if (isTooLong || namesOfCallers >= MAX_NAMES) return others;
+      namesOfCallers++;
+    }
+    const fresh = newCounts(domain, levels, algorithm);
+    known.set(name, fresh);
+    return fresh;
+  };
   return {
-    of(
-      domain: string,
-      { rule, levels }: { readonly rule: Rule; readonly levels: readonly string[] },
-      { algorithm }: Limit,
-    ): RuleCounts {
-      const path = levels.join('.');
-      const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain makes two paths read alike
-      const counts = known.get(name);
-      if (counts) return counts;
-      if (rule.named !== 'by_rule') {
-        const isTooLong = path.length > MAX_NAME_LENGTH || levels.length > MAX_NAME_LEVELS;
-        if (isTooLong || namesOfCallers >= MAX_NAMES) return others;
-        namesOfCallers++;
-      }
-      const fresh = newCounts(domain, levels, algorithm);
-      known.set(name, fresh);
-      return fresh;
+    of(domain: string, found: Found, limit: Limit): RuleCounts {
+      const known = byLimit.get(limit);
+      if (known) return known;
+      const counts = byName(domain, found, limit);
+      if (found.rule.named === 'by_rule') byLimit.set(limit, counts);
+      return counts;
     },
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };

@@ -27,11 +27,12 @@ export interface HeaderOptions {
  * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 37`, `X-RateLimit-Soft-Exceeded: demo.user`
  */
 export function createResponseHeaders(options: HeaderOptions): ResponseHeaders {
-  return (answer) => [
-    ...limitHeaders(answer, options),
-    ...retryAfterHeaders(answer, options.retryAfter),
-    ...softHeaders(answer, options.soft),
-  ];
+  return (answer) => {
+    const headers = limitHeaders(answer, options);
+    if (answer.overallCode === 'OVER_LIMIT') headers.push(...retryAfterHeaders(answer, options.retryAfter));
+    else if (isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
+    return headers;
+  };
 }
 
 function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMode }: HeaderOptions): WireHeader[] {
@@ -48,8 +49,8 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
 }
 
 /** Nothing where no waiting helps. */
-function retryAfterHeaders({ verdicts, overallCode }: Answer, names: readonly string[]): WireHeader[] {
-  if (overallCode !== 'OVER_LIMIT' || names.length === 0) return [];
+function retryAfterHeaders({ verdicts }: Answer, names: readonly string[]): WireHeader[] {
+  if (names.length === 0) return [];
   const waitsMs = verdicts.map((verdict) =>
     verdict.kind === 'limited' && verdict.code === 'OVER_LIMIT' ? verdict.decision.retryAfterMs : 0,
   );
@@ -57,12 +58,15 @@ function retryAfterHeaders({ verdicts, overallCode }: Answer, names: readonly st
   return waitMs === NEVER_MS ? [] : names.map((key) => ({ key, value: String(toWholeSeconds(waitMs)) }));
 }
 
-function softHeaders({ verdicts, overallCode }: Answer, name: string): WireHeader[] {
-  if (overallCode !== 'OK' || name === '') return [];
+const isSoft = ({ verdicts }: Answer): boolean =>
+  verdicts.some((verdict) => verdict.kind === 'limited' && verdict.decision.soft);
+
+function softHeaders({ verdicts }: Answer, name: string): WireHeader[] {
+  if (name === '') return [];
   const exceeded = verdicts.flatMap((verdict) =>
     verdict.kind === 'limited' && verdict.decision.soft ? [verdict.rule.path] : [],
   );
-  return exceeded.length > 0 ? [{ key: name, value: exceeded.join(', ') }] : [];
+  return [{ key: name, value: exceeded.join(', ') }];
 }
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;

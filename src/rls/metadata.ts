@@ -43,6 +43,9 @@ function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: Json
   return Object.keys(metadata).length > 0 ? { metadata } : {};
 }
 
+const isRemarkable = (verdict: Verdict): boolean =>
+  verdict.kind === 'limited' && (verdict.decision.soft || verdict.limit.unit === 'UNKNOWN');
+
 /**
  * What the statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of
  * a limit that no units describe. Undefined where there is nothing of the kind.
@@ -50,6 +53,7 @@ function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: Json
  * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
  */
 function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
+  if (delayMs === 0 && !verdicts.some(isRemarkable)) return undefined; // most answers
   const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
     if (verdict.kind !== 'limited') return [];
     const { rule, limit, decision } = verdict;

@@ -16,7 +16,7 @@ export interface Entry {
 export interface Counter {
   readonly key: CounterKey;
   /** It is one that envoyproxy/ratelimit shares: a decimal count under a key that names its window. */
-  readonly shared?: SharedWindow;
+  readonly shared?: SharedWindow | undefined;
 }
 
 /** What a count by itself does not tell. */
@@ -58,11 +58,21 @@ export function createCounterKeys(
   prefix: string,
   { hashTag = 'none' }: { readonly hashTag?: 'none' | 'domain' } = {},
 ): CounterKeys {
+  const startOf = (limit: Limit, domain: string): string =>
+    `${prefix}${hashTag === 'domain' ? `{${tagOf(domain)}}` : ''}${limit.counter}`;
+  const known = new WeakMap<Limit, { readonly domain: string; readonly text: string }>(); // of limits that rules have
   return (limit, domain, entries) => {
-    const start = `${prefix}${hashTag === 'domain' ? `{${tagOf(domain)}}` : ''}${limit.counter}`;
-    let key = `${start}|${domain.length}:${domain}`;
+    let head = known.get(limit);
+    if (head?.domain !== domain) {
+      head = { domain, text: `${startOf(limit, domain)}|${domain.length}:${domain}` };
+      known.set(limit, head);
+    }
+    let key = head.text;
     for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
-    if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`; // no slice: it would keep the long text alive
+    if (key.length > MAX_NAME_LENGTH) {
+      const start = startOf(limit, domain);
+      if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`; // no slice: it would keep the long text alive
+    }
     return key as CounterKey; // here, and in shared-counters.ts, a text becomes a key
   };
 }
