@@ -1,6 +1,7 @@
 import type { Limit, Spend } from '../src/algorithms/limit.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../src/decide.ts';
 import type { Override } from '../src/rules/match.ts';
+import { createWildcardIndex } from '../src/rules/wildcard-index.ts';
 import { createCounterKeys, ownCounters } from '../src/stores/key.ts';
 import { createMemoryStore } from '../src/stores/memory.ts';
 import type { Hit, Store } from '../src/stores/store.ts';
@@ -120,8 +121,8 @@ describe('a decision', () => {
     const show = async (hits: number, ...limits: Limit[]) => {
       const rule = ruleOf({ path: 'shop.k', limits });
       const node = { composite: 'k', naming: 'rule' as const, rule, children: undefined, sharedValue: undefined };
-      const branch = { byValue: new Map(), wildcards: [], anyValue: node };
-      const root = { byKey: new Map([['k', branch]]), keyWildcards: [] };
+      const branch = { byValue: new Map(), wildcards: createWildcardIndex([], 'value'), anyValue: node };
+      const root = { byKey: new Map([['k', branch]]), keyWildcards: createWildcardIndex([], 'key') };
       const tree = { domains: new Map([[DOMAIN, { name: DOMAIN, spend: undefined, root }]]), rules: [] };
       const decider = deciderFor(rules, { rules: () => tree });
       const { verdicts } = await ask(decider, descriptor('k=v', { hits }), descriptor('k=v', { hits: 0 }));

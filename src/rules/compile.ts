@@ -5,6 +5,7 @@ import type { Place, Problem } from './problem.ts';
 import type { Block } from './read.ts';
 import type { Branch, Domain, Level, Naming, Node, Rule, RuleTree, WildcardNode } from './tree.ts';
 import { compileWildcard, hasWildcard } from './wildcard.ts';
+import { createWildcardIndex } from './wildcard-index.ts';
 
 /**
  * Makes the tree of what was read, one domain a block. What is wrong goes to `problems`, all of it; the tree is good for nothing then.
@@ -74,8 +75,7 @@ function report(problems: Problem[], place: Place, message: string, severity: Pr
 }
 
 interface Branching {
-  byValue: Map<string, Node>;
-  wildcards: WildcardNode[];
+  readonly byValue: Map<string, Node>;
   anyValue: Node | undefined;
 }
 
@@ -96,7 +96,7 @@ function buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: Pr
   const wildcards: WildcardNode[] = [];
   for (const block of blocks) {
     const { key = '', value = '' } = block.values;
-    const branch = byKey.get(key) ?? { byValue: new Map(), wildcards: [], anyValue: undefined };
+    const branch = byKey.get(key) ?? { byValue: new Map(), anyValue: undefined };
     byKey.set(key, branch);
     const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
     if (key === '' && !block.wrong.has('key')) {
@@ -115,10 +115,14 @@ function buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: Pr
       wildcards.push({ key: compileWildcard(key), value: value === '' ? undefined : compileWildcard(value), node });
     }
   }
-  for (const [key, branch] of byKey) branch.wildcards = wildcards.filter((wildcard) => wildcard.key.matches(key));
+  const keyWildcards = wildcards.filter(({ key }) => hasWildcard(key.text));
+  const withWildcards = ([key, branch]: [string, Branching]): [string, Branch] => {
+    const own = wildcards.filter((wildcard) => wildcard.key.matches(key));
+    return [key, { ...branch, wildcards: createWildcardIndex(own, 'value') }];
+  };
   return {
-    byKey: byKey satisfies Map<string, Branch>,
-    keyWildcards: wildcards.filter(({ key }) => hasWildcard(key.text)),
+    byKey: new Map([...byKey].map(withWildcards)),
+    keyWildcards: createWildcardIndex(keyWildcards, 'key'),
   };
 }
 

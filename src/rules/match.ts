@@ -118,11 +118,7 @@ function findNode(level: Level, { key, value }: Entry): Node | undefined {
   const branch = level.byKey.get(key);
   const exact = branch?.byValue.get(value);
   if (exact) return exact;
-  for (const wildcard of branch?.wildcards ?? level.keyWildcards) {
-    if (!wildcard.key.matches(key)) continue;
-    if (!wildcard.value || wildcard.value.matches(value)) return wildcard.node;
-  }
-  return branch?.anyValue;
+  return (branch?.wildcards ?? level.keyWildcards).find(key, value) ?? branch?.anyValue;
 }
 
 /** The rule that a caller's own limit amounts to: no mode, no name, statistics under every key and value. */

@@ -1,6 +1,7 @@
 import type { Limit, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from './metadata.ts';
 import type { Wildcard } from './wildcard.ts';
+import type { WildcardIndex } from './wildcard-index.ts';
 
 /** The rules in force: immutable, ready to be matched. A reload makes a new one. */
 export interface RuleTree {
@@ -19,15 +20,15 @@ export interface Domain {
 /** The nodes that one entry of a descriptor is looked up among, indexed by the entry's key. */
 export interface Level {
   readonly byKey: ReadonlyMap<string, Branch>;
-  /** Nodes with a `*` in their key, in the order of the file: for entries whose key has no branch. */
-  readonly keyWildcards: readonly WildcardNode[];
+  /** Nodes with a `*` in their key: for entries whose key has no branch. */
+  readonly keyWildcards: WildcardIndex;
 }
 
 /** The nodes for one key, in the order of precedence. */
 export interface Branch {
   readonly byValue: ReadonlyMap<string, Node>;
-  /** Those with a `*` in key or value that this key can match, in the order of the file; the first that matches counts. */
-  readonly wildcards: readonly WildcardNode[];
+  /** Those with a `*` in key or value that this key can match. */
+  readonly wildcards: WildcardIndex;
   readonly anyValue: Node | undefined;
 }
 

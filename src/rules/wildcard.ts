@@ -1,6 +1,8 @@
 /** A text in which each `*` stands for any number of characters, none included. There is no escape for a literal `*`. */
 export interface Wildcard {
   readonly text: string;
+  /** What comes before the first `*`: all that matches begins so. */
+  readonly prefix: string;
   matches(candidate: string): boolean;
 }
 
@@ -8,13 +10,14 @@ export const hasWildcard = (text: string): boolean => text.includes('*');
 
 /** Compiles a pattern; one without `*` matches itself alone. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb` and `bar1b`, not `bara`. */
 export function compileWildcard(text: string): Wildcard {
-  if (!hasWildcard(text)) return { text, matches: (candidate) => candidate === text };
+  if (!hasWildcard(text)) return { text, prefix: text, matches: (candidate) => candidate === text };
   const parts = text.split('*');
   const [prefix = ''] = parts;
   const suffix = parts.at(-1) ?? '';
   const middle = parts.slice(1, -1).filter((part) => part !== '');
   return {
     text,
+    prefix,
     matches(candidate) {
       if (!candidate.startsWith(prefix) || !candidate.endsWith(suffix)) return false;
       let from = prefix.length;
