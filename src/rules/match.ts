@@ -39,8 +39,9 @@ const NO_RULE: Match = { kind: 'no_rule' };
 /** Finds what limits each descriptor of a request, and drops the limits that another one's rule replaces. */
 export function matchAll(rules: RuleTree, domain: string, descriptors: readonly Descriptor[]): readonly Match[] {
   const matches = descriptors.map((descriptor) => match(rules, domain, descriptor));
+  if (!matches.some((found) => 'rule' in found && found.rule.replaces.length > 0)) return matches;
   const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
-  return replaced.size === 0 ? matches : matches.map((found) => withoutReplaced(found, replaced));
+  return matches.map((found) => withoutReplaced(found, replaced));
 }
 
 function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
