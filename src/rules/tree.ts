@@ -1,7 +1,6 @@
 import type { Limit, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from './metadata.ts';
 import type { Wildcard } from './wildcard.ts';
-import type { WildcardIndex } from './wildcard-index.ts';
 
 /** The rules in force: immutable, ready to be matched. A reload makes a new one. */
 export interface RuleTree {
@@ -30,6 +29,12 @@ export interface Branch {
   /** Those with a `*` in key or value that this key can match. */
   readonly wildcards: WildcardIndex;
   readonly anyValue: Node | undefined;
+}
+
+/** Nodes with a `*`, ready to be searched. */
+export interface WildcardIndex {
+  /** The first, in the order of the file, that matches key and value. */
+  find(key: string, value: string): Node | undefined;
 }
 
 export interface WildcardNode {

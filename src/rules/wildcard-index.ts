@@ -1,10 +1,4 @@
-import type { Node, WildcardNode } from './tree.ts';
-
-/** Nodes with a `*`, ready to be searched. */
-export interface WildcardIndex {
-  /** The first, in the order of the file, that matches key and value. */
-  find(key: string, value: string): Node | undefined;
-}
+import type { WildcardIndex, WildcardNode } from './tree.ts';
 
 /** So few are looked at one after another faster than by their beginnings. */
 const FEW = 8;

@@ -18,7 +18,7 @@ import { TABLE_SIZE_ZERO } from './hpack/encode.ts';
 import type { Http2Limits } from './limits.ts';
 import { Output } from './output.ts';
 import { findTrailersProblem, type RequestHead } from './request-head.ts';
-import { type Receiver, Stream } from './stream.ts';
+import { type Receiver, Stream, type StreamWriter } from './stream.ts';
 
 /** What a connection tells the layer above. */
 export interface ConnectionHandler {
@@ -50,7 +50,7 @@ const livePing = Buffer.from('alive?..', 'latin1');
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113
  */
-export class Connection {
+export class Connection implements StreamWriter {
   readonly #socket: Socket;
   readonly #limits: Http2Limits;
   readonly #handler: ConnectionHandler;

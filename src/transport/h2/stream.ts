@@ -1,4 +1,3 @@
-import type { Connection } from './connection.ts';
 import { ErrorCode, type ErrorNumber } from './errors.ts';
 
 /** What takes in one request, as the layer above makes it. */
@@ -11,10 +10,20 @@ export interface Receiver {
   cancelled(): void;
 }
 
+/** What writes for the streams of a connection. */
+export interface StreamWriter {
+  answer(stream: Stream, head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void;
+  sendHead(stream: Stream, block: Uint8Array, isEnd: boolean): void;
+  sendData(stream: Stream, bytes: Uint8Array): void;
+  sendEnd(stream: Stream, trailers?: Uint8Array): void;
+  resetStream(stream: Stream, code: ErrorNumber): void;
+  settle(stream: Stream): void;
+}
+
 /** One request and its answer. What is written after its end, or to a client that is gone, is dropped. */
 export class Stream {
   readonly id: number;
-  readonly #connection: Connection;
+  readonly #connection: StreamWriter;
   receiver: Receiver | undefined;
   /** Octets that the client still takes, and may still send. */
   sendWindow: number;
@@ -33,7 +42,7 @@ export class Stream {
   /** What comes after that; undefined: the answer goes on. */
   ending: Uint8Array | 'end of data' | undefined;
 
-  constructor(connection: Connection, id: number, sendWindow: number, receiveWindow: number) {
+  constructor(connection: StreamWriter, id: number, sendWindow: number, receiveWindow: number) {
     this.#connection = connection;
     this.id = id;
     this.sendWindow = sendWindow;
