@@ -12,6 +12,8 @@ export function createMemoryStore(clock: Clock, { maxCounters }: { readonly maxC
     atomic: 'request',
     async apply(hits, how) {
       const nowMs = clock();
+      const [only] = hits;
+      if (only && hits.length === 1 && how.spend === 'each') return [spend(counters, only, nowMs)];
       if (how.spend === 'each') return hits.map((hit) => spend(counters, hit, nowMs));
       const accepted = tryAll(counters, hits, nowMs);
       if (hits.every(({ blocks }, at) => accepted[at] || !blocks))
@@ -28,8 +30,9 @@ export function createMemoryStore(clock: Clock, { maxCounters }: { readonly maxC
 }
 
 function spend(counters: BoundedCounters, hit: Hit, nowMs: number): Decision {
-  const step = run(hit, counters.get(hit.key, nowMs), nowMs, true);
-  counters.set(hit.key, step, nowMs);
+  const found = counters.find(hit.key);
+  const step = run(hit, counters.stateAt(found, nowMs), nowMs, true);
+  counters.set(hit.key, found, step, nowMs);
   return decisionOf(hit, step, nowMs, { accepted: step.accepted, charged: true });
 }
 
@@ -37,7 +40,8 @@ function spend(counters: BoundedCounters, hit: Hit, nowMs: number): Decision {
 function tryAll(counters: BoundedCounters, hits: readonly Hit[], nowMs: number): readonly boolean[] {
   const states = new Map<CounterKey, State>();
   return hits.map((hit) => {
-    const { accepted, state } = run(hit, states.get(hit.key) ?? counters.get(hit.key, nowMs), nowMs, true);
+    const before = states.get(hit.key) ?? counters.stateAt(counters.find(hit.key), nowMs);
+    const { accepted, state } = run(hit, before, nowMs, true);
     states.set(hit.key, state);
     return accepted;
   });
@@ -56,10 +60,11 @@ function spare(
   mayCharge: boolean,
   nowMs: number,
 ): Decision {
-  const state = counters.get(hit.key, nowMs);
+  const found = counters.find(hit.key);
+  const state = counters.stateAt(found, nowMs);
   const refusal = run(hit, state, nowMs, true);
   if (mayCharge && !accepted && !refusal.accepted) {
-    counters.set(hit.key, refusal, nowMs);
+    counters.set(hit.key, found, refusal, nowMs);
     return decisionOf(hit, refusal, nowMs, { accepted, charged: true });
   }
   const whole = { ...hit, hits: asked };
