@@ -1,5 +1,5 @@
 import { algorithmFor } from '../algorithms/index.ts';
-import type { Decision, Outcome, State, Step } from '../algorithms/limit.ts';
+import type { Decision, Limit, Outcome, State, Step } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
 import { type BoundedCounters, createBoundedCounters } from './bounded-counters.ts';
 import type { CounterKey } from './key.ts';
@@ -33,7 +33,7 @@ function spend(counters: BoundedCounters, hit: Hit, nowMs: number): Decision {
   const found = counters.find(hit.key);
   const step = run(hit, counters.stateAt(found, nowMs), nowMs, true);
   counters.set(hit.key, found, step, nowMs);
-  return decisionOf(hit, step, nowMs, { accepted: step.accepted, charged: true });
+  return decisionOf(hit.limit, step, nowMs, { hits: hit.hits, accepted: step.accepted, charged: true });
 }
 
 /** Which of the hits would be accepted, if they were all spent in this order. */
@@ -65,20 +65,14 @@ function spare(
   const refusal = run(hit, state, nowMs, true);
   if (mayCharge && !accepted && !refusal.accepted) {
     counters.set(hit.key, found, refusal, nowMs);
-    return decisionOf(hit, refusal, nowMs, { accepted, charged: true });
+    return decisionOf(hit.limit, refusal, nowMs, { hits: hit.hits, accepted, charged: true });
   }
-  const whole = { ...hit, hits: asked };
-  return decisionOf(whole, run(whole, state, nowMs, false), nowMs, { accepted, charged: false });
+  const look = run({ ...hit, hits: asked }, state, nowMs, false);
+  return decisionOf(hit.limit, look, nowMs, { hits: asked, accepted, charged: false });
 }
 
 const run = ({ limit, hits }: Hit, state: State | undefined, nowMs: number, charge: boolean): Step =>
   algorithmFor(limit).step(limit, state, nowMs, hits, charge);
 
-function decisionOf(
-  { limit, hits }: Hit,
-  { state, report = state }: Step,
-  nowMs: number,
-  outcome: Omit<Outcome, 'hits'>,
-): Decision {
-  return algorithmFor(limit).describe(limit, report, nowMs, { hits, ...outcome });
-}
+const decisionOf = (limit: Limit, { state, report = state }: Step, nowMs: number, outcome: Outcome): Decision =>
+  algorithmFor(limit).describe(limit, report, nowMs, outcome);
