@@ -74,7 +74,6 @@ export function createBoundedCounters(maxCounters: number): BoundedCounters {
       index = createKeyIndex(maxCounters);
       slots = createCounterSlots();
       size = 0;
-      hand = 0;
     },
   };
 }

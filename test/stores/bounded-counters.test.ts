@@ -109,6 +109,19 @@ describe('counters of which there is not room for all', () => {
       }),
     );
   });
+
+  test('that were busy once give way before those that are busy now', () => {
+    const counters = createBoundedCounters(8);
+    const once = Array.from({ length: 8 }, (_, at) => textKey(`busy ${at}`));
+    const makeBusy = (key: CounterKey) => {
+      for (let hit = 1; hit <= 2; hit++) set(counters, key, [hit], 1, START_MS);
+    };
+    for (const key of [...once, textKey('new')]) makeBusy(key);
+    const now = once.filter((key) => get(counters, key, START_MS)).slice(0, 3);
+    for (const key of now) makeBusy(key);
+    for (let at = 0; at < 3; at++) makeBusy(textKey(`newer ${at}`));
+    expect(now.map((key) => get(counters, key, START_MS))).toEqual([[2], [2], [2]]);
+  });
 });
 
 test('cleared counters are gone, and there is room for as many again', () => {
