@@ -9,7 +9,7 @@ import type { Store } from '../src/stores/store.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 
-const COUNTERS = 100_000;
+const COUNTERS = 1_000_000;
 /** Hits that travel in one call of a store. */
 const CALL_HITS = 1_000;
 const START_MS = 1_699_999_200_000; // where an hour begins
@@ -20,12 +20,16 @@ interface Case {
   readonly name: string;
   readonly limit: Limit;
   readonly hits: number;
-  /** Counters in memory; fewer than `COUNTERS` where as many would take a minute. */
+  /** Fewer than `COUNTERS` where as many would take minutes. */
   readonly counters?: number;
 }
 
 /** Copies the first key to all others. */
 const COPY = "for i = 2, #KEYS do redis.call('COPY', KEYS[1], KEYS[i]) end";
+
+/** What envoyproxy/ratelimit does for a hit. */
+const REFERENCE_HIT =
+  "for _, key in ipairs(KEYS) do redis.call('INCRBY', key, 1) redis.call('EXPIRE', key, ARGV[1]) end";
 
 const counterKeys = createCounterKeys('');
 
@@ -41,8 +45,8 @@ const anHour = {
 const log: Limit = { ...anHour, algorithm: 'sliding_window_log', countDenied: false };
 const cases: readonly Case[] = [
   { name: '`fixed_window`', limit: { ...anHour, algorithm: 'fixed_window', alignment: 'epoch' }, hits: 3 },
-  { name: '`sliding_window_log`, 10 hits in it', limit: log, hits: 10 },
-  { name: '`sliding_window_log`, 100 hits in it', limit: log, hits: 100, counters: COUNTERS / 5 },
+  { name: '`sliding_window_log`, 10 hits in it', limit: log, hits: 10, counters: COUNTERS / 10 },
+  { name: '`sliding_window_log`, 100 hits in it', limit: log, hits: 100, counters: COUNTERS / 50 },
   {
     name: '`sliding_window_counter`',
     limit: { ...anHour, algorithm: 'sliding_window_counter', rounding: 'down' },
@@ -52,6 +56,7 @@ const cases: readonly Case[] = [
     name: '`sliding_window_buckets`, 12 parts, all hit',
     limit: { ...anHour, algorithm: 'sliding_window_buckets', buckets: 12 },
     hits: 12,
+    counters: COUNTERS / 10,
   },
   {
     name: '`token_bucket`',
@@ -74,13 +79,17 @@ async function measureAll(): Promise<void> {
   const connection = await openReady(redis);
   try {
     for (const one of cases) await inMemory(one, COUNTERS / 100); // so that no compiled code is counted below
-    console.log('| algorithm | in memory | in Redis | of that, `MEMORY USAGE` |');
-    console.log('| --- | --- | --- | --- |');
+    const reference = await inRedisByReference(connection);
+    console.log('| algorithm | counters | in memory | in Redis | of that, `MEMORY USAGE` | to envoyproxy/ratelimit |');
+    console.log('| --- | --- | --- | --- | --- | --- |');
     for (const one of cases) {
-      const memory = await inMemory(one, one.counters ?? COUNTERS);
-      const { used, usage } = await inRedis(one, connection);
-      console.log(`| ${one.name} | ${memory} | ${used} | ${usage} |`);
+      const { name, counters = COUNTERS } = one;
+      const memory = await inMemory(one, counters);
+      const { used, usage } = await inRedis(one, counters, connection);
+      const ratio = (used / reference.used).toFixed(2);
+      console.log(`| ${name} | ${counters} | ${memory} | ${used} | ${usage} | ${ratio} |`);
     }
+    console.log(`| envoyproxy/ratelimit's fixed window | ${COUNTERS} | | ${reference.used} | ${reference.usage} | 1 |`);
   } finally {
     connection.disconnect();
     await redis.stop();
@@ -108,11 +117,18 @@ function heapBytes(): number {
   return heapUsed + external;
 }
 
+interface RedisBytes {
+  /** Of the whole server's memory, for each counter. */
+  readonly used: number;
+  /** What Redis says of one key. */
+  readonly usage: number;
+}
+
 /**
- * Bytes for each counter: of the whole server's memory, and what Redis says of one key. The first counters are hit by the
- * service's own script; the others are copies of them, made by Redis, since a hundred hits on each would take minutes.
+ * The first counters are hit by the service's own script; the others are copies of them, made by Redis, since a hundred
+ * hits on each would take minutes.
  */
-async function inRedis({ limit, hits }: Case, connection: Connection): Promise<{ used: number; usage: number }> {
+async function inRedis({ limit, hits }: Case, counters: number, connection: Connection): Promise<RedisBytes> {
   let nowMs = START_MS;
   const store = createRedisStore(connection, () => nowMs, { replay: true });
   await connection.flushall();
@@ -124,14 +140,31 @@ async function inRedis({ limit, hits }: Case, connection: Connection): Promise<{
     await hitOnce(store, limit, 0);
   }
   const hit = keysOf(limit, 0).at(CALL_HITS / 2) ?? '';
-  for (let first = CALL_HITS; first < COUNTERS; first += CALL_HITS) {
+  for (let first = CALL_HITS; first < counters; first += CALL_HITS) {
     await connection.eval(COPY, 1 + CALL_HITS, hit, ...keysOf(limit, first));
   }
-  const counters = await connection.dbsize();
-  if (counters !== COUNTERS) throw new Error(`wanted ${COUNTERS} counters in Redis, got ${counters}`);
-  const used = ((await usedMemory(connection)) - before) / COUNTERS;
-  const usage = Number(await connection.memory('USAGE', hit));
-  return { used: Math.round(used), usage };
+  return bytesSince(before, counters, hit, connection);
+}
+
+/** The same users under the keys of envoyproxy/ratelimit, `api_user_0000000000042_1699999200`: three hits on each. */
+async function inRedisByReference(connection: Connection): Promise<RedisBytes> {
+  await connection.flushall();
+  await connection.eval(REFERENCE_HIT, 1, 'key', 1); // the script is in Redis now
+  await connection.flushall();
+  const before = await usedMemory(connection);
+  const keyOf = (user: string) => `api_user_${user}_${START_MS / 1_000}`;
+  for (let first = 0; first < COUNTERS; first += CALL_HITS) {
+    const keys = usersFrom(first).map(keyOf);
+    for (let hit = 0; hit < 3; hit++) await connection.eval(REFERENCE_HIT, keys.length, ...keys, unitMs.HOUR / 1_000);
+  }
+  return bytesSince(before, COUNTERS, keyOf(usersFrom(0).at(0) ?? ''), connection);
+}
+
+async function bytesSince(before: number, counters: number, key: string, connection: Connection): Promise<RedisBytes> {
+  const kept = await connection.dbsize();
+  if (kept !== counters) throw new Error(`wanted ${counters} counters in Redis, got ${kept}`);
+  const used = ((await usedMemory(connection)) - before) / counters;
+  return { used: Math.round(used), usage: Number(await connection.memory('USAGE', key)) };
 }
 
 async function usedMemory(connection: Connection): Promise<number> {
@@ -148,6 +181,6 @@ async function hitOnce(store: Store, limit: Limit, first: number): Promise<void>
 
 /** The keys of as many counters as go into one call, 30 bytes each: `|3:api|4:user|13:0000000000042`. */
 const keysOf = (limit: Limit, first: number) =>
-  Array.from({ length: CALL_HITS }, (_, at) =>
-    counterKeys(limit, 'api', [{ key: 'user', value: String(first + at).padStart(13, '0') }]),
-  );
+  usersFrom(first).map((user) => counterKeys(limit, 'api', [{ key: 'user', value: user }]));
+
+const usersFrom = (first: number) => Array.from({ length: CALL_HITS }, (_, at) => String(first + at).padStart(13, '0'));

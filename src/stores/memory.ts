@@ -1,5 +1,5 @@
 import { algorithmFor } from '../algorithms/index.ts';
-import type { Decision, Outcome, State, Step } from '../algorithms/limit.ts';
+import type { Decision, Limit, Outcome, State, Step } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
 import { type BoundedCounters, createBoundedCounters } from './bounded-counters.ts';
 import type { CounterKey } from './key.ts';
@@ -12,6 +12,8 @@ export function createMemoryStore(clock: Clock, { maxCounters }: { readonly maxC
     atomic: 'request',
     async apply(hits, how) {
       const nowMs = clock();
+      const [only] = hits;
+      if (only && hits.length === 1 && how.spend === 'each') return [spend(counters, only, nowMs)];
       if (how.spend === 'each') return hits.map((hit) => spend(counters, hit, nowMs));
       const accepted = tryAll(counters, hits, nowMs);
       if (hits.every(({ blocks }, at) => accepted[at] || !blocks))
@@ -28,16 +30,18 @@ export function createMemoryStore(clock: Clock, { maxCounters }: { readonly maxC
 }
 
 function spend(counters: BoundedCounters, hit: Hit, nowMs: number): Decision {
-  const step = run(hit, counters.get(hit.key, nowMs), nowMs, true);
-  counters.set(hit.key, step, nowMs);
-  return decisionOf(hit, step, nowMs, { accepted: step.accepted, charged: true });
+  const found = counters.find(hit.key);
+  const step = run(hit, counters.stateAt(found, nowMs), nowMs, true);
+  counters.set(hit.key, found, step, nowMs);
+  return decisionOf(hit.limit, step, nowMs, { hits: hit.hits, accepted: step.accepted, charged: true });
 }
 
 /** Which of the hits would be accepted, if they were all spent in this order. */
 function tryAll(counters: BoundedCounters, hits: readonly Hit[], nowMs: number): readonly boolean[] {
   const states = new Map<CounterKey, State>();
   return hits.map((hit) => {
-    const { accepted, state } = run(hit, states.get(hit.key) ?? counters.get(hit.key, nowMs), nowMs, true);
+    const before = states.get(hit.key) ?? counters.stateAt(counters.find(hit.key), nowMs);
+    const { accepted, state } = run(hit, before, nowMs, true);
     states.set(hit.key, state);
     return accepted;
   });
@@ -56,24 +60,19 @@ function spare(
   mayCharge: boolean,
   nowMs: number,
 ): Decision {
-  const state = counters.get(hit.key, nowMs);
+  const found = counters.find(hit.key);
+  const state = counters.stateAt(found, nowMs);
   const refusal = run(hit, state, nowMs, true);
   if (mayCharge && !accepted && !refusal.accepted) {
-    counters.set(hit.key, refusal, nowMs);
-    return decisionOf(hit, refusal, nowMs, { accepted, charged: true });
+    counters.set(hit.key, found, refusal, nowMs);
+    return decisionOf(hit.limit, refusal, nowMs, { hits: hit.hits, accepted, charged: true });
   }
-  const whole = { ...hit, hits: asked };
-  return decisionOf(whole, run(whole, state, nowMs, false), nowMs, { accepted, charged: false });
+  const look = run({ ...hit, hits: asked }, state, nowMs, false);
+  return decisionOf(hit.limit, look, nowMs, { hits: asked, accepted, charged: false });
 }
 
 const run = ({ limit, hits }: Hit, state: State | undefined, nowMs: number, charge: boolean): Step =>
   algorithmFor(limit).step(limit, state, nowMs, hits, charge);
 
-function decisionOf(
-  { limit, hits }: Hit,
-  { state, report = state }: Step,
-  nowMs: number,
-  outcome: Omit<Outcome, 'hits'>,
-): Decision {
-  return algorithmFor(limit).describe(limit, report, nowMs, { hits, ...outcome });
-}
+const decisionOf = (limit: Limit, { state, report = state }: Step, nowMs: number, outcome: Outcome): Decision =>
+  algorithmFor(limit).describe(limit, report, nowMs, outcome);

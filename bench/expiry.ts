@@ -1,0 +1,72 @@
+import type { FixedWindowLimit } from '../src/algorithms/limit.ts';
+import { unitMs } from '../src/algorithms/limit.ts';
+import { createCounterKeys } from '../src/stores/key.ts';
+import { createMemoryStore } from '../src/stores/memory.ts';
+import type { Store } from '../src/stores/store.ts';
+
+/** Counters that expire at once, and hits of either kind in each phase. */
+const COUNTERS = 1_000_000;
+const START_MS = 1_699_999_200_000; // where a minute begins
+
+const limit: FixedWindowLimit = {
+  name: '',
+  counter: '',
+  requestsPerUnit: 100,
+  soft: 0,
+  unit: 'MINUTE',
+  unitMultiplier: 1,
+  windowMs: unitMs.MINUTE,
+  algorithm: 'fixed_window',
+  alignment: 'epoch',
+};
+const counterKeys = createCounterKeys('');
+
+measure().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+/** What the time of one hit looks like while a million counters are live, while they expire, and when they are gone. */
+async function measure(): Promise<void> {
+  let nowMs = START_MS;
+  const store = createMemoryStore(() => nowMs, { maxCounters: 4 * COUNTERS });
+  for (let at = 0; at < COUNTERS; at++) await hitUs(store, at);
+
+  console.log('| while they | a hit on | p50 µs | p99 µs | p99.9 µs | max µs |');
+  console.log('| --- | --- | --- | --- | --- | --- |');
+  await report('are live', store, COUNTERS);
+  nowMs += limit.windowMs; // all that there are expire; each new one then drops two
+  await report('expire', store, 2 * COUNTERS);
+  await report('are gone', store, 3 * COUNTERS);
+}
+
+/** Hits a new counter and a known one in turn; known are those that were new last. */
+async function report(phase: string, store: Store, firstNew: number): Promise<void> {
+  const onNewUs = new Float64Array(COUNTERS);
+  const onKnownUs = new Float64Array(COUNTERS);
+  for (let at = 0; at < COUNTERS; at++) {
+    onNewUs[at] = await hitUs(store, firstNew + at);
+    onKnownUs[at] = await hitUs(store, firstNew - COUNTERS + scattered(at));
+  }
+  for (const [what, us] of [
+    ['a new counter', onNewUs],
+    ['a known one', onKnownUs],
+  ] as const) {
+    us.sort();
+    const at = [0.5, 0.99, 0.999, 1].map((share) => us[Math.ceil(share * COUNTERS) - 1]?.toFixed(1));
+    console.log(`| ${[phase, what, ...at].join(' | ')} |`);
+  }
+}
+
+/** Goes through all numbers below `COUNTERS`, by strides that share no factor with it. */
+const scattered = (at: number): number => (at * 617_129) % COUNTERS;
+
+/** How long one hit on the counter with this number takes. */
+async function hitUs(store: Store, counter: number): Promise<number> {
+  const key = counterKeys(limit, 'api', [{ key: 'user', value: String(counter).padStart(13, '0') }]);
+  const startedMs = performance.now();
+  const [decision] = await store.apply([{ key, limit, hits: 1, blocks: true }], { spend: 'each', timeoutMs: 1 });
+  const tookUs = (performance.now() - startedMs) * 1_000;
+  if (decision?.code !== 'OK') throw new Error(`wanted every hit to pass, got ${JSON.stringify(decision)}`);
+  return tookUs;
+}
