@@ -37,7 +37,21 @@ interface AnyLimit {
   readonly unitMultiplier: number;
   /** The window's length, at most `MAX_WINDOW_MS`; of a calendar window the usual one. */
   readonly windowMs: number;
+  /** What becomes of hits that the store cannot count; absent: their request has no answer. */
+  readonly onStoreFailure?: StoreFailurePolicy;
+  /** How many processes share the limit while each counts by itself: whole, at least 1. Absent: 1. */
+  readonly localShare?: number;
 }
+
+/**
+ * What becomes of hits that the store cannot count in time.
+ *
+ * allow  they pass
+ * deny   they are refused
+ * local  they are counted in this process, at the limit divided by `localShare`
+ */
+export const storeFailurePolicies = ['allow', 'deny', 'local'] as const;
+export type StoreFailurePolicy = (typeof storeFailurePolicies)[number];
 
 /** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or with a date. */
 export type Alignment = 'epoch' | 'first_hit' | Calendar;
@@ -138,6 +152,8 @@ export interface Decision {
   readonly soft: boolean;
   /** Refused from memory of an earlier refusal; the counter was not touched. */
   readonly fromCache?: true;
+  /** The store could not count the hits: this is what the limit's own policy makes of it. */
+  readonly degraded?: StoreFailurePolicy;
 }
 
 /**

@@ -44,7 +44,8 @@ function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: Json
 }
 
 const isRemarkable = (verdict: Verdict): boolean =>
-  verdict.kind === 'limited' && (verdict.decision.soft || verdict.limit.unit === 'UNKNOWN');
+  verdict.kind === 'limited' &&
+  (verdict.decision.soft || verdict.decision.degraded !== undefined || verdict.limit.unit === 'UNKNOWN');
 
 /**
  * What the statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of
@@ -59,6 +60,7 @@ function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
     const { rule, limit, decision } = verdict;
     const facts = {
       ...(decision.soft && { soft: true }),
+      ...(decision.degraded && { degraded: decision.degraded }),
       ...(delayMs > 0 && !rule.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
       ...(limit.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
     };

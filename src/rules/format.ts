@@ -1,5 +1,5 @@
 import { algorithmNames } from '../algorithms/index.ts';
-import { type Limit, spends, unitMs } from '../algorithms/limit.ts';
+import { type Limit, spends, storeFailurePolicies, unitMs } from '../algorithms/limit.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
@@ -121,6 +121,19 @@ export const format = {
       goesWith: ['token_bucket'],
       choices: ['continuous', 'interval'],
       meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
+    },
+    on_store_failure: {
+      type: 'text',
+      own: true,
+      choices: ['error', ...storeFailurePolicies],
+      meaning:
+        'while the counters cannot be reached: error (the default: UNAVAILABLE, so that the proxy decides), allow, deny or local (counted in each process)',
+    },
+    local_share: {
+      type: 'count',
+      own: true,
+      minimum: 1,
+      meaning: 'on_store_failure: local: how many processes share the limit; absent: 1',
     },
     max_delay: {
       type: 'text',

@@ -114,7 +114,9 @@ function readLength(written: string, values: LimitBlock['values'], wrong: Wrong)
 function assemble(algorithm: Name, window: Window, block: LimitBlock, wrong: Wrong): Limit | undefined {
   const { values } = block;
   const { name = '', requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
-  const common = { name, requestsPerUnit, soft, ...window, counter: `${algorithm}|${window.windowMs}` };
+  const failing = readStoreFailure(values, wrong);
+  if (!failing) return undefined;
+  const common = { name, requestsPerUnit, soft, ...window, counter: `${algorithm}|${window.windowMs}`, ...failing };
   switch (algorithm) {
     case 'fixed_window': {
       const aligned = readAlignment(window, values, wrong);
@@ -155,6 +157,24 @@ function assemble(algorithm: Name, window: Window, block: LimitBlock, wrong: Wro
       return maxDelayMs === undefined ? undefined : { ...common, algorithm, maxDelayMs, burst: values.burst ?? 1 };
     }
   }
+}
+
+function readStoreFailure(
+  { on_store_failure: written, local_share: localShare, requests_per_unit: requestsPerUnit = 0 }: LimitBlock['values'],
+  wrong: Wrong,
+): Pick<Limit, 'onStoreFailure' | 'localShare'> | undefined {
+  const policy = choice(written, 'on_store_failure', fields.on_store_failure.choices, wrong);
+  if (!policy) return undefined;
+  if (localShare !== undefined && policy !== 'local')
+    return wrong('local_share', `local_share goes with on_store_failure: local, not with ${policy}`);
+  if (localShare !== undefined && (localShare < 1 || localShare > Math.max(requestsPerUnit, 1))) {
+    return wrong(
+      'local_share',
+      `local_share must be 1 to requests_per_unit, so that each process may pass something, got ${localShare}`,
+    );
+  }
+  if (policy === 'error') return {};
+  return { onStoreFailure: policy, ...(localShare !== undefined && { localShare }) };
 }
 
 function choice<const C extends string>(

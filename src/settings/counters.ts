@@ -48,7 +48,11 @@ export const counterRows = {
     'own: keys that cannot collide; reference: fixed windows under the keys and values of envoyproxy/ratelimit, to share them with it',
   ),
   CACHE_KEY_PREFIX: setting(text, '', 'put before every counter key'),
-  STORE_TIMEOUT: setting(durationMs, '500ms', 'the longest that a request waits for its counters'),
+  STORE_TIMEOUT: setting(
+    durationMs,
+    '15ms',
+    'the longest that a request waits for its counters: less than its caller waits, 20ms where that is Envoy',
+  ),
   MEMORY_MAX_COUNTERS: setting(
     integer(1, 16_000_000, 'a count'),
     '1000000',

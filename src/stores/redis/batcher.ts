@@ -1,3 +1,4 @@
+import type { Breaker } from '../breaker.ts';
 import type { Unavailable } from '../store.ts';
 import type { Answers, Asked } from './batch.ts';
 
@@ -20,6 +21,12 @@ export interface BatcherOptions {
   readonly unavailable: (reason: string) => Unavailable;
   /** Calls that may be under way at a time: what is asked meanwhile waits for one of them, and goes together. */
   readonly maxUnderWay: number;
+  /** A call that takes longer has failed, whatever becomes of it. */
+  readonly slowMs: number;
+  /** Of the node that the calls go to. */
+  readonly breaker: () => Breaker;
+  /** Whether an error is an answer of the node: then it is there, and the circuit stays closed. */
+  readonly isAnswer: (error: unknown) => boolean;
 }
 
 /**
@@ -44,6 +51,8 @@ export class Batcher {
 
   /** Never rejects: what cannot be answered in time is unavailable. */
   apply({ hits, spend }: Asked, timeoutMs: number): Promise<Answers> {
+    const refusal = this.#options.breaker().refusal;
+    if (refusal !== undefined) return Promise.resolve(hits.map(() => this.#options.unavailable(refusal)));
     return new Promise((settle) => {
       const untilMs = performance.now() + timeoutMs;
       this.#queue.push({ hits, spend, timeoutMs, untilMs, settle, isSettled: false });
@@ -57,8 +66,17 @@ export class Batcher {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      while (this.#queue.length > 0 && this.#underWay < this.#options.maxUnderWay) this.#send(this.#take());
+      while (this.#queue.length > 0 && this.#underWay < this.#options.maxUnderWay && !this.#giveUpQueue())
+        this.#send(this.#take());
     });
+  }
+
+  /** Where the circuit has opened, nothing waits. */
+  #giveUpQueue(): boolean {
+    const refusal = this.#options.breaker().refusal;
+    if (refusal === undefined) return false;
+    for (const request of this.#queue.splice(0)) this.#giveUp(request, refusal);
+    return true;
   }
 
   #take(): readonly Waiting[] {
@@ -75,22 +93,41 @@ export class Batcher {
   }
 
   #send(requests: readonly Waiting[]): void {
+    const { send, slowMs, isAnswer } = this.#options;
+    const breaker = this.#options.breaker();
     this.#underWay++;
     this.#sent.add(requests);
-    const done = (): void => {
+    breaker.began();
+    let isUnderWay = true;
+    const end = (): void => {
+      isUnderWay = false;
+      clearTimeout(slow);
       this.#underWay--;
-      this.#sent.delete(requests);
-      if (this.#queue.length > 0) this.#schedule();
+      if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
     };
-    this.#options.send(requests).then(
+    const succeed = (): void => {
+      if (!isUnderWay) return; // too late
+      breaker.succeeded();
+      end();
+    };
+    const fail = (reason: string): void => {
+      if (!isUnderWay) return;
+      breaker.failed(reason);
+      end(); // a slow one makes room for the next
+    };
+    const slow = setTimeout(() => setImmediate(fail, `no reply within ${slowMs} ms`), slowMs);
+    send(requests).then(
       (answers) => {
+        this.#sent.delete(requests);
         for (const [at, request] of requests.entries()) settle(request, answers[at] ?? []);
-        done();
+        succeed();
       },
       (error: unknown) => {
         const reason = error instanceof Error ? error.message : String(error);
+        this.#sent.delete(requests);
         for (const request of requests) this.#giveUp(request, reason);
-        done();
+        if (isAnswer(error)) succeed();
+        else fail(reason);
       },
     );
   }

@@ -1,6 +1,7 @@
 import slotOf from 'cluster-key-slot';
 import { Cluster } from 'ioredis';
 import type { Clock } from '../../clock.ts';
+import { Breakers } from '../breaker.ts';
 import { applyInParts } from '../parts.ts';
 import type { Store, Unavailable } from '../store.ts';
 import { type Asked, type Batch, decodeBatch, encodeBatch } from './batch.ts';
@@ -8,19 +9,35 @@ import { Batcher } from './batcher.ts';
 import type { Connection } from './connect.ts';
 import { script } from './script.ts';
 
+export interface RedisStoreOptions {
+  /** Of a Cluster whose keys do not have their domain as hash tag, the counter. */
+  readonly atomic?: Store['atomic'];
+  /** Only for tests: Redis decides on the clock that is given, too, instead of its own. */
+  readonly replay?: boolean;
+  /** What operators call it; the nodes of a Cluster have their own names. */
+  readonly name?: string;
+  /** A call that takes longer counts as failed: `Breaker`. */
+  readonly slowMs?: number;
+  readonly breakers?: Breakers;
+}
+
 /**
- * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call a request, on a Cluster one for
- * each slot that its counters are in, side by side.
+ * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all that is asked at a time, on a
+ * Cluster one for each slot, side by side.
  *
  * @param redis   a connection of `connect`; closed with the store
  * @param clock   this process's: calendar windows are looked for around it, since Redis knows no time zones
- * @param atomic  of a Cluster whose keys have their domain as hash tag, and of anything else, the request
- * @param replay  only for tests: Redis decides on `clock`, too, instead of its own
  */
 export function createRedisStore(
   redis: Connection,
   clock: Clock,
-  { atomic = 'request', replay = false }: { readonly atomic?: Store['atomic']; readonly replay?: boolean } = {},
+  {
+    atomic = 'request',
+    replay = false,
+    name = 'redis',
+    slowMs = 1_000,
+    breakers = new Breakers(),
+  }: RedisStoreOptions = {},
 ): Store {
   let lastError = 'not connected yet';
   redis.on('error', (error: Error) => {
@@ -43,10 +60,17 @@ export function createRedisStore(
   };
   const unavailable = (reason: string): Unavailable => ({ code: 'UNAVAILABLE', reason: `redis: ${reason}` });
   const batchers = new Map<number, Batcher>();
+  const nodeOf = (slot: number): string => (redis instanceof Cluster ? redis.slots[slot]?.[0] : undefined) ?? name;
+  const newBatcher = (slot: number): Batcher =>
+    new Batcher({
+      ...{ send, unavailable, slowMs, maxUnderWay: MAX_UNDER_WAY },
+      breaker: () => breakers.of(nodeOf(slot)),
+      isAnswer: (error) => error instanceof Error && error.name === 'ReplyError',
+    });
   const applyTo =
     (slot: number): Store['apply'] =>
     (hits, { spend, timeoutMs }) => {
-      const batcher = batchers.get(slot) ?? new Batcher({ send, unavailable, maxUnderWay: MAX_UNDER_WAY });
+      const batcher = batchers.get(slot) ?? newBatcher(slot);
       batchers.set(slot, batcher);
       return batcher.apply({ hits, spend }, timeoutMs);
     };
