@@ -4,16 +4,8 @@ import type { Rule } from '../rules/tree.ts';
 import { StoreUnavailable } from '../stores/store.ts';
 import { asStatisticName } from './statistic-name.ts';
 
-/** What became of the hits of one rule, in hits. The names are envoyproxy/ratelimit's. */
-export interface RuleCounts {
-  readonly domain: string;
-  /** The names of the levels below the domain. */
-  readonly levels: readonly string[];
-  /** The levels' names with dots between. */
-  readonly rule: string;
-  readonly algorithm: Limit['algorithm'];
-  /** Domain and levels as a part of a statistic's name: two rules may have the same. */
-  readonly key: string;
+/** What became of hits, in hits. The names are envoyproxy/ratelimit's. */
+export interface HitCounts {
   totalHits: number;
   withinLimit: number;
   nearLimit: number;
@@ -25,10 +17,37 @@ export interface RuleCounts {
   softLimit: number;
 }
 
+const NO_HITS: HitCounts = {
+  ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
+  ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0 },
+};
+const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // it has no others
+
+/** What became of the hits of one rule. */
+export interface RuleCounts extends HitCounts {
+  readonly domain: string;
+  /** The names of the levels below the domain. */
+  readonly levels: readonly string[];
+  /** The levels' names with dots between. */
+  readonly rule: string;
+  readonly algorithm: Limit['algorithm'];
+  readonly named: Rule['named'];
+  /** Domain and levels as a part of a statistic's name: two rules may have the same. */
+  readonly key: string;
+}
+
+/** A rule, and what its levels are called this time. */
+type Named = { readonly rule: Rule; readonly levels: readonly string[] };
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 /** Why a request had no answer: the counters could not be reached, or anything else. */
 export type FailedBy = 'store' | 'service';
+
+/** What one process has counted of requests, as data that another can be sent. */
+export interface Counted extends Pick<Statistics, 'answers' | 'failures' | 'calls' | 'unknownDomains'> {
+  readonly rules: readonly RuleCounts[];
+  readonly shadowed: number;
+}
 
 /** Counts what is answered. Nothing here is on the way of a request: it is told afterwards. */
 export interface Statistics {
@@ -38,6 +57,8 @@ export interface Statistics {
   /** One call of gRPC, by its method's name such as `ShouldRateLimit`. */
   called(method: string): void;
   rulesLoaded(ok: boolean): void;
+  /** Adds what another process has counted. */
+  merge(counted: Counted): void;
   /** Each rule that was hit so far. */
   rules(): Iterable<RuleCounts>;
   /** Requests by overall code. */
@@ -74,19 +95,20 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   const loads = { success: 0, error: 0 };
   let shadowed = 0;
 
-  const count = (domain: string, verdict: Verdict): void => {
-    if (verdict.kind === 'no_domain') {
-      const isTold =
-        domain.length <= MAX_NAME_LENGTH && (unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES);
-      increment(unknownDomains, isTold ? domain : OTHER);
-    } else if (verdict.kind === 'limited' && verdict.hits > 0) {
-      add(rules.of(domain, verdict, verdict.limit), verdict, nearLimitRatio);
-    }
+  const countUnknown = (domain: string, times: number): void => {
+    const isTold = domain.length <= MAX_NAME_LENGTH && (unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES);
+    increase(unknownDomains, isTold ? domain : OTHER, times);
   };
-
+  const countsOf = (domain: string, { rule, levels }: Named, { algorithm }: Limit): RuleCounts =>
+    rules.of(domain, levels, algorithm, rule.named);
+  const count = (domain: string, verdict: Verdict): void => {
+    if (verdict.kind === 'no_domain') countUnknown(domain, 1);
+    else if (verdict.kind === 'limited' && verdict.hits > 0)
+      add(countsOf(domain, verdict, verdict.limit), verdict, nearLimitRatio);
+  };
   const askFor = (domain: string, { found, hits }: Asked): void => {
     const [limit] = found.kind === 'limited' ? found.limits : [];
-    if (found.kind === 'limited' && limit && hits > 0) rules.of(domain, found, limit).totalHits += hits;
+    if (found.kind === 'limited' && limit && hits > 0) countsOf(domain, found, limit).totalHits += hits;
   };
 
   return {
@@ -99,9 +121,22 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
       if (cause instanceof Undecided) for (const one of cause.asked) askFor(cause.domain, one);
     },
-    called: (method) => increment(calls, method),
+    called: (method) => increase(calls, method, 1),
     rulesLoaded(ok) {
       loads[ok ? 'success' : 'error']++;
+    },
+    merge(counted) {
+      for (const theirs of counted.rules) {
+        const ours = rules.of(theirs.domain, theirs.levels, theirs.algorithm, theirs.named);
+        for (const name of hitCounts) ours[name] += theirs[name];
+      }
+      answers.OK += counted.answers.OK;
+      answers.OVER_LIMIT += counted.answers.OVER_LIMIT;
+      failures.store += counted.failures.store;
+      failures.service += counted.failures.service;
+      for (const [method, times] of counted.calls) increase(calls, method, times);
+      for (const [domain, times] of counted.unknownDomains) countUnknown(domain, times);
+      shadowed += counted.shadowed;
     },
     rules: rules.all,
     answers,
@@ -113,31 +148,33 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   };
 }
 
-const increment = (counts: Map<string, number>, name: string): void => {
-  counts.set(name, (counts.get(name) ?? 0) + 1);
+/** What has been counted so far. */
+export function countedBy({ rules, answers, failures, calls, unknownDomains, shadowed }: Statistics): Counted {
+  return { rules: [...rules()], answers, failures, calls, unknownDomains, shadowed: shadowed() };
+}
+
+const increase = (counts: Map<string, number>, name: string, by: number): void => {
+  counts.set(name, (counts.get(name) ?? 0) + by);
 };
 
 /** The counts of each rule, by what its statistics are kept under and by algorithm. */
 function createRuleCounts() {
   const known = new Map<string, RuleCounts>();
-  const others = newCounts(OTHER, [OTHER], 'fixed_window');
+  const others = newCounts(OTHER, [OTHER], 'fixed_window', 'by_request');
   let namesOfCallers = 0;
   return {
-    of(
-      domain: string,
-      { rule, levels }: { readonly rule: Rule; readonly levels: readonly string[] },
-      { algorithm }: Limit,
-    ): RuleCounts {
+    of(domain: string, levels: readonly string[], algorithm: Limit['algorithm'], named: Rule['named']): RuleCounts {
       const path = levels.join('.');
       const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain makes two paths read alike
       const counts = known.get(name);
       if (counts) return counts;
-      if (rule.named !== 'by_rule') {
+      if (named !== 'by_rule') {
         const isTooLong = path.length > MAX_NAME_LENGTH || levels.length > MAX_NAME_LEVELS;
-        if (isTooLong || namesOfCallers >= MAX_NAMES) return others;
+        const isOther = domain === OTHER && path === OTHER; // as another process has counted it
+        if (isTooLong || isOther || namesOfCallers >= MAX_NAMES) return others;
         namesOfCallers++;
       }
-      const fresh = newCounts(domain, levels, algorithm);
+      const fresh = newCounts(domain, levels, algorithm, named);
       known.set(name, fresh);
       return fresh;
     },
@@ -145,13 +182,14 @@ function createRuleCounts() {
   };
 }
 
-function newCounts(domain: string, levels: readonly string[], algorithm: Limit['algorithm']): RuleCounts {
+function newCounts(
+  domain: string,
+  levels: readonly string[],
+  algorithm: Limit['algorithm'],
+  named: Rule['named'],
+): RuleCounts {
   const rule = levels.join('.');
-  return {
-    ...{ domain, levels, rule, algorithm, key: asStatisticName(`${domain}.${rule}`) },
-    ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
-    ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0 },
-  };
+  return { domain, levels, rule, algorithm, named, key: asStatisticName(`${domain}.${rule}`), ...NO_HITS };
 }
 
 /**

@@ -70,7 +70,7 @@ function build(changes: Partial<Decider> = {}, isReady = true) {
     answered: ({ domain }, answer) => statistics.answered(domain, answer),
     failed: (_status, cause) => statistics.failed(cause),
   });
-  const counters = () => referenceCounters(statistics);
+  const counters = async () => referenceCounters(statistics);
   return { service, statistics, metrics, numbers: { metrics: metrics.render, statistics: counters } };
 }
 
