@@ -9,13 +9,15 @@ export interface Running {
   readonly rulesFrom: string;
   readonly rules: RuleTree | undefined;
   readonly counters: string;
+  /** How many processes answer. */
+  readonly workers: number;
   readonly grpc: string;
   readonly http: string;
   readonly debug: string;
 }
 
 /** What is printed at the start: which rules, where it listens, and one command to try. */
-export function banner({ version, rulesFrom, rules, counters, grpc, http, debug }: Running): string {
+export function banner({ version, rulesFrom, rules, counters, workers, grpc, http, debug }: Running): string {
   const listed = rules?.rules.slice(0, LISTED_RULES).map(({ path, unlimited, limits }) => {
     return `            ${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
   });
@@ -26,6 +28,7 @@ export function banner({ version, rulesFrom, rules, counters, grpc, http, debug 
     ...(listed ?? []),
     ...(more > 0 ? [`            … and ${more} more: see /rlconfig on the debug port`] : []),
     `  counters  ${counters}`,
+    ...(workers > 1 ? [`  workers   ${workers} processes`] : []),
     `  gRPC      ${grpc}`,
     `  HTTP      ${http}  (/json, /healthcheck)`,
     `  debug     ${debug}  (/rlconfig, /metrics)`,

@@ -1,10 +1,12 @@
 #!/usr/bin/env node
+import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { ask, InvalidDescriptor } from './ask.ts';
 import { type CheckOptions, check } from './check.ts';
 import { MAX_UINT32 } from './rls/wire.ts';
 import { CannotStart } from './serve/cannot-start.ts';
+import { serveAsWorker } from './serve/workers/worker.ts';
 import { serve } from './serve.ts';
 import { InvalidSettings, readSettings } from './settings.ts';
 
@@ -51,8 +53,9 @@ async function runService({ rules }: { rules?: string }): Promise<void> {
   try {
     const read = readSettings(process.env);
     const settings = rules === undefined ? read : { ...read, rules: { path: rules } };
+    if (cluster.worker) return onSignal(await serveAsWorker(settings, Date.now, cluster.worker));
     const service = await serve(settings, Date.now, version);
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void service.close());
+    onSignal(service.close);
     console.log(service.banner);
     service.failed.then(({ message }) => {
       fail(message);
@@ -62,6 +65,10 @@ async function runService({ rules }: { rules?: string }): Promise<void> {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
     fail(error.message);
   }
+}
+
+function onSignal(close: () => Promise<void>): void {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void close());
 }
 
 function checkRules(paths: readonly string[], options: CheckOptions): void {

@@ -62,7 +62,7 @@ function page(outcome: Outcome): Page {
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }
 
-function healthcheck({ ready, reasons }: Readiness, request: IncomingMessage): Page {
-  if (ready) return plain(200, 'OK');
-  return plain(500, isVerbose(request) ? reasons.map((reason) => `${reason}\n`).join('') : '');
+function healthcheck({ ready, reasons, notes = [] }: Readiness, request: IncomingMessage): Page {
+  const told = isVerbose(request) ? [...reasons, ...notes].map((line) => `${line}\n`).join('') : '';
+  return ready ? plain(200, told === '' ? 'OK' : `OK\n${told}`) : plain(500, told);
 }

@@ -12,7 +12,7 @@ export interface DebugSources {
   lastLoad(): LoadedRules | undefined;
   metrics: Exposed;
   /** Counters and gauges by the names that they have in StatsD. */
-  statistics(): ReadonlyMap<string, number>;
+  statistics(): Promise<ReadonlyMap<string, number>>;
 }
 
 /**
@@ -37,7 +37,7 @@ export function debugRoutes(
       '/stats',
       {
         help: 'statistics under the names of envoyproxy/ratelimit',
-        answer: () => plain(200, describeStatistics(statistics())),
+        answer: async () => plain(200, describeStatistics(await statistics())),
       },
     ],
     ...more,

@@ -3,15 +3,23 @@ import pretty from 'pino-pretty';
 
 export type { Logger };
 
+export interface LogOptions {
+  readonly level: string;
+  readonly format: 'text' | 'json';
+  readonly worker?: number;
+}
+
 /**
  * Log lines on stderr, so that stdout stays free for what a command prints.
  *
  * @param format  `text` for people; `json` with the keys that envoyproxy/ratelimit has: `@timestamp`, `@message`, `level`
+ * @param worker  the number of the worker whose lines they are, where there are several: in text before the message, in JSON as `worker`
  */
-export function createLogger({ level, format }: { readonly level: string; readonly format: 'text' | 'json' }): Logger {
+export function createLogger({ level, format, worker }: LogOptions): Logger {
+  const isWorker = worker !== undefined;
   if (format === 'text') {
     return pino(
-      { level },
+      { level, ...(isWorker && { msgPrefix: `worker ${worker}: ` }) },
       pretty({
         destination: 2,
         sync: true,
@@ -25,7 +33,7 @@ export function createLogger({ level, format }: { readonly level: string; readon
     level,
     messageKey: '@message',
     timestamp: () => stdTimeFunctions.isoTime().replace('"time"', '"@timestamp"'),
-    formatters: { level: (label: string) => ({ level: label }), bindings: () => ({}) },
+    formatters: { level: (label: string) => ({ level: label }), bindings: () => (isWorker ? { worker } : {}) },
   };
   return pino(options, destination({ dest: 2, sync: true }));
 }

@@ -13,8 +13,6 @@ export interface Metrics {
   render(): Promise<Exposition>;
   /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
   called(method: string, grpcStatus: number, elapsedMs: number): void;
-  /** A connection of gRPC, or a stream of it, was ended for this reason, such as ENHANCE_YOUR_CALM. */
-  connectionFailed(code: string): void;
 }
 
 /** A counter of what `createStatistics` keeps. */
@@ -81,6 +79,18 @@ const COUNTERS: readonly StatisticsCounter[] = [
     'Descriptors of domains that have no rules.',
     ({ unknownDomains }) => unknownDomains,
   ),
+  by(
+    'policy',
+    'weir_hits_degraded_total',
+    "Hits that the counters could not be reached for, by the limit's own policy: on_store_failure.",
+    ({ degraded }) => degraded,
+  ),
+  by(
+    'code',
+    'weir_http2_errors_total',
+    'Connections and streams of gRPC that were ended since their client broke the protocol or a limit, by error code of HTTP/2.',
+    ({ connectionErrors }) => connectionErrors,
+  ),
   by('outcome', 'weir_rule_loads_total', 'Rule loads, by outcome.', ({ loads }) => Object.entries(loads)),
   {
     name: 'weir_global_shadow_mode_total',
@@ -90,8 +100,15 @@ const COUNTERS: readonly StatisticsCounter[] = [
   },
 ];
 
-/** @param isReady  whether the service can decide requests now */
-export function createMetrics(statistics: Statistics, isReady: () => boolean): Metrics {
+/**
+ * @param isReady       whether the service can decide requests now
+ * @param openCircuits  for each node of the store, how many processes have their circuit to it open
+ */
+export function createMetrics(
+  statistics: Statistics,
+  isReady: () => boolean,
+  openCircuits: () => ReadonlyMap<string, number>,
+): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -120,15 +137,18 @@ export function createMetrics(statistics: Statistics, isReady: () => boolean): M
     'weir_call_duration_seconds',
     'Time from a decoded call to its answer, by method and gRPC status.',
   );
-  const connectionFailures = new Counter({
-    name: 'weir_http2_errors_total',
-    help: 'Connections and streams of gRPC that were ended because their client broke the protocol or a limit, by error code of HTTP/2.',
-    labelNames: ['code'],
+  new Gauge({
+    name: 'weir_store_circuit_open',
+    help: 'Processes that ask a node of the store nothing, or only now and then, since it did not answer.',
+    labelNames: ['node'],
     registers,
+    collect() {
+      this.reset();
+      for (const [node, processes] of openCircuits()) this.set({ node }, processes);
+    },
   });
 
   return {
-    connectionFailed: (code) => connectionFailures.inc({ code }),
     render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
     called,
   };

@@ -40,8 +40,14 @@ export function referenceCounters(statistics: Statistics): ReadonlyMap<string, n
   return counters;
 }
 
-/** Every gauge under its name at envoyproxy/ratelimit: what the local cache of refusals holds and has done. */
-export function referenceGauges({ counts, size }: Pick<DenyCache, 'counts' | 'size'>): ReadonlyMap<string, number> {
+/**
+ * Every gauge under its name at envoyproxy/ratelimit: what the local cache of refusals holds and has done.
+ *
+ * @param cache  undefined: there is none, and no gauge
+ */
+export function referenceGauges(cache: Pick<DenyCache, 'counts' | 'size'> | undefined): ReadonlyMap<string, number> {
+  if (!cache) return new Map();
+  const { counts, size } = cache;
   const gauges = {
     averageAccessTime: 0, // it does not keep when an entry was used last
     entryCount: size(),

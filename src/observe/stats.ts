@@ -4,16 +4,8 @@ import type { Rule } from '../rules/tree.ts';
 import { StoreUnavailable } from '../stores/store.ts';
 import { asStatisticName } from './statistic-name.ts';
 
-/** What became of the hits of one rule, in hits. The names are envoyproxy/ratelimit's. */
-export interface RuleCounts {
-  readonly domain: string;
-  /** The names of the levels below the domain. */
-  readonly levels: readonly string[];
-  /** The levels' names with dots between. */
-  readonly rule: string;
-  readonly algorithm: Limit['algorithm'];
-  /** Domain and levels as a part of a statistic's name: two rules may have the same. */
-  readonly key: string;
+/** What became of hits, in hits. The names are envoyproxy/ratelimit's. */
+export interface HitCounts {
   totalHits: number;
   withinLimit: number;
   nearLimit: number;
@@ -25,10 +17,36 @@ export interface RuleCounts {
   softLimit: number;
 }
 
+const NO_HITS: HitCounts = {
+  ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
+  ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0 },
+};
+const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // it has no others
+
+/** What became of the hits of one rule. */
+export interface RuleCounts extends HitCounts {
+  readonly domain: string;
+  /** The names of the levels below the domain. */
+  readonly levels: readonly string[];
+  /** The levels' names with dots between. */
+  readonly rule: string;
+  readonly algorithm: Limit['algorithm'];
+  readonly named: Rule['named'];
+  /** Domain and levels as a part of a statistic's name: two rules may have the same. */
+  readonly key: string;
+}
+
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 /** Why a request had no answer: the counters could not be reached, or anything else. */
 export type FailedBy = 'store' | 'service';
+
+/** What one process has counted of requests, as data that another can be sent. */
+export interface Counted
+  extends Pick<Statistics, 'answers' | 'failures' | 'calls' | 'connectionErrors' | 'degraded' | 'unknownDomains'> {
+  readonly rules: readonly RuleCounts[];
+  readonly shadowed: number;
+}
 
 /** Counts what is answered. Nothing here is on the way of a request: it is told afterwards. */
 export interface Statistics {
@@ -37,7 +55,11 @@ export interface Statistics {
   failed(cause: unknown): void;
   /** One call of gRPC, by its method's name such as `ShouldRateLimit`. */
   called(method: string): void;
+  /** A connection of gRPC, or a stream of it, was ended for this reason, such as ENHANCE_YOUR_CALM. */
+  connectionFailed(code: string): void;
   rulesLoaded(ok: boolean): void;
+  /** Adds what another process has counted. */
+  merge(counted: Counted): void;
   /** Each rule that was hit so far. */
   rules(): Iterable<RuleCounts>;
   /** Requests by overall code. */
@@ -45,6 +67,10 @@ export interface Statistics {
   readonly failures: Readonly<Record<FailedBy, number>>;
   /** Calls of gRPC by method. */
   readonly calls: ReadonlyMap<string, number>;
+  /** Connections of gRPC, and streams of them, that were ended, by the name of the reason. */
+  readonly connectionErrors: ReadonlyMap<string, number>;
+  /** Hits that their limit's policy answered since the store could not count them, by policy. */
+  readonly degraded: ReadonlyMap<string, number>;
   /** Loads of rules by outcome. */
   readonly loads: Readonly<Record<'success' | 'error', number>>;
   /** Descriptors of domains that have no rules, by domain. */
@@ -69,24 +95,26 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   const rules = createRuleCounts();
   const unknownDomains = new Map<string, number>();
   const calls = new Map<string, number>();
+  const connectionErrors = new Map<string, number>();
+  const degraded = new Map<string, number>();
   const answers: Record<Code, number> = { OK: 0, OVER_LIMIT: 0 };
   const failures: Record<FailedBy, number> = { store: 0, service: 0 };
   const loads = { success: 0, error: 0 };
   let shadowed = 0;
 
-  const count = (domain: string, verdict: Verdict): void => {
-    if (verdict.kind === 'no_domain') {
-      const isTold =
-        domain.length <= MAX_NAME_LENGTH && (unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES);
-      increment(unknownDomains, isTold ? domain : OTHER);
-    } else if (verdict.kind === 'limited' && verdict.hits > 0) {
-      add(rules.of(domain, verdict, verdict.limit), verdict, nearLimitRatio);
-    }
+  const countUnknown = (domain: string, times: number): void => {
+    const isTold = domain.length <= MAX_NAME_LENGTH && (unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES);
+    increase(unknownDomains, isTold ? domain : OTHER, times);
   };
-
+  const count = (domain: string, verdict: Verdict): void => {
+    if (verdict.kind === 'no_domain') countUnknown(domain, 1);
+    if (verdict.kind !== 'limited' || verdict.hits <= 0) return;
+    add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
+    if (verdict.decision.degraded) increase(degraded, verdict.decision.degraded, verdict.hits);
+  };
   const askFor = (domain: string, { found, hits }: Asked): void => {
     const [limit] = found.kind === 'limited' ? found.limits : [];
-    if (found.kind === 'limited' && limit && hits > 0) rules.of(domain, found, limit).totalHits += hits;
+    if (found.kind === 'limited' && limit && hits > 0) rules.ofLimit(domain, found, limit).totalHits += hits;
   };
 
   return {
@@ -99,65 +127,107 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
       if (cause instanceof Undecided) for (const one of cause.asked) askFor(cause.domain, one);
     },
-    called: (method) => increment(calls, method),
+    called: (method) => increase(calls, method, 1),
+    connectionFailed: (code) => increase(connectionErrors, code, 1),
     rulesLoaded(ok) {
       loads[ok ? 'success' : 'error']++;
+    },
+    merge(counted) {
+      for (const theirs of counted.rules) {
+        const ours = rules.of(theirs.domain, theirs.levels, theirs.algorithm, theirs.named);
+        for (const name of hitCounts) ours[name] += theirs[name];
+      }
+      answers.OK += counted.answers.OK;
+      answers.OVER_LIMIT += counted.answers.OVER_LIMIT;
+      failures.store += counted.failures.store;
+      failures.service += counted.failures.service;
+      for (const [method, times] of counted.calls) increase(calls, method, times);
+      for (const [code, times] of counted.connectionErrors) increase(connectionErrors, code, times);
+      for (const [policy, hits] of counted.degraded) increase(degraded, policy, hits);
+      for (const [domain, times] of counted.unknownDomains) countUnknown(domain, times);
+      shadowed += counted.shadowed;
     },
     rules: rules.all,
     answers,
     failures,
     calls,
+    connectionErrors,
+    degraded,
     loads,
     unknownDomains,
     shadowed: () => shadowed,
   };
 }
 
-const increment = (counts: Map<string, number>, name: string): void => {
-  counts.set(name, (counts.get(name) ?? 0) + 1);
+/** What has been counted so far. */
+export function countedBy({ rules, shadowed, ...statistics }: Statistics): Counted {
+  const { answers, failures, calls, connectionErrors, degraded, unknownDomains } = statistics;
+  return {
+    rules: [...rules()],
+    answers,
+    failures,
+    calls,
+    connectionErrors,
+    degraded,
+    unknownDomains,
+    shadowed: shadowed(),
+  };
+}
+
+const increase = (counts: Map<string, number>, name: string, by: number): void => {
+  counts.set(name, (counts.get(name) ?? 0) + by);
 };
 
+/** A rule, and what its levels are called this time. */
 type Found = { readonly rule: Rule; readonly levels: readonly string[] };
 
 /** The counts of each rule, by what its statistics are kept under and by algorithm. */
 function createRuleCounts() {
   const known = new Map<string, RuleCounts>();
   const byLimit = new WeakMap<Limit, RuleCounts>(); // of rules whose statistics have one name, whatever is asked
-  const others = newCounts(OTHER, [OTHER], 'fixed_window');
+  const others = newCounts(OTHER, [OTHER], 'fixed_window', 'by_request');
   let namesOfCallers = 0;
-  const byName = (domain: string, { rule, levels }: Found, { algorithm }: Limit): RuleCounts => {
+  const byName = (
+    domain: string,
+    levels: readonly string[],
+    algorithm: Limit['algorithm'],
+    named: Rule['named'],
+  ): RuleCounts => {
     const path = levels.join('.');
     const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain makes two paths read alike
     const counts = known.get(name);
     if (counts) return counts;
-    if (rule.named !== 'by_rule') {
+    if (named !== 'by_rule') {
       const isTooLong = path.length > MAX_NAME_LENGTH || levels.length > MAX_NAME_LEVELS;
-      if (isTooLong || namesOfCallers >= MAX_NAMES) return others;
+      const isOther = domain === OTHER && path === OTHER; // as another process has counted it
+      if (isTooLong || isOther || namesOfCallers >= MAX_NAMES) return others;
       namesOfCallers++;
     }
-    const fresh = newCounts(domain, levels, algorithm);
+    const fresh = newCounts(domain, levels, algorithm, named);
     known.set(name, fresh);
     return fresh;
   };
   return {
-    of(domain: string, found: Found, limit: Limit): RuleCounts {
+    of: byName,
+    ofLimit(domain: string, { rule, levels }: Found, limit: Limit): RuleCounts {
       const known = byLimit.get(limit);
       if (known) return known;
-      const counts = byName(domain, found, limit);
-      if (found.rule.named === 'by_rule') byLimit.set(limit, counts);
+      const counts = byName(domain, levels, limit.algorithm, rule.named);
+      if (rule.named === 'by_rule') byLimit.set(limit, counts);
       return counts;
     },
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };
 }
 
-function newCounts(domain: string, levels: readonly string[], algorithm: Limit['algorithm']): RuleCounts {
+function newCounts(
+  domain: string,
+  levels: readonly string[],
+  algorithm: Limit['algorithm'],
+  named: Rule['named'],
+): RuleCounts {
   const rule = levels.join('.');
-  return {
-    ...{ domain, levels, rule, algorithm, key: asStatisticName(`${domain}.${rule}`) },
-    ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
-    ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0 },
-  };
+  return { domain, levels, rule, algorithm, named, key: asStatisticName(`${domain}.${rule}`), ...NO_HITS };
 }
 
 /**

@@ -5,6 +5,8 @@ export interface Readiness {
   readonly ready: boolean;
   /** Why not, one text a reason. Empty when ready. */
   readonly reasons: readonly string[];
+  /** What operators should know besides, ready or not. */
+  readonly notes?: readonly string[];
 }
 
 /** `grpc.health.v1.Health`, kept in step with the service's own readiness. */

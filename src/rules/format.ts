@@ -122,6 +122,13 @@ export const format = {
       choices: ['continuous', 'interval'],
       meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
     },
+    max_delay: {
+      type: 'text',
+      own: true,
+      goesWith: ['token_bucket', 'leaky_bucket'],
+      pattern: DURATION,
+      meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
+    },
     on_store_failure: {
       type: 'text',
       own: true,
@@ -134,13 +141,6 @@ export const format = {
       own: true,
       minimum: 1,
       meaning: 'on_store_failure: local: how many processes share the limit; absent: 1',
-    },
-    max_delay: {
-      type: 'text',
-      own: true,
-      goesWith: ['token_bucket', 'leaky_bucket'],
-      pattern: DURATION,
-      meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
     },
   },
   replaces: {

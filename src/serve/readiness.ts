@@ -1,7 +1,7 @@
 import type { Readiness } from '../rls/health.ts';
 import type { RuleBook } from '../rules/book.ts';
 import type { Settings } from '../settings.ts';
-import type { Store } from '../stores/store.ts';
+import type { OpenStore } from './store.ts';
 
 type Wanted = Pick<
   Settings,
@@ -19,7 +19,7 @@ type Wanted = Pick<
 export function createReadiness(
   settings: Wanted,
   book: RuleBook,
-  store: Store,
+  { store, breakers }: Pick<OpenStore, 'store' | 'breakers'>,
   isClosing: () => boolean,
 ): () => Readiness {
   let wasReached = false;
@@ -35,6 +35,7 @@ export function createReadiness(
       ...(rules && isEmpty && settings.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED ? ['the rules have no domain'] : []),
       ...(isReached || state.ready ? [] : [`counters cannot be reached: ${state.reason}`]),
     ];
-    return { ready: reasons.length === 0, reasons };
+    const notes = Array.from(breakers.states(), ([node, circuit]) => `circuit to ${node}: ${circuit}`);
+    return { ready: reasons.length === 0, reasons, notes };
   };
 }

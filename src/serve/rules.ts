@@ -21,23 +21,33 @@ export interface OpenRules {
   readonly description: string;
 }
 
+/** Is told of each load: what it came to, and where the rules come from. */
+export type OnLoad = (loaded: LoadedRules, from: string) => void;
+
+/** Counts loads, and logs what is wrong with them. */
+export const tellLoads =
+  (statistics: Statistics, log: Logger): OnLoad =>
+  (loaded, from) => {
+    statistics.rulesLoaded(loaded.ok);
+    for (const problem of loaded.ok ? loaded.warnings : loaded.problems) {
+      if (problem.severity === 'error') log.error(formatProblem(problem));
+      else log.warn(formatProblem(problem));
+    }
+    if (loaded.ok) log.info(`loaded ${loaded.rules.rules.length} rules from ${from}`);
+  };
+
 /** @throws CannotStart  the rules at a plain path are wrong; a control plane cannot be asked in the way that is set */
 export async function openRules(
   settings: Settings,
   store: StoreTraits,
-  statistics: Statistics,
+  onLoad: OnLoad,
   log: Logger,
 ): Promise<OpenRules> {
   const { rules: wanted, MERGE_DOMAIN_CONFIG: mergeDomains } = settings;
   let last: LoadedRules | undefined;
   const loadedFrom = (description: string) => (loaded: LoadedRules) => {
     last = loaded;
-    statistics.rulesLoaded(loaded.ok);
-    for (const problem of loaded.ok ? loaded.warnings : loaded.problems) {
-      if (problem.severity === 'error') log.error(formatProblem(problem));
-      else log.warn(formatProblem(problem));
-    }
-    if (loaded.ok) log.info(`loaded ${loaded.rules.rules.length} rules from ${description}`);
+    onLoad(loaded, description);
   };
   const lastLoad = () => last;
   if ('controlPlane' in wanted) {
@@ -47,8 +57,12 @@ export async function openRules(
   }
   const source = 'path' in wanted ? plainPath(wanted.path) : runtimeDirectory(wanted.runtime);
   const { description } = source;
-  const onLoad = loadedFrom(description);
-  const book = openRuleBook(source, { mergeDomains, store, lookIntervalMs: RULES_LOOK_INTERVAL_MS, onLoad });
+  const book = openRuleBook(source, {
+    mergeDomains,
+    store,
+    lookIntervalMs: RULES_LOOK_INTERVAL_MS,
+    onLoad: loadedFrom(description),
+  });
   if (!book.rules() && 'path' in wanted) {
     book.close();
     throw new CannotStart(`the rules at ${description} are wrong: see above`);

@@ -1,8 +1,6 @@
 import type { Clock } from '../clock.ts';
 import { apiRoutes } from '../http/api.ts';
-import { type DebugSources, debugRoutes } from '../http/debug.ts';
-import { profileRoutes } from '../http/profile.ts';
-import { type HttpServer, type Route, startHttpServer } from '../http/server.ts';
+import type { Route } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import { createHealth, type Readiness } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
@@ -12,6 +10,7 @@ import type { GrpcServer, OnCall } from '../transport/grpc-server.ts';
 import type { TlsOptions } from '../transport/listener.ts';
 import { transports } from '../transport/transports.ts';
 import { start } from './cannot-start.ts';
+import { at, openHttp } from './http.ts';
 import { createParts, type Part } from './parts.ts';
 
 /** The servers, all listening. */
@@ -19,7 +18,6 @@ export interface Servers extends Part {
   /** Where each listens. */
   readonly grpc: string;
   readonly http: string;
-  readonly debug: string;
 }
 
 export interface ServerSources {
@@ -27,25 +25,19 @@ export interface ServerSources {
   /** What becomes of the pages for callers; undefined: nothing. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly readiness: () => Readiness;
-  readonly debug: DebugSources;
   readonly clock: Clock;
   readonly onCall: OnCall;
   readonly onConnectionError: (code: string) => void;
 }
 
 /**
- * Opens the gRPC server, the HTTP server and the debug server. Closing lets the first two finish what is under way, at the same time,
- * while the debug pages can still be read.
+ * Opens the gRPC server and the HTTP server. Closing lets both finish what is under way, at the same time.
  *
  * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
  */
 export async function openServers(settings: Settings, sources: ServerSources, log: Logger): Promise<Servers> {
   const parts = createParts();
   try {
-    const debugAt = { host: settings.DEBUG_HOST, port: settings.DEBUG_PORT };
-    const debugPages = debugRoutes(sources.debug, profileRoutes(settings.ADMIN_TOKEN));
-    const debug = await openHttp('DEBUG_PORT', debugAt, debugPages, log);
-    parts.add({ close: () => debug.close(0) });
     const answering: { close(graceMs: number): Promise<void> }[] = [];
     parts.add({
       async close() {
@@ -58,30 +50,11 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
     answering.push(http);
     const grpc = await openGrpc(settings, sources, parts.add, log);
     answering.push(grpc);
-    return {
-      grpc: grpc.target,
-      http: at({ ...httpAt, port: http.port }),
-      debug: at({ ...debugAt, port: debug.port }),
-      close: parts.close,
-    };
+    return { grpc: grpc.target, http: at({ ...httpAt, port: http.port }), close: parts.close };
   } catch (error) {
     await parts.close();
     throw error;
   }
-}
-
-type HostAndPort = { readonly host: string; readonly port: number };
-
-const at = ({ host, port }: HostAndPort): string => `${host}:${port}`;
-
-function openHttp(
-  variable: string,
-  address: HostAndPort,
-  routes: ReadonlyMap<string, Route>,
-  log: Logger,
-): Promise<HttpServer> {
-  const failed = (error: unknown) => log.error({ err: error }, 'an HTTP page failed');
-  return start(variable, `cannot listen on ${at(address)}`, () => startHttpServer(address, routes, failed));
 }
 
 async function openGrpc(

@@ -2,12 +2,11 @@ import { metricsRoute } from '../http/metrics.ts';
 import { startHttpServer } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import { createReferenceMetrics } from '../observe/prometheus-reference.ts';
-import { referenceCounters, referenceGauges } from '../observe/reference-names.ts';
+import { referenceCounters } from '../observe/reference-names.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { createStatsdSink } from '../observe/statsd.ts';
 import { dogStatsdNames, type StatsdNames, statsdNames } from '../observe/statsd-names.ts';
 import type { Settings } from '../settings.ts';
-import type { DenyCache } from '../stores/deny-cache.ts';
 import { start } from './cannot-start.ts';
 
 /** Where statistics go, besides the debug port. */
@@ -17,20 +16,23 @@ export interface Sink {
   close(): Promise<void>;
 }
 
-interface Sources {
+/** What is counted, wherever it is. */
+export interface Numbers {
   readonly statistics: Statistics;
-  readonly cache: DenyCache | undefined;
+  /** The gauges, by their names in StatsD. */
+  readonly gauges: () => ReadonlyMap<string, number>;
+  /** Brings both up to date. */
+  readonly refresh: () => Promise<void>;
 }
 
 /** @throws CannotStart  PROMETHEUS_ADDR cannot be bound */
-export async function openSink(settings: Settings, sources: Sources, log: Logger): Promise<Sink> {
+export async function openSink(settings: Settings, numbers: Numbers, log: Logger): Promise<Sink> {
   const { sink } = settings;
-  const gauges = () => (sources.cache ? referenceGauges(sources.cache) : new Map<string, number>());
   switch (sink.kind) {
     case 'none':
       return { called: () => {}, close: async () => {} };
     case 'prometheus':
-      return servePrometheus(settings, sources.statistics, gauges, log);
+      return servePrometheus(settings, numbers, log);
     default: {
       const names: StatsdNames =
         sink.kind === 'statsd'
@@ -46,8 +48,8 @@ export async function openSink(settings: Settings, sources: Sources, log: Logger
         protocol: sink.kind === 'statsd' ? settings.STATSD_PROTOCOL : 'udp',
         flushIntervalMs: settings.STATS_FLUSH_INTERVAL,
         names,
-        counters: () => referenceCounters(sources.statistics),
-        gauges,
+        counters: () => referenceCounters(numbers.statistics),
+        gauges: numbers.gauges,
         onDown: (error) => log[isAsked ? 'warn' : 'info'](`no statistics to ${host}:${port}: ${error.message}`),
         onUp: () => log.info(`statistics go to ${host}:${port}`),
       });
@@ -57,8 +59,7 @@ export async function openSink(settings: Settings, sources: Sources, log: Logger
 
 async function servePrometheus(
   settings: Settings,
-  statistics: Statistics,
-  gauges: () => ReadonlyMap<string, number>,
+  { statistics, gauges, refresh }: Numbers,
   log: Logger,
 ): Promise<Sink> {
   const { PROMETHEUS_ADDR: address, PROMETHEUS_PATH: path } = settings;
@@ -67,7 +68,11 @@ async function servePrometheus(
     responseTimeAsMilliseconds: settings.PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS,
     gauges,
   });
-  const routes = new Map([[path, metricsRoute(metrics.render)]]);
+  const render = async () => {
+    await refresh();
+    return metrics.render();
+  };
+  const routes = new Map([[path, metricsRoute(render)]]);
   const server = await start('PROMETHEUS_ADDR', `cannot listen on ${address.host}:${address.port}`, () =>
     startHttpServer(address, routes, (error) => log.error({ err: error }, 'the metrics page failed')),
   );

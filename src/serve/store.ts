@@ -4,7 +4,9 @@ import type { Logger } from '../observe/log.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
+import { Breakers } from '../stores/breaker.ts';
 import { createDenyCache, type DenyCache } from '../stores/deny-cache.ts';
+import { createGuard } from '../stores/guard.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../stores/key.ts';
 import { openServers } from '../stores/memcached/servers.ts';
 import { createMemcachedStore } from '../stores/memcached/store.ts';
@@ -23,6 +25,8 @@ export interface OpenStore {
   readonly store: Store;
   /** Of refusals; undefined where there is none. */
   readonly cache: DenyCache | undefined;
+  /** Of the nodes that the counters are on. */
+  readonly breakers: Breakers;
   /** For people: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
 }
@@ -33,21 +37,27 @@ const MIN_CACHE_BYTES = 512 * 1024;
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes } = settings;
-  const { store, description } = await openBackend(settings, clock, log);
-  if (cacheBytes === 0 || settings.store.kind === 'memory') return { store, cache: undefined, description };
-  const cache = createDenyCache(store, { clock, maxBytes: Math.max(cacheBytes, MIN_CACHE_BYTES) });
-  return { store: cache, cache, description };
+  const breakers = new Breakers();
+  const { store, description } = await openBackend(settings, clock, breakers, log);
+  if (settings.store.kind === 'memory') return { store, cache: undefined, breakers, description };
+  const cache =
+    cacheBytes === 0 ? undefined : createDenyCache(store, { clock, maxBytes: Math.max(cacheBytes, MIN_CACHE_BYTES) });
+  const { MEMORY_MAX_COUNTERS: maxCounters, STORE_TIMEOUT: timeoutMs } = settings;
+  const guard = createGuard(cache ?? store, { clock, maxCounters, timeoutMs, lookIntervalMs: LOOK_INTERVAL_MS });
+  return { store: guard, cache, breakers, description };
 }
 
-async function openBackend(settings: Settings, clock: Clock, log: Logger): Promise<Omit<OpenStore, 'cache'>> {
+type Backend = Pick<OpenStore, 'store' | 'description'>;
+
+async function openBackend(settings: Settings, clock: Clock, breakers: Breakers, log: Logger): Promise<Backend> {
   const { store: wanted, MEMORY_MAX_COUNTERS: maxCounters } = settings;
   switch (wanted.kind) {
     case 'memory':
       return { store: createMemoryStore(clock, { maxCounters }), description: `in memory, at most ${maxCounters}` };
     case 'redis': {
-      const others = await openRedis('REDIS_URL', wanted.main, settings, clock, log);
+      const others = await openRedis('REDIS_URL', wanted.main, settings, clock, breakers, log);
       if (!wanted.perSecond) return { ...others, description: `in Redis: ${others.description}` };
-      const perSecond = await openRedis('REDIS_PERSECOND_URL', wanted.perSecond, settings, clock, log);
+      const perSecond = await openRedis('REDIS_PERSECOND_URL', wanted.perSecond, settings, clock, breakers, log);
       return {
         store: createPerSecondStore({ perSecond: perSecond.store, others: others.store }),
         description: `in Redis: ${others.description}; by the second: ${perSecond.description}`,
@@ -63,6 +73,7 @@ async function openRedis(
   redisSettings: RedisSettings,
   settings: Settings,
   clock: Clock,
+  breakers: Breakers,
   log: Logger,
 ) {
   const { address } = redisSettings;
@@ -83,14 +94,16 @@ async function openRedis(
   });
   const isSpread =
     address.kind === 'cluster' && !(settings.CLUSTER_HASH_TAG === 'domain' && settings.COUNTER_KEYS === 'own');
-  return { store: createRedisStore(redis, clock, { atomic: isSpread ? 'counter' : 'request' }), description };
+  const atomic = isSpread ? 'counter' : 'request';
+  const options = { atomic, name: description, slowMs: Math.max(settings.STORE_TIMEOUT, 1), breakers } as const;
+  return { store: createRedisStore(redis, clock, options), description };
 }
 
 async function openMemcached(
   { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
   clock: Clock,
   log: Logger,
-): Promise<Omit<OpenStore, 'cache'>> {
+): Promise<Backend> {
   const options = {
     servers,
     onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; trying again`),

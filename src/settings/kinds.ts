@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os';
+
 /** Reads one variable's text, or says in words what was wanted instead. */
 export type Parse<T> = (text: string) => T | Wanted;
 export class Wanted {
@@ -33,6 +35,16 @@ export const integer =
     const value = /^[+-]?(\d+|0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+)$/.test(written) ? Number(written) : Number.NaN;
     return value >= from && value <= to ? value : new Wanted(`${what} from ${from} to ${to}`);
   };
+
+/** The most processes that are asked for in one service. */
+const MAX_WORKERS = 1_024;
+
+/** How many processes: a number, or `auto` for as many as there are processors. */
+export const workers: Parse<number> = (written) => {
+  if (written === 'auto') return Math.min(availableParallelism(), MAX_WORKERS);
+  const count = integer(1, MAX_WORKERS, 'a count')(written);
+  return count instanceof Wanted ? new Wanted(`${count.what}, or auto`) : count;
+};
 
 export const port = integer(0, 65_535, 'a port');
 

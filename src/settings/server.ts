@@ -1,4 +1,4 @@
-import { choice, durationMs, flag, logLevel, port, ratio, someDurationMs, text } from './kinds.ts';
+import { choice, durationMs, flag, logLevel, port, ratio, someDurationMs, text, workers } from './kinds.ts';
 import { type Rows, secret, setting } from './row.ts';
 
 /** Where the service listens, and how it runs. */
@@ -35,6 +35,11 @@ export const serverRows = {
   ADMIN_TOKEN: secret(
     text,
     'what `Authorization: Bearer …` must say for /debug/pprof on the debug port; unset: profiling is off',
+  ),
+  WORKERS: setting(
+    workers,
+    '1',
+    'processes that answer, on the same ports; auto: as many as there are processors; more than 1 needs REDIS_URL or memcached',
   ),
   LOG_LEVEL: setting(logLevel, 'warn', 'the least level that is logged: trace, debug, info, warn, error or fatal'),
   LOG_FORMAT: setting(choice('text', 'json'), 'text', 'how log lines look'),

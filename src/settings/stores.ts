@@ -34,6 +34,10 @@ export function chooseStore(values: Values, problems: string[]): StoreSettings {
   if (kind === 'memory') {
     if (values.COUNTER_KEYS === 'reference')
       problems.push('COUNTER_KEYS=reference goes with Redis or memcached: nobody else sees counters in memory');
+    if (values.WORKERS > 1)
+      problems.push(
+        `WORKERS: ${values.WORKERS} is not possible with counters in memory, since each process would count by itself; set REDIS_URL, or BACKEND_TYPE=memcache with its servers`,
+      );
     return { kind };
   }
   if (kind === 'memcache') {

@@ -1,14 +1,8 @@
-import { capacityOf, type Decision, type Limit, type StoreFailurePolicy, softLimitOf } from '../algorithms/limit.ts';
+import { capacityOf, type Decision, type Limit, softLimitOf } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
 import type { CounterKey } from './key.ts';
 import { createMemoryStore } from './memory.ts';
 import type { Hit, Store, Unavailable } from './store.ts';
-
-/** A store whose limits say what becomes of hits that it cannot count. */
-export interface Guard extends Store {
-  /** Hits that were answered by a limit's own policy, by policy. */
-  readonly degraded: Readonly<Record<StoreFailurePolicy, number>>;
-}
 
 export interface GuardOptions {
   readonly clock: Clock;
@@ -30,8 +24,7 @@ const SLICE = 64;
  * What was counted here is counted in the store, too, when that is back: as far as its limit has room, and what its window still remembers.
  * Until then, and for as long as that takes, the store knows less than was admitted.
  */
-export function createGuard(store: Store, { clock, maxCounters, lookIntervalMs, timeoutMs }: GuardOptions): Guard {
-  const degraded: Record<StoreFailurePolicy, number> = { allow: 0, deny: 0, local: 0 };
+export function createGuard(store: Store, { clock, maxCounters, lookIntervalMs, timeoutMs }: GuardOptions): Store {
   const local = createMemoryStore(clock, { maxCounters });
   const owed = new Map<CounterKey, Hit>();
   let looking: NodeJS.Timeout | undefined;
@@ -44,7 +37,6 @@ export function createGuard(store: Store, { clock, maxCounters, lookIntervalMs, 
     let next = 0;
     return hits.map((hit): Decision => {
       const policy = hit.limit.onStoreFailure ?? 'deny'; // each has one: `apply` has looked
-      degraded[policy] += Math.max(hit.hits, 0);
       if (policy !== 'local') return answerOf[policy](hit);
       return { ...(decisions[next++] as Decision), degraded: policy }; // memory decides each
     });
@@ -67,7 +59,6 @@ export function createGuard(store: Store, { clock, maxCounters, lookIntervalMs, 
 
   return {
     atomic: store.atomic,
-    degraded,
     async apply(hits, how) {
       const answers = await store.apply(hits, how);
       if (!answers.some(isUnavailable)) return answers;

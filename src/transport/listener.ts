@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { lstat, unlink } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
@@ -26,7 +27,8 @@ export interface Listener {
 
 /**
  * Listens for connections, and hands over each one that may be used: over TLS, HTTP/2 by ALPN, once its handshake is over.
- * A unix socket that a server has left behind is taken over; it is removed at the end.
+ * A unix socket that a server has left behind is taken over; it is removed at the end. In a worker of a cluster neither is done: there the
+ * primary process has the socket, for all of them.
  *
  * @throws Error  the address cannot be bound, or another server has the socket
  */
@@ -41,7 +43,7 @@ export async function listen(
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
   });
-  if ('path' in address) await removeStaleSocket(address.path);
+  if ('path' in address && cluster.isPrimary) await removeStaleSocket(address.path);
   server.listen(address);
   await once(server, 'listening'); // rejects with what comes as 'error' instead
   return {
@@ -78,7 +80,12 @@ function targetOf(host: string, server: Server): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-async function removeStaleSocket(path: string): Promise<void> {
+/**
+ * Removes a unix socket that a server has left behind, so that another can listen there.
+ *
+ * @throws Error  something else is there, or another server has the socket
+ */
+export async function removeStaleSocket(path: string): Promise<void> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw error;

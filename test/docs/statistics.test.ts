@@ -45,6 +45,8 @@ function everything(): Statistics {
   statistics.rulesLoaded(true);
   statistics.rulesLoaded(false);
   statistics.called('<method>');
+  statistics.connectionFailed('PROTOCOL_ERROR');
+  statistics.answered('d', answerOf([verdictOf(['k'], { degraded: 'allow' })]));
   return statistics;
 }
 
@@ -86,7 +88,11 @@ test('it names every metric that Prometheus has under the names of envoyproxy/ra
 });
 
 test('it names every metric of the debug port, with its labels', async () => {
-  const metrics = createMetrics(everything(), () => true);
+  const metrics = createMetrics(
+    everything(),
+    () => true,
+    () => new Map([['10.0.0.7:6379', 0]]),
+  );
   metrics.called('Check', 0, 1);
   const { body } = await metrics.render();
   expect(metricsIn(body)).toEqual(tableBelow('Prometheus on the debug port'));

@@ -35,9 +35,12 @@ function remembering(packets: readonly Buffer[]) {
 }
 
 /** Resolves as soon as it holds; rejects with a text after ten seconds. */
-export async function eventually(holds: () => boolean, otherwise = (): string => 'it never held'): Promise<void> {
+export async function eventually(
+  holds: () => boolean | Promise<boolean>,
+  otherwise = (): string => 'it never held',
+): Promise<void> {
   const endMs = Date.now() + TIMEOUT_MS;
-  while (!holds()) {
+  while (!(await holds())) {
     if (Date.now() > endMs) throw new Error(otherwise());
     await sleep(POLL_MS);
   }

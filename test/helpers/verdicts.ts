@@ -1,3 +1,4 @@
+import type { StoreFailurePolicy } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
 import { fixedWindowOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
@@ -11,10 +12,28 @@ export const answerOf = (verdicts: readonly Verdict[], changes: Partial<Answer> 
   ...changes,
 });
 
+interface VerdictFacts {
+  readonly limit?: number;
+  readonly hits?: number;
+  readonly before?: number;
+  readonly fromCache?: boolean;
+  readonly shadow?: boolean;
+  readonly soft?: boolean;
+  readonly degraded?: StoreFailurePolicy;
+}
+
 /** What a fixed window, of ten unless told, says of hits; the levels of its rule are these. */
 export function verdictOf(
   levels: readonly string[],
-  { limit: requestsPerUnit = 10, hits = 1, before = 0, fromCache = false, shadow = false, soft = false } = {},
+  {
+    limit: requestsPerUnit = 10,
+    hits = 1,
+    before = 0,
+    fromCache = false,
+    shadow = false,
+    soft = false,
+    degraded,
+  }: VerdictFacts = {},
 ): Verdict {
   const limit = fixedWindowOf(requestsPerUnit);
   const code = before + hits > limit.requestsPerUnit ? 'OVER_LIMIT' : 'OK';
@@ -25,7 +44,7 @@ export function verdictOf(
     rule: ruleOf({ levels, limits: [limit], shadow }),
     levels,
     limit,
-    decision: fromCache ? { ...decision, fromCache } : decision,
+    decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }) },
     hits,
     code: shadow ? 'OK' : code,
   };

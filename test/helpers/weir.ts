@@ -22,13 +22,14 @@ export async function startWeir(
 ): Promise<Weir> {
   const { PATH, HOME } = process.env;
   const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
+  const patient = { STORE_TIMEOUT: '2s' }; // the machine has more to do than this test
   const ports = {
     GRPC_PORT: env.GRPC_PORT ?? String(await freePort()),
     PORT: env.PORT ?? String(await freePort()),
     DEBUG_PORT: env.DEBUG_PORT ?? String(await freePort()),
   };
   const { exited, output, stop, waitFor } = await start(process.execPath, [MAIN, 'serve', ...args], {
-    env: { PATH, HOME, ...loopback, ...env, ...ports },
+    env: { PATH, HOME, ...loopback, ...patient, ...env, ...ports },
     name: 'weir',
   });
   const grpcPort = Number(ports.GRPC_PORT);

@@ -63,14 +63,18 @@ const post = (path: string, body: string) => get(path, { method: 'POST', body })
 /** The service on counters in memory, with its statistics. */
 function build(changes: Partial<Decider> = {}, isReady = true) {
   const statistics = createStatistics(0.8);
-  const metrics = createMetrics(statistics, () => isReady);
+  const metrics = createMetrics(
+    statistics,
+    () => isReady,
+    () => new Map(),
+  );
   const decider = deciderOf(rules, changes);
   const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
   const service = createRlsService(decider, extrasOf({ limits, soft: 'X-Soft' }), {
     answered: ({ domain }, answer) => statistics.answered(domain, answer),
     failed: (_status, cause) => statistics.failed(cause),
   });
-  const counters = () => referenceCounters(statistics);
+  const counters = async () => referenceCounters(statistics);
   return { service, statistics, metrics, numbers: { metrics: metrics.render, statistics: counters } };
 }
 

@@ -43,6 +43,38 @@ const problemsOf = (block: string): readonly string[] => told(load([fileWith(`ra
 const FIVE_A_MINUTE = 'unit: minute, requests_per_unit: 5';
 const common = { name: '', requestsPerUnit: 5, soft: 0, unit: 'MINUTE', unitMultiplier: 1, windowMs: 60_000 };
 
+describe('while the counters cannot be reached', () => {
+  test.each([
+    ['', {}],
+    ['on_store_failure: error', {}],
+    ['on_store_failure: allow', { onStoreFailure: 'allow' }],
+    ['on_store_failure: deny', { onStoreFailure: 'deny' }],
+    ['on_store_failure: local', { onStoreFailure: 'local' }],
+    ['on_store_failure: local, local_share: 5', { onStoreFailure: 'local', localShare: 5 }],
+  ])('a limit with %j has that policy', (written, policy) => {
+    const { onStoreFailure, localShare } = limitFrom(`${FIVE_A_MINUTE}, ${written}`);
+    expect({ onStoreFailure, localShare }).toEqual({ onStoreFailure: undefined, localShare: undefined, ...policy });
+  });
+
+  test.each([
+    [
+      'on_store_failure: maybe',
+      "on_store_failure: on_store_failure must be error or allow or deny or local, got 'maybe'",
+    ],
+    ['local_share: 2', 'local_share: local_share goes with on_store_failure: local, not with error'],
+    [
+      'on_store_failure: deny, local_share: 2',
+      'local_share: local_share goes with on_store_failure: local, not with deny',
+    ],
+    ...[0, 6].map((share): [string, string] => [
+      `on_store_failure: local, local_share: ${share}`,
+      `local_share: local_share must be 1 to requests_per_unit, so that each process may pass something, got ${share}`,
+    ]),
+  ])('a limit with %j is wrong', (written, message) => {
+    expect(problemsOf(`${FIVE_A_MINUTE}, ${written}`)).toEqual([`a.yaml:3: descriptors[0].rate_limit.${message}`]);
+  });
+});
+
 describe('a limit', () => {
   const fixed = { ...common, algorithm: 'fixed_window', alignment: 'epoch', counter: 'fixed_window|60000' };
   const log = { ...common, algorithm: 'sliding_window_log', countDenied: false, counter: 'sliding_window_log|60000' };

@@ -1,4 +1,5 @@
 import { createReadiness } from '../../src/serve/readiness.ts';
+import { Breakers } from '../../src/stores/breaker.ts';
 import type { StoreState } from '../../src/stores/store.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -17,7 +18,10 @@ function reasonsWith(settings: Partial<Parameters<typeof createReadiness>[0]> = 
   const readiness = createReadiness(
     { ...off, ...settings },
     { rules: () => now.rules, close: () => {} },
-    { atomic: 'request', apply: async () => [], state: () => now.state, close: async () => {} },
+    {
+      store: { atomic: 'request', apply: async () => [], state: () => now.state, close: async () => {} },
+      breakers: new Breakers(),
+    },
     () => now.isClosing,
   );
   return (changes: Partial<typeof now> = {}) => {

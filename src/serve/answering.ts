@@ -1,0 +1,90 @@
+import type { Clock } from '../clock.ts';
+import type { Answer } from '../decide.ts';
+import type { Logger } from '../observe/log.ts';
+import { createResponseHeaders } from '../rls/headers.ts';
+import { createDynamicMetadata } from '../rls/metadata.ts';
+import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
+import type { Settings } from '../settings.ts';
+import type { OnCall } from '../transport/grpc-server.ts';
+import type { Basis } from './basis.ts';
+import { createParts } from './parts.ts';
+import { openServers, type Servers } from './servers.ts';
+import { awaitStore, countersOf } from './store.ts';
+import { openTracing } from './tracing.ts';
+
+/** Is told what becomes of requests. */
+export interface Told {
+  answered(domain: string, answer: Answer): void;
+  /** A request had no answer, for this cause. */
+  failed(cause: unknown): void;
+  /** One call of gRPC has been answered. */
+  readonly called: OnCall;
+  /** A connection of gRPC, or a stream of it, was ended for this reason. */
+  connectionFailed(code: string): void;
+}
+
+/**
+ * Answers requests, over gRPC and HTTP.
+ *
+ * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
+ */
+export async function openAnswering(
+  settings: Settings,
+  { counters, rules, readiness }: Basis,
+  told: Told,
+  clock: Clock,
+  log: Logger,
+): Promise<Servers> {
+  const parts = createParts();
+  try {
+    const tracing = await openTracing(settings, clock, log);
+    if (tracing) parts.add(tracing);
+    const spanName = storeSpans[settings.store.kind];
+    const store = tracing && spanName ? tracing.store(counters.store, spanName) : counters.store;
+    const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
+    const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
+    const decider = { rules: rules.book.rules, store, counters: countersOf(settings, clock), ...modes };
+    const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, log));
+    const service = tracing ? tracing.service(untraced) : untraced;
+    await awaitStore(counters);
+    const onConnectionError = (code: string) => told.connectionFailed(code);
+    const sources = { service, routes: tracing?.routes, readiness, clock, onCall: told.called, onConnectionError };
+    const { grpc, http } = parts.add(await openServers(settings, sources, log));
+    return { grpc, http, close: parts.close };
+  } catch (error) {
+    await parts.close();
+    throw error;
+  }
+}
+
+/** What the spans of a store are called; there are none of one that asks nobody. */
+const storeSpans = {
+  memory: undefined,
+  redis: 'Redis Pipeline Execution',
+  memcache: 'Memcached Fetch Execution',
+} as const;
+
+function extrasOf(settings: Settings): Extras {
+  const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
+  return {
+    headers: createResponseHeaders({
+      limits: settings.LIMIT_RESPONSE_HEADERS_ENABLED ? { limit, remaining, reset } : undefined,
+      ofEveryDescriptor: settings.LIMIT_ALL_DESCRIPTORS_HEADERS_ENABLED,
+      retryAfter: settings.LIMIT_RETRY_AFTER_HEADERS,
+      soft: settings.LIMIT_SOFT_HEADER,
+      quotaMode: settings.QUOTA_MODE,
+    }),
+    metadata: createDynamicMetadata({ ofRequest: settings.RESPONSE_DYNAMIC_METADATA }),
+  };
+}
+
+function createObserver(told: Told, log: Logger): Observer {
+  return {
+    answered: ({ domain }, answer) => told.answered(domain, answer),
+    failed({ details }, cause) {
+      told.failed(cause);
+      if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed by a bug of ours');
+      else log.debug(`a request failed: ${details}`);
+    },
+  };
+}

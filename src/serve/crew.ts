@@ -1,0 +1,55 @@
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../observe/log.ts';
+import type { Statistics } from '../observe/stats.ts';
+import type { Settings } from '../settings.ts';
+import type { BreakerState } from '../stores/breaker.ts';
+import type { DenyCache } from '../stores/deny-cache.ts';
+import type { OnCall } from '../transport/grpc-server.ts';
+import { openAnswering } from './answering.ts';
+import type { Basis } from './basis.ts';
+import type { Servers } from './servers.ts';
+
+/** Who answers: this process, or workers. */
+export interface Crew {
+  /**
+   * @param onCall  told of each call of gRPC, where workers answer a little later
+   * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
+   */
+  open(onCall: OnCall): Promise<Servers>;
+  /** What is known to be over its limit; undefined where that is not kept. */
+  cache(): Pick<DenyCache, 'counts' | 'size'> | undefined;
+  /** For each node of the store, how many processes have their circuit to it open. */
+  circuits(): ReadonlyMap<string, number>;
+  /** Brings statistics, calls and cache up to date. */
+  refresh(): Promise<void>;
+}
+
+/** @param states  of each process' circuits, by node */
+export function openCircuits(states: readonly ReadonlyMap<string, BreakerState>[]): ReadonlyMap<string, number> {
+  const open = new Map<string, number>();
+  for (const ofProcess of states)
+    for (const [node, state] of ofProcess) open.set(node, (open.get(node) ?? 0) + (state === 'closed' ? 0 : 1));
+  return open;
+}
+
+/** This process answers. */
+export function createSingle(
+  settings: Settings,
+  basis: Basis,
+  statistics: Statistics,
+  clock: Clock,
+  log: Logger,
+): Crew {
+  return {
+    open(onCall) {
+      const called: OnCall = (method, status, elapsedMs) => {
+        statistics.called(method);
+        onCall(method, status, elapsedMs);
+      };
+      return openAnswering(settings, basis, { ...statistics, called }, clock, log);
+    },
+    cache: () => basis.counters.cache,
+    circuits: () => openCircuits([basis.counters.breakers.states()]),
+    refresh: async () => {}, // they always are
+  };
+}

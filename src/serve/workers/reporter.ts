@@ -1,0 +1,40 @@
+import { countedBy, createStatistics } from '../../observe/stats.ts';
+import type { Told } from '../answering.ts';
+import type { OpenStore } from '../store.ts';
+import type { CallTimes, Report } from './messages.ts';
+
+/** Gathers what a worker is told, for the primary process. */
+export interface Reporter extends Told {
+  /** What has come since the last time. */
+  take(counters: Pick<OpenStore, 'cache' | 'breakers'> | undefined): Report;
+}
+
+/** How many calls of a kind are timed in one report: a primary process that asks for none must not fill the memory. */
+const MAX_TIMES = 100_000;
+
+/** @param nearLimitRatio  the part of a limit above which hits count as near it, 0 to 1 */
+export function createReporter(nearLimitRatio: number): Reporter {
+  let statistics = createStatistics(nearLimitRatio);
+  let times = new Map<string, CallTimes & { readonly elapsedMs: number[] }>();
+  return {
+    answered: (domain, answer) => statistics.answered(domain, answer),
+    failed: (cause) => statistics.failed(cause),
+    connectionFailed: (code) => statistics.connectionFailed(code),
+    called(method, status, elapsedMs) {
+      statistics.called(method);
+      const kind = `${method} ${status}`;
+      const known = times.get(kind);
+      if (!known) times.set(kind, { method, status, elapsedMs: [elapsedMs] });
+      else if (known.elapsedMs.length < MAX_TIMES) known.elapsedMs.push(elapsedMs);
+    },
+    take(counters) {
+      const counted = countedBy(statistics);
+      const calls = [...times.values()];
+      statistics = createStatistics(nearLimitRatio);
+      times = new Map();
+      const cache = counters?.cache;
+      const circuits = counters?.breakers.states() ?? new Map();
+      return { counted, calls, circuits, cache: cache && { counts: cache.counts, size: cache.size() } };
+    },
+  };
+}

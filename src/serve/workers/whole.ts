@@ -1,0 +1,52 @@
+import type { Statistics } from '../../observe/stats.ts';
+import type { DenyCache, DenyCacheCounts } from '../../stores/deny-cache.ts';
+import type { OnCall } from '../../transport/grpc-server.ts';
+import { openCircuits } from '../crew.ts';
+import type { Report } from './messages.ts';
+
+/** What all workers together have done. */
+export interface Whole {
+  add(worker: number, report: Report, called: OnCall): void;
+  /** The worker has ended: what it counted stays, what it remembered is gone. */
+  ended(worker: number): void;
+  /** For each node of the store, how many workers have their circuit to it open. */
+  circuits(): ReadonlyMap<string, number>;
+  /** All caches of refusals as one; undefined where no worker has told of one. */
+  cache(): Pick<DenyCache, 'counts' | 'size'> | undefined;
+}
+
+/** @param statistics  where the counts of reports are added */
+export function createWhole(statistics: Statistics): Whole {
+  const circuits = new Map<number, Report['circuits']>();
+  const caches = new Map<number, NonNullable<Report['cache']>>();
+  let ofEnded: DenyCacheCounts | undefined;
+  return {
+    add(worker, { counted, calls, cache, circuits: states }, called) {
+      statistics.merge(counted);
+      circuits.set(worker, states);
+      for (const { method, status, elapsedMs } of calls) for (const ms of elapsedMs) called(method, status, ms);
+      if (cache) caches.set(worker, cache);
+    },
+    ended(worker) {
+      const { counts } = caches.get(worker) ?? {};
+      caches.delete(worker);
+      circuits.delete(worker);
+      if (counts) ofEnded = ofEnded ? sum(ofEnded, counts) : counts;
+    },
+    circuits: () => openCircuits([...circuits.values()]),
+    cache() {
+      const all = [...(ofEnded ? [ofEnded] : []), ...Array.from(caches.values(), ({ counts }) => counts)];
+      if (all.length === 0) return undefined;
+      const size = [...caches.values()].reduce((total, cache) => total + cache.size, 0);
+      return { counts: all.reduce(sum), size: () => size };
+    },
+  };
+}
+
+const sum = (one: DenyCacheCounts, other: DenyCacheCounts): DenyCacheCounts => ({
+  lookups: one.lookups + other.lookups,
+  hits: one.hits + other.hits,
+  expired: one.expired + other.expired,
+  evicted: one.evicted + other.evicted,
+  overwritten: one.overwritten + other.overwritten,
+});

@@ -1,0 +1,36 @@
+import type { Logger } from '../../observe/log.ts';
+import type { Statistics } from '../../observe/stats.ts';
+import type { Settings } from '../../settings.ts';
+import { removeStaleSocket } from '../../transport/listener.ts';
+import { start } from '../cannot-start.ts';
+import type { Crew } from '../crew.ts';
+import { openPool, type Pool } from './pool.ts';
+import { createWhole } from './whole.ts';
+
+/** How long a worker may take after DRAIN_TIMEOUT to end: to send its last traces, say. */
+const END_GRACE_MS = 10_000;
+
+/** WORKERS processes answer. */
+export function createWorkers(settings: Settings, statistics: Statistics, log: Logger): Crew {
+  const { GRPC_UDS: path, WORKERS: count, DRAIN_TIMEOUT: drainMs } = settings;
+  const whole = createWhole(statistics);
+  let pool: Pool | undefined;
+  return {
+    async open(onCall) {
+      if (path !== '') await start('GRPC_UDS', `cannot listen on ${path}`, () => removeStaleSocket(path));
+      pool = await openPool(
+        {
+          count,
+          closeWithinMs: drainMs + END_GRACE_MS,
+          onReport: (id, report) => whole.add(id, report, onCall),
+          onEnd: whole.ended,
+        },
+        log,
+      );
+      return pool;
+    },
+    cache: whole.cache,
+    circuits: whole.circuits,
+    refresh: async () => pool?.report(),
+  };
+}
