@@ -17,19 +17,7 @@ function written(limit: Limit): string {
   const own: { readonly [key: string]: unknown } = { ...limit }; // whatever its algorithm has of these
   const { alignment, countDenied: count_denied, rounding, buckets, burst, refill, maxDelayMs } = own;
   const max_delay = maxDelayMs === undefined ? undefined : `${maxDelayMs}ms`;
-  return JSON.stringify({
-    ...common,
-    window,
-    alignment,
-    count_denied,
-    rounding,
-    buckets,
-    burst,
-    refill,
-    max_delay,
-    on_store_failure,
-    local_share,
-  });
+  return JSON.stringify({ ...common, window, alignment, count_denied, rounding, buckets, burst, refill, max_delay });
 }
 
 test.each(Object.keys(algorithms) as Limit['algorithm'][])(

@@ -34,6 +34,9 @@ const PATIENCE_MS = 5_000;
 const SHORT_PATIENCE_MS = 1_500;
 const POLL_MS = 20;
 
+/** Several flushes of statistics. */
+const SETTLE_MS = 600;
+
 /**
  * Plays a case against the built service in a process of its own, and says what came out differently, a text each.
  *
@@ -476,7 +479,7 @@ class ProcessPlayer {
   private async eventually(wanted: unknown, get: () => unknown): Promise<readonly string[]> {
     const endMs = Date.now() + (this.untilFirst ? SHORT_PATIENCE_MS : PATIENCE_MS);
     if (wanted === undefined) return [];
-    if (JSON.stringify(wanted) === '{}') await sleep(3 * 100); // of what should not come, two flushes
+    if (this.untilFirst || JSON.stringify(wanted) === '{}') await sleep(SETTLE_MS); // what should differ may look right at first
     for (;;) {
       const differences = this.compare(wanted, await get());
       if (differences.length === 0 || Date.now() > endMs) return differences;

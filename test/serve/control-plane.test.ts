@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from '../helpers/control-plane.ts';
 import { freePort, start } from '../helpers/process.ts';
+import { eventually } from '../helpers/statsd.ts';
 import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 
 const QUICK = { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '100ms', XDS_CLIENT_BACKOFF_MAX_INTERVAL: '200ms' };
@@ -89,8 +90,11 @@ test('domains are merged where MERGE_DOMAIN_CONFIG says so', async () => {
 
 test('a message above XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is not taken', async () => {
   const { controlPlane, weir } = await both({ XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: '100' });
-  void controlPlane.serve('v1', [{ name: 'r'.repeat(100), domain: 'd' }]); // never answered
-  await untilOutput(weir, 'RESOURCE_EXHAUSTED');
+  await eventually(async () => {
+    void controlPlane.serve('v1', [{ name: 'r'.repeat(100), domain: 'd' }]); // never answered; on the stream that there is
+    await sleep(200);
+    return weir.output().includes('RESOURCE_EXHAUSTED');
+  });
   expect(await controlPlane.serve('v2', [])).toEqual({ ack: 'v2' });
 });
 
