@@ -41,6 +41,8 @@ interface AnyLimit {
   readonly onStoreFailure?: StoreFailurePolicy;
   /** How many processes share the limit while each counts by itself: whole, at least 1. Absent: 1. */
   readonly localShare?: number;
+  /** Hits may be answered from a block that a process has debited before; absent: each is counted by itself. */
+  readonly consistency?: 'leased';
 }
 
 /**

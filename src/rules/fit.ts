@@ -10,6 +10,12 @@ export interface StoreTraits {
   readonly atomic: 'request' | 'counter';
   /** Algorithms whose counters it cannot hold. */
   readonly without: readonly Limit['algorithm'][];
+  /** Blocks of hits can be leased from its counters. */
+  readonly leases: boolean;
+  /** Of this service, on these counters. */
+  readonly processes: number;
+  /** What a refused request spends where its domain does not say. */
+  readonly spend: Spend;
 }
 
 /** Reports what rules ask for and the store cannot do. */
@@ -19,18 +25,31 @@ export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, pr
       const message = `spend: ${values.spend} wants all limits of a request counted in one step, which ${store.name} cannot do`;
       problems.push({ ...place('spend'), severity: 'error', message });
     }
-    checkNodes(values.descriptors ?? [], store, problems);
+    checkNodes(values.descriptors ?? [], values.spend ?? store.spend, store, problems);
   }
 }
 
-function checkNodes(nodes: readonly Block<'node'>[], store: StoreTraits, problems: Problem[]): void {
+function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: StoreTraits, problems: Problem[]): void {
   for (const { values } of nodes) {
     for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
+      const { on_store_failure: onFailure, local_share: localShare, consistency } = limit.values;
+      const wrong = (key: 'consistency' | 'on_store_failure', message: string): void => {
+        problems.push({ ...limit.place(key), severity: 'error', message });
+      };
+      if (consistency === 'leased' && !store.leases)
+        wrong('consistency', `consistency: leased saves calls to Redis, and the counters are in ${store.name}`);
+      if (consistency === 'leased' && spend !== ('each' satisfies Spend))
+        wrong('consistency', `consistency: leased counts each limit by itself, which spend: ${spend} rules out`);
+      if (onFailure === 'local' && localShare === undefined && store.processes > 1)
+        wrong(
+          'on_store_failure',
+          `on_store_failure: local wants a local_share where ${store.processes} processes count, each by itself`,
+        );
       const missing = store.without.find((algorithm) => algorithm === limit.values.algorithm);
       if (!missing) continue;
       const message = `${missing} cannot be counted in ${store.name}; take another algorithm, or Redis`;
       problems.push({ ...limit.place('algorithm'), severity: 'error', message });
     }
-    checkNodes(values.descriptors ?? [], store, problems);
+    checkNodes(values.descriptors ?? [], spend, store, problems);
   }
 }

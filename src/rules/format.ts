@@ -142,6 +142,14 @@ export const format = {
       minimum: 1,
       meaning: 'on_store_failure: local: how many processes share the limit; absent: 1',
     },
+    consistency: {
+      type: 'text',
+      own: true,
+      goesWith: ['fixed_window', 'token_bucket'],
+      choices: ['strict', 'leased'],
+      meaning:
+        'strict (the default): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
+    },
   },
   replaces: {
     name: { type: 'text', required: true, meaning: 'the `name` of the limit that is made void' },

@@ -115,8 +115,17 @@ function assemble(algorithm: Name, window: Window, block: LimitBlock, wrong: Wro
   const { values } = block;
   const { name = '', requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const failing = readStoreFailure(values, wrong);
-  if (!failing) return undefined;
-  const common = { name, requestsPerUnit, soft, ...window, counter: `${algorithm}|${window.windowMs}`, ...failing };
+  const consistency = readConsistency(values, wrong);
+  if (!failing || !consistency) return undefined;
+  const common = {
+    name,
+    requestsPerUnit,
+    soft,
+    ...window,
+    counter: `${algorithm}|${window.windowMs}`,
+    ...failing,
+    ...consistency,
+  };
   switch (algorithm) {
     case 'fixed_window': {
       const aligned = readAlignment(window, values, wrong);
@@ -157,6 +166,18 @@ function assemble(algorithm: Name, window: Window, block: LimitBlock, wrong: Wro
       return maxDelayMs === undefined ? undefined : { ...common, algorithm, maxDelayMs, burst: values.burst ?? 1 };
     }
   }
+}
+
+function readConsistency(
+  { consistency: written, soft = 0, max_delay: maxDelay }: LimitBlock['values'],
+  wrong: Wrong,
+): Pick<Limit, 'consistency'> | undefined {
+  const consistency = choice(written, 'consistency', fields.consistency.choices, wrong);
+  if (consistency !== 'leased') return consistency && {};
+  if (soft > 0) return wrong('soft', 'soft and consistency: leased exclude one another: leave one of them out');
+  if (maxDelay !== undefined)
+    return wrong('max_delay', 'max_delay and consistency: leased exclude one another: leave one of them out');
+  return { consistency };
 }
 
 function readStoreFailure(

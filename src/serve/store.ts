@@ -117,9 +117,16 @@ async function openMemcached(
 }
 
 /** What rules may ask of the counters. */
-export function traitsOf({ store: { kind } }: Settings, { store }: OpenStore): StoreTraits {
+export function traitsOf({ store: { kind }, WORKERS, spend }: Settings, { store }: OpenStore): StoreTraits {
   const names = { memory: 'memory', redis: 'these Redis', memcache: 'memcached' };
-  return { name: names[kind], atomic: store.atomic, without: kind === 'memcache' ? ['sliding_window_log'] : [] };
+  return {
+    name: names[kind],
+    atomic: store.atomic,
+    without: kind === 'memcache' ? ['sliding_window_log'] : [],
+    leases: kind === 'redis',
+    processes: WORKERS,
+    spend,
+  };
 }
 
 /** @throws CannotStart  sets of limits are wanted where each counter is a step by itself */

@@ -11,7 +11,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 function problems(text: string, traits: Partial<StoreTraits>): readonly string[] {
   const path = join(folder, 'rules.yaml');
   writeFileSync(path, text);
-  const store: StoreTraits = { name: 'memcached', atomic: 'request', without: [], ...traits };
+  const able = { atomic: 'request', without: [], leases: true, processes: 1, spend: 'each' } as const;
+  const store: StoreTraits = { name: 'memcached', ...able, ...traits };
   const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false, store });
   return loaded.ok ? [] : loaded.problems.map(formatProblem);
 }
@@ -19,6 +20,31 @@ function problems(text: string, traits: Partial<StoreTraits>): readonly string[]
 const limit = (more: string) => `{unit: day, requests_per_unit: 1, ${more}}`;
 const log = limit('algorithm: sliding_window_log');
 const plain = limit('name: x');
+
+test.each([
+  [
+    'in memory there is nothing to lease from',
+    'consistency: leased',
+    { leases: false },
+    'consistency: consistency: leased saves calls to Redis, and the counters are in memcached',
+  ],
+  [
+    'a request that spends as a set cannot lease',
+    'consistency: leased',
+    { spend: 'all_or_nothing' },
+    'consistency: consistency: leased counts each limit by itself, which spend: all_or_nothing rules out',
+  ],
+  [
+    'several processes that count by themselves must know how many they are',
+    'on_store_failure: local',
+    { processes: 4 },
+    'on_store_failure: on_store_failure: local wants a local_share where 4 processes count, each by itself',
+  ],
+] as const)('%s', (_, more, traits, message) => {
+  const text = `domain: d\ndescriptors: [{key: k, rate_limit: ${limit(more)}}]`;
+  expect(problems(text, {})).toEqual([]);
+  expect(problems(text, traits)).toEqual([`rules.yaml:2: descriptors[0].rate_limit.${message}`]);
+});
 
 test('an algorithm that the store cannot hold is told wherever it stands', () => {
   const text = `domain: d

@@ -9,7 +9,7 @@ const FIXTURES = fileURLToPath(new URL('./fixtures/', import.meta.url));
 
 /** What messages list. */
 const LIMIT_KEYS =
-  'unit, requests_per_unit, unlimited, name, replaces, algorithm, window, unit_multiplier, alignment, timezone, soft, count_denied, rounding, buckets, burst, refill, max_delay, on_store_failure, local_share';
+  'unit, requests_per_unit, unlimited, name, replaces, algorithm, window, unit_multiplier, alignment, timezone, soft, count_denied, rounding, buckets, burst, refill, max_delay, on_store_failure, local_share, consistency';
 const NODE_KEYS =
   'key, value, rate_limit, rate_limits, descriptors, shadow_mode, quota_mode, share_threshold, detailed_metric, value_to_metric, metadata';
 const ALGORITHMS =
