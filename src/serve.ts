@@ -47,10 +47,10 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     checkSpend(settings, counters, log);
     const crew =
       workers > 1 ? createWorkers(settings, statistics, log) : createSingle(settings, basis, statistics, clock, log);
-    const { circuits, refresh } = crew;
+    const { circuits: openCircuits, leased, refresh } = crew;
     const gauges = () => referenceGauges(crew.cache());
     const { debug, called } = parts.add(
-      await openView(settings, basis, { statistics, gauges, circuits, refresh }, log),
+      await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, log),
     );
     const { grpc, http } = parts.add(await crew.open(called));
     const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };

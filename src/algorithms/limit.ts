@@ -154,6 +154,8 @@ export interface Decision {
   readonly soft: boolean;
   /** Refused from memory of an earlier refusal; the counter was not touched. */
   readonly fromCache?: true;
+  /** Answered from a block that this process had debited before. */
+  readonly fromLease?: true;
   /** The store could not count the hits: this is what the limit's own policy makes of it. */
   readonly degraded?: StoreFailurePolicy;
 }

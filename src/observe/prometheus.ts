@@ -93,6 +93,12 @@ const COUNTERS: readonly StatisticsCounter[] = [
   ),
   by('outcome', 'weir_rule_loads_total', 'Rule loads, by outcome.', ({ loads }) => Object.entries(loads)),
   {
+    name: 'weir_hits_from_lease_total',
+    help: 'Hits that were answered from what a process had debited before: consistency: leased.',
+    labelNames: [],
+    samples: ({ fromLease }) => [[{}, fromLease()]],
+  },
+  {
     name: 'weir_global_shadow_mode_total',
     help: 'Requests over a limit that SHADOW_MODE let pass.',
     labelNames: [],
@@ -100,14 +106,21 @@ const COUNTERS: readonly StatisticsCounter[] = [
   },
 ];
 
+/** How it stands with the counters. */
+export interface StoreGauges {
+  /** For each node of the store, how many processes have their circuit to it open. */
+  readonly openCircuits: () => ReadonlyMap<string, number>;
+  /** Hits that are leased and not used. */
+  readonly leased: () => number;
+}
+
 /**
- * @param isReady       whether the service can decide requests now
- * @param openCircuits  for each node of the store, how many processes have their circuit to it open
+ * @param isReady  whether the service can decide requests now
  */
 export function createMetrics(
   statistics: Statistics,
   isReady: () => boolean,
-  openCircuits: () => ReadonlyMap<string, number>,
+  { openCircuits, leased }: StoreGauges,
 ): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -137,6 +150,14 @@ export function createMetrics(
     'weir_call_duration_seconds',
     'Time from a decoded call to its answer, by method and gRPC status.',
   );
+  new Gauge({
+    name: 'weir_leased_hits',
+    help: 'Hits that are leased and not used: so much less than their limits may pass, at most.',
+    registers,
+    collect() {
+      this.set(leased());
+    },
+  });
   new Gauge({
     name: 'weir_store_circuit_open',
     help: 'Processes that ask a node of the store nothing, or only now and then, since it did not answer.',

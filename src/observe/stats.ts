@@ -46,6 +46,7 @@ export interface Counted
   extends Pick<Statistics, 'answers' | 'failures' | 'calls' | 'connectionErrors' | 'degraded' | 'unknownDomains'> {
   readonly rules: readonly RuleCounts[];
   readonly shadowed: number;
+  readonly fromLease: number;
 }
 
 /** Counts what is answered. Nothing here is on the way of a request: it is told afterwards. */
@@ -77,6 +78,8 @@ export interface Statistics {
   readonly unknownDomains: ReadonlyMap<string, number>;
   /** Answers that only the service's own shadow mode made OK. */
   readonly shadowed: () => number;
+  /** Hits that were answered from what this process had leased. */
+  readonly fromLease: () => number;
 }
 
 /**
@@ -101,6 +104,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   const failures: Record<FailedBy, number> = { store: 0, service: 0 };
   const loads = { success: 0, error: 0 };
   let shadowed = 0;
+  let fromLease = 0;
 
   const countUnknown = (domain: string, times: number): void => {
     const isTold = domain.length <= MAX_NAME_LENGTH && (unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES);
@@ -110,6 +114,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
     if (verdict.kind === 'no_domain') countUnknown(domain, 1);
     if (verdict.kind !== 'limited' || verdict.hits <= 0) return;
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
+    if (verdict.decision.fromLease) fromLease += verdict.hits;
     if (verdict.decision.degraded) increase(degraded, verdict.decision.degraded, verdict.hits);
   };
   const askFor = (domain: string, { found, hits }: Asked): void => {
@@ -146,6 +151,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       for (const [policy, hits] of counted.degraded) increase(degraded, policy, hits);
       for (const [domain, times] of counted.unknownDomains) countUnknown(domain, times);
       shadowed += counted.shadowed;
+      fromLease += counted.fromLease;
     },
     rules: rules.all,
     answers,
@@ -156,11 +162,12 @@ export function createStatistics(nearLimitRatio: number): Statistics {
     loads,
     unknownDomains,
     shadowed: () => shadowed,
+    fromLease: () => fromLease,
   };
 }
 
 /** What has been counted so far. */
-export function countedBy({ rules, shadowed, ...statistics }: Statistics): Counted {
+export function countedBy({ rules, shadowed, fromLease, ...statistics }: Statistics): Counted {
   const { answers, failures, calls, connectionErrors, degraded, unknownDomains } = statistics;
   return {
     rules: [...rules()],
@@ -171,6 +178,7 @@ export function countedBy({ rules, shadowed, ...statistics }: Statistics): Count
     degraded,
     unknownDomains,
     shadowed: shadowed(),
+    fromLease: fromLease(),
   };
 }
 

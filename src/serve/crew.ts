@@ -20,6 +20,8 @@ export interface Crew {
   cache(): Pick<DenyCache, 'counts' | 'size'> | undefined;
   /** For each node of the store, how many processes have their circuit to it open. */
   circuits(): ReadonlyMap<string, number>;
+  /** Hits that are leased and not used. */
+  leased(): number;
   /** Brings statistics, calls and cache up to date. */
   refresh(): Promise<void>;
 }
@@ -49,6 +51,7 @@ export function createSingle(
       return openAnswering(settings, basis, { ...statistics, called }, clock, log);
     },
     cache: () => basis.counters.cache,
+    leased: () => basis.counters.leases?.leased ?? 0,
     circuits: () => openCircuits([basis.counters.breakers.states()]),
     refresh: async () => {}, // they always are
   };

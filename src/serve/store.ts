@@ -8,6 +8,7 @@ import { Breakers } from '../stores/breaker.ts';
 import { createDenyCache, type DenyCache } from '../stores/deny-cache.ts';
 import { createGuard } from '../stores/guard.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../stores/key.ts';
+import { LeasingStore } from '../stores/leases.ts';
 import { openServers } from '../stores/memcached/servers.ts';
 import { createMemcachedStore } from '../stores/memcached/store.ts';
 import { createMemoryStore } from '../stores/memory.ts';
@@ -27,6 +28,8 @@ export interface OpenStore {
   readonly cache: DenyCache | undefined;
   /** Of the nodes that the counters are on. */
   readonly breakers: Breakers;
+  /** Undefined where nothing can be leased. */
+  readonly leases: LeasingStore | undefined;
   /** For people: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
 }
@@ -34,17 +37,31 @@ export interface OpenStore {
 /** The least that a cache of refusals may take, whatever is set, as in envoyproxy/ratelimit. */
 const MIN_CACHE_BYTES = 512 * 1024;
 
+/** Counters that hits may be leased from at a time. */
+const MAX_LEASES = 100_000;
+/** What is leased and not used for so long is given back. */
+const LEASE_IDLE_MS = 250;
+
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes } = settings;
   const breakers = new Breakers();
   const { store, description } = await openBackend(settings, clock, breakers, log);
-  if (settings.store.kind === 'memory') return { store, cache: undefined, breakers, description };
+  if (settings.store.kind === 'memory') return { store, cache: undefined, breakers, leases: undefined, description };
   const cache =
     cacheBytes === 0 ? undefined : createDenyCache(store, { clock, maxBytes: Math.max(cacheBytes, MIN_CACHE_BYTES) });
   const { MEMORY_MAX_COUNTERS: maxCounters, STORE_TIMEOUT: timeoutMs } = settings;
-  const guard = createGuard(cache ?? store, { clock, maxCounters, timeoutMs, lookIntervalMs: LOOK_INTERVAL_MS });
-  return { store: guard, cache, breakers, description };
+  const leases =
+    settings.store.kind === 'redis'
+      ? new LeasingStore(cache ?? store, { clock, maxLeases: MAX_LEASES, idleMs: LEASE_IDLE_MS })
+      : undefined;
+  const guard = createGuard(leases ?? cache ?? store, {
+    clock,
+    maxCounters,
+    timeoutMs,
+    lookIntervalMs: LOOK_INTERVAL_MS,
+  });
+  return { store: guard, cache, breakers, leases, description };
 }
 
 type Backend = Pick<OpenStore, 'store' | 'description'>;

@@ -1,12 +1,11 @@
 import { debugRoutes } from '../http/debug.ts';
 import { profileRoutes } from '../http/profile.ts';
 import type { Logger } from '../observe/log.ts';
-import { createMetrics } from '../observe/prometheus.ts';
+import { createMetrics, type StoreGauges } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { Basis } from './basis.ts';
-import type { Crew } from './crew.ts';
 import { at, openHttp } from './http.ts';
 import { createParts, type Part } from './parts.ts';
 import { type Numbers, openSink } from './sinks.ts';
@@ -23,11 +22,11 @@ export interface View extends Part {
 export async function openView(
   settings: Settings,
   { rules, readiness }: Pick<Basis, 'rules' | 'readiness'>,
-  numbers: Numbers & { readonly circuits: Crew['circuits'] },
+  numbers: Numbers & StoreGauges,
   log: Logger,
 ): Promise<View> {
-  const { statistics, gauges, circuits, refresh } = numbers;
-  const metrics = createMetrics(statistics, () => readiness().ready, circuits);
+  const { statistics, gauges, refresh } = numbers;
+  const metrics = createMetrics(statistics, () => readiness().ready, numbers);
   const parts = createParts();
   try {
     const sink = parts.add(await openSink(settings, numbers, log));

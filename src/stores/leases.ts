@@ -52,7 +52,6 @@ export class LeasingStore implements Store {
   readonly #maxLeases: number;
   readonly #leases = new Map<CounterKey, Lease>();
   readonly #sweep: NodeJS.Timeout;
-  #answered = 0;
 
   constructor(store: Store, { clock, maxLeases, idleMs }: LeaseOptions) {
     this.atomic = store.atomic;
@@ -68,11 +67,6 @@ export class LeasingStore implements Store {
     let sum = 0;
     for (const { left, expiresAtMs } of this.#leases.values()) if (expiresAtMs > nowMs) sum += left;
     return sum;
-  }
-
-  /** Hits that were answered from a lease, since the start. */
-  get answered(): number {
-    return this.#answered;
   }
 
   async apply(hits: Parameters<Store['apply']>[0], how: Parameters<Store['apply']>[1]): ReturnType<Store['apply']> {
@@ -104,10 +98,7 @@ export class LeasingStore implements Store {
     for (;;) {
       const nowMs = this.#clock();
       const decision = spendFrom(lease, hit.hits, nowMs);
-      if (decision) {
-        this.#answered += hit.hits;
-        return decision;
-      }
+      if (decision) return decision;
       const leftMs = endMs - performance.now();
       if (leftMs <= 0) return { code: 'UNAVAILABLE', reason: `no lease within ${timeoutMs} ms` };
       if (!lease.asking) return this.#askForMore(lease, hit, leftMs, nowMs);
@@ -205,6 +196,7 @@ function spendFrom(lease: Lease, hits: number, nowMs: number): Decision | undefi
     retryAfterMs: 0,
     delayMs: 0,
     soft: false,
+    fromLease: true,
   };
 }
 

@@ -88,11 +88,10 @@ test('it names every metric that Prometheus has under the names of envoyproxy/ra
 });
 
 test('it names every metric of the debug port, with its labels', async () => {
-  const metrics = createMetrics(
-    everything(),
-    () => true,
-    () => new Map([['10.0.0.7:6379', 0]]),
-  );
+  const metrics = createMetrics(everything(), () => true, {
+    openCircuits: () => new Map([['10.0.0.7:6379', 0]]),
+    leased: () => 0,
+  });
   metrics.called('Check', 0, 1);
   const { body } = await metrics.render();
   expect(metricsIn(body)).toEqual(tableBelow('Prometheus on the debug port'));

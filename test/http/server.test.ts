@@ -63,11 +63,7 @@ const post = (path: string, body: string) => get(path, { method: 'POST', body })
 /** The service on counters in memory, with its statistics. */
 function build(changes: Partial<Decider> = {}, isReady = true) {
   const statistics = createStatistics(0.8);
-  const metrics = createMetrics(
-    statistics,
-    () => isReady,
-    () => new Map(),
-  );
+  const metrics = createMetrics(statistics, () => isReady, { openCircuits: () => new Map(), leased: () => 0 });
   const decider = deciderOf(rules, changes);
   const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
   const service = createRlsService(decider, extrasOf({ limits, soft: 'X-Soft' }), {

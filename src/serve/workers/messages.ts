@@ -15,6 +15,8 @@ export interface Report {
   readonly calls: readonly CallTimes[];
   /** Of its circuits to the nodes of the store. */
   readonly circuits: ReadonlyMap<string, BreakerState>;
+  /** Hits that it has leased and not used. */
+  readonly leased: number;
   /** Of its cache of refusals, since the worker's start; undefined where it has none. */
   readonly cache: { readonly counts: DenyCacheCounts; readonly size: number } | undefined;
 }

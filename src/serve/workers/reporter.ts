@@ -6,7 +6,7 @@ import type { CallTimes, Report } from './messages.ts';
 /** Gathers what a worker is told, for the primary process. */
 export interface Reporter extends Told {
   /** What has come since the last time. */
-  take(counters: Pick<OpenStore, 'cache' | 'breakers'> | undefined): Report;
+  take(counters: Pick<OpenStore, 'cache' | 'breakers' | 'leases'> | undefined): Report;
 }
 
 /** How many calls of a kind are timed in one report: a primary process that asks for none must not fill the memory. */
@@ -34,7 +34,8 @@ export function createReporter(nearLimitRatio: number): Reporter {
       times = new Map();
       const cache = counters?.cache;
       const circuits = counters?.breakers.states() ?? new Map();
-      return { counted, calls, circuits, cache: cache && { counts: cache.counts, size: cache.size() } };
+      const leased = counters?.leases?.leased ?? 0;
+      return { counted, calls, circuits, leased, cache: cache && { counts: cache.counts, size: cache.size() } };
     },
   };
 }

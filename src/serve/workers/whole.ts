@@ -9,6 +9,8 @@ export interface Whole {
   add(worker: number, report: Report, called: OnCall): void;
   /** The worker has ended: what it counted stays, what it remembered is gone. */
   ended(worker: number): void;
+  /** Hits that workers have leased and not used. */
+  leased(): number;
   /** For each node of the store, how many workers have their circuit to it open. */
   circuits(): ReadonlyMap<string, number>;
   /** All caches of refusals as one; undefined where no worker has told of one. */
@@ -18,12 +20,14 @@ export interface Whole {
 /** @param statistics  where the counts of reports are added */
 export function createWhole(statistics: Statistics): Whole {
   const circuits = new Map<number, Report['circuits']>();
+  const leases = new Map<number, number>();
   const caches = new Map<number, NonNullable<Report['cache']>>();
   let ofEnded: DenyCacheCounts | undefined;
   return {
-    add(worker, { counted, calls, cache, circuits: states }, called) {
+    add(worker, { counted, calls, cache, circuits: states, leased }, called) {
       statistics.merge(counted);
       circuits.set(worker, states);
+      leases.set(worker, leased);
       for (const { method, status, elapsedMs } of calls) for (const ms of elapsedMs) called(method, status, ms);
       if (cache) caches.set(worker, cache);
     },
@@ -31,8 +35,10 @@ export function createWhole(statistics: Statistics): Whole {
       const { counts } = caches.get(worker) ?? {};
       caches.delete(worker);
       circuits.delete(worker);
+      leases.delete(worker);
       if (counts) ofEnded = ofEnded ? sum(ofEnded, counts) : counts;
     },
+    leased: () => [...leases.values()].reduce((sum, leased) => sum + leased, 0),
     circuits: () => openCircuits([...circuits.values()]),
     cache() {
       const all = [...(ofEnded ? [ofEnded] : []), ...Array.from(caches.values(), ({ counts }) => counts)];

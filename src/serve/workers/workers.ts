@@ -31,6 +31,7 @@ export function createWorkers(settings: Settings, statistics: Statistics, log: L
     },
     cache: whole.cache,
     circuits: whole.circuits,
+    leased: whole.leased,
     refresh: async () => pool?.report(),
   };
 }
