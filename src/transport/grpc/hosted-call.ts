@@ -60,7 +60,8 @@ export class HostedCall implements Receiver {
       this.#take(bytes, from, to),
     );
     if (timeoutMs <= LONGEST_TIMER_MS) this.#deadline = setTimeout(() => this.#expire(), timeoutMs).unref();
-    if (method.definition.requestStream) this.#invoke();
+    stream.isOpenEnded = method.definition.requestStream;
+    if (stream.isOpenEnded) this.#invoke();
   }
 
   data(bytes: Buffer, from: number, to: number): void {

@@ -105,7 +105,8 @@ export class MessageReader {
     try {
       return decompress(bytes, { maxOutputLength: this.#maxBytes });
     } catch (error) {
-      if (error instanceof RangeError)
+      if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE')
+        // zlib's errors have one
         throw new GrpcError(
           status.RESOURCE_EXHAUSTED,
           `a message may have ${this.#maxBytes} bytes at most when it is decompressed`,

@@ -47,7 +47,7 @@ export class Router {
   /** @returns undefined  no method takes the request: it has been answered */
   open(stream: Stream, requestHead: RequestHead): Receiver | undefined {
     const head = readCallHead(requestHead);
-    if (typeof head === 'number') return refuse(stream, head);
+    if (typeof head === 'number') return new Refusal(stream, head);
     const open = this.#methods.get(head.path);
     if (!open) return fail(stream, status.UNIMPLEMENTED, `there is no method ${head.path}`);
     if (Number.isNaN(head.timeoutMs))
@@ -58,7 +58,7 @@ export class Router {
   }
 
   tooLarge(stream: Stream): void {
-    refuse(stream, 431);
+    answerPlainly(stream, 431);
   }
 }
 
@@ -66,8 +66,28 @@ function fail(stream: Stream, code: status, details: string): undefined {
   stream.headOnly(failureHead({ code, details }));
 }
 
-/** What is no gRPC call is told so by plain HTTP. */
-function refuse(stream: Stream, problem: NoCall | 431): undefined {
+/** Takes in what is no gRPC call, and tells its client so when it has sent all of it, as clients of plain HTTP expect. */
+class Refusal implements Receiver {
+  readonly #stream: Stream;
+  readonly #problem: NoCall;
+
+  constructor(stream: Stream, problem: NoCall) {
+    this.#stream = stream;
+    this.#problem = problem;
+  }
+
+  data(): void {
+    this.#stream.used();
+  }
+
+  end(): void {
+    answerPlainly(this.#stream, this.#problem);
+  }
+
+  cancelled(): void {}
+}
+
+function answerPlainly(stream: Stream, problem: NoCall | 431): void {
   stream.head(noCallHead(problem));
   stream.data(Buffer.from(noCallText[problem]));
   stream.end();

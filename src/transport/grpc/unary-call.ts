@@ -54,8 +54,8 @@ export class UnaryCall<Q> implements Receiver, Caller {
     if (this.#stream.isOver) return;
     if (this.#reader && this.#reader.pending > 0)
       return this.fail({ code: status.INTERNAL, details: 'the request ends in the middle of a message' });
-    if (this.#messages !== 1 || this.#request === undefined)
-      return this.fail({ code: status.UNIMPLEMENTED, details: `the method takes one message, got ${this.#messages}` });
+    if (this.#request === undefined)
+      return this.fail({ code: status.UNIMPLEMENTED, details: 'the method takes one message, got none' });
     this.#stream.isBusy = true;
     this.#startedMs = performance.now();
     this.#method.handle(this.#request, this);
@@ -94,7 +94,7 @@ export class UnaryCall<Q> implements Receiver, Caller {
   }
 
   #take(bytes: Buffer, from: number, to: number): void {
-    this.#messages++;
+    if (++this.#messages > 1) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
     this.#request = this.#method.decode(bytes, from, to);
   }
 }

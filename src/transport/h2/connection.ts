@@ -80,6 +80,9 @@ export class Connection implements StreamWriter {
   #isDraining = false;
   #isOver = false;
   #stalledSinceMs: number | undefined;
+  /** Which streams there were when it was last looked for requests that are not completed. */
+  #markedStreamId = 0;
+  #markedAtMs = this.#openedAtMs;
   #onPong: (() => void) | undefined;
 
   constructor(socket: Socket, limits: Http2Limits, handler: ConnectionHandler) {
@@ -121,11 +124,25 @@ export class Connection implements StreamWriter {
     this.#socket.destroy();
   }
 
-  /** Ends the connection when its client lets it wait too long. */
+  /** Ends the connection when its client lets it wait too long, or the requests that it does not complete. */
   checkPatience(nowMs: number): void {
+    if (this.#isOver) return;
+    if (this.#output.unsent > this.#limits.maxUnsentBytes) this.#stall();
     const sinceMs = this.#waitingSinceMs();
-    if (sinceMs === undefined || nowMs - sinceMs <= this.#limits.patienceMs) return;
-    this.#fail(new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, 'the client lets the connection wait too long'));
+    if (sinceMs !== undefined && nowMs - sinceMs > this.#limits.patienceMs)
+      this.#fail(new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, 'the client lets the connection wait too long'));
+    else if (nowMs - this.#markedAtMs > this.#limits.patienceMs) this.#endSlowRequests(nowMs);
+  }
+
+  /** Ends those that were there at the mark before, which makes them older than the patience, and younger than two of it. */
+  #endSlowRequests(nowMs: number): void {
+    for (const stream of this.#streams.values()) {
+      if (stream.id > this.#markedStreamId) break;
+      if (!stream.hasAllOfRequest && !stream.isOpenEnded)
+        this.#giveUp(stream, ErrorCode.ENHANCE_YOUR_CALM, 'a request is not completed');
+    }
+    this.#markedStreamId = this.#lastStreamId;
+    this.#markedAtMs = nowMs;
   }
 
   #waitingSinceMs(): number | undefined {
@@ -347,7 +364,7 @@ export class Connection implements StreamWriter {
     if (streamId % 2 === 0) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'the streams of a client have odd numbers');
     if (streamId <= this.#lastStreamId) this.#failLate('HEADERS', streamId);
     const head = this.#heads.request(bytes, from, to);
-    if (streamId > this.#lastAccepted) return; // it has been told so with GOAWAY
+    if (streamId > this.#lastAccepted) return this.#spend(); // it has been told so with GOAWAY
     if (streamId > this.#lastStreamId + 2) this.#skip(streamId);
     this.#lastStreamId = streamId;
     this.#open(streamId, head, (flags & Flag.END_STREAM) !== 0);
@@ -414,9 +431,11 @@ export class Connection implements StreamWriter {
     for (let at = from; at < from + length; at += 6) this.#set(bytes.readUInt16BE(at), bytes.readUInt32BE(at + 2));
     this.#hasSettings = true;
     this.#output.numbers(FrameType.SETTINGS, Flag.ACK, 0);
+    this.#sendHeldBack();
   }
 
   #set(id: number, value: number): void {
+    this.#spend(); // one frame has room for thousands, and each may touch every stream
     switch (id) {
       case Setting.HEADER_TABLE_SIZE:
         this.#mustEmptyTable = true; // it may have become smaller than what the client believes us to use
@@ -440,7 +459,6 @@ export class Connection implements StreamWriter {
       if (stream.sendWindow > MAX_WINDOW) throw new Http2Error(ErrorCode.FLOW_CONTROL_ERROR, 'a window beyond 2^31-1');
     }
     this.#peerStreamWindow = value;
-    this.#sendHeldBack();
   }
 
   #onPing(bytes: Buffer, from: number, length: number, flags: number, streamId: number): void {
@@ -639,6 +657,10 @@ export class Connection implements StreamWriter {
 
   #failStream(stream: Stream, code: ErrorNumber, problem: string): void {
     this.#spend(); // else a client could have us reset streams for ever
+    this.#giveUp(stream, code, problem);
+  }
+
+  #giveUp(stream: Stream, code: ErrorNumber, problem: string): void {
     this.#handler.failed(code, problem);
     this.#cut(stream.id, stream.hasAllOfRequest, code);
     this.#forget(stream);

@@ -2,7 +2,7 @@
 export interface Http2Limits {
   /** Streams at a time, also those that their client has cancelled while the answer is being made. More: REFUSED_STREAM. */
   readonly maxConcurrentStreams: number;
-  /** Octets of a header block, as they come. More: ENHANCE_YOUR_CALM, and the end of the connection. */
+  /** Octets of a header block that comes in several frames. More: ENHANCE_YOUR_CALM, and the end of the connection. */
   readonly maxHeaderBlockBytes: number;
   /** Octets of the fields of a request, 32 a field included. More: status 431. */
   readonly maxHeaderListBytes: number;
@@ -20,7 +20,7 @@ export interface Http2Limits {
   readonly idleFrames: number;
   /** What of those is forgiven a second. */
   readonly idleFramesPerSecond: number;
-  /** For the preface, a header block, a request as a whole, and for taking `maxUnsentBytes`. Longer: the end of the connection. */
+  /** For the preface, a header block, and for taking `maxUnsentBytes`: longer, and the connection ends. For a request: up to twice as long, and its stream does. */
   readonly patienceMs: number;
 }
 

@@ -33,6 +33,8 @@ export class Stream {
   /** Octets of the body that belong to nothing complete yet. */
   unfinishedBytes = 0;
   hasAllOfRequest = false;
+  /** The request goes on for as long as its client wants. */
+  isOpenEnded = false;
   isOver = false;
   /** The answer is being made: a stream that is cancelled keeps its place until it has been. */
   isBusy = false;

@@ -1,0 +1,32 @@
+import { createHealth } from '../../src/rls/health.ts';
+import { startH2Server } from '../../src/transport/grpc-h2.ts';
+import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
+import { defaultLimits, type Http2Limits } from '../../src/transport/h2/limits.ts';
+import { agreeable } from './grpc-server.ts';
+
+/** A server on the HTTP/2 of our own, in this process. */
+export interface H2Server extends GrpcServer {
+  readonly port: number;
+  /** Why connections and streams were ended, in order. */
+  readonly failures: readonly string[];
+}
+
+/** Starts one that is ready and answers OK, on a free port of 127.0.0.1: but for the changes, with the limits of each connection. */
+export async function startH2(
+  changes: Partial<GrpcServerOptions> = {},
+  limits: Partial<Http2Limits> = {},
+): Promise<H2Server> {
+  const failures: string[] = [];
+  const server = await startH2Server(
+    {
+      address: { host: '127.0.0.1', port: 0 },
+      service: agreeable,
+      health: createHealth(() => ({ ready: true, reasons: [] })),
+      clock: Date.now,
+      onConnectionError: (code) => failures.push(code),
+      ...changes,
+    },
+    { ...defaultLimits, ...limits },
+  );
+  return { ...server, failures, port: Number(server.target.split(':').at(-1)) };
+}
