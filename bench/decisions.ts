@@ -57,24 +57,28 @@ async function bench(): Promise<void> {
     ...(REFERENCE_BIN ? [reference(REFERENCE_BIN)] : []),
     ...(LIMITADOR_BIN ? [limitador(LIMITADOR_BIN)] : []),
   ];
-  const rows = await measureAll(chosen, subjects, measuring);
-  console.log(toMarkdown(rows, own));
+  const rows: Row[] = [];
+  try {
+    await measureAll(chosen, subjects, measuring, rows);
+  } finally {
+    console.log(toMarkdown(rows, own)); // those before a failure, too
+  }
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(toJson(rows, measuring), null, 2)}\n`);
 }
 
+/** Adds a row for each shape as soon as it is measured. */
 async function measureAll(
   chosen: readonly Shape[],
   subjects: readonly Subject[],
   measuring: MeasureOptions,
-): Promise<Row[]> {
+  rows: Row[],
+): Promise<void> {
   const generator = startGenerator();
-  const rows: Row[] = [];
   try {
     for (const shape of chosen) {
       console.error(`${shape.name} …`);
       rows.push(await measureShape(shape, subjects, generator, measuring));
     }
-    return rows;
   } finally {
     generator.stop();
   }

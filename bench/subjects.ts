@@ -82,6 +82,7 @@ export const limitador = (binary: string): Subject => ({
   },
 });
 
+const BUCKETS = 12;
 const unitSeconds = { HOUR: 3_600, DAY: 86_400 } as const;
 
 /** As Weir and envoyproxy/ratelimit read them; the latter knows no algorithms, and is given none. */
@@ -95,6 +96,7 @@ const envoyRules = (rules: readonly BenchRule[]): string =>
         requests_per_unit: requestsPerUnit,
         ...(algorithm !== 'fixed_window' && { algorithm }),
         ...((algorithm === 'token_bucket' || algorithm === 'leaky_bucket') && { burst: requestsPerUnit }),
+        ...(algorithm === 'sliding_window_buckets' && { buckets: BUCKETS }),
       },
     })),
   });

@@ -63,6 +63,7 @@ export async function drive({ port, connections: count, pace, question }: Load):
     });
   } finally {
     clearTimeout(stall);
+    pacer.stop();
     for (const connection of connections) connection.close();
   }
   const { user, system } = process.cpuUsage(cpuBefore);

@@ -14,6 +14,8 @@ export interface Pacer {
   begin(nowMs: number): void;
   /** @returns  whether that was the last answer */
   answered(connection: Connection, nowMs: number): boolean;
+  /** Begins nothing more. */
+  stop(): void;
 }
 
 /** As coarse as a timer is: a call that leaves so soon after it was due counts as begun when it leaves. */
@@ -48,6 +50,9 @@ function closedLoop(
       beginNext(connection, nowMs);
       return underWay === 0;
     },
+    stop() {
+      callsLeft = 0;
+    },
   };
 }
 
@@ -57,6 +62,7 @@ function openLoop({ callsPerSecond, end }: Extract<Pace, { kind: 'open' }>, conn
   const calls = Math.ceil(end.elapsedMs * callsPerMs);
   let begun = 0;
   let answers = 0;
+  let timer: NodeJS.Timeout | undefined;
   const beginDue = (startMs: number) => {
     const nowMs = performance.now();
     const due = Math.min(calls, Math.floor((nowMs - startMs) * callsPerMs));
@@ -65,10 +71,11 @@ function openLoop({ callsPerSecond, end }: Extract<Pace, { kind: 'open' }>, conn
       connections[begun % connections.length]?.call(nowMs - dueMs > TIMER_MS ? dueMs : nowMs);
     }
     for (const connection of connections) connection.flush();
-    if (begun < calls) setTimeout(beginDue, 1, startMs);
+    if (begun < calls) timer = setTimeout(beginDue, 1, startMs);
   };
   return {
     begin: beginDue,
     answered: () => ++answers === calls,
+    stop: () => clearTimeout(timer),
   };
 }
