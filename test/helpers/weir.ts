@@ -5,7 +5,7 @@ import { accepts, freePort, type Running, start } from './process.ts';
 export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 /** The built service, running. */
-export interface Weir extends Pick<Running, 'exited' | 'output' | 'stop'> {
+export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop'> {
   readonly grpcPort: number;
   readonly httpPort: number;
   readonly debugPort: number;
@@ -28,11 +28,11 @@ export async function startWeir(
     PORT: env.PORT ?? String(await freePort()),
     DEBUG_PORT: env.DEBUG_PORT ?? String(await freePort()),
   };
-  const { exited, output, stop, waitFor } = await start(process.execPath, [MAIN, 'serve', ...args], {
+  const { pid, exited, output, stop, waitFor } = await start(process.execPath, [MAIN, 'serve', ...args], {
     env: { PATH, HOME, ...loopback, ...patient, ...env, ...ports },
     name: 'weir',
   });
   const grpcPort = Number(ports.GRPC_PORT);
   await waitFor(async (printed) => printed.includes('  gRPC ') && (await accepts(grpcPort)));
-  return { grpcPort, httpPort: Number(ports.PORT), debugPort: Number(ports.DEBUG_PORT), exited, output, stop };
+  return { grpcPort, httpPort: Number(ports.PORT), debugPort: Number(ports.DEBUG_PORT), pid, exited, output, stop };
 }

@@ -1,0 +1,88 @@
+import { createHistogram } from 'node:perf_hooks';
+import { shouldRateLimit } from '../../src/rls/proto.ts';
+import type { Code } from './answer.ts';
+import { Connection } from './connection.ts';
+import { createPacer, type Pace } from './pace.ts';
+import { encodeRequestHeaders, type RequestHeaders } from './request-headers.ts';
+import { createRequests, type Question } from './requests.ts';
+
+/** Calls to make against one service. */
+export interface Load {
+  /** On 127.0.0.1. */
+  readonly port: number;
+  readonly connections: number;
+  readonly pace: Pace;
+  readonly question: Question;
+}
+
+/** What came of a load, every call of which was answered. */
+export interface Tally {
+  readonly answers: Readonly<Record<Code, number>>;
+  /** From the first call to the last answer. */
+  readonly elapsedMs: number;
+  /** From when a call was due: where the generator or a connection was late, that counts. */
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** CPU time of the generator's own process. */
+  readonly cpuMs: number;
+}
+
+const STALL_MS = 10_000;
+const NS_PER_MS = 1e6;
+const US_PER_MS = 1e3;
+
+/** @throws  a call failed or was answered wrongly, or no answer came for ten seconds */
+export async function drive({ port, connections: count, pace, question }: Load): Promise<Tally> {
+  const requests = createRequests(question);
+  const headers = headersTo(port);
+  const answers = { OK: 0, OVER_LIMIT: 0 };
+  const latencyNs = createHistogram();
+  const connections: Connection[] = [];
+  const pacer = createPacer(pace, connections);
+  const cpuBefore = process.cpuUsage();
+  let startMs = 0;
+  let endMs = 0;
+  let stall: NodeJS.Timeout | undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      stall = setTimeout(() => reject(new Error(`no answer came for ${STALL_MS} ms`)), STALL_MS);
+      const onAnswer = (code: Code, startedMs: number, connection: Connection) => {
+        endMs = performance.now();
+        answers[code]++;
+        latencyNs.record(Math.ceil((endMs - startedMs) * NS_PER_MS) + 1); // it takes no 0
+        stall?.refresh();
+        if (pacer.answered(connection, endMs)) resolve();
+      };
+      const open = async () => {
+        connections.push(await Connection.open({ port, headers, requests, onAnswer, onFailure: reject }));
+      };
+      Promise.all(Array.from({ length: count }, open)).then(() => {
+        startMs = performance.now();
+        pacer.begin(startMs);
+      }, reject);
+    });
+  } finally {
+    clearTimeout(stall);
+    pacer.stop();
+    for (const connection of connections) connection.close();
+  }
+  const { user, system } = process.cpuUsage(cpuBefore);
+  return {
+    answers,
+    elapsedMs: endMs - startMs,
+    p50Ms: latencyNs.percentile(50) / NS_PER_MS,
+    p99Ms: latencyNs.percentile(99) / NS_PER_MS,
+    cpuMs: (user + system) / US_PER_MS,
+  };
+}
+
+/** What a gRPC client sends with every call; no deadline, so that a slow answer is counted and not given up. */
+const headersTo = (port: number): RequestHeaders =>
+  encodeRequestHeaders([
+    { name: ':method', value: 'POST' },
+    { name: ':scheme', value: 'http' },
+    { name: ':path', value: shouldRateLimit.path },
+    { name: ':authority', value: `127.0.0.1:${port}` },
+    { name: 'content-type', value: 'application/grpc' },
+    { name: 'te', value: 'trailers' },
+  ]);

@@ -1,0 +1,29 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import type { Reply } from './child.ts';
+import type { Load, Tally } from './drive.ts';
+
+const CHILD = fileURLToPath(new URL('./child.ts', import.meta.url));
+
+/** Makes load from a process of its own, so that its CPU time is no one else's. */
+export interface Generator {
+  /** One load at a time. @throws  a call failed or was answered wrongly, or no answer came for ten seconds */
+  drive(load: Load): Promise<Tally>;
+  stop(): void;
+}
+
+export function startGenerator(): Generator {
+  const child = fork(CHILD, { execArgv: ['--import', 'tsx'] });
+  child.on('error', () => {}); // whoever waits for a message meets it
+  child.once('exit', (code) => child.emit('error', new Error(`the load generator ended with exit code ${code}`)));
+  return {
+    async drive(load) {
+      child.send(load);
+      const [reply] = (await once(child, 'message')) as [Reply]; // child.ts sends no other messages
+      if ('failure' in reply) throw new Error(reply.failure);
+      return reply.tally;
+    },
+    stop: () => child.disconnect(),
+  };
+}

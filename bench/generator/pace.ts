@@ -1,0 +1,81 @@
+import type { Connection } from './connection.ts';
+
+export type Pace =
+  /** Every connection has so many calls under way, and each answer begins the next call. */
+  | { readonly kind: 'closed'; readonly callsUnderWay: number; readonly end: End }
+  /** Calls begin at this rate whatever becomes of the earlier ones, on each connection in turn. */
+  | { readonly kind: 'open'; readonly callsPerSecond: number; readonly end: { readonly elapsedMs: number } };
+
+/** When no further call begins. */
+export type End = { readonly calls: number } | { readonly elapsedMs: number };
+
+/** Begins the calls of one load. Milliseconds are those of `performance.now()`. */
+export interface Pacer {
+  begin(nowMs: number): void;
+  /** @returns  whether that was the last answer */
+  answered(connection: Connection, nowMs: number): boolean;
+  /** Begins nothing more. */
+  stop(): void;
+}
+
+/** As coarse as a timer is: a call that leaves so soon after it was due counts as begun when it leaves. */
+const TIMER_MS = 2;
+
+export const createPacer = (pace: Pace, connections: readonly Connection[]): Pacer =>
+  pace.kind === 'closed' ? closedLoop(pace, connections) : openLoop(pace, connections);
+
+function closedLoop(
+  { callsUnderWay, end }: Extract<Pace, { kind: 'closed' }>,
+  connections: readonly Connection[],
+): Pacer {
+  let callsLeft = 'calls' in end ? end.calls : Number.POSITIVE_INFINITY;
+  let endMs = Number.POSITIVE_INFINITY;
+  let underWay = 0;
+  const beginNext = (connection: Connection, nowMs: number) => {
+    if (callsLeft === 0 || nowMs >= endMs) return;
+    callsLeft--;
+    underWay++;
+    connection.call(nowMs);
+  };
+  return {
+    begin(nowMs) {
+      if ('elapsedMs' in end) endMs = nowMs + end.elapsedMs;
+      for (const connection of connections) {
+        for (let at = 0; at < callsUnderWay; at++) beginNext(connection, nowMs);
+        connection.flush();
+      }
+    },
+    answered(connection, nowMs) {
+      underWay--;
+      beginNext(connection, nowMs);
+      return underWay === 0;
+    },
+    stop() {
+      callsLeft = 0;
+    },
+  };
+}
+
+/** Every millisecond or so, all calls that are due by then begin. */
+function openLoop({ callsPerSecond, end }: Extract<Pace, { kind: 'open' }>, connections: readonly Connection[]): Pacer {
+  const callsPerMs = callsPerSecond / 1000;
+  const calls = Math.ceil(end.elapsedMs * callsPerMs);
+  let begun = 0;
+  let answers = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const beginDue = (startMs: number) => {
+    const nowMs = performance.now();
+    const due = Math.min(calls, Math.floor((nowMs - startMs) * callsPerMs));
+    for (; begun < due; begun++) {
+      const dueMs = startMs + begun / callsPerMs;
+      connections[begun % connections.length]?.call(nowMs - dueMs > TIMER_MS ? dueMs : nowMs);
+    }
+    for (const connection of connections) connection.flush();
+    if (begun < calls) timer = setTimeout(beginDue, 1, startMs);
+  };
+  return {
+    begin: beginDue,
+    answered: () => ++answers === calls,
+    stop: () => clearTimeout(timer),
+  };
+}

@@ -1,0 +1,69 @@
+import { shouldRateLimit } from '../../src/rls/proto.ts';
+
+/** What a call asks: one hit on each descriptor, of one entry each. */
+export interface Question {
+  readonly domain: string;
+  readonly descriptors: readonly Descriptor[];
+}
+
+export interface Descriptor {
+  readonly key: string;
+  readonly value: string;
+  /** A power of ten, at most a million: so many values, `<value>-000000` and on, each as often as any other. Absent: one value. */
+  readonly values?: number;
+}
+
+const DIGITS = 6;
+/** Has no factor in common with a power of ten: so many steps visit every value before the first comes again. */
+const STRIDE = 61_803;
+const GRPC_PREFIX_BYTES = 5;
+const ZERO = 48;
+
+/** Writes the messages of calls, framed as gRPC frames them; all have the same length. */
+export interface Requests {
+  readonly bytes: number;
+  /** The values come in the same order each time. */
+  writeNext(target: Buffer, at: number): void;
+}
+
+export function createRequests({ domain, descriptors }: Question): Requests {
+  const message = shouldRateLimit.requestSerialize({
+    domain,
+    hits_addend: 0,
+    descriptors: descriptors.map(({ key, value, values }) => ({
+      entries: [{ key, value: values === undefined ? value : firstOf(value) }],
+      limit: null,
+      hits_addend: null,
+      is_negative_hits: false,
+    })),
+  });
+  const prefix = Buffer.alloc(GRPC_PREFIX_BYTES); // not compressed
+  prefix.writeUInt32BE(message.length, 1);
+  const template = Buffer.concat([prefix, message]);
+  let end = 0;
+  const varied = descriptors.flatMap(({ value, values }) => {
+    if (values === undefined) return [];
+    const first = firstOf(value);
+    end = template.indexOf(first, end) + first.length;
+    return [{ values, end }];
+  });
+  let written = 0;
+  return {
+    bytes: template.length,
+    writeNext(target, at) {
+      template.copy(target, at);
+      for (const { values, end } of varied) writeDigits(target, at + end, (written * STRIDE) % values);
+      written++;
+    },
+  };
+}
+
+const firstOf = (value: string) => `${value}-${'0'.repeat(DIGITS)}`;
+
+function writeDigits(target: Buffer, end: number, number: number): void {
+  let rest = number;
+  for (let at = end - 1; at >= end - DIGITS; at--) {
+    target[at] = ZERO + (rest % 10);
+    rest = Math.floor(rest / 10);
+  }
+}

@@ -1,0 +1,145 @@
+import type { Load, Tally } from './generator/drive.ts';
+import type { Generator } from './generator/generator.ts';
+import type { Pace } from './generator/pace.ts';
+import { type Usage, usageOf } from './process-tree.ts';
+import type { Shape } from './shapes.ts';
+import { type Stage, setStage } from './stage.ts';
+import type { Subject } from './subjects.ts';
+
+/** What one service made of one shape. */
+export interface Measurement {
+  readonly callsPerSecond: number;
+  /** CPU time for each call, of the service with all its processes. */
+  readonly serviceUs: number;
+  /** The same of Redis; undefined where counters live in memory. */
+  readonly redisUs: number | undefined;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** Resident memory of the service after the calls. */
+  readonly memoryBytes: number;
+  /** The part of a core that the load generator was busy: near 1, it is the generator that was measured. */
+  readonly generatorLoad: number;
+}
+
+/** A shape's measurements, a service each: of every number the median of the rounds. */
+export interface Row {
+  readonly shape: Shape;
+  /** What was offered; undefined for a closed loop. */
+  readonly callsPerSecond: number | undefined;
+  readonly measured: ReadonlyMap<Subject, Measurement>;
+}
+
+export interface MeasureOptions {
+  /** How long calls are counted in one round. */
+  readonly roundMs: number;
+  readonly rounds: number;
+}
+
+/** How long each service is called before anything is counted. */
+const WARM_UP_MS = 2_000;
+/** The same before every later round: the others have had the caches meanwhile. */
+const REWARM_MS = 300;
+const US_PER_MS = 1_000;
+const MS_PER_S = 1_000;
+
+/**
+ * Measures all services that serve the shape. They run side by side and are called in turn, one at a time, round after round, so that
+ * whatever else the machine does meets all of them.
+ *
+ * @throws  a call failed or was answered wrongly
+ */
+export async function measureShape(
+  shape: Shape,
+  subjects: readonly Subject[],
+  generator: Generator,
+  { roundMs, rounds }: MeasureOptions,
+): Promise<Row> {
+  const stages: Stage[] = [];
+  try {
+    for (const subject of subjects) {
+      if (subject.serves(shape)) stages.push(await setStage(subject, shape, generator));
+    }
+    const rates: number[] = [];
+    for (const stage of stages) {
+      rates.push(rateOf(await generator.drive(loadOf(stage, shape, closedLoop(shape, WARM_UP_MS)))));
+    }
+    const callsPerSecond = shape.pace === 'half capacity' ? Math.floor(Math.min(...rates) / 2) : undefined;
+    const pace = (elapsedMs: number): Pace =>
+      callsPerSecond === undefined
+        ? closedLoop(shape, elapsedMs)
+        : { kind: 'open', callsPerSecond, end: { elapsedMs } };
+    const all = stages.map((): Measurement[] => []);
+    for (let round = 0; round < rounds; round++) {
+      for (const [at, stage] of stages.entries()) {
+        await generator.drive(loadOf(stage, shape, pace(REWARM_MS)));
+        all[at]?.push(await measure(stage, shape, pace(roundMs), generator));
+      }
+    }
+    const measured = new Map(stages.map(({ subject }, at) => [subject, medianOf(all[at] ?? [])]));
+    return { shape, callsPerSecond, measured };
+  } finally {
+    for (const stage of stages) await stage.clear();
+  }
+}
+
+async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Generator): Promise<Measurement> {
+  const { service, redisPid } = stage;
+  const usages = () => ({
+    service: usageOf(service.pid),
+    redis: redisPid === undefined ? undefined : usageOf(redisPid),
+  });
+  const before = usages();
+  const tally = await generator.drive(loadOf(stage, shape, pace));
+  const after = usages();
+  const { answers, elapsedMs, p50Ms, p99Ms, cpuMs } = tally;
+  const calls = answers.OK + answers.OVER_LIMIT;
+  if (answers[shape.code] !== calls) {
+    const got = `${answers.OK} OK and ${answers.OVER_LIMIT} OVER_LIMIT`;
+    throw new Error(`${stage.subject.name} must answer ${calls} calls with ${shape.code}, got ${got}`);
+  }
+  const usEach = (from: Usage, to: Usage) => ((to.cpuMs - from.cpuMs) * US_PER_MS) / calls;
+  return {
+    callsPerSecond: rateOf(tally),
+    serviceUs: usEach(before.service, after.service),
+    redisUs: before.redis && after.redis ? usEach(before.redis, after.redis) : undefined,
+    p50Ms,
+    p99Ms,
+    memoryBytes: after.service.memoryBytes,
+    generatorLoad: cpuMs / elapsedMs,
+  };
+}
+
+const loadOf = ({ service }: Stage, { connections, question }: Shape, pace: Pace): Load => ({
+  port: service.port,
+  connections,
+  pace,
+  question,
+});
+
+const closedLoop = ({ callsUnderWay }: Shape, elapsedMs: number): Pace => ({
+  kind: 'closed',
+  callsUnderWay,
+  end: { elapsedMs },
+});
+
+const rateOf = ({ answers, elapsedMs }: Tally): number => ((answers.OK + answers.OVER_LIMIT) / elapsedMs) * MS_PER_S;
+
+/** Of every number by itself. */
+function medianOf(rounds: readonly Measurement[]): Measurement {
+  const of = (number: (round: Measurement) => number) => median(rounds.map(number));
+  return {
+    callsPerSecond: of((round) => round.callsPerSecond),
+    serviceUs: of((round) => round.serviceUs),
+    redisUs: rounds.every(({ redisUs }) => redisUs === undefined) ? undefined : of((round) => round.redisUs ?? 0),
+    p50Ms: of((round) => round.p50Ms),
+    p99Ms: of((round) => round.p99Ms),
+    memoryBytes: of((round) => round.memoryBytes),
+    generatorLoad: of((round) => round.generatorLoad),
+  };
+}
+
+/** The lower one of the two in the middle. */
+function median(numbers: readonly number[]): number {
+  const sorted = [...numbers].sort((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? Number.NaN;
+}

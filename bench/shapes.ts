@@ -1,0 +1,90 @@
+import type { Limit, Unit } from '../src/algorithms/limit.ts';
+import type { Code } from './generator/answer.ts';
+import type { Question } from './generator/requests.ts';
+
+export const DOMAIN = 'bench';
+
+/** A rule for one key, whatever its value. */
+export interface BenchRule {
+  readonly key: string;
+  readonly requestsPerUnit: number;
+  readonly unit: Extract<Unit, 'HOUR' | 'DAY'>;
+  readonly algorithm: Limit['algorithm'];
+}
+
+/** A row of the benchmark: what is asked of every service that can be asked it. */
+export interface Shape {
+  readonly name: string;
+  readonly store: 'memory' | 'redis';
+  readonly rules: readonly BenchRule[];
+  readonly question: Question;
+  readonly connections: number;
+  /** On each connection, in a closed loop. */
+  readonly callsUnderWay: number;
+  /** half capacity: all services at one rate, half of what the slowest of them does in a closed loop. */
+  readonly pace: 'closed loop' | 'half capacity';
+  /** What every call must be answered, once it is warm. */
+  readonly code: Code;
+  /** Memory for counters that are known to be over their limit; 0: none. */
+  readonly denyCacheBytes: number;
+}
+
+const KEYS = 100_000;
+const NEVER_REACHED = 1_000_000_000;
+
+/** Tells that a service has its rules: the second call of the day is over the limit. */
+const probe: BenchRule = { key: 'probe', requestsPerUnit: 1, unit: 'DAY', algorithm: 'fixed_window' };
+export const PROBE: Question = { domain: DOMAIN, descriptors: [{ key: 'probe', value: 'rules' }] };
+
+const user: BenchRule = { key: 'user', requestsPerUnit: NEVER_REACHED, unit: 'HOUR', algorithm: 'fixed_window' };
+const oneUser = { key: 'user', value: 'alice' };
+const manyUsers = { key: 'user', value: 'user', values: KEYS };
+
+const ordinary: Omit<Shape, 'name'> = {
+  store: 'redis',
+  rules: [probe, user],
+  question: { domain: DOMAIN, descriptors: [oneUser] },
+  connections: 4,
+  callsUnderWay: 25,
+  pace: 'closed loop',
+  code: 'OK',
+  denyCacheBytes: 0,
+};
+const distinct = { ...ordinary, question: { domain: DOMAIN, descriptors: [manyUsers] } };
+
+/** A limit that each of many keys stays below, and small enough for every algorithm. */
+const PER_KEY = 1_000;
+const algorithms = [
+  'sliding_window_counter',
+  'sliding_window_buckets',
+  'sliding_window_log',
+  'token_bucket',
+  'leaky_bucket',
+] as const;
+
+export const shapes: readonly Shape[] = [
+  { ...ordinary, name: 'Redis, one hot key' },
+  { ...distinct, name: `Redis, ${KEYS} keys` },
+  {
+    ...ordinary,
+    name: 'Redis, two descriptors',
+    rules: [probe, user, { ...user, key: 'path' }],
+    question: { domain: DOMAIN, descriptors: [manyUsers, { key: 'path', value: '/checkout' }] },
+  },
+  { ...ordinary, name: 'Redis, 64 connections of one call', connections: 64, callsUnderWay: 1 },
+  {
+    ...ordinary,
+    name: 'Redis, a key over its limit, deny cache',
+    rules: [probe, { ...user, requestsPerUnit: 1, unit: 'DAY' }],
+    code: 'OVER_LIMIT',
+    denyCacheBytes: 1024 * 1024,
+  },
+  { ...distinct, name: `Redis, ${KEYS} keys, fixed rate`, pace: 'half capacity' },
+  { ...ordinary, name: 'memory, one hot key', store: 'memory' },
+  { ...distinct, name: `memory, ${KEYS} keys`, store: 'memory' },
+  ...algorithms.map((algorithm) => ({
+    ...distinct,
+    name: `Redis, ${KEYS} keys, ${algorithm}`,
+    rules: [probe, { ...user, algorithm, requestsPerUnit: PER_KEY }],
+  })),
+];

@@ -1,0 +1,121 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { accepts, freePort, start } from '../test/helpers/process.ts';
+import { startWeir } from '../test/helpers/weir.ts';
+import { type BenchRule, DOMAIN, type Shape } from './shapes.ts';
+
+/** A service to measure: Weir on one of its transports, or a peer. */
+export interface Subject {
+  readonly name: string;
+  /** Whether it can do what the shape asks. */
+  serves(shape: Shape): boolean;
+  start(shape: Shape, site: Site): Promise<Service>;
+}
+
+/** What a service is given. */
+export interface Site {
+  /** A directory of its own. */
+  readonly folder: string;
+  /** host:port of a Redis of its own; undefined where counters live in memory. */
+  readonly redisUrl: string | undefined;
+}
+
+/** A service, running. */
+export interface Service {
+  readonly pid: number;
+  /** Of gRPC, on 127.0.0.1. */
+  readonly port: number;
+  stop(): Promise<unknown>;
+}
+
+/** @param transport  a value of GRPC_TRANSPORT */
+export const weirOn = (transport: string): Subject => ({
+  name: `Weir (${transport})`,
+  serves: () => true,
+  async start({ store, rules, denyCacheBytes }, { folder, redisUrl }) {
+    const weir = await startWeir({
+      GRPC_TRANSPORT: transport,
+      BACKEND_TYPE: store,
+      ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
+      RULES_PATH: written(folder, 'rules.yaml', envoyRules(rules)),
+      LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
+    });
+    return { pid: weir.pid, port: weir.grpcPort, stop: weir.stop };
+  },
+});
+
+/** envoyproxy/ratelimit, without statistics: the cheapest that it can be. */
+export const reference = (binary: string): Subject => ({
+  name: 'envoyproxy/ratelimit',
+  serves: ({ store, rules }) => store === 'redis' && rules.every(({ algorithm }) => algorithm === 'fixed_window'),
+  async start({ rules, denyCacheBytes }, { folder, redisUrl = '' }) {
+    const port = await freePort();
+    mkdirSync(join(folder, 'config'));
+    written(folder, 'config/rules.yaml', envoyRules(rules));
+    const service = await start(binary, [], {
+      name: 'envoyproxy/ratelimit',
+      env: {
+        ...{ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
+        ...{ GRPC_PORT: String(port), PORT: String(await freePort()), DEBUG_PORT: String(await freePort()) },
+        ...{ RUNTIME_ROOT: folder, RUNTIME_SUBDIRECTORY: '.', RUNTIME_WATCH_ROOT: 'false' },
+        ...{ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redisUrl },
+        ...{ LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes), DISABLE_STATS: 'true', LOG_LEVEL: 'error' },
+      },
+    });
+    await service.waitFor(() => accepts(port));
+    return { pid: service.pid, port, stop: service.stop };
+  },
+});
+
+/** Limitador, counting in memory. */
+export const limitador = (binary: string): Subject => ({
+  name: 'Limitador',
+  serves: ({ store, rules }) => store === 'memory' && rules.every(({ algorithm }) => algorithm === 'fixed_window'),
+  async start({ rules }, { folder }) {
+    const port = await freePort();
+    const ports = ['--rls-ip', '127.0.0.1', '--rls-port', String(port)];
+    const http = ['--http-ip', '127.0.0.1', '--http-port', String(await freePort())];
+    const limits = written(folder, 'limits.yaml', limitadorLimits(rules));
+    const service = await start(binary, [...ports, ...http, limits, 'memory'], { name: 'Limitador' });
+    await service.waitFor(() => accepts(port));
+    return { pid: service.pid, port, stop: service.stop };
+  },
+});
+
+const BUCKETS = 12;
+const unitSeconds = { HOUR: 3_600, DAY: 86_400 } as const;
+
+/** As Weir and envoyproxy/ratelimit read them; the latter knows no algorithms, and is given none. */
+const envoyRules = (rules: readonly BenchRule[]): string =>
+  JSON.stringify({
+    domain: DOMAIN,
+    descriptors: rules.map(({ key, requestsPerUnit, unit, algorithm }) => ({
+      key,
+      rate_limit: {
+        unit: unit.toLowerCase(),
+        requests_per_unit: requestsPerUnit,
+        ...(algorithm !== 'fixed_window' && { algorithm }),
+        ...((algorithm === 'token_bucket' || algorithm === 'leaky_bucket') && { burst: requestsPerUnit }),
+        ...(algorithm === 'sliding_window_buckets' && { buckets: BUCKETS }),
+      },
+    })),
+  });
+
+/** Of the first descriptor of a call. */
+const limitadorLimits = (rules: readonly BenchRule[]): string =>
+  JSON.stringify(
+    rules.map(({ key, requestsPerUnit, unit }) => ({
+      namespace: DOMAIN,
+      max_value: requestsPerUnit,
+      seconds: unitSeconds[unit],
+      conditions: [],
+      variables: [`descriptors[0].${key}`],
+    })),
+  );
+
+/** Writes a file; its path. JSON is YAML. */
+function written(folder: string, name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}

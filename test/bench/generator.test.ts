@@ -1,0 +1,146 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Http2Server, type ServerHttp2Stream } from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Load } from '../../bench/generator/drive.ts';
+import { type Generator, startGenerator } from '../../bench/generator/generator.ts';
+import { shouldRateLimit } from '../../src/rls/proto.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const LIMIT = 30;
+const RULES = `
+domain: bench
+descriptors:
+  - key: user
+    rate_limit: { unit: year, requests_per_unit: ${LIMIT} }
+`;
+const PRINTABLE = Array.from({ length: 95 }, (_, at) => String.fromCharCode(32 + at)).join('');
+
+let generator: Generator;
+beforeAll(() => {
+  generator = startGenerator();
+});
+afterAll(() => generator.stop());
+
+const loadOf = (port: number, value: string, changes: Partial<Load> = {}): Load => ({
+  port,
+  connections: 4,
+  pace: { kind: 'closed', callsUnderWay: 5, end: { calls: 100 } },
+  question: { domain: 'bench', descriptors: [{ key: 'user', value }] },
+  ...changes,
+});
+
+describe('the load generator, against the service', () => {
+  let folder: string;
+  let weir: Weir;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'bench-'));
+    const path = join(folder, 'rules.yaml');
+    writeFileSync(path, RULES);
+    weir = await startWeir({ BACKEND_TYPE: 'memory', RULES_PATH: path });
+  });
+  afterAll(async () => {
+    await weir.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  test('counts what passed and what was over the limit', async () => {
+    const { answers } = await generator.drive(loadOf(weir.grpcPort, 'hot'));
+    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT });
+  });
+
+  test('asks for each of the values equally often', async () => {
+    const question = { domain: 'bench', descriptors: [{ key: 'user', value: 'one-of', values: 10 }] };
+    const pace = { kind: 'closed', callsUnderWay: 5, end: { calls: 10 * (LIMIT + 2) } } as const;
+    const { answers } = await generator.drive(loadOf(weir.grpcPort, '', { question, pace }));
+    expect(answers).toEqual({ OK: 10 * LIMIT, OVER_LIMIT: 10 * 2 });
+  });
+
+  test('hits every descriptor of a call', async () => {
+    const descriptors = [
+      { key: 'user', value: 'first', values: 100 },
+      { key: 'user', value: 'second' },
+    ];
+    const { answers } = await generator.drive(
+      loadOf(weir.grpcPort, '', { question: { domain: 'bench', descriptors } }),
+    );
+    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT });
+  });
+
+  test('begins as many calls as a rate means', async () => {
+    const pace = { kind: 'open', callsPerSecond: 400, end: { elapsedMs: 250 } } as const;
+    const { answers } = await generator.drive(loadOf(weir.grpcPort, 'at a rate', { pace }));
+    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT });
+  });
+
+  test('fails with the status of a call that failed', async () => {
+    const load = loadOf(weir.grpcPort, '', { question: { domain: '', descriptors: [] } });
+    await expect(generator.drive(load)).rejects.toThrow(/a call must end with grpc-status 0, got \d+ .*domain/);
+  });
+
+  test('fails where nobody listens any more', async () => {
+    await weir.stop();
+    await expect(generator.drive(loadOf(weir.grpcPort, 'hot'))).rejects.toThrow('ECONNREFUSED');
+  });
+});
+
+describe('the load generator, against a server that answers wrongly', () => {
+  let server: Http2Server;
+  let answer: (stream: ServerHttp2Stream) => void;
+  let port: number;
+  beforeAll(async () => {
+    server = createServer({ settings: { maxConcurrentStreams: 2 } });
+    server.on('stream', (stream) => {
+      stream.on('error', () => {}); // the generator breaks off what it calls a failure
+      stream.resume().on('end', () => answer(stream));
+    });
+    server.on('session', (session) => session.on('error', () => {})); // likewise
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    port = (server.address() as AddressInfo).port; // it listens on a port
+  });
+  afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+  /** One message with this overall code, and these trailers. */
+  const answering = (overallCode: number, trailers: Record<string, string>) => (stream: ServerHttp2Stream) => {
+    const message = shouldRateLimit.responseSerialize({
+      overall_code: overallCode,
+      statuses: [],
+      response_headers_to_add: [],
+    });
+    const prefix = Buffer.from([0, 0, 0, 0, message.length]);
+    stream.respond({ 'content-type': 'application/grpc' }, { waitForTrailers: true });
+    stream.on('wantTrailers', () => stream.sendTrailers(trailers));
+    stream.write(prefix); // apart from the message: an answer may come in pieces
+    stream.end(message);
+  };
+
+  test('takes no more streams than it is allowed, and every shape of headers', async () => {
+    let calls = 0;
+    answer = (stream) => answering(1, { 'x-filler': `${calls++}`.repeat(400), 'grpc-status': '0' })(stream);
+    const { answers } = await generator.drive(loadOf(port, 'hot'));
+    expect(answers).toEqual({ OK: 100, OVER_LIMIT: 0 });
+  });
+
+  test.each([
+    ['a code that is none', answering(0, { 'grpc-status': '0' }), /overall code OK \(1\) or OVER_LIMIT \(2\), got 0/],
+    ['no status', answering(1, {}), /must end with grpc-status 0, got none/],
+    ['another status', answering(1, { 'grpc-status': '14' }), /must end with grpc-status 0, got 14/],
+    [
+      'no message',
+      (stream: ServerHttp2Stream) => stream.respond({ 'grpc-status': '0' }, { endStream: true }),
+      /must be answered with one message that is not compressed, got 0 bytes/,
+    ],
+    ['a reset', (stream: ServerHttp2Stream) => stream.close(7), /a call was reset with code 7/],
+    ['a GOAWAY', (stream: ServerHttp2Stream) => stream.session?.goaway(2), /GOAWAY with code 2/],
+    ['a closed connection', (stream: ServerHttp2Stream) => stream.session?.destroy(), /GOAWAY|closed a connection/],
+  ])('fails on %s', async (_, wrong, message) => {
+    answer = wrong;
+    await expect(generator.drive(loadOf(port, 'hot'))).rejects.toThrow(message);
+  });
+
+  test('reads every printable character of a message', async () => {
+    answer = answering(1, { 'grpc-status': '3', 'grpc-message': `<${PRINTABLE}>` });
+    await expect(generator.drive(loadOf(port, 'hot'))).rejects.toThrow(`got 3 <${PRINTABLE}>`);
+  });
+});
