@@ -76,7 +76,7 @@ function* samplesOf(statistics: Statistics): Iterable<Sample> {
     yield { metric: 'ratelimit_service_total_requests', labels: [['grpc_method', method]], value };
   yield { metric: 'ratelimit_service_config_load_success', labels: [], value: statistics.loads.success };
   yield { metric: 'ratelimit_service_config_load_error', labels: [], value: statistics.loads.error };
-  yield { metric: 'ratelimit_service_global_shadow_mode', labels: [], value: statistics.shadowed() };
+  yield { metric: 'ratelimit_service_global_shadow_mode', labels: [], value: statistics.sums.shadowed };
 }
 
 /** A text for each metric: its type, then its series; samples of one series are added up. */

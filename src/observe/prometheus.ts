@@ -96,13 +96,19 @@ const COUNTERS: readonly StatisticsCounter[] = [
     name: 'weir_hits_from_lease_total',
     help: 'Hits that were answered from what a process had debited before: consistency: leased.',
     labelNames: [],
-    samples: ({ fromLease }) => [[{}, fromLease()]],
+    samples: ({ sums }) => [[{}, sums.fromLease]],
+  },
+  {
+    name: 'weir_calls_shed_total',
+    help: 'Calls that were refused at once since there was more to do than could be done in time.',
+    labelNames: [],
+    samples: ({ sums }) => [[{}, sums.shedCalls]],
   },
   {
     name: 'weir_global_shadow_mode_total',
     help: 'Requests over a limit that SHADOW_MODE let pass.',
     labelNames: [],
-    samples: ({ shadowed }) => [[{}, shadowed()]],
+    samples: ({ sums }) => [[{}, sums.shadowed]],
   },
 ];
 

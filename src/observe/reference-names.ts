@@ -35,7 +35,7 @@ export function referenceCounters(statistics: Statistics): ReadonlyMap<string, n
     add(`ratelimit.service.call.should_rate_limit.${name}`, statistics.failures[by]);
   add('ratelimit.service.config_load_success', statistics.loads.success);
   add('ratelimit.service.config_load_error', statistics.loads.error);
-  add('ratelimit.service.global_shadow_mode', statistics.shadowed());
+  add('ratelimit.service.global_shadow_mode', statistics.sums.shadowed);
   for (const [method, count] of statistics.calls) add(`ratelimit_server.${method}.total_requests`, count);
   return counters;
 }

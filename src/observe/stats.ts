@@ -43,10 +43,21 @@ export type FailedBy = 'store' | 'service';
 
 /** What one process has counted of requests, as data that another can be sent. */
 export interface Counted
-  extends Pick<Statistics, 'answers' | 'failures' | 'calls' | 'connectionErrors' | 'degraded' | 'unknownDomains'> {
+  extends Pick<
+    Statistics,
+    'answers' | 'failures' | 'calls' | 'connectionErrors' | 'degraded' | 'unknownDomains' | 'sums'
+  > {
   readonly rules: readonly RuleCounts[];
-  readonly shadowed: number;
-  readonly fromLease: number;
+}
+
+/** What is one number, whatever was asked. */
+export interface Sums {
+  /** Answers that only the service's own shadow mode made OK. */
+  shadowed: number;
+  /** Hits that were answered from what this process had leased. */
+  fromLease: number;
+  /** Calls that were refused since there was too much to do. */
+  shedCalls: number;
 }
 
 /** Counts what is answered. Nothing here is on the way of a request: it is told afterwards. */
@@ -58,6 +69,8 @@ export interface Statistics {
   called(method: string): void;
   /** A connection of gRPC, or a stream of it, was ended for this reason, such as ENHANCE_YOUR_CALM. */
   connectionFailed(code: string): void;
+  /** A call was refused since there is too much to do. */
+  shed(): void;
   rulesLoaded(ok: boolean): void;
   /** Adds what another process has counted. */
   merge(counted: Counted): void;
@@ -76,10 +89,7 @@ export interface Statistics {
   readonly loads: Readonly<Record<'success' | 'error', number>>;
   /** Descriptors of domains that have no rules, by domain. */
   readonly unknownDomains: ReadonlyMap<string, number>;
-  /** Answers that only the service's own shadow mode made OK. */
-  readonly shadowed: () => number;
-  /** Hits that were answered from what this process had leased. */
-  readonly fromLease: () => number;
+  readonly sums: Readonly<Sums>;
 }
 
 /**
@@ -103,8 +113,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   const answers: Record<Code, number> = { OK: 0, OVER_LIMIT: 0 };
   const failures: Record<FailedBy, number> = { store: 0, service: 0 };
   const loads = { success: 0, error: 0 };
-  let shadowed = 0;
-  let fromLease = 0;
+  const sums: Sums = { shadowed: 0, fromLease: 0, shedCalls: 0 };
 
   const countUnknown = (domain: string, times: number): void => {
     const isTold = domain.length <= MAX_NAME_LENGTH && (unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES);
@@ -114,7 +123,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
     if (verdict.kind === 'no_domain') countUnknown(domain, 1);
     if (verdict.kind !== 'limited' || verdict.hits <= 0) return;
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
-    if (verdict.decision.fromLease) fromLease += verdict.hits;
+    if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
     if (verdict.decision.degraded) increase(degraded, verdict.decision.degraded, verdict.hits);
   };
   const askFor = (domain: string, { found, hits }: Asked): void => {
@@ -125,7 +134,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   return {
     answered(domain, answer) {
       answers[answer.overallCode]++;
-      if (answer.shadowed) shadowed++;
+      if (answer.shadowed) sums.shadowed++;
       for (const verdict of answer.verdicts) count(domain, verdict);
     },
     failed(cause) {
@@ -133,6 +142,9 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       if (cause instanceof Undecided) for (const one of cause.asked) askFor(cause.domain, one);
     },
     called: (method) => increase(calls, method, 1),
+    shed() {
+      sums.shedCalls++;
+    },
     connectionFailed: (code) => increase(connectionErrors, code, 1),
     rulesLoaded(ok) {
       loads[ok ? 'success' : 'error']++;
@@ -150,8 +162,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       for (const [code, times] of counted.connectionErrors) increase(connectionErrors, code, times);
       for (const [policy, hits] of counted.degraded) increase(degraded, policy, hits);
       for (const [domain, times] of counted.unknownDomains) countUnknown(domain, times);
-      shadowed += counted.shadowed;
-      fromLease += counted.fromLease;
+      for (const name of Object.keys(sums) as (keyof Sums)[]) sums[name] += counted.sums[name]; // it has no others
     },
     rules: rules.all,
     answers,
@@ -161,14 +172,13 @@ export function createStatistics(nearLimitRatio: number): Statistics {
     degraded,
     loads,
     unknownDomains,
-    shadowed: () => shadowed,
-    fromLease: () => fromLease,
+    sums,
   };
 }
 
 /** What has been counted so far. */
-export function countedBy({ rules, shadowed, fromLease, ...statistics }: Statistics): Counted {
-  const { answers, failures, calls, connectionErrors, degraded, unknownDomains } = statistics;
+export function countedBy({ rules, ...statistics }: Statistics): Counted {
+  const { answers, failures, calls, connectionErrors, degraded, unknownDomains, sums } = statistics;
   return {
     rules: [...rules()],
     answers,
@@ -177,8 +187,7 @@ export function countedBy({ rules, shadowed, fromLease, ...statistics }: Statist
     connectionErrors,
     degraded,
     unknownDomains,
-    shadowed: shadowed(),
-    fromLease: fromLease(),
+    sums,
   };
 }
 

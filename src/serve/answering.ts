@@ -4,9 +4,11 @@ import type { Logger } from '../observe/log.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
+import { createSheddingService } from '../rls/shedding.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { Basis } from './basis.ts';
+import { watchEventLoop } from './event-loop.ts';
 import { createParts } from './parts.ts';
 import { openServers, type Servers } from './servers.ts';
 import { awaitStore, countersOf } from './store.ts';
@@ -21,6 +23,8 @@ export interface Told {
   readonly called: OnCall;
   /** A connection of gRPC, or a stream of it, was ended for this reason. */
   connectionFailed(code: string): void;
+  /** A call was refused since there is too much to do. */
+  shed(): void;
 }
 
 /**
@@ -45,7 +49,10 @@ export async function openAnswering(
     const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
     const decider = { rules: rules.book.rules, store, counters: countersOf(settings, clock), ...modes };
     const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, log));
-    const service = tracing ? tracing.service(untraced) : untraced;
+    const watch = parts.add(watchEventLoop(settings.OVERLOAD_LAG));
+    const { isBehind } = watch;
+    const shedding = { maxUnderWay: settings.MAX_CALLS_UNDER_WAY, isBehind, onShed: () => told.shed() };
+    const service = createSheddingService(tracing ? tracing.service(untraced) : untraced, shedding);
     await awaitStore(counters);
     const onConnectionError = (code: string) => told.connectionFailed(code);
     const sources = { service, routes: tracing?.routes, readiness, clock, onCall: told.called, onConnectionError };

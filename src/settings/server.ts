@@ -1,4 +1,4 @@
-import { choice, durationMs, flag, logLevel, port, ratio, someDurationMs, text, workers } from './kinds.ts';
+import { choice, durationMs, flag, integer, logLevel, port, ratio, someDurationMs, text, workers } from './kinds.ts';
 import { type Rows, secret, setting } from './row.ts';
 
 /** Where the service listens, and how it runs. */
@@ -43,6 +43,16 @@ export const serverRows = {
   ),
   LOG_LEVEL: setting(logLevel, 'warn', 'the least level that is logged: trace, debug, info, warn, error or fatal'),
   LOG_FORMAT: setting(choice('text', 'json'), 'text', 'how log lines look'),
+  MAX_CALLS_UNDER_WAY: setting(
+    integer(1, 1_000_000, 'a number of calls'),
+    '20000',
+    'calls at a time, those that are held included; more are refused with RESOURCE_EXHAUSTED',
+  ),
+  OVERLOAD_LAG: setting(
+    durationMs,
+    '50ms',
+    'while the event loop is so late, calls are refused with RESOURCE_EXHAUSTED; 0: never',
+  ),
   DRAIN_TIMEOUT: setting(durationMs, '10s', 'the longest that calls under way may take after SIGTERM'),
   HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: setting(
     flag,

@@ -22,7 +22,7 @@ export async function startWeir(
 ): Promise<Weir> {
   const { PATH, HOME } = process.env;
   const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
-  const patient = { STORE_TIMEOUT: '2s' }; // the machine has more to do than this test
+  const patient = { STORE_TIMEOUT: '2s', OVERLOAD_LAG: '0' }; // the machine has more to do than this test
   const ports = {
     GRPC_PORT: env.GRPC_PORT ?? String(await freePort()),
     PORT: env.PORT ?? String(await freePort()),

@@ -361,6 +361,7 @@ describe('the debug pages', () => {
         'weir_call_duration_seconds_count{method="Check",grpc_status="0"} 2',
         'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="0"} 1',
         'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="3"} 1',
+        'weir_calls_shed_total 0',
         'weir_domain_not_found_total{domain="nope"} 2',
         'weir_failures_total{by="service"} 1',
         'weir_failures_total{by="store"} 0',

@@ -254,7 +254,7 @@ test('answers count by their overall code, those that shadow mode made OK beside
   statistics.answered('d', answer([]));
   statistics.answered('d', answer([], { shadowed: true }));
   statistics.answered('d', answer([], { overallCode: 'OVER_LIMIT' }));
-  expect({ ...statistics.answers, shadowed: statistics.shadowed() }).toEqual({ OK: 2, OVER_LIMIT: 1, shadowed: 1 });
+  expect({ ...statistics.answers, shadowed: statistics.sums.shadowed }).toEqual({ OK: 2, OVER_LIMIT: 1, shadowed: 1 });
 });
 
 test('unknown domains count a descriptor each', () => {

@@ -19,6 +19,7 @@ export function createReporter(nearLimitRatio: number): Reporter {
   return {
     answered: (domain, answer) => statistics.answered(domain, answer),
     failed: (cause) => statistics.failed(cause),
+    shed: () => statistics.shed(),
     connectionFailed: (code) => statistics.connectionFailed(code),
     called(method, status, elapsedMs) {
       statistics.called(method);
