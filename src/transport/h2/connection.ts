@@ -71,6 +71,7 @@ export class Connection implements StreamWriter {
   readonly #cutShort = new Set<number>();
   #cancelledBusy = 0;
   #unfinishedBytes = 0;
+  #heldBackBytes = 0;
   #sendWindow = DEFAULT_WINDOW;
   #receiveWindow: number;
   #peerStreamWindow = DEFAULT_WINDOW;
@@ -80,9 +81,8 @@ export class Connection implements StreamWriter {
   #isDraining = false;
   #isOver = false;
   #stalledSinceMs: number | undefined;
-  /** Which streams there were when it was last looked for requests that are not completed. */
-  #markedStreamId = 0;
-  #markedAtMs = this.#openedAtMs;
+  /** When it was last looked for streams that wait for the client. */
+  #lookedAtMs = this.#openedAtMs;
   #onPong: (() => void) | undefined;
 
   constructor(socket: Socket, limits: Http2Limits, handler: ConnectionHandler) {
@@ -124,25 +124,24 @@ export class Connection implements StreamWriter {
     this.#socket.destroy();
   }
 
-  /** Ends the connection when its client lets it wait too long, or the requests that it does not complete. */
+  /** Ends the connection when its client lets it wait too long, or those of its streams that wait for the client. */
   checkPatience(nowMs: number): void {
     if (this.#isOver) return;
     if (this.#output.unsent > this.#limits.maxUnsentBytes) this.#stall();
     const sinceMs = this.#waitingSinceMs();
     if (sinceMs !== undefined && nowMs - sinceMs > this.#limits.patienceMs)
       this.#fail(new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, 'the client lets the connection wait too long'));
-    else if (nowMs - this.#markedAtMs > this.#limits.patienceMs) this.#endSlowRequests(nowMs);
+    else if (nowMs - this.#lookedAtMs > this.#limits.patienceMs) this.#endSlowStreams(nowMs);
   }
 
-  /** Ends those that were there at the mark before, which makes them older than the patience, and younger than two of it. */
-  #endSlowRequests(nowMs: number): void {
+  /** Ends those that wait for the client as they did at the look before. */
+  #endSlowStreams(nowMs: number): void {
+    this.#lookedAtMs = nowMs;
     for (const stream of this.#streams.values()) {
-      if (stream.id > this.#markedStreamId) break;
-      if (!stream.hasAllOfRequest && !stream.isOpenEnded)
-        this.#giveUp(stream, ErrorCode.ENHANCE_YOUR_CALM, 'a request is not completed');
+      if (stream.waitsForClient && stream.waitedForClient)
+        this.#giveUp(stream, ErrorCode.ENHANCE_YOUR_CALM, 'the client lets a stream wait too long');
+      stream.waitedForClient = stream.waitsForClient;
     }
-    this.#markedStreamId = this.#lastStreamId;
-    this.#markedAtMs = nowMs;
   }
 
   #waitingSinceMs(): number | undefined {
@@ -564,8 +563,9 @@ export class Connection implements StreamWriter {
     if (stream.isOver || bytes.length === 0) return;
     stream.heldBack.push(bytes);
     stream.heldBackBytes += bytes.length;
+    this.#heldBackBytes += bytes.length;
     this.#sendHeldBackOf(stream);
-    if (stream.heldBackBytes > this.#limits.maxHeldBackBytes)
+    if (this.#heldBackBytes > this.#limits.maxHeldBackBytes)
       this.#fail(new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, 'the client takes none of its answers'));
   }
 
@@ -589,6 +589,7 @@ export class Connection implements StreamWriter {
   }
 
   #sendHeldBack(): void {
+    if (this.#heldBackBytes === 0) return;
     for (const stream of this.#streams.values()) if (stream.heldBackBytes > 0) this.#sendHeldBackOf(stream);
   }
 
@@ -602,6 +603,7 @@ export class Connection implements StreamWriter {
       stream.sendWindow -= length;
       this.#sendWindow -= length;
       stream.heldBackBytes -= length;
+      this.#heldBackBytes -= length;
       if (length === bytes.length) stream.heldBack.shift();
       else stream.heldBack[0] = bytes.subarray(length);
     }
@@ -638,6 +640,7 @@ export class Connection implements StreamWriter {
   #forget(stream: Stream): void {
     stream.isOver = true;
     stream.heldBack.length = 0;
+    this.#heldBackBytes -= stream.heldBackBytes;
     stream.heldBackBytes = 0;
     this.settle(stream);
     this.#streams.delete(stream.id);

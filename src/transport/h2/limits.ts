@@ -12,7 +12,7 @@ export interface Http2Limits {
   readonly connectionWindowBytes: number;
   /** Octets of requests that are not complete, on all streams. More: ENHANCE_YOUR_CALM for the stream. */
   readonly maxUnfinishedBytes: number;
-  /** Octets of answers that a client's window holds back, on one stream. More: ENHANCE_YOUR_CALM, and the end of the connection. */
+  /** Octets of answers that a client's window holds back, on all streams. More: ENHANCE_YOUR_CALM, and the end of the connection. */
   readonly maxHeldBackBytes: number;
   /** Octets that the client does not take off its socket. More: nothing is read from it until it has. */
   readonly maxUnsentBytes: number;
@@ -20,7 +20,10 @@ export interface Http2Limits {
   readonly idleFrames: number;
   /** What of those is forgiven a second. */
   readonly idleFramesPerSecond: number;
-  /** For the preface, a header block, and for taking `maxUnsentBytes`: longer, and the connection ends. For a request: up to twice as long, and its stream does. */
+  /**
+   * For the preface, a header block, and for taking `maxUnsentBytes`. Longer: ENHANCE_YOUR_CALM, and the end of the connection. For the rest of a
+   * request, and for room for the rest of an answer: up to twice as long. Longer: ENHANCE_YOUR_CALM for the stream.
+   */
   readonly patienceMs: number;
 }
 
@@ -31,7 +34,7 @@ export const defaultLimits: Http2Limits = {
   streamWindowBytes: 262_144,
   connectionWindowBytes: 1_048_576,
   maxUnfinishedBytes: 16_777_216,
-  maxHeldBackBytes: 1_048_576,
+  maxHeldBackBytes: 16_777_216,
   maxUnsentBytes: 262_144,
   idleFrames: 10_000,
   idleFramesPerSecond: 100,

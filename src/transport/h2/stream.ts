@@ -43,12 +43,19 @@ export class Stream {
   heldBackBytes = 0;
   /** What comes after that; undefined: the answer goes on. */
   ending: Uint8Array | 'end of data' | undefined;
+  /** What `waitsForClient` was when it was last looked. */
+  waitedForClient = false;
 
   constructor(connection: StreamWriter, id: number, sendWindow: number, receiveWindow: number) {
     this.#connection = connection;
     this.id = id;
     this.sendWindow = sendWindow;
     this.receiveWindow = receiveWindow;
+  }
+
+  /** The client has yet to send the rest of its request, or to make room for the rest of its answer. */
+  get waitsForClient(): boolean {
+    return (!this.hasAllOfRequest && !this.isOpenEnded) || this.ending !== undefined;
   }
 
   /** What has come of the body so far has been used: it counts as unfinished no more. */

@@ -1,0 +1,447 @@
+import '../../helpers/realm.ts';
+import { status } from '@grpc/grpc-js';
+import type { GrpcServerOptions } from '../../../src/transport/grpc-server.ts';
+import { ErrorCode } from '../../../src/transport/h2/errors.ts';
+import { DEFAULT_WINDOW, Flag, FrameType, MAX_WINDOW, PREFACE, Setting } from '../../../src/transport/h2/frames.ts';
+import { encodeFields } from '../../../src/transport/h2/hpack/encode.ts';
+import type { Http2Limits } from '../../../src/transport/h2/limits.ts';
+import { gate } from '../../helpers/gate.ts';
+import { OK } from '../../helpers/grpc-server.ts';
+import {
+  call,
+  callFields,
+  callHead,
+  data,
+  frame,
+  framed,
+  goaway,
+  message,
+  openRaw,
+  type RawClient,
+  rstStream,
+  settings,
+  uint32,
+  windowUpdate,
+} from '../../helpers/h2-client.ts';
+import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
+
+let server: H2Server;
+let clients: RawClient[];
+beforeEach(() => {
+  clients = [];
+});
+afterEach(async () => {
+  await expectOthersAreAnswered();
+  for (const client of clients) client.close();
+  await server.close(0);
+});
+
+/** Starts a server with these limits, and opens a connection to it. */
+async function open(limits: Partial<Http2Limits>, changes: Partial<GrpcServerOptions> = {}): Promise<RawClient> {
+  server = await startH2(changes, limits);
+  return openAnother();
+}
+
+async function openAnother(...greeting: readonly Uint8Array[]): Promise<RawClient> {
+  const client = await openRaw(server.port, greeting.length > 0 ? { greeting } : {});
+  clients.push(client);
+  return client;
+}
+
+async function expectOthersAreAnswered(): Promise<void> {
+  const other = await openAnother();
+  other.send(call(1));
+  expect((await other.reply(1)).fields).toMatchObject({ ':status': '200', 'grpc-status': '0' });
+}
+
+/** The connection is ended for this reason, and that has been told. */
+async function expectEnd(client: RawClient, code: keyof typeof ErrorCode): Promise<void> {
+  expect((await client.ended()).code).toBe(code);
+  expect(server.failures).toContain(code);
+}
+
+/** Answers wait until they are let; those that come later do not. */
+function slowly() {
+  const letThrough = gate();
+  const counts = { asked: 0 };
+  const service: GrpcServerOptions['service'] = {
+    async shouldRateLimit(_request, _caller, reply) {
+      counts.asked++;
+      await letThrough.passed;
+      reply({ response: OK });
+    },
+  };
+  return { service, counts, answer: letThrough.open };
+}
+
+/** An answer that takes so many octets and a few more. */
+const large = (octets: number): Partial<GrpcServerOptions> => ({
+  service: {
+    shouldRateLimit: async ({ domain }, _caller, reply) =>
+      reply({
+        response:
+          domain === 'demo' ? OK : { ...OK, response_headers_to_add: [{ key: 'padding', value: '-'.repeat(octets) }] },
+      }),
+  },
+});
+/** A call that `large` answers so. */
+const largeCall = (streamId: number): Buffer =>
+  Buffer.concat([callHead(streamId), data(streamId, framed(Buffer.from('\n\x05large')), true)]);
+
+const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
+const streamIds = (count: number, from = 1): readonly number[] => range(count).map((at) => from + at * 2);
+
+describe('a reset costs its client as much as the server', () => {
+  test('calls that are cancelled keep their place until they are answered (rapid reset)', async () => {
+    const { service, counts, answer } = slowly();
+    const client = await open({ maxConcurrentStreams: 5 }, { service });
+    client.send(...streamIds(100).map((id) => Buffer.concat([call(id), rstStream(id, ErrorCode.CANCEL)])));
+    await client.settled();
+    expect(counts.asked).toBe(5);
+    expect(server.failures).toEqual(range(95).map(() => 'REFUSED_STREAM'));
+    answer();
+    client.send(call(201));
+    expect((await client.reply(201)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('calls that the server is made to reset do as well (made you reset)', async () => {
+    const { service, counts, answer } = slowly();
+    const client = await open({ maxConcurrentStreams: 5 }, { service });
+    client.send(...streamIds(5).map((id) => Buffer.concat([call(id), windowUpdate(id, MAX_WINDOW)])));
+    for (const id of streamIds(5)) expect((await client.reply(id)).reset).toBe('FLOW_CONTROL_ERROR');
+    client.send(call(11));
+    expect((await client.reply(11)).reset).toBe('REFUSED_STREAM');
+    expect(counts.asked).toBe(5);
+    answer();
+    client.send(call(13));
+    expect((await client.reply(13)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test.each([
+    ['requests that are cancelled before they are complete', (id: number) => [callHead(id), rstStream(id, 8)]],
+    ['requests that the server resets for their trailers', (id: number) => [callHead(id), callHead(id)]],
+    ['requests that are malformed', (id: number) => [callHead(id, { ':path': '' })]],
+    ['requests that are refused', (id: number) => [callHead(id)]],
+  ])('%s', async (_what, attack) => {
+    const client = await open({ idleFrames: 60, idleFramesPerSecond: 0, maxConcurrentStreams: 5 });
+    client.send(...streamIds(100).flatMap(attack));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+  });
+});
+
+describe('a flood of frames that ask for nothing ends its connection', () => {
+  const block = encodeFields(callFields());
+  const floods: Readonly<Record<string, Buffer>> = {
+    'PING (CVE-2019-9512)': frame(FrameType.PING, 0, 0, Buffer.alloc(8)),
+    'answers to PING': frame(FrameType.PING, Flag.ACK, 0, Buffer.alloc(8)),
+    'SETTINGS (CVE-2019-9515)': settings(),
+    'answers to SETTINGS': frame(FrameType.SETTINGS, Flag.ACK, 0),
+    'PRIORITY (CVE-2019-9513)': frame(FrameType.PRIORITY, 0, 3, Buffer.alloc(5)),
+    'empty DATA (CVE-2019-9518)': data(1, Buffer.alloc(0)),
+    'DATA of padding alone': frame(
+      FrameType.DATA,
+      Flag.PADDED,
+      1,
+      Buffer.alloc(11, Buffer.of(10, ...range(10).map(() => 0))),
+    ),
+    'WINDOW_UPDATE on the connection': windowUpdate(0, 1),
+    'WINDOW_UPDATE on a stream': windowUpdate(1, 1),
+    GOAWAY: goaway(ErrorCode.NO_ERROR),
+    'frames of no known type': frame(0xfe, 0, 0, Buffer.alloc(3)),
+  };
+
+  test.each(Object.entries(floods))('%s', async (_what, flood) => {
+    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    client.send(callHead(1), ...range(40).map(() => flood));
+    client.send(call(3));
+    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+    client.send(...range(40).map(() => flood));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+  });
+
+  test('RST_STREAM on a stream that has ended', async () => {
+    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    client.send(call(1));
+    await client.reply(1);
+    client.send(...range(60).map(() => rstStream(1, ErrorCode.CANCEL)));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+  });
+
+  test('settings in one frame', async () => {
+    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    client.send(settings(...range(60).map((at) => [Setting.INITIAL_WINDOW_SIZE, at] as const)));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+  });
+
+  test('CONTINUATION without octets (CVE-2024-27316)', async () => {
+    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    client.send(frame(FrameType.HEADERS, 0, 1, block), ...range(60).map(() => frame(FrameType.CONTINUATION, 0, 1)));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+  });
+
+  test('CONTINUATION that makes a block without end', async () => {
+    const client = await open({ maxHeaderBlockBytes: 20_000 });
+    const part = Buffer.alloc(1_000);
+    client.send(
+      frame(FrameType.HEADERS, 0, 1, block),
+      ...range(30).map(() => frame(FrameType.CONTINUATION, 0, 1, part)),
+    );
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+  });
+
+  test('requests after the client has been told that no more are taken', async () => {
+    const { service, answer } = slowly();
+    const limits = { maxAgeMs: 1, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
+    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 }, { service, connections: limits });
+    client.send(call(1));
+    const ping = await client.find(({ type }) => type === FrameType.PING);
+    client.send(frame(FrameType.PING, Flag.ACK, 0, ping.payload));
+    await client.find(({ type, payload }) => type === FrameType.GOAWAY && payload.readUInt32BE() === 1);
+    client.send(...streamIds(60, 3).map((id) => callHead(id, {}, Flag.END_STREAM)));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+    answer();
+  });
+
+  test('calls earn what honest clients send with them', async () => {
+    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    for (const id of streamIds(100)) {
+      client.send(
+        call(id),
+        windowUpdate(0, 10),
+        frame(FrameType.PING, 0, 0, Buffer.alloc(8)),
+        frame(FrameType.PING, Flag.ACK, 0, Buffer.alloc(8)),
+      );
+      expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
+    }
+    expect(server.failures).toEqual([]);
+  });
+});
+
+describe('header fields', () => {
+  /** 0x40: a literal that goes into the dynamic table; 0xbe: its newest entry. */
+  const literal = (name: string, value: string): Buffer => Buffer.concat([Buffer.of(0x40), text(name), text(value)]);
+  function text(octets: string): Buffer {
+    const length =
+      octets.length < 127 ? [octets.length] : [127, ((octets.length - 127) & 127) | 128, (octets.length - 127) >> 7];
+    return Buffer.concat([Buffer.of(...length), Buffer.from(octets)]);
+  }
+
+  test('larger than the limit are answered with 431, and what they left in the table stands (HPACK bomb)', async () => {
+    const client = await open({ maxHeaderListBytes: 20_000 });
+    const bomb = Buffer.concat([
+      encodeFields(callFields()),
+      literal('bomb', 'x'.repeat(4_000)),
+      Buffer.alloc(10_000, 0xbe),
+    ]);
+    client.send(frame(FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, 1, bomb));
+    expect(await client.reply(1)).toMatchObject({ fields: { ':status': '431' } });
+    const block = Buffer.concat([encodeFields(callFields()), Buffer.of(0xbe)]);
+    client.send(frame(FrameType.HEADERS, Flag.END_HEADERS, 3, block), data(3, framed(message), true));
+    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('as they are said to be the most are taken', async () => {
+    const client = await open({ maxHeaderListBytes: 1_000 });
+    const size = callFields().reduce((sum, [name, value]) => sum + name.length + value.length + 32, 0);
+    const filler = (octets: number): string => '-'.repeat(octets - 'filler'.length - 32);
+    client.send(call(1, { filler: filler(1_000 - size) }), call(3, { filler: filler(1_001 - size) }));
+    expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
+    expect((await client.reply(3)).fields).toMatchObject({ ':status': '431' });
+  });
+
+  test('that are too large again and again end the connection', async () => {
+    const client = await open({ maxHeaderListBytes: 100, idleFrames: 50, idleFramesPerSecond: 0 });
+    client.send(...streamIds(100).map((id) => callHead(id)));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+  });
+});
+
+describe('windows', () => {
+  test.each<[string, keyof typeof ErrorCode, Buffer]>([
+    ['an increment of 0', 'PROTOCOL_ERROR', windowUpdate(0, 0)],
+    ['an increment beyond 2^31-1', 'FLOW_CONTROL_ERROR', windowUpdate(0, MAX_WINDOW)],
+    ['an initial size beyond 2^31-1', 'FLOW_CONTROL_ERROR', settings([Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW + 1])],
+    [
+      'an initial size that makes the window of a stream larger than 2^31-1',
+      'FLOW_CONTROL_ERROR',
+      Buffer.concat([windowUpdate(1, 1), settings([Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW])]),
+    ],
+  ])('%s ends the connection: %s', async (_what, code, attack) => {
+    const client = await open({});
+    client.send(callHead(1), attack);
+    await expectEnd(client, code);
+  });
+
+  test.each<[string, keyof typeof ErrorCode, Buffer]>([
+    ['an increment of 0', 'PROTOCOL_ERROR', windowUpdate(1, 0)],
+    ['an increment beyond 2^31-1', 'FLOW_CONTROL_ERROR', windowUpdate(1, MAX_WINDOW)],
+  ])('%s on a stream ends that: %s', async (_what, code, attack) => {
+    const client = await open({});
+    client.send(callHead(1), attack, call(3));
+    expect((await client.reply(1)).reset).toBe(code);
+    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+    expect(server.failures).toEqual([code]);
+  });
+
+  test('more DATA than the window of the stream ends the stream', async () => {
+    const client = await open({ streamWindowBytes: 1_000 });
+    client.send(callHead(1), data(1, Buffer.alloc(1_001)), call(3));
+    expect((await client.reply(1)).reset).toBe('FLOW_CONTROL_ERROR');
+    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('more DATA than the window of the connection ends the connection', async () => {
+    const client = await open({ connectionWindowBytes: DEFAULT_WINDOW, streamWindowBytes: 1_000_000 });
+    // replenished at half, so that only what comes for a stream that takes it all at once can be too much
+    client.send(callHead(1), ...range(2).map(() => frame(FrameType.DATA, 0, 1, Buffer.alloc(16_384))));
+    await client.find(
+      ({ type, streamId, payload }) => type === FrameType.WINDOW_UPDATE && streamId === 0 && payload.readUInt32BE() > 0,
+    );
+    client.close();
+  });
+
+  test('go up and down, also below 0, and what was held back comes whole and in order', async () => {
+    const client = await open({}, large(3_000));
+    const initial = (size: number): Buffer => settings([Setting.INITIAL_WINDOW_SIZE, size]);
+    const got = (): number =>
+      client.frames.filter(({ type }) => type === FrameType.DATA).reduce((sum, { payload }) => sum + payload.length, 0);
+    client.send(initial(1_000), largeCall(1));
+    await client.settled();
+    expect(got()).toBe(1_000);
+    client.send(initial(0));
+    await client.settled();
+    client.send(initial(1_500)); // from -1000 to 500
+    await client.settled();
+    expect(got()).toBe(1_500);
+    client.send(initial(100), windowUpdate(1, 1_400));
+    await client.settled();
+    expect(got()).toBe(1_500);
+    client.send(windowUpdate(1, 1));
+    await client.settled();
+    expect(got()).toBe(1_501);
+    client.send(initial(MAX_WINDOW - 10_000));
+    const { body, fields } = await client.reply(1);
+    expect(body.subarray(-3_000).toString()).toBe('-'.repeat(3_000));
+    expect(body.readUInt32BE(1)).toBe(body.length - 5);
+    expect(fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('of the connection hold back all of its streams', async () => {
+    const client = await open({}, large(10_000));
+    client.send(settings([Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW]), ...streamIds(10).map(largeCall));
+    await client.settled();
+    const got = client.frames.filter(({ type }) => type === FrameType.DATA);
+    expect(got.reduce((sum, { payload }) => sum + payload.length, 0)).toBe(DEFAULT_WINDOW);
+    client.send(windowUpdate(0, 1_000_000));
+    for (const id of streamIds(10)) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('that hold back more than the limit end the connection', async () => {
+    const client = await open({ maxHeldBackBytes: 50_000 }, large(10_000));
+    client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), ...streamIds(10).map(largeCall));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+  });
+});
+
+describe('a client that lets the server wait', () => {
+  const patience = { patienceMs: 100 };
+
+  test.each<[string, readonly Buffer[]]>([
+    ['says nothing', [Buffer.alloc(0)]],
+    ['sends half the preface', [PREFACE.subarray(0, 10)]],
+    ['sends the preface alone', [PREFACE]],
+    ['sends half a frame after it', [PREFACE, settings().subarray(0, 5)]],
+    ['sends half a header block', [PREFACE, settings(), frame(FrameType.HEADERS, 0, 1, encodeFields(callFields()))]],
+  ])('%s: its connection ends', async (_what, greeting) => {
+    server = await startH2({}, patience);
+    await expectEnd(await openAnother(...greeting), 'ENHANCE_YOUR_CALM');
+  });
+
+  test('does not complete its request: its stream ends', async () => {
+    const client = await open(patience);
+    client.send(callHead(1), data(1, framed(message).subarray(0, 7)));
+    expect((await client.reply(1)).reset).toBe('ENHANCE_YOUR_CALM');
+    client.send(call(3));
+    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('has no room for its answer: its stream ends', async () => {
+    const client = await open(patience, large(10));
+    client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), largeCall(1));
+    expect(await client.reply(1)).toMatchObject({ fields: { ':status': '200' }, reset: 'ENHANCE_YOUR_CALM' });
+  });
+
+  test('is idle: its connection stays', async () => {
+    const idle = await open(patience);
+    const slow = await openAnother();
+    slow.send(callHead(1));
+    await slow.reply(1); // two looks have passed
+    idle.send(call(1));
+    expect((await idle.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('waits for an answer: its call stays', async () => {
+    const { service, answer } = slowly();
+    const waiting = await open(patience, { service });
+    waiting.send(call(1));
+    const slow = await openAnother();
+    slow.send(callHead(1));
+    await slow.reply(1); // two looks have passed
+    answer();
+    expect((await waiting.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('reads nothing: no more is read from it, and its connection ends', async () => {
+    const calls = 3_000;
+    let asked = 0;
+    const client = await open(
+      { ...patience, maxUnsentBytes: 131_072 },
+      {
+        service: {
+          async shouldRateLimit({ domain }, _caller, reply) {
+            if (domain !== 'demo') asked++;
+            const padding = { key: 'padding', value: '-'.repeat(domain === 'demo' ? 0 : 50_000) };
+            reply({ response: { ...OK, response_headers_to_add: [padding] } });
+          },
+        },
+      },
+    );
+    client.socket.pause();
+    client.send(settings([Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW]), windowUpdate(0, MAX_WINDOW - DEFAULT_WINDOW));
+    client.send(...streamIds(calls).map(largeCall));
+    const closed = new Promise((resolve) => client.socket.once('close', resolve));
+    while (!server.failures.includes('ENHANCE_YOUR_CALM')) await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(asked).toBeLessThan(calls / 2);
+    client.socket.resume();
+    await closed;
+  });
+});
+
+describe('a request', () => {
+  test('that is larger than what may be unfinished ends its stream', async () => {
+    const client = await open({ maxUnfinishedBytes: 20_000 });
+    const start = Buffer.concat([Buffer.of(0), uint32(1_000_000)]);
+    client.send(callHead(1), data(1, start), data(1, Buffer.alloc(15_000)), data(1, Buffer.alloc(15_000)), call(3));
+    expect((await client.reply(1)).reset).toBe('ENHANCE_YOUR_CALM');
+    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+    expect(server.failures).toEqual(['ENHANCE_YOUR_CALM']);
+  });
+
+  test('counts together with others that are not complete, and no more when it is', async () => {
+    const client = await open({ maxUnfinishedBytes: 20_000 });
+    const large = framed(Buffer.concat([Buffer.of(0x7a, 0xf8, 0x55), Buffer.alloc(11_000)])); // a field 15 that nobody knows
+    const [half, rest] = [large.subarray(0, 9_000), large.subarray(9_000)];
+    client.send(callHead(1), data(1, half), callHead(3), data(3, half), data(1, rest, true));
+    expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
+    client.send(callHead(5), data(5, half), data(3, rest, true), data(5, rest, true));
+    for (const id of [3, 5]) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
+    client.send(callHead(7), data(7, half), callHead(9), data(9, half), callHead(11), data(11, half));
+    expect((await client.reply(11)).reset).toBe('ENHANCE_YOUR_CALM');
+  });
+
+  test('is one message: more are RESOURCE_EXHAUSTED by nobody, since the second ends the call', async () => {
+    const client = await open({});
+    client.send(callHead(1), data(1, Buffer.concat([framed(message), framed(message)])));
+    expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': String(status.UNIMPLEMENTED) });
+  });
+});
