@@ -16,6 +16,7 @@ export interface Exit {
 
 /** A child process of a test. */
 export interface Running {
+  readonly pid: number;
   readonly exited: Promise<Exit>;
   /** Both output streams in the order they arrived; the last million characters. */
   output(): string;
@@ -61,7 +62,8 @@ export async function start(command: string, args: readonly string[], options: S
     });
   });
   await once(child, 'spawn');
-  killWithParent(child.pid, exited);
+  const pid = Number(child.pid); // it has one, since it was spawned
+  killWithParent(pid, exited);
 
   const waitFor: Running['waitFor'] = async (wanted, timeoutMs = 20_000) => {
     const holds = typeof wanted === 'string' ? () => output.includes(wanted) : () => wanted(output);
@@ -78,14 +80,14 @@ export async function start(command: string, args: readonly string[], options: S
     return exited.finally(() => clearTimeout(killer));
   };
   const write: Running['write'] = (text) => void child.stdin.write(text);
-  return { exited, output: () => output, waitFor, write, kill: (signal) => child.kill(signal), stop };
+  return { pid, exited, output: () => output, waitFor, write, kill: (signal) => child.kill(signal), stop };
 }
 
 /**
  * Kills the child when this process is gone, however it went: jest ends a worker that lingers by SIGKILL, and that runs no exit hook.
  * The shell waits for the end of its stdin, which closes with this process; detached, so that Ctrl-C does not take it first.
  */
-function killWithParent(pid: number | undefined, exited: Promise<Exit>): void {
+function killWithParent(pid: number, exited: Promise<Exit>): void {
   const guard = spawn('sh', ['-c', 'read never; kill -KILL "$0"', String(pid)], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
