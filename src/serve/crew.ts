@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { Settings } from '../settings.ts';
-import type { DenyCache } from '../stores/deny-cache.ts';
+import type { DenyCacheState } from '../stores/deny-cache.ts';
 import type { OnCall } from '../transport/grpc-js.ts';
 import { openAnswering } from './answering.ts';
 import type { Basis } from './basis.ts';
@@ -16,7 +16,7 @@ export interface Crew {
    */
   open(onCall: OnCall): Promise<Servers>;
   /** What is known to be over its limit; undefined where that is not kept. */
-  cache(): Pick<DenyCache, 'counts' | 'size'> | undefined;
+  cache(): DenyCacheState | undefined;
   /** Brings statistics, calls and cache up to date. */
   refresh(): Promise<void>;
 }

@@ -66,6 +66,7 @@ export async function openPool({ count, closeWithinMs, onReport, onEnd }: PoolOp
   try {
     const [at] = await Promise.all(first.map(({ listening }) => listening));
     if (!at) throw new RangeError('a pool has one worker at least');
+    for (const { name } of first) log.info(`${name} listens`);
     for (const member of first) void keepUp(member, employ, closing.signal, log);
     void repeat(report, closing.signal);
     return { ...at, report, close };

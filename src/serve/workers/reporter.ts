@@ -1,12 +1,12 @@
 import { countedBy, createStatistics } from '../../observe/stats.ts';
-import type { DenyCache } from '../../stores/deny-cache.ts';
+import type { DenyCacheState } from '../../stores/deny-cache.ts';
 import type { Told } from '../answering.ts';
 import type { CallTimes, Report } from './messages.ts';
 
 /** Gathers what a worker is told, for the primary process. */
 export interface Reporter extends Told {
   /** What has come since the last time. */
-  take(cache: DenyCache | undefined): Report;
+  take(cache: DenyCacheState | undefined): Report;
 }
 
 /** How many calls of a kind are timed in one report: a primary process that asks for none must not fill the memory. */

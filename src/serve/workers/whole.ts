@@ -1,5 +1,5 @@
 import type { Statistics } from '../../observe/stats.ts';
-import type { DenyCache, DenyCacheCounts } from '../../stores/deny-cache.ts';
+import type { DenyCacheCounts, DenyCacheState } from '../../stores/deny-cache.ts';
 import type { OnCall } from '../../transport/grpc-js.ts';
 import type { Report } from './messages.ts';
 
@@ -9,7 +9,7 @@ export interface Whole {
   /** The worker has ended: what it counted stays, what it remembered is gone. */
   ended(worker: number): void;
   /** All caches of refusals as one; undefined where no worker has told of one. */
-  cache(): Pick<DenyCache, 'counts' | 'size'> | undefined;
+  cache(): DenyCacheState | undefined;
 }
 
 /** @param statistics  where the counts of reports are added */
