@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { credentials } from '@grpc/grpc-js';
 import { Redis as RedisClient } from 'ioredis';
 import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { startControlPlane } from '../helpers/control-plane.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import { freePort, start } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
@@ -228,6 +229,13 @@ test('send statistics as one', async () => {
     Number(/:(\d+)\|c/.exec(line)?.[1]),
   );
   expect(hits.reduce((sum, count) => sum + count, 0)).toBe(9);
+});
+
+test('each has a stream of its own from a control plane, and so has the primary process', async () => {
+  const controlPlane = await startControlPlane();
+  stops.push(controlPlane.stop);
+  await service({ CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${controlPlane.port}` });
+  while (controlPlane.streamCount() < 4) await sleep(25);
 });
 
 test('share a unix socket, one that was left behind included, and a port for TLS', async () => {

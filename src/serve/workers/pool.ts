@@ -55,7 +55,10 @@ export async function openPool({ count, closeWithinMs, onReport, onEnd }: PoolOp
   const close = async (): Promise<void> => {
     closing.abort();
     const last = setTimeout(() => {
-      for (const member of members) member.kill();
+      for (const member of members) {
+        log.error(`${member.name} has not ended within ${closeWithinMs} ms and is killed`);
+        member.kill();
+      }
     }, closeWithinMs);
     for (const member of members) member.close();
     await Promise.all(Array.from(members, ({ ended }) => ended));
