@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { type Environment, InvalidSettings, readSettings, settingsTable } from '../src/settings.ts';
 
 /** What is wrong with an environment, a text a variable. */
@@ -363,6 +364,26 @@ describe('where statistics go', () => {
     expect(readSettings({ ...env, DOG_STATSD_MOGRIFIER_A_NAME: 'y' }).sink).toMatchObject({
       mogrifiers: [{ label: 'A', name: 'y' }],
     });
+  });
+});
+
+describe('workers', () => {
+  const redis = { REDIS_URL: 'localhost:6379' };
+
+  test('are as many as is said, or as there are processors', () => {
+    expect(readSettings({}).WORKERS).toBe(1);
+    expect(readSettings({ ...redis, WORKERS: '4' }).WORKERS).toBe(4);
+    expect(readSettings({ ...redis, WORKERS: 'auto' }).WORKERS).toBe(availableParallelism());
+    expect(problems({ ...redis, WORKERS: '0' })).toEqual(["WORKERS must be a count from 1 to 1024, or auto, got '0'"]);
+  });
+
+  test('cannot share counters in memory', () => {
+    const told = [
+      expect.stringMatching(/^WORKERS: 4 is not possible with counters in memory, since each process would/),
+    ];
+    expect(problems({ WORKERS: '4' })).toEqual(told);
+    expect(problems({ ...redis, BACKEND_TYPE: 'memory', WORKERS: '4' })).toEqual(told);
+    expect(problems({ WORKERS: '1' })).toEqual([]);
   });
 });
 

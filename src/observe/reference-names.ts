@@ -1,4 +1,4 @@
-import type { DenyCache } from '../stores/deny-cache.ts';
+import type { DenyCacheState } from '../stores/deny-cache.ts';
 import { asStatisticName } from './statistic-name.ts';
 import type { FailedBy, RuleCounts, Statistics } from './stats.ts';
 
@@ -45,7 +45,7 @@ export function referenceCounters(statistics: Statistics): ReadonlyMap<string, n
  *
  * @param cache  undefined: there is none, and no gauge
  */
-export function referenceGauges(cache: Pick<DenyCache, 'counts' | 'size'> | undefined): ReadonlyMap<string, number> {
+export function referenceGauges(cache: DenyCacheState | undefined): ReadonlyMap<string, number> {
   if (!cache) return new Map();
   const { counts, size } = cache;
   const gauges = {

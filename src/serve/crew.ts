@@ -3,7 +3,7 @@ import type { Logger } from '../observe/log.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { Settings } from '../settings.ts';
 import type { BreakerState } from '../stores/breaker.ts';
-import type { DenyCache } from '../stores/deny-cache.ts';
+import type { DenyCacheState } from '../stores/deny-cache.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import { openAnswering } from './answering.ts';
 import type { Basis } from './basis.ts';
@@ -17,7 +17,7 @@ export interface Crew {
    */
   open(onCall: OnCall): Promise<Servers>;
   /** What is known to be over its limit; undefined where that is not kept. */
-  cache(): Pick<DenyCache, 'counts' | 'size'> | undefined;
+  cache(): DenyCacheState | undefined;
   /** For each node of the store, how many processes have their circuit to it open. */
   circuits(): ReadonlyMap<string, number>;
   /** Hits that are leased and not used. */

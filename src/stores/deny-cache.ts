@@ -10,6 +10,9 @@ export interface DenyCache extends Store {
   size(): number;
 }
 
+/** What a cache holds and has done. */
+export type DenyCacheState = Pick<DenyCache, 'counts' | 'size'>;
+
 /** What became of the looks into the cache, since the start. */
 export interface DenyCacheCounts {
   readonly lookups: number;

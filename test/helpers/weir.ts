@@ -5,14 +5,14 @@ import { accepts, freePort, type Running, start } from './process.ts';
 export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 /** The built service, running. */
-export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop'> {
+export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop' | 'waitFor'> {
   readonly grpcPort: number;
   readonly httpPort: number;
   readonly debugPort: number;
 }
 
 /**
- * Starts `weir serve` on 127.0.0.1 and free ports; ready when its gRPC port accepts connections and it has said so.
+ * Starts `weir serve` on 127.0.0.1 and free ports; ready when its gRPC port accepts connections, unless it is a unix socket, and it has said so.
  *
  * @param env  what it sees besides PATH and HOME; a port set here is used as it is
  */
@@ -33,6 +33,15 @@ export async function startWeir(
     name: 'weir',
   });
   const grpcPort = Number(ports.GRPC_PORT);
-  await waitFor(async (printed) => printed.includes('  gRPC ') && (await accepts(grpcPort)));
-  return { grpcPort, httpPort: Number(ports.PORT), debugPort: Number(ports.DEBUG_PORT), pid, exited, output, stop };
+  await waitFor(async (printed) => printed.includes('  gRPC ') && ('GRPC_UDS' in env || (await accepts(grpcPort))));
+  return {
+    grpcPort,
+    httpPort: Number(ports.PORT),
+    debugPort: Number(ports.DEBUG_PORT),
+    pid,
+    exited,
+    output,
+    stop,
+    waitFor,
+  };
 }

@@ -1,8 +1,8 @@
 import { algorithmFor } from '../../src/algorithms/index.ts';
 import { type Limit, type State, unitMs } from '../../src/algorithms/limit.ts';
 import { type Decider, decide, type RequestDescriptor, type Verdict } from '../../src/decide.ts';
-import { createStatistics, type RuleCounts, type Statistics } from '../../src/observe/stats.ts';
-import type { Store } from '../../src/stores/store.ts';
+import { countedBy, createStatistics, type RuleCounts, type Statistics } from '../../src/observe/stats.ts';
+import { type Store, StoreUnavailable } from '../../src/stores/store.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { fixedWindowOf, leakyBucketOf, tokenBucketOf } from '../helpers/limits.ts';
 import { ruleOf, rulesFrom } from '../helpers/rules.ts';
@@ -308,5 +308,48 @@ describe('past 10,000 names', () => {
       ['d', kept.length],
       ['(other)', 1],
     ]);
+  });
+});
+
+describe('what several processes have counted', () => {
+  const hit = (level: string, before: number) => limited({ requestsPerUnit: 5, before, hits: 1, levels: [level] });
+
+  test('adds up to what one would have', () => {
+    const [one, other, whole] = [createStatistics(0.8), createStatistics(0.8), createStatistics(0.8)];
+    for (const [before, statistics] of [one, other, one, other, one, other, one].entries()) {
+      for (const each of [statistics, whole]) {
+        each.answered('d', answer([hit('user', before), { kind: 'no_domain' }]));
+        each.answered('d', answer([hit(`user-${before}`, 7)], { overallCode: 'OVER_LIMIT' }));
+        each.answered(`d-${before}`, answer([{ kind: 'no_domain' }], { shadowed: true }));
+        each.failed(new Error('a bug'));
+        each.failed(new StoreUnavailable('away'));
+        each.called('ShouldRateLimit');
+      }
+    }
+    const merged = createStatistics(0.8);
+    for (const { rulesLoaded } of [one, other]) rulesLoaded(true); // each loads the same rules, which counts for none
+    for (const each of [one, other]) merged.merge(structuredClone(countedBy(each)));
+    const byRule = (statistics: Statistics) => new Map(rulesOf(statistics).map((counts) => [counts.rule, counts]));
+    expect(byRule(merged)).toEqual(byRule(whole));
+    expect({ ...countedBy(merged), rules: [] }).toEqual({ ...countedBy(whole), rules: [] });
+    expect(merged.loads).toEqual({ success: 0, error: 0 });
+  });
+
+  test('has as many names as one may have, and the rest counted together', () => {
+    const brought = (at: number): Verdict => {
+      const own = hit(`rule-${at}`, 0);
+      return own.kind === 'limited' ? { ...own, rule: { ...own.rule, named: 'by_request' } } : own;
+    };
+    const counted = [0, 6_000].map((from) => {
+      const statistics = createStatistics(0.8);
+      for (let at = from; at < from + 10_005; at++) statistics.answered('d', answer([brought(at)]));
+      return countedBy(statistics);
+    });
+    const merged = createStatistics(0.8);
+    for (const each of counted) merged.merge(each);
+    const rules = rulesOf(merged);
+    expect(rules).toHaveLength(10_001);
+    expect(rules.at(-1)).toMatchObject({ domain: '(other)', totalHits: 5 + 6_005 });
+    expect(rules.reduce((sum, { totalHits }) => sum + totalHits, 0)).toBe(20_010);
   });
 });

@@ -55,7 +55,10 @@ export async function openPool({ count, closeWithinMs, onReport, onEnd }: PoolOp
   const close = async (): Promise<void> => {
     closing.abort();
     const last = setTimeout(() => {
-      for (const member of members) member.kill();
+      for (const member of members) {
+        log.error(`${member.name} has not ended within ${closeWithinMs} ms and is killed`);
+        member.kill();
+      }
     }, closeWithinMs);
     for (const member of members) member.close();
     await Promise.all(Array.from(members, ({ ended }) => ended));
@@ -66,6 +69,7 @@ export async function openPool({ count, closeWithinMs, onReport, onEnd }: PoolOp
   try {
     const [at] = await Promise.all(first.map(({ listening }) => listening));
     if (!at) throw new RangeError('a pool has one worker at least');
+    for (const { name } of first) log.info(`${name} listens`);
     for (const member of first) void keepUp(member, employ, closing.signal, log);
     void repeat(report, closing.signal);
     return { ...at, report, close };

@@ -1,5 +1,5 @@
 import type { Statistics } from '../../observe/stats.ts';
-import type { DenyCache, DenyCacheCounts } from '../../stores/deny-cache.ts';
+import type { DenyCacheCounts, DenyCacheState } from '../../stores/deny-cache.ts';
 import type { OnCall } from '../../transport/grpc-server.ts';
 import { openCircuits } from '../crew.ts';
 import type { Report } from './messages.ts';
@@ -14,7 +14,7 @@ export interface Whole {
   /** For each node of the store, how many workers have their circuit to it open. */
   circuits(): ReadonlyMap<string, number>;
   /** All caches of refusals as one; undefined where no worker has told of one. */
-  cache(): Pick<DenyCache, 'counts' | 'size'> | undefined;
+  cache(): DenyCacheState | undefined;
 }
 
 /** @param statistics  where the counts of reports are added */

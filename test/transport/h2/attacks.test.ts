@@ -250,8 +250,8 @@ describe('header fields', () => {
   });
 
   test('that are too large again and again end the connection', async () => {
-    const client = await open({ maxHeaderListBytes: 100, idleFrames: 50, idleFramesPerSecond: 0 });
-    client.send(...streamIds(100).map((id) => callHead(id)));
+    const client = await open({ maxHeaderListBytes: 1_000, idleFrames: 50, idleFramesPerSecond: 0 });
+    client.send(...streamIds(100).map((id) => callHead(id, { filler: '-'.repeat(1_000) })));
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
 });

@@ -1,0 +1,108 @@
+import { createStatistics } from '../../src/observe/stats.ts';
+import { createReporter, type Kept } from '../../src/serve/workers/reporter.ts';
+import { createWhole } from '../../src/serve/workers/whole.ts';
+import { Breakers } from '../../src/stores/breaker.ts';
+import { answerOf } from '../helpers/verdicts.ts';
+
+const OK = 0;
+const UNAVAILABLE = 14;
+
+/** What a worker keeps whose cache has been looked into so often. */
+const keeping = (lookups: number, size: number, changes: Partial<Kept> = {}): Kept => ({
+  cache: { counts: { lookups, hits: 1, expired: 2, evicted: 3, overwritten: 4 }, size: () => size },
+  breakers: new Breakers(),
+  leases: undefined,
+  ...changes,
+});
+
+test('a report tells of what came since the one before', () => {
+  const reporter = createReporter(0.8);
+  reporter.answered('d', answerOf([]));
+  reporter.called('ShouldRateLimit', OK, 1.5);
+  reporter.called('ShouldRateLimit', UNAVAILABLE, 500);
+  reporter.called('ShouldRateLimit', OK, 0.25);
+  reporter.called('Check', OK, 0.5);
+  const first = reporter.take(undefined);
+  expect(first.calls).toEqual([
+    { method: 'ShouldRateLimit', status: OK, elapsedMs: [1.5, 0.25] },
+    { method: 'ShouldRateLimit', status: UNAVAILABLE, elapsedMs: [500] },
+    { method: 'Check', status: OK, elapsedMs: [0.5] },
+  ]);
+  expect(first.counted.calls).toEqual(
+    new Map([
+      ['ShouldRateLimit', 3],
+      ['Check', 1],
+    ]),
+  );
+  expect(first.counted.answers.OK).toBe(1);
+
+  reporter.failed(new Error('a bug'));
+  const { calls, counted } = reporter.take(undefined);
+  expect([calls, counted.calls, counted.answers.OK, counted.failures.service]).toEqual([[], new Map(), 0, 1]);
+});
+
+test('calls beyond 100,000 of a kind are counted, though not timed', () => {
+  const reporter = createReporter(0.8);
+  for (let at = 0; at < 100_010; at++) reporter.called('Check', OK, 1);
+  const { calls, counted } = reporter.take(undefined);
+  expect(calls[0]?.elapsedMs).toHaveLength(100_000);
+  expect(counted.calls.get('Check')).toBe(100_010);
+});
+
+test('the whole is what the workers report, calls one by one', () => {
+  const statistics = createStatistics(0.8);
+  const whole = createWhole(statistics);
+  const calls: (readonly unknown[])[] = [];
+  for (const [worker, elapsedMs] of [
+    [1, 5],
+    [2, 7],
+  ] as const) {
+    const reporter = createReporter(0.8);
+    reporter.answered('d', answerOf([]));
+    reporter.called('Check', OK, elapsedMs);
+    whole.add(worker, structuredClone(reporter.take(undefined)), (...call) => calls.push(call));
+  }
+  expect(calls).toEqual([
+    ['Check', OK, 5],
+    ['Check', OK, 7],
+  ]);
+  expect(statistics.answers.OK).toBe(2);
+  expect(statistics.calls.get('Check')).toBe(2);
+  expect(whole.cache()).toBeUndefined();
+});
+
+test('caches are one: what an ended worker counted stays, what it remembered is gone', () => {
+  const whole = createWhole(createStatistics(0.8));
+  const report = (worker: number, lookups: number, size: number) =>
+    whole.add(worker, createReporter(0.8).take(keeping(lookups, size)), () => {});
+  const told = () => ({ ...whole.cache()?.counts, size: whole.cache()?.size() });
+  report(1, 10, 5);
+  report(2, 100, 7);
+  report(1, 11, 6); // counts since the worker's start
+  const both = { lookups: 111, hits: 2, expired: 4, evicted: 6, overwritten: 8 };
+  expect(told()).toEqual({ ...both, size: 13 });
+  whole.ended(1);
+  expect(told()).toEqual({ ...both, size: 7 });
+  whole.ended(2);
+  report(3, 1_000, 1);
+  expect(told()).toEqual({ lookups: 1_111, hits: 3, expired: 6, evicted: 9, overwritten: 12, size: 1 });
+});
+
+test('open circuits, leased hits and calls that were refused are added up; what an ended worker had open or leased is gone', () => {
+  const statistics = createStatistics(0.8);
+  const whole = createWhole(statistics);
+  for (const [worker, leased] of [
+    [1, 30],
+    [2, 12],
+  ] as const) {
+    const reporter = createReporter(0.8);
+    reporter.shed();
+    const states = new Map([['a:6379', 'open'] as const, ['b:6379', worker === 1 ? 'half_open' : 'closed'] as const]);
+    const kept = keeping(0, 0, { breakers: { states: () => states }, leases: { leased } });
+    whole.add(worker, structuredClone(reporter.take(kept)), () => {});
+  }
+  expect(statistics.sums.shedCalls).toBe(2);
+  expect([whole.leased(), whole.circuits()]).toEqual([42, new Map(Object.entries({ 'a:6379': 2, 'b:6379': 1 }))]);
+  whole.ended(1);
+  expect([whole.leased(), whole.circuits()]).toEqual([12, new Map(Object.entries({ 'a:6379': 1, 'b:6379': 0 }))]);
+});

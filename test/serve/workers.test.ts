@@ -1,0 +1,295 @@
+import '../helpers/realm.ts';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { credentials } from '@grpc/grpc-js';
+import { Redis as RedisClient } from 'ioredis';
+import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { startControlPlane } from '../helpers/control-plane.ts';
+import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
+import { freePort, start } from '../helpers/process.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startUdpStatsd } from '../helpers/statsd.ts';
+import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+
+const OK = 1;
+const LIMIT = 50;
+const RULES = `
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {unit: year, requests_per_unit: ${LIMIT}, alignment: first_hit}}
+  - {key: queue, rate_limit: {unit: second, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 10s}}
+`;
+
+let redis: Redis;
+let folder: string;
+let stops: (() => unknown)[];
+
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'workers-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  stops = [];
+});
+afterEach(async () => {
+  for (const stop of stops.reverse()) await stop();
+  await redis.restart();
+  rmSync(folder, { recursive: true });
+});
+
+async function service(
+  env: Readonly<Record<string, string>> = {},
+  args: readonly string[] = ['--rules', join(folder, 'rules.yaml')],
+): Promise<Weir> {
+  const common = { WORKERS: '3', REDIS_URL: redis.url, LOG_LEVEL: 'debug', USE_STATSD: 'false' };
+  const weir = await startWeir({ ...common, ...env }, { args });
+  stops.push(weir.stop);
+  return weir;
+}
+
+/** Runs the service where it cannot start. */
+async function refusedService(env: Readonly<Record<string, string>>) {
+  const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1', DEBUG_PORT: '0', PORT: '0' };
+  const weir = await start(process.execPath, [MAIN, 'serve', '--rules', join(folder, 'rules.yaml')], {
+    env: { PATH: process.env.PATH, ...loopback, ...env },
+  });
+  const { code } = await weir.exited;
+  return { code, output: weir.output() };
+}
+
+/** A client on a connection of its own. */
+function client(target: string, ...channel: Parameters<typeof createClient>[1][]): GrpcClient {
+  const made = createClient(target, ...channel);
+  stops.push(made.close);
+  return made;
+}
+const clients = ({ grpcPort }: Weir, count: number): readonly GrpcClient[] =>
+  Array.from({ length: count }, () => client(`127.0.0.1:${grpcPort}`));
+
+const queued = {
+  domain: 'demo',
+  descriptors: [{ entries: [{ key: 'queue', value: '1' }], limit: null, hits_addend: null, is_negative_hits: false }],
+  hits_addend: 1,
+};
+
+const page = async (port: number, path: string): Promise<string> =>
+  (await fetch(`http://127.0.0.1:${port}${path}`)).text();
+
+/** Statistics of the debug port, by name. */
+async function stats({ debugPort }: Weir): Promise<Readonly<Record<string, number>>> {
+  const lines = (await page(debugPort, '/stats')).trimEnd().split('\n');
+  return Object.fromEntries(lines.map((line) => line.split(': ')).map(([name, value]) => [name, Number(value)]));
+}
+
+/** The processes of the workers that listen or have listened, by the worker's number. */
+const workersOf = ({ output }: Weir): ReadonlyMap<number, number> =>
+  new Map(
+    Array.from(output().matchAll(/worker (\d+) \(process (\d+)\) listens/g), ([, id, pid]) => [
+      Number(id),
+      Number(pid),
+    ]),
+  );
+
+function pidOf(weir: Weir, worker: number): number {
+  const pid = workersOf(weir).get(worker);
+  if (pid === undefined) throw new Error(`worker ${worker} does not listen; the output:\n${weir.output()}`);
+  return pid;
+}
+
+/** Resolves when no process but this one is connected to Redis. */
+async function untilRedisIsAlone(): Promise<void> {
+  const own = new RedisClient(redis.port, '127.0.0.1', { replyMapping: 'legacy' });
+  const connections = async () =>
+    String(await own.call('CLIENT', 'LIST', 'TYPE', 'normal'))
+      .trimEnd()
+      .split('\n').length;
+  while ((await connections()) > 1) await sleep(25);
+  own.disconnect();
+}
+
+test('admit exactly the limit together, and are told of as one', async () => {
+  const weir = await service({ LOCAL_CACHE_SIZE_IN_BYTES: '1000000' });
+  expect(weir.output()).toContain('  workers   3 processes\n');
+  const calls = clients(weir, 20).flatMap((client) => Array.from({ length: 10 }, () => client.ask()));
+  const answers = await Promise.all(calls);
+  expect(answers.filter(({ overall_code }) => overall_code === OK)).toHaveLength(LIMIT);
+
+  const told = await stats(weir);
+  expect(told).toMatchObject({
+    'ratelimit.service.rate_limit.demo.user.total_hits': 200,
+    'ratelimit.service.rate_limit.demo.user.within_limit': LIMIT,
+    'ratelimit.service.rate_limit.demo.user.over_limit': 150,
+    'ratelimit_server.ShouldRateLimit.total_requests': 200,
+    'ratelimit.service.config_load_success': 1,
+    'ratelimit.localcache.lookupCount': 200,
+  });
+  const metrics = await page(weir.debugPort, '/metrics');
+  expect(metrics).toContain('weir_hits_total{domain="demo",rule="user",algorithm="fixed_window"} 200\n');
+  expect(metrics).toContain('weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="0"} 200\n');
+  expect(metrics).toContain('weir_ready 1\n');
+});
+
+test('connections are shared out among them', async () => {
+  const weir = await service();
+  for (const one of clients(weir, 12)) await expect(one.ask('')).rejects.toThrow('domain must not be empty');
+  const answered = new Set(weir.output().match(/worker \d+: a request failed/g));
+  expect(answered.size).toBeGreaterThan(1);
+});
+
+test('one that is killed is replaced; calls go on, and what it has reported still counts', async () => {
+  const weir = await service();
+  await Promise.all(clients(weir, 6).map((one) => one.ask()));
+  const counted = await stats(weir);
+  process.kill(pidOf(weir, 1), 'SIGKILL');
+  await weir.waitFor(`worker 1 (process ${pidOf(weir, 1)}) ended (SIGKILL)`);
+  await Promise.all(clients(weir, 6).map((one) => one.ask()));
+  await weir.waitFor(() => workersOf(weir).has(4));
+  await Promise.all(clients(weir, 6).map((one) => one.ask()));
+  const total = 'ratelimit.service.rate_limit.demo.user.total_hits';
+  expect([counted[total], (await stats(weir))[total]]).toEqual([6, 18]);
+});
+
+test('one that hangs keeps no page from being shown', async () => {
+  const weir = await service();
+  await Promise.all(clients(weir, 6).map((one) => one.ask()));
+  await stats(weir);
+  process.kill(pidOf(weir, 1), 'SIGSTOP');
+  expect(await stats(weir)).toMatchObject({ 'ratelimit.service.rate_limit.demo.user.total_hits': 6 });
+  process.kill(pidOf(weir, 1), 'SIGCONT');
+});
+
+test('take changed rules, each load counted once; a replacement waits for right ones', async () => {
+  const weir = await service();
+  const rules = join(folder, 'rules.yaml');
+  writeFileSync(rules, RULES.replace('key: user', 'key: account'));
+  while ((await stats(weir))['ratelimit.service.config_load_success'] !== 2) await sleep(25);
+  for (const one of clients(weir, 6)) while ((await one.ask()).statuses[0]?.current_limit) await sleep(25);
+
+  writeFileSync(rules, 'domain: [\n');
+  await weir.waitFor('error loading config file');
+  process.kill(pidOf(weir, 2), 'SIGKILL');
+  await weir.waitFor((output) =>
+    /worker 4 \(process \d+\) cannot start: the rules at .* are wrong: see above/.test(output),
+  );
+  writeFileSync(rules, RULES);
+  await weir.waitFor(() => [...workersOf(weir).keys()].some((id) => id > 3));
+});
+
+test.each<[string, (weir: Weir) => void]>([
+  ['SIGTERM to the primary process', ({ pid }) => process.kill(pid, 'SIGTERM')],
+  [
+    'SIGINT to all, as a terminal sends it',
+    (weir) => [weir.pid, ...workersOf(weir).values()].forEach((pid) => void process.kill(pid, 'SIGINT')),
+  ],
+])('%s: what is under way is answered, and no process stays', async (_, end) => {
+  const weir = await service();
+  const [one, other] = clients(weir, 2);
+  await one?.send(queued);
+  const held = other?.send(queued);
+  while ((await stats(weir))['ratelimit.service.rate_limit.demo.queue.total_hits'] !== 2) await sleep(25);
+  end(weir);
+  expect(await held).toMatchObject({ overall_code: OK });
+  expect(await weir.exited).toEqual({ code: 0, signal: null });
+  await untilRedisIsAlone();
+  expect(weir.output()).not.toContain('another takes its place');
+});
+
+test('SIGTERM to one of them: it answers what is under way, and is replaced', async () => {
+  const weir = await service({ WORKERS: '2' });
+  const [one, other] = clients(weir, 2);
+  await one?.send(queued);
+  const held = other?.send(queued);
+  const total = 'ratelimit.service.rate_limit.demo.queue.total_hits';
+  while ((await stats(weir))[total] !== 2) await sleep(25);
+  for (const worker of [1, 2]) process.kill(pidOf(weir, worker), 'SIGTERM');
+  expect(await held).toMatchObject({ overall_code: OK });
+  await weir.waitFor(() => [3, 4].every((id) => workersOf(weir).has(id)));
+  expect((await stats(weir))['ratelimit_server.ShouldRateLimit.total_requests']).toBe(2); // the last report has come
+});
+
+test('end when the primary process is gone', async () => {
+  const weir = await service();
+  process.kill(weir.pid, 'SIGKILL');
+  await untilRedisIsAlone();
+});
+
+test('send statistics as one', async () => {
+  const statsd = await startUdpStatsd();
+  stops.push(statsd.close);
+  const [USE_STATSD, STATSD_PROTOCOL, STATSD_HOST, STATSD_PORT] = ['true', 'udp', '127.0.0.1', String(statsd.port)];
+  const weir = await service({ USE_STATSD, STATSD_PROTOCOL, STATSD_HOST, STATSD_PORT });
+  await Promise.all(clients(weir, 9).map((one) => one.ask()));
+  await weir.stop(); // what is left is sent
+  const sent = (name: string) => statsd.lines().filter((line) => line.startsWith(`${name}:`));
+  await statsd.until(() => sent('ratelimit_server.ShouldRateLimit.response_time').length === 9);
+  const hits = sent('ratelimit.service.rate_limit.demo.user.total_hits').map((line) =>
+    Number(/:(\d+)\|c/.exec(line)?.[1]),
+  );
+  expect(hits.reduce((sum, count) => sum + count, 0)).toBe(9);
+});
+
+test('each has a stream of its own from a control plane, and so has the primary process', async () => {
+  const controlPlane = await startControlPlane();
+  stops.push(controlPlane.stop);
+  const source = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${controlPlane.port}` };
+  await service(source, []);
+  while (controlPlane.streamCount() < 4) await sleep(25);
+});
+
+test('share a unix socket, one that was left behind included, and a port for TLS', async () => {
+  const socket = join(folder, 'weir.sock');
+  const left = await start(process.execPath, [
+    '-e',
+    `require('node:net').createServer().listen('${socket}', () => console.log('there'))`,
+  ]);
+  await left.waitFor('there');
+  await left.stop('SIGKILL');
+  const onSocket = await service({ GRPC_UDS: socket });
+  for (const one of Array.from({ length: 4 }, () => client(`unix:${socket}`)))
+    expect(await one.ask()).toMatchObject({ overall_code: OK });
+
+  const authority = createAuthority();
+  const { cert, key } = writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
+  const tls = { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: cert, GRPC_SERVER_TLS_KEY: key };
+  const { grpcPort } = await service(tls);
+  const trusting = credentials.createSsl(Buffer.from(authority.cert));
+  for (const one of Array.from({ length: 4 }, () => client(`127.0.0.1:${grpcPort}`, trusting)))
+    expect(await one.ask()).toMatchObject({ overall_code: OK });
+  await onSocket.stop();
+  await expect(client(`unix:${socket}`).ask()).rejects.toThrow('UNAVAILABLE');
+});
+
+test('an occupied port ends the start, and is told once', async () => {
+  const occupied = createServer().listen(await freePort(), '127.0.0.1');
+  stops.push(() => occupied.close());
+  await once(occupied, 'listening');
+  const { port } = occupied.address() as { readonly port: number }; // of TCP
+  const refused = await refusedService({ WORKERS: '3', REDIS_URL: redis.url, GRPC_PORT: String(port) });
+  expect(refused).toEqual({
+    code: 1,
+    output: expect.stringMatching(/^weir: GRPC_PORT: cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE.*\n$/),
+  });
+});
+
+test('counters in memory are refused', async () => {
+  expect(await refusedService({ WORKERS: '4' })).toEqual({
+    code: 1,
+    output: expect.stringContaining(
+      'weir: WORKERS: 4 is not possible with counters in memory, since each process would',
+    ),
+  });
+});
+
+test('auto: as many as there are processors', async () => {
+  const weir = await service({ WORKERS: 'auto' });
+  const count = availableParallelism();
+  const told = /workers {3}(\d+) processes/.exec(weir.output())?.[1] ?? '1';
+  expect(Number(told)).toBe(count);
+  expect(workersOf(weir).size).toBe(count > 1 ? count : 0);
+});
