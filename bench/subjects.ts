@@ -39,6 +39,7 @@ export const weirOn = (transport: string): Subject => ({
       ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
       RULES_PATH: written(folder, 'rules.yaml', envoyRules(rules)),
       LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
+      STORE_TIMEOUT: '10s', // a call waits here no shorter than at the others, on a machine that is busy with all of them
     });
     return { pid: weir.pid, port: weir.grpcPort, stop: weir.stop };
   },
