@@ -1,0 +1,74 @@
+import fc from 'fast-check';
+import { CONFIG_TYPE_URL, configMessage, type WireConfig } from '../../src/xds/proto.ts';
+import { loadResources } from '../../src/xds/resources.ts';
+
+const encoded = (config: object): Buffer => configMessage.serialize(config as WireConfig); // protobufjs takes what is not there for a default
+
+const right = encoded({
+  name: 'r',
+  domain: 'd',
+  descriptors: [
+    {
+      key: 'k',
+      value: 'v',
+      rate_limit: { unit: 2, requests_per_unit: 5, name: 'n', replaces: [{ name: 'o' }] },
+      metadata: { fields: { a: { string_value: 'b' }, c: { list_value: { values: [{ number_value: 1 }] } } } },
+      descriptors: [{ key: 'k2', rate_limit: { unlimited: true } }],
+    },
+  ],
+});
+
+/** Whatever the octets, there are rules, or it is told what is wrong. */
+function expectTold(value: Uint8Array): void {
+  const resources = [{ type_url: CONFIG_TYPE_URL, value: Buffer.from(value) }];
+  const loaded = loadResources({ type_url: CONFIG_TYPE_URL, resources }, { mergeDomains: false });
+  if (loaded.ok) expect(loaded.rules).toBeDefined();
+  else for (const { message } of loaded.problems) expect(message).toMatch(/./);
+}
+
+test('it is right as it is', () => {
+  const resources = [{ type_url: CONFIG_TYPE_URL, value: right }];
+  expect(loadResources({ type_url: '', resources }, { mergeDomains: false })).toMatchObject({ ok: true });
+});
+
+test('resources that are nearly right', () => {
+  const anyChange = fc.record({
+    at: fc.nat(right.length - 1),
+    by: fc.integer({ min: 0, max: 255 }),
+    cut: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(fc.array(anyChange, { minLength: 1, maxLength: 5 }), (changes) => {
+      let bytes = Buffer.from(right);
+      for (const { at, by, cut } of changes) {
+        if (cut) bytes = bytes.subarray(0, Math.max(at, 1));
+        bytes[at % bytes.length] = by;
+      }
+      expectTold(bytes);
+    }),
+    { numRuns: 10_000 },
+  );
+});
+
+test('any octets', () => {
+  fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), expectTold), { numRuns: 5_000 });
+});
+
+/** A message in itself, so deep: its field of descriptors is number 3. */
+function nested(levels: number): Buffer {
+  let bytes = Buffer.from([0x0a, 1, 0x6b]);
+  for (let level = 0; level < levels; level++) {
+    const length: number[] = [];
+    for (let left = bytes.length; ; left >>>= 7) {
+      length.push(left > 0x7f ? (left & 0x7f) | 0x80 : left);
+      if (left <= 0x7f) break;
+    }
+    const field = level === levels - 1 ? 0x1a : 0x22;
+    bytes = Buffer.concat([Buffer.from([field, ...length]), bytes]);
+  }
+  return bytes;
+}
+
+test('descriptors in descriptors without an end', () => {
+  expectTold(nested(20_000));
+});

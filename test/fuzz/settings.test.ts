@@ -1,0 +1,82 @@
+import fc from 'fast-check';
+import { InvalidSettings, readSettings, settingsTable } from '../../src/settings.ts';
+
+const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));
+const names = rows.map(([name]) => name);
+
+const anyValue = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 30 }),
+  fc.integer().map(String),
+  fc.constantFrom(
+    '',
+    ' ',
+    'true',
+    'TRUE',
+    '1',
+    '0',
+    '-1',
+    '1e9',
+    'NaN',
+    'Infinity',
+    '1h',
+    '-1s',
+    '99999999999999999999h',
+    'a:b,c',
+    ',',
+    ':',
+    '=',
+    'redis://',
+    'rediss://:p@h:1/0',
+    '[::1]:80',
+    '[',
+    '%',
+    '%zz',
+    'a%',
+    '\0',
+    'http://[',
+  ),
+);
+
+test('whatever the variables are set to, there are settings, or each variable that is wrong is told', () => {
+  const anyEnvironment = fc.dictionary(fc.constantFrom(...names), anyValue, { maxKeys: 8 });
+  fc.assert(
+    fc.property(anyEnvironment, (env) => {
+      try {
+        expect(readSettings(env)).toHaveProperty('store');
+      } catch (error) {
+        if (!(error instanceof InvalidSettings)) throw error;
+        for (const problem of error.problems) expect(names.some((name) => problem.includes(name))).toBe(true);
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('each variable alone, each value', () => {
+  fc.assert(
+    fc.property(anyValue, (value) => {
+      for (const name of names) {
+        try {
+          readSettings({ [name]: value });
+        } catch (error) {
+          expect(error).toBeInstanceOf(InvalidSettings);
+          expect(String(error)).toContain(name);
+        }
+      }
+    }),
+    { numRuns: 100 },
+  );
+});
+
+const secrets = rows.filter(([, row]) => 'secret' in row && row.secret).map(([name]) => name);
+
+test('what is secret is in no message, whatever else is wrong', () => {
+  expect(secrets).toContain('ADMIN_TOKEN');
+  const env = Object.fromEntries(names.map((name) => [name, secrets.includes(name) ? 'hunter2:,%\0' : '\0?']));
+  expect(() => readSettings(env)).toThrow(InvalidSettings);
+  try {
+    readSettings(env);
+  } catch (error) {
+    expect(String(error)).not.toContain('hunter2');
+  }
+});
