@@ -68,6 +68,7 @@ async function openGrpc(
   const tls = settings.GRPC_SERVER_USE_TLS ? await openTls(settings, add, log) : undefined;
   const health = add(createHealth(readiness));
   const connections = {
+    maxCount: settings.GRPC_MAX_CONNECTIONS,
     maxAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
     maxAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
     keepaliveTimeMs: settings.GRPC_KEEPALIVE_TIME,

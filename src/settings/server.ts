@@ -20,6 +20,11 @@ export const serverRows = {
     'file with the authority whose certificates callers must show; empty: none',
   ),
   GRPC_CLIENT_TLS_SAN: setting(text, '', 'DNS name that the certificate of a caller must have; empty: any'),
+  GRPC_MAX_CONNECTIONS: setting(
+    integer(1, 1_000_000, 'a number of connections'),
+    '50000',
+    'connections of gRPC at a time, of each worker; those beyond are closed at once',
+  ),
   GRPC_MAX_CONNECTION_AGE: setting(
     durationMs,
     '24h',

@@ -7,10 +7,10 @@ import { limitLife } from './connection-life.ts';
 import { PREFIX_BYTES } from './grpc/message-reader.ts';
 import { Router } from './grpc/router.ts';
 import type { UnaryCall } from './grpc/unary-call.ts';
-import { type GrpcServer, type GrpcServerOptions, MAX_REQUEST_BYTES } from './grpc-server.ts';
-import { Connection } from './h2/connection.ts';
+import { type GrpcServer, type GrpcServerOptions, MAX_REQUEST_BYTES, TOO_MANY_CONNECTIONS } from './grpc-server.ts';
+import { Connection, type ConnectionHandler } from './h2/connection.ts';
 import { errorNames } from './h2/errors.ts';
-import { defaultLimits, type Http2Limits } from './h2/limits.ts';
+import { defaultLimits, type Http2Limits, type WaitingBytes } from './h2/limits.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
 import { addSideServices } from './side-services.ts';
@@ -31,13 +31,15 @@ export async function startH2Server(
   const router = new Router(MAX_REQUEST_BYTES);
   const underWay = addDecisions(router, options);
   addSideServices(router.host, options);
+  const handler: ConnectionHandler = {
+    request: (stream, head) => router.open(stream, head),
+    tooLarge: (stream) => router.tooLarge(stream),
+    failed: (code) => options.onConnectionError?.(errorNames[code]),
+  };
   const connections = new Set<Connection>();
-  const accept = (socket: Socket): void => {
-    const connection = new Connection(socket, limits, {
-      request: (stream, head) => router.open(stream, head),
-      tooLarge: (stream) => router.tooLarge(stream),
-      failed: (code) => options.onConnectionError?.(errorNames[code]),
-    });
+  const waiting: WaitingBytes = { count: 0 };
+  const onConnection = (socket: Socket): void => {
+    const connection = new Connection(socket, limits, handler, waiting);
     connections.add(connection);
     const release = options.connections && limitLife(connection, options.connections);
     socket.once('close', () => {
@@ -45,7 +47,11 @@ export async function startH2Server(
       release?.();
     });
   };
-  const listener = await listen(options.address, options.tls, accept);
+  const listener = await listen(options.address, options.tls, {
+    maxCount: options.connections?.maxCount,
+    onConnection,
+    onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
+  });
   const patience = setInterval(() => {
     const nowMs = performance.now();
     for (const connection of connections) connection.checkPatience(nowMs);

@@ -8,6 +8,7 @@ import {
   type GrpcServerOptions,
   LONGEST_AGE_MS,
   MAX_REQUEST_BYTES,
+  TOO_MANY_CONNECTIONS,
   told,
 } from './grpc-server.ts';
 import { listen } from './listener.ts';
@@ -27,7 +28,11 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   addSideServices(server, options);
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // what is secret, the listener knows
-  const listener = await listen(address, tls, (socket) => injector.injectConnection(socket));
+  const listener = await listen(address, tls, {
+    maxCount: connections?.maxCount,
+    onConnection: (socket) => injector.injectConnection(socket),
+    onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
+  });
   const end = (): void => {
     server.forceShutdown();
     listener.destroyAll(); // those that have not said anything yet, too

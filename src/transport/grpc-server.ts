@@ -23,12 +23,14 @@ export interface GrpcServerOptions {
   readonly connections?: ConnectionLimits;
   /** Is told of each unary call that has been answered: its gRPC status, and how long that took from the decoded request on. */
   readonly onCall?: OnCall;
-  /** Is told why a connection, or a stream of it, was ended, by the name that RFC 9113 gives the reason. */
+  /** Is told why a connection, or a stream of it, was ended, by the name that RFC 9113 gives the reason; TOO_MANY_CONNECTIONS of one too many. */
   readonly onConnectionError?: (code: string) => void;
 }
 
-/** How long connections live. */
+/** How many connections there are, and how long they live. */
 export interface ConnectionLimits {
+  /** At a time; those beyond are closed at once. */
+  readonly maxCount: number;
   /** After this, give or take 10 %, a connection is sent GOAWAY: its client opens another one. 0: never. */
   readonly maxAgeMs: number;
   /** For how long its calls may go on after that. 0: for as long as they take. */
@@ -43,6 +45,9 @@ export type OnCall = (method: 'ShouldRateLimit' | 'Check', grpcStatus: status, e
 
 /** The largest request: as grpc-go has it where nothing else is said. Beyond it a call is RESOURCE_EXHAUSTED. */
 export const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
+
+/** What is told of a connection that is closed since there are too many. */
+export const TOO_MANY_CONNECTIONS = 'TOO_MANY_CONNECTIONS';
 
 /** The longest age for which a timer of Node's runs, the 10 % more included. */
 export const LONGEST_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);

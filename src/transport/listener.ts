@@ -15,6 +15,14 @@ export interface TlsOptions {
   readonly clientName: string | undefined;
 }
 
+/** What a listener accepts, and who is told. */
+export interface Accepting {
+  /** Connections at a time: those beyond are closed at once. */
+  readonly maxCount?: number | undefined;
+  readonly onConnection: (socket: Socket) => void;
+  readonly onTooMany?: (() => void) | undefined;
+}
+
 /** Accepts connections. */
 export interface Listener {
   /** Where it listens, as gRPC clients write it: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
@@ -35,9 +43,11 @@ export interface Listener {
 export async function listen(
   address: Address,
   tls: TlsOptions | undefined,
-  onConnection: (socket: Socket) => void,
+  { maxCount, onConnection, onTooMany }: Accepting,
 ): Promise<Listener> {
   const server = tls ? createSecureServer(tls, onConnection) : createServer(onConnection);
+  if (maxCount !== undefined) server.maxConnections = maxCount;
+  server.on('drop', () => onTooMany?.());
   const connections = new Set<Socket>();
   server.on('connection', (socket) => {
     connections.add(socket);

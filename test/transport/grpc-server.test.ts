@@ -15,7 +15,7 @@ import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import { OK, startServer } from '../helpers/grpc-server.ts';
 import { start as startProcess } from '../helpers/process.ts';
 
-const unlimited = { maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
+const unlimited = { maxCount: 1_000, maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
 
 let server: GrpcServer | undefined;
 let client: GrpcClient | undefined;
@@ -239,4 +239,22 @@ test('who watches its health sees NOT_SERVING before a server that closes ends t
   await server?.close(60_000);
   await ended;
   expect(seen).toEqual(['SERVING', 'NOT_SERVING']);
+});
+
+test('connections beyond the most at a time are closed at once, and told; when one has gone another is taken', async () => {
+  const codes: string[] = [];
+  const connections = { ...unlimited, maxCount: 2 };
+  await start({ connections, onConnectionError: (code) => codes.push(code) });
+  const [first, second] = [openSession(), openSession()];
+  expect([await askOn(first), await askOn(second)]).toEqual(['0', '0']);
+  await once(openSession(), 'close');
+  expect(codes).toEqual(['TOO_MANY_CONNECTIONS']);
+  expect(await askOn(second)).toBe('0');
+  first.close();
+  await once(first, 'close');
+  let third = openSession();
+  while (await Promise.race([askOn(third).then(() => false), once(third, 'close').then(() => true)]))
+    third = openSession(); // the server has not noticed yet
+  expect(await askOn(third)).toBe('0');
+  for (const session of [second, third]) session.destroy();
 });

@@ -15,7 +15,7 @@ import {
 } from './frames.ts';
 import { type Head, HeadCache } from './head-cache.ts';
 import { TABLE_SIZE_ZERO } from './hpack/encode.ts';
-import type { Http2Limits } from './limits.ts';
+import type { Http2Limits, WaitingBytes } from './limits.ts';
 import { Output } from './output.ts';
 import { findTrailersProblem, type RequestHead } from './request-head.ts';
 import { type Receiver, Stream, type StreamWriter } from './stream.ts';
@@ -54,6 +54,7 @@ export class Connection implements StreamWriter {
   readonly #socket: Socket;
   readonly #limits: Http2Limits;
   readonly #handler: ConnectionHandler;
+  readonly #waiting: WaitingBytes;
   readonly #output: Output;
   readonly #budget: Budget;
   readonly #heads: HeadCache;
@@ -85,10 +86,12 @@ export class Connection implements StreamWriter {
   #lookedAtMs = this.#openedAtMs;
   #onPong: (() => void) | undefined;
 
-  constructor(socket: Socket, limits: Http2Limits, handler: ConnectionHandler) {
+  /** @param waiting  of all connections of the server */
+  constructor(socket: Socket, limits: Http2Limits, handler: ConnectionHandler, waiting: WaitingBytes) {
     this.#socket = socket;
     this.#limits = limits;
     this.#handler = handler;
+    this.#waiting = waiting;
     this.#output = new Output(socket);
     this.#budget = new Budget(limits.idleFrames, limits.idleFramesPerSecond);
     this.#heads = new HeadCache(limits.maxHeaderListBytes);
@@ -292,7 +295,8 @@ export class Connection implements StreamWriter {
     if (!isEnd) {
       stream.unfinishedBytes += to - from;
       this.#unfinishedBytes += to - from;
-      if (this.#unfinishedBytes > this.#limits.maxUnfinishedBytes)
+      this.#waiting.count += to - from;
+      if (this.#unfinishedBytes > this.#limits.maxUnfinishedBytes || this.#isServerFull)
         return this.#failStream(stream, ErrorCode.ENHANCE_YOUR_CALM, 'too much of requests that are not complete');
     }
     if (from < to) stream.receiver?.data(bytes, from, to);
@@ -320,6 +324,7 @@ export class Connection implements StreamWriter {
 
   settle(stream: Stream): void {
     this.#unfinishedBytes -= stream.unfinishedBytes;
+    this.#waiting.count -= stream.unfinishedBytes;
     stream.unfinishedBytes = 0;
   }
 
@@ -559,13 +564,22 @@ export class Connection implements StreamWriter {
     if (isEnd) this.#endAnswer(stream);
   }
 
+  get #isServerFull(): boolean {
+    return this.#waiting.count > this.#limits.maxWaitingBytes;
+  }
+
+  #holdBack(stream: Stream, octets: number): void {
+    stream.heldBackBytes += octets;
+    this.#heldBackBytes += octets;
+    this.#waiting.count += octets;
+  }
+
   sendData(stream: Stream, bytes: Uint8Array): void {
     if (stream.isOver || bytes.length === 0) return;
     stream.heldBack.push(bytes);
-    stream.heldBackBytes += bytes.length;
-    this.#heldBackBytes += bytes.length;
+    this.#holdBack(stream, bytes.length);
     this.#sendHeldBackOf(stream);
-    if (this.#heldBackBytes > this.#limits.maxHeldBackBytes)
+    if (this.#heldBackBytes > 0 && (this.#heldBackBytes > this.#limits.maxHeldBackBytes || this.#isServerFull))
       this.#fail(new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, 'the client takes none of its answers'));
   }
 
@@ -602,8 +616,7 @@ export class Connection implements StreamWriter {
       this.#output.frame(FrameType.DATA, 0, stream.id, bytes, 0, length);
       stream.sendWindow -= length;
       this.#sendWindow -= length;
-      stream.heldBackBytes -= length;
-      this.#heldBackBytes -= length;
+      this.#holdBack(stream, -length);
       if (length === bytes.length) stream.heldBack.shift();
       else stream.heldBack[0] = bytes.subarray(length);
     }
@@ -640,8 +653,7 @@ export class Connection implements StreamWriter {
   #forget(stream: Stream): void {
     stream.isOver = true;
     stream.heldBack.length = 0;
-    this.#heldBackBytes -= stream.heldBackBytes;
-    stream.heldBackBytes = 0;
+    this.#holdBack(stream, -stream.heldBackBytes);
     this.settle(stream);
     this.#streams.delete(stream.id);
     this.#closeWhenDrained();

@@ -1,4 +1,4 @@
-/** What one connection may ask of the server. Beyond a limit stands what becomes of it. */
+/** What clients may ask of the server, on one connection unless said otherwise. Beyond a limit stands what becomes of it. */
 export interface Http2Limits {
   /** Streams at a time, also those that their client has cancelled while the answer is being made. More: REFUSED_STREAM. */
   readonly maxConcurrentStreams: number;
@@ -14,6 +14,8 @@ export interface Http2Limits {
   readonly maxUnfinishedBytes: number;
   /** Octets of answers that a client's window holds back, on all streams. More: ENHANCE_YOUR_CALM, and the end of the connection. */
   readonly maxHeldBackBytes: number;
+  /** Octets of both kinds on all connections of a server together. More: as for either. */
+  readonly maxWaitingBytes: number;
   /** Octets that the client does not take off its socket. More: nothing is read from it until it has. */
   readonly maxUnsentBytes: number;
   /** Frames that bring no request nearer its answer, at once: see `Budget`. More: ENHANCE_YOUR_CALM, and the end of the connection. */
@@ -35,8 +37,14 @@ export const defaultLimits: Http2Limits = {
   connectionWindowBytes: 1_048_576,
   maxUnfinishedBytes: 16_777_216,
   maxHeldBackBytes: 16_777_216,
+  maxWaitingBytes: 268_435_456,
   maxUnsentBytes: 262_144,
   idleFrames: 10_000,
   idleFramesPerSecond: 100,
   patienceMs: 30_000,
 };
+
+/** Octets that the connections of one server keep for clients that let it wait: of requests that are not complete, and of answers that are held back. */
+export interface WaitingBytes {
+  count: number;
+}

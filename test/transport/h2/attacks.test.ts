@@ -191,7 +191,7 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
 
   test('requests after the client has been told that no more are taken', async () => {
     const { service, answer } = slowly();
-    const limits = { maxAgeMs: 1, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
+    const limits = { maxCount: 10, maxAgeMs: 1, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
     const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 }, { service, connections: limits });
     client.send(call(1));
     const ping = await client.find(({ type }) => type === FrameType.PING);
@@ -336,6 +336,18 @@ describe('windows', () => {
     for (const id of streamIds(10)) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
+  test('that hold back more on all connections together than the limit end the connection', async () => {
+    const client = await open({ maxWaitingBytes: 50_000 }, large(10_000));
+    const other = await openAnother();
+    const none = settings([Setting.INITIAL_WINDOW_SIZE, 0]);
+    other.send(none, ...streamIds(4).map(largeCall));
+    await other.settled();
+    expect(server.failures).toEqual([]);
+    client.send(none, ...streamIds(4).map(largeCall));
+    await expectEnd(client, 'ENHANCE_YOUR_CALM');
+    expect(server.failures).toHaveLength(1);
+  });
+
   test('that hold back more than the limit end the connection', async () => {
     const client = await open({ maxHeldBackBytes: 50_000 }, large(10_000));
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), ...streamIds(10).map(largeCall));
@@ -437,6 +449,34 @@ describe('a request', () => {
     for (const id of [3, 5]) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
     client.send(callHead(7), data(7, half), callHead(9), data(9, half), callHead(11), data(11, half));
     expect((await client.reply(11)).reset).toBe('ENHANCE_YOUR_CALM');
+  });
+
+  test('counts together with those of other connections, too, and no more when their clients are gone', async () => {
+    const client = await open({ maxWaitingBytes: 20_000 });
+    const large = framed(Buffer.alloc(30_000));
+    const half = large.subarray(0, 15_000);
+    const other = await openAnother();
+    other.send(callHead(1), data(1, half));
+    await other.settled();
+    client.send(callHead(1), data(1, half));
+    expect((await client.reply(1)).reset).toBe('ENHANCE_YOUR_CALM');
+    const closed = new Promise((resolve) => other.socket.once('close', resolve));
+    other.close();
+    await closed;
+    const third = await openAnother();
+    let id = 1;
+    const isTaken = async (): Promise<boolean> => {
+      third.send(callHead(id), data(id, half));
+      await third.settled();
+      third.send(rstStream(id, ErrorCode.CANCEL));
+      await third.settled();
+      const [failures, before] = [server.failures.length, counted];
+      counted = failures;
+      id += 2;
+      return failures === before;
+    };
+    let counted = server.failures.length;
+    while (!(await isTaken())); // the server has noticed that the other is gone
   });
 
   test('is one message: more are RESOURCE_EXHAUSTED by nobody, since the second ends the call', async () => {
