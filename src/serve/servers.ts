@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../clock.ts';
 import { apiRoutes } from '../http/api.ts';
 import type { Route } from '../http/server.ts';
@@ -30,26 +31,35 @@ export interface ServerSources {
   readonly onConnectionError: (code: string) => void;
 }
 
+const LEAVING: Readiness = { ready: false, reasons: ['the service is shutting down'] };
+
 /**
- * Opens the gRPC server and the HTTP server. Closing lets both finish what is under way, at the same time.
+ * Opens the gRPC server and the HTTP server. Closing first lets balancers see that this process goes, while it answers as before; then both finish what
+ * is under way, at the same time.
  *
  * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
  */
 export async function openServers(settings: Settings, sources: ServerSources, log: Logger): Promise<Servers> {
   const parts = createParts();
+  let isOpen = false;
+  let isLeaving = false;
+  const readiness = (): Readiness => (isLeaving ? LEAVING : sources.readiness());
   try {
     const answering: { close(graceMs: number): Promise<void> }[] = [];
     parts.add({
       async close() {
+        isLeaving = true;
+        if (isOpen) await sleep(settings.DRAIN_DELAY);
         await Promise.all(answering.map((server) => server.close(settings.DRAIN_TIMEOUT)));
       },
     });
     const httpAt = { host: settings.HOST, port: settings.PORT };
-    const pages = apiRoutes(sources.service, sources.readiness);
+    const pages = apiRoutes(sources.service, readiness);
     const http = await openHttp('PORT', httpAt, sources.routes?.(pages) ?? pages, log);
     answering.push(http);
-    const grpc = await openGrpc(settings, sources, parts.add, log);
+    const grpc = await openGrpc(settings, { ...sources, readiness }, parts.add, log);
     answering.push(grpc);
+    isOpen = true;
     return { grpc: grpc.target, http: at({ ...httpAt, port: http.port }), close: parts.close };
   } catch (error) {
     await parts.close();

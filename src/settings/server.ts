@@ -58,7 +58,12 @@ export const serverRows = {
     '50ms',
     'while the event loop is so late, calls are refused with RESOURCE_EXHAUSTED; 0: never',
   ),
-  DRAIN_TIMEOUT: setting(durationMs, '10s', 'the longest that calls under way may take after SIGTERM'),
+  DRAIN_DELAY: setting(
+    durationMs,
+    '0',
+    'after SIGTERM, for how long everything is answered as before while health says NOT_SERVING, so that balancers turn away',
+  ),
+  DRAIN_TIMEOUT: setting(durationMs, '10s', 'the longest that calls under way may take after that'),
   HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: setting(
     flag,
     'false',

@@ -11,6 +11,8 @@ const ENVOY_YAML = fileURLToPath(new URL('../../envoy.yaml', import.meta.url));
 export interface Envoy extends Pick<Running, 'waitFor'> {
   /** One request through the listener that has this port in envoy.yaml, by this user where one is named. */
   get(listener: string, path: string, user?: string): Promise<Response>;
+  /** What its admin interface says: `/stats`, say. */
+  admin(path: string): Promise<string>;
   /** Where the listener accepts connections that has this port in envoy.yaml. */
   portOf(listener: string): number;
   stop(): Promise<void>;
@@ -20,7 +22,7 @@ export interface Envoy extends Pick<Running, 'waitFor'> {
  * Starts Envoy with envoy.yaml on free ports; ready when every listener accepts connections.
  *
  * @param weirPort  the gRPC port of Weir
- * @param edit      changes envoy.yaml before that
+ * @param edit      changes envoy.yaml before that; a port that stands as `port_value: =1234` is taken as it is
  */
 export async function startEnvoy(weirPort: number, edit = (config: string): string => config): Promise<Envoy> {
   const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
@@ -35,7 +37,7 @@ export async function startEnvoy(weirPort: number, edit = (config: string): stri
   const path = join(folder, 'envoy.yaml');
   await writeFile(
     path,
-    config.replaceAll(/(?<=port_value: )\d+/g, (port) => String(portOf(port))),
+    config.replaceAll(/(?<=port_value: )(=?)(\d+)/g, (_, asItIs, port) => (asItIs ? port : String(portOf(port)))),
   );
   const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '1'];
   const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
@@ -45,6 +47,7 @@ export async function startEnvoy(weirPort: number, edit = (config: string): stri
     waitFor: envoy.waitFor,
     get: (listener, where, user) =>
       fetch(`http://127.0.0.1:${portOf(listener)}${where}`, { headers: user === undefined ? {} : { 'x-user': user } }),
+    admin: async (page) => (await fetch(`http://127.0.0.1:${portOf('9901')}${page}`)).text(),
     portOf,
     stop: async () => {
       await envoy.stop();

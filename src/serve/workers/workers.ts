@@ -7,12 +7,12 @@ import type { Crew } from '../crew.ts';
 import { openPool, type Pool } from './pool.ts';
 import { createWhole } from './whole.ts';
 
-/** How long a worker may take after DRAIN_TIMEOUT to end: to send its last traces, say. */
+/** How long a worker may take after DRAIN_DELAY and DRAIN_TIMEOUT to end: to send its last traces, say. */
 const END_GRACE_MS = 10_000;
 
 /** WORKERS processes answer. */
 export function createWorkers(settings: Settings, statistics: Statistics, log: Logger): Crew {
-  const { GRPC_UDS: path, WORKERS: count, DRAIN_TIMEOUT: drainMs } = settings;
+  const { GRPC_UDS: path, WORKERS: count, DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: drainMs } = settings;
   const whole = createWhole(statistics);
   let pool: Pool | undefined;
   return {
@@ -21,7 +21,7 @@ export function createWorkers(settings: Settings, statistics: Statistics, log: L
       pool = await openPool(
         {
           count,
-          closeWithinMs: drainMs + END_GRACE_MS,
+          closeWithinMs: delayMs + drainMs + END_GRACE_MS,
           onReport: (id, report) => whole.add(id, report, onCall),
           onEnd: whole.ended,
         },

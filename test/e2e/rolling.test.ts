@@ -1,0 +1,173 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Authority, createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const rules = (limit: number): string => `
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: ${limit}}}
+`;
+const PLENTY = 1_000_000;
+
+/** Requests at a time; each is made again as soon as it is answered. */
+const CALLERS = 8;
+
+const HEALTH_CHECKS = `
+      common_lb_config: { healthy_panic_threshold: { value: 0 } }
+      health_checks:
+        - timeout: 1s
+          interval: 0.1s
+          no_traffic_interval: 0.1s
+          unhealthy_threshold: 1
+          healthy_threshold: 1
+          grpc_health_check: { service_name: ratelimit }
+`;
+
+/** A transport socket that trusts the authority in this file alone. */
+const trusting = (file: string): string => `
+      transport_socket:
+        name: envoy.transport_sockets.tls
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+          sni: localhost
+          common_tls_context:
+            validation_context: { trusted_ca: { filename: ${file} } }
+`;
+
+let folder: string;
+let redis: Redis;
+let authority: Authority;
+let stops: (() => Promise<unknown>)[];
+
+beforeAll(async () => {
+  redis = await startRedis();
+  authority = createAuthority();
+});
+afterAll(() => redis.stop());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'rolling-'));
+  writeFileSync(join(folder, 'rules.yaml'), rules(PLENTY));
+  writeFileSync(join(folder, 'authority.pem'), authority.cert);
+  renewCertificate();
+  stops = [];
+});
+afterEach(async () => {
+  for (const stop of stops.reverse()) await stop();
+  rmSync(folder, { recursive: true });
+});
+
+const renewCertificate = () => writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
+
+/** An instance; on the port of one that has ended where that is given. */
+async function instance(env: Readonly<Record<string, string>>, before?: Weir): Promise<Weir> {
+  const port = before && { GRPC_PORT: String(before.grpcPort) };
+  const weir = await startWeir(
+    { REDIS_URL: redis.url, DRAIN_DELAY: '1s', ...env, ...port },
+    { args: ['--rules', join(folder, 'rules.yaml')] },
+  );
+  stops.push(() => weir.stop());
+  return weir;
+}
+
+/** An Envoy that asks these instances in turn, as long as their health is right, and lets nothing pass that they do not answer. */
+async function proxy(first: Weir, others: readonly Weir[] = [], inCluster = ''): Promise<Envoy> {
+  const endpoint = (port: number | string): string =>
+    `              - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: ${port} } } }\n`;
+  const more = others.map(({ grpcPort }) => endpoint(`=${grpcPort}`)).join('');
+  const envoy = await startEnvoy(
+    first.grpcPort,
+    (config) =>
+      config
+        .replace(endpoint(8081), `$&${more}`)
+        .replace('    - name: weir\n      type: STATIC', `$&${HEALTH_CHECKS}${inCluster}`)
+        .replaceAll('timeout: 0.25s', 'timeout: 5s'), // the machine has more to do than this test
+  );
+  stops.push(envoy.stop);
+  await healthy(envoy, 1 + others.length);
+  return envoy;
+}
+
+const healthy = (envoy: Envoy, count: number): Promise<void> =>
+  envoy.waitFor(
+    async () => (await envoy.admin('/clusters')).split(/^weir::.*::health_flags::healthy$/m).length > count,
+  );
+
+/** Asks all the time, until it is stopped; then says how often each status came. */
+function load(envoy: Envoy) {
+  const counts = new Map<number, number>();
+  let isOver = false;
+  const callers = Array.from({ length: CALLERS }, async (_, caller) => {
+    while (!isOver) {
+      const { status } = await envoy.get('10001', '/', `user-${caller}`);
+      counts.set(status, (counts.get(status) ?? 0) + 1);
+    }
+  });
+  return {
+    /** Resolves when so many more requests have been answered by each caller, about. */
+    async goesOn(answers = 50) {
+      const total = () => [...counts.values()].reduce((sum, count) => sum + count, 0);
+      const wanted = total() + answers * CALLERS;
+      while (total() < wanted) await sleep(10);
+    },
+    async stop() {
+      isOver = true;
+      await Promise.all(callers);
+      return Object.fromEntries(counts);
+    },
+  };
+}
+
+const tls = () => ({
+  GRPC_SERVER_USE_TLS: 'true',
+  GRPC_SERVER_TLS_CERT: join(folder, 'server.crt'),
+  GRPC_SERVER_TLS_KEY: join(folder, 'server.key'),
+});
+
+describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT) => {
+  test('two instances are restarted one after the other: no request fails', async () => {
+    const one = await instance({ GRPC_TRANSPORT });
+    const other = await instance({ GRPC_TRANSPORT });
+    const envoy = await proxy(one, [other]);
+    const asking = load(envoy);
+    for (const weir of [one, other]) {
+      await asking.goesOn();
+      expect(await weir.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+      await asking.goesOn();
+      await instance({ GRPC_TRANSPORT }, weir);
+      await healthy(envoy, 2);
+    }
+    await asking.goesOn();
+    expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
+  });
+
+  test('rules change, to wrong ones too: no request fails, and then the new limit holds', async () => {
+    const weir = await instance({ GRPC_TRANSPORT });
+    const envoy = await proxy(weir);
+    const asking = load(envoy);
+    for (const text of [rules(PLENTY + 1), 'domain: [', rules(PLENTY + 2)]) {
+      await asking.goesOn();
+      writeFileSync(join(folder, 'rules.yaml'), text);
+      await sleep(1_500); // they are looked at every second
+    }
+    expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
+    writeFileSync(join(folder, 'rules.yaml'), rules(1));
+    await envoy.waitFor(async () => (await envoy.get('10001', '/', 'user-0')).status === 429);
+  });
+
+  test('the certificate changes: no request fails, and new connections see the new one', async () => {
+    const weir = await instance({ GRPC_TRANSPORT, GRPC_MAX_CONNECTION_AGE: '300ms', ...tls() });
+    const envoy = await proxy(weir, [], trusting(join(folder, 'authority.pem')));
+    const asking = load(envoy);
+    for (let time = 0; time < 3; time++) {
+      await asking.goesOn();
+      renewCertificate();
+      await sleep(1_500); // files are looked at every second; every connection is a new one by now
+    }
+    expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
+  });
+});
