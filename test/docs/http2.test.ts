@@ -33,7 +33,10 @@ function figureOf(text: string): number {
 /** The rows of the table below this title: what is in the first two columns. */
 function rowsBelow(title: string): readonly (readonly [string, string])[] {
   const section = page.split(/^## /m).find((text) => text.startsWith(`${title}\n`)) ?? '';
-  return Array.from(section.matchAll(/^\| (.*?) \| (.*?) \|/gm), ([, name = '', figure = '']) => [name, figure] as const);
+  return Array.from(
+    section.matchAll(/^\| (.*?) \| (.*?) \|/gm),
+    ([, name = '', figure = '']) => [name, figure] as const,
+  );
 }
 
 test('it tells every limit with its figure', () => {
