@@ -34,6 +34,11 @@ export class HpackEncoder {
     return Buffer.concat([head, ...(named > 0 ? [] : [text(name)]), text(value)]);
   }
 
+  /** The lowest index that no table has. */
+  beyond(): Buffer {
+    return integer(staticTable.length + this.#table.length + 1, 7, 0x80);
+  }
+
   #evict(): void {
     const size = () => this.#table.reduce((sum, entry) => sum + entry[0].length + entry[1].length + ENTRY_OVERHEAD, 0);
     while (size() > this.#limit) this.#table.pop();

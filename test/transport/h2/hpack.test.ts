@@ -181,15 +181,19 @@ const anyBlocks = fc.array(anyBlock, { maxLength: 12 }).map((blocks) => {
       ...sizes.map((size) => encoder.resize(size)),
       ...fields.map((field) => encoder.field(...field)),
     ]),
+    beyond: encoder.beyond(),
   }));
 });
 
 describe('whatever the representations and the sizes of the table', () => {
-  test('blocks are decoded to what went in', () => {
+  test('blocks are decoded to what went in, and nothing stays in the table for longer than it should', () => {
     fc.assert(
       fc.property(anyBlocks, (blocks) => {
         const decoder = new HpackDecoder(NO_LIMIT);
-        for (const { block, fields } of blocks) expect(decode(decoder, block)).toEqual(fields);
+        for (const { block, fields, beyond } of blocks) {
+          expect(decode(decoder, block)).toEqual(fields);
+          expect(() => decode(decoder, beyond)).toThrow(brokenBlock);
+        }
       }),
     );
   });
@@ -213,22 +217,18 @@ describe('whatever the representations and the sizes of the table', () => {
   });
 
   test('what is remembered of blocks is what decoding them again would say', () => {
-    const anyRequests = fc.array(
-      fc.record({ what: fc.nat(5), literal: anyLiteral, size: fc.option(fc.nat(200), { freq: 8 }) }),
-      {
-        maxLength: 60,
-      },
-    );
+    const anySize = fc.oneof({ arbitrary: fc.constant(undefined), weight: 20 }, { arbitrary: fc.nat(500), weight: 1 });
+    const anyRequest = fc.record({ what: fc.nat(3), isTrailers: fc.boolean(), literal: anyLiteral, size: anySize });
+    const anyRequests = fc.array(anyRequest, { minLength: 20, maxLength: 60 });
     fc.assert(
       fc.property(anyRequests, (requests) => {
         const [encoder, cache, decoder] = [new HpackEncoder(), new HeadCache(NO_LIMIT), new HpackDecoder(NO_LIMIT)];
-        for (const { what, literal, size } of requests) {
+        for (const { what, isTrailers, literal, size } of requests) {
           const fields: readonly NameAndValue[] = [...callFields(), ['x-what', String(what)]];
           const block = Buffer.concat([
-            ...(size === null ? [] : [encoder.resize(size)]),
+            ...(size === undefined ? [] : [encoder.resize(size)]),
             ...fields.map((field) => encoder.field(field, literal, true)),
           ]);
-          const isTrailers = what === 0;
           const decoded = decoder.decode(block, 0, block.length);
           if (decoded === 'too large') throw new Error('there is no limit');
           if (isTrailers) expect(cache.trailers(block, 0, block.length)).toEqual(decoded);
