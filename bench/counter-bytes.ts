@@ -1,5 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import type { Redis as Connection } from 'ioredis';
 import { type Limit, unitMs } from '../src/algorithms/limit.ts';
 import { createCounterKeys } from '../src/stores/key.ts';
@@ -7,6 +5,7 @@ import { createMemoryStore } from '../src/stores/memory.ts';
 import { createRedisStore } from '../src/stores/redis/store.ts';
 import type { Store } from '../src/stores/store.ts';
 import { openReady } from '../test/helpers/connection.ts';
+import { heapBytes } from '../test/helpers/heap.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 
 const COUNTERS = 1_000_000;
@@ -66,9 +65,6 @@ const cases: readonly Case[] = [
   { name: '`leaky_bucket`', limit: { ...anHour, algorithm: 'leaky_bucket', burst: 100, maxDelayMs: 0 }, hits: 3 },
 ];
 
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void; // V8's, by the flag above
-
 measureAll().catch((error: Error) => {
   console.error(error.message);
   process.exitCode = 1;
@@ -108,13 +104,6 @@ async function inMemory({ limit, hits }: Case, counters: number): Promise<number
   const bytes = (heapBytes() - before) / counters;
   await store.close();
   return Math.round(bytes);
-}
-
-function heapBytes(): number {
-  collectGarbage();
-  collectGarbage();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
 }
 
 interface RedisBytes {

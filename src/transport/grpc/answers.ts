@@ -49,17 +49,25 @@ export const noCallText: Readonly<Record<NoCall | 431, string>> = {
   431: 'the header fields are too large\n',
 };
 
-const MAX_DETAILS_CHARS = 4_096;
+/** What some clients take of all trailers together is 8 KiB. */
+const MAX_DETAILS_OCTETS = 4_096;
 
 /**
- * Percent-encodes a text for `grpc-message`: space to `~` stand for themselves, but for `%`.
+ * Percent-encodes a text for `grpc-message`: space to `~` stand for themselves, but for `%`. What is too long is cut between two characters.
  *
  * @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
  */
 function encodeDetails(details: string): string {
-  const bytes = Buffer.from(details.slice(0, MAX_DETAILS_CHARS));
-  const plain = (byte: number) => byte >= 0x20 && byte <= 0x7e && byte !== 0x25;
-  return Array.from(bytes, (byte) =>
-    plain(byte) ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`,
-  ).join('');
+  let encoded = '';
+  for (const character of details) {
+    const next = isPlain(character) ? character : encodeOctets(Buffer.from(character));
+    if (encoded.length + next.length > MAX_DETAILS_OCTETS) break;
+    encoded += next;
+  }
+  return encoded;
 }
+
+const isPlain = (character: string): boolean => character >= ' ' && character <= '~' && character !== '%';
+
+const encodeOctets = (octets: Buffer): string =>
+  Array.from(octets, (octet) => `%${octet.toString(16).toUpperCase().padStart(2, '0')}`).join('');

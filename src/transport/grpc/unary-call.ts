@@ -51,7 +51,6 @@ export class UnaryCall<Q> implements Receiver, Caller {
   }
 
   end(): void {
-    if (this.#stream.isOver) return;
     if (this.#reader && this.#reader.pending > 0)
       return this.fail({ code: status.INTERNAL, details: 'the request ends in the middle of a message' });
     if (this.#request === undefined)

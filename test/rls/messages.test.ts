@@ -1,0 +1,359 @@
+import '../helpers/realm.ts';
+import * as fc from 'fast-check';
+import { readRateLimitRequest, writeRateLimitResponse } from '../../src/rls/messages.ts';
+import { shouldRateLimit } from '../../src/rls/proto.ts';
+import { WireType } from '../../src/rls/proto-reader.ts';
+import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
+
+const MAX_UINT64 = 2n ** 64n - 1n;
+
+/** Reads a request that lies in the middle of a buffer. */
+function read(bytes: Uint8Array): WireRequest {
+  const around = Buffer.concat([Buffer.alloc(7, 0x0a), bytes, Buffer.alloc(7, 0x0a)]);
+  return readRateLimitRequest(around, 7, 7 + bytes.length);
+}
+
+// --- messages octet by octet
+
+function varint(value: bigint, octets = 1): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  do {
+    bytes.push(Number(rest & 0x7fn));
+    rest >>= 7n;
+  } while (rest > 0n || bytes.length < octets);
+  return Buffer.from(bytes.map((byte, at) => (at < bytes.length - 1 ? byte | 0x80 : byte)));
+}
+
+const tag = (field: number, type: number): Buffer => varint(BigInt(field * 8 + type));
+const lengthField = (field: number, payload: Uint8Array): Buffer =>
+  Buffer.concat([tag(field, WireType.LENGTH), varint(BigInt(payload.length)), payload]);
+const varintField = (field: number, value: bigint, octets?: number): Buffer =>
+  Buffer.concat([tag(field, WireType.VARINT), varint(value, octets)]);
+const group = (field: number, ...inner: readonly Buffer[]): Buffer =>
+  Buffer.concat([tag(field, WireType.GROUP), ...inner, tag(field, WireType.END_GROUP)]);
+
+// --- messages of any kind
+
+/** ASCII and not, of up to three lengths of a length. */
+const anyText = fc.oneof(
+  { arbitrary: fc.constantFrom('', 'user', 'path', 'a'.repeat(127), 'a'.repeat(128)), weight: 3 },
+  { arbitrary: fc.string({ unit: 'binary-ascii', maxLength: 100 }), weight: 3 },
+  { arbitrary: fc.string({ unit: 'binary', maxLength: 70 }), weight: 3 },
+  { arbitrary: fc.nat(20_000).map((length) => 'é'.repeat(length)), weight: 1 },
+);
+const anyUint32 = fc.oneof(fc.nat(300).map(BigInt), fc.bigInt(0n, 2n ** 32n - 1n));
+/** Of the lengths that protobufjs reads as well. */
+const anyLength = fc.constantFrom(1, 5, 10);
+
+const textField = (field: number) => anyText.map((text) => lengthField(field, Buffer.from(text)));
+const uint32Field = (field: number) =>
+  fc.tuple(anyUint32, anyLength).map(([value, octets]) => varintField(field, value, octets));
+
+/** Fields that no message has. */
+const unknownField = fc
+  .tuple(fc.integer({ min: 15, max: 2 ** 29 - 1 }), fc.uint8Array({ maxLength: 200 }))
+  .chain(([field, payload]) =>
+    fc.constantFrom(
+      lengthField(field, payload),
+      varintField(field, MAX_UINT64),
+      Buffer.concat([tag(field, WireType.FIXED32), Buffer.alloc(4, 0xff)]),
+      Buffer.concat([tag(field, WireType.FIXED64), Buffer.alloc(8, 0xff)]),
+      group(field, lengthField(1, payload), group(2, varintField(1, 1n)), lengthField(field, payload)),
+    ),
+  );
+
+/** Some of these fields, as often and in whatever order. */
+const fieldsOf = (...fields: readonly fc.Arbitrary<Buffer>[]) =>
+  fc.array(fc.oneof(...fields, unknownField), { maxLength: 6 });
+const messageOf = (...fields: readonly fc.Arbitrary<Buffer>[]) =>
+  fieldsOf(...fields).map((parts) => Buffer.concat(parts));
+/** Not more than one of each: where protobufjs takes the last message, the others are for the tests below. */
+const onceEach = (...fields: readonly fc.Arbitrary<Buffer>[]) =>
+  fc
+    .subarray([...fields])
+    .chain((some) => fc.tuple(...some))
+    .map((parts) => Buffer.concat(parts));
+const inner = (field: number, message: fc.Arbitrary<Buffer>) => message.map((bytes) => lengthField(field, bytes));
+
+const wrapped = (field: number, value: fc.Arbitrary<Buffer>) => inner(field, messageOf(value));
+const hitsField = fc.bigInt(0n, 2n ** 53n).map((value) => varintField(1, value));
+const unitField = fc.integer({ min: -5, max: 9 }).map((value) => varintField(2, BigInt.asUintN(64, BigInt(value))));
+const boolField = fc.tuple(fc.boolean(), anyLength).map(([is, octets]) => varintField(4, is ? 1n : 0n, octets));
+
+const anyEntry = inner(1, messageOf(textField(1), textField(2)));
+const anyLimit = inner(
+  2,
+  fc
+    .tuple(messageOf(uint32Field(1), unitField), onceEach(wrapped(3, uint32Field(1))))
+    .map((parts) => Buffer.concat(parts)),
+);
+const anyDescriptor = inner(
+  2,
+  fc
+    .tuple(messageOf(anyEntry, boolField), onceEach(anyLimit, wrapped(3, hitsField)), messageOf(anyEntry, boolField))
+    .map((parts) => Buffer.concat(parts)),
+);
+const anyFields = fieldsOf(textField(1), anyDescriptor, uint32Field(3));
+const anyRequest = anyFields.map((fields) => Buffer.concat(fields));
+
+const plainly = (request: WireRequest): WireRequest => JSON.parse(JSON.stringify(request));
+
+describe('a request is read as protobufjs reads it', () => {
+  test('whatever its fields, their order and what is unknown', () => {
+    fc.assert(
+      fc.property(anyRequest, (bytes) => {
+        expect(read(bytes)).toEqual(plainly(shouldRateLimit.requestDeserialize(bytes)));
+      }),
+      { seed: 1, numRuns: 500 },
+    );
+  });
+
+  test('cut off between two fields, and refused where it is cut off inside one', () => {
+    fc.assert(
+      fc.property(anyFields, fc.nat(), (fields, at) => {
+        const last = fields.pop() ?? Buffer.alloc(0);
+        const whole = Buffer.concat(fields);
+        expect(read(whole)).toEqual(plainly(shouldRateLimit.requestDeserialize(whole)));
+        if (last.length === 0) return;
+        const cut = last.subarray(0, 1 + (at % last.length));
+        const part = Buffer.concat([whole, cut]);
+        if (cut.length < last.length) expect(() => read(part)).toThrow(/^a (message|field|text) /);
+        else expect(read(part)).toEqual(plainly(shouldRateLimit.requestDeserialize(part)));
+      }),
+      { seed: 2, numRuns: 300 },
+    );
+  });
+
+  test('as protobufjs writes it', () => {
+    const text = fc.string({ unit: 'grapheme', maxLength: 200 });
+    const uint32 = fc.nat(2 ** 32 - 1);
+    const request: fc.Arbitrary<WireRequest> = fc.record({
+      domain: text,
+      hits_addend: uint32,
+      descriptors: fc.array(
+        fc.record({
+          entries: fc.array(fc.record({ key: text, value: text })),
+          limit: fc.option(
+            fc.record({
+              requests_per_unit: uint32,
+              unit: fc.nat(7),
+              unit_multiplier: fc.option(fc.record({ value: uint32 })),
+            }),
+          ),
+          hits_addend: fc.option(fc.record({ value: fc.nat(Number.MAX_SAFE_INTEGER) })),
+          is_negative_hits: fc.boolean(),
+        }),
+      ),
+    });
+    fc.assert(
+      fc.property(request, (one) => {
+        expect(read(shouldRateLimit.requestSerialize(one))).toEqual(one);
+      }),
+      { seed: 3 },
+    );
+  });
+});
+
+describe('a request', () => {
+  const descriptorWith = (...fields: readonly Buffer[]): Buffer => lengthField(2, Buffer.concat(fields));
+
+  test('is refused by a RangeError where it is none, and never anything else', () => {
+    const anyMutation = fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 });
+    const anyMutated = fc.tuple(anyRequest, anyMutation).map(([bytes, mutations]) => {
+      for (const [at, octet] of mutations) if (bytes.length > 0) bytes[at % bytes.length] = octet;
+      return bytes;
+    });
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
+          anyMutated,
+        ),
+        (bytes) => {
+          try {
+            read(bytes);
+          } catch (error) {
+            expect(error).toMatchObject({ name: 'RangeError', message: expect.stringMatching(/\w/) });
+          }
+        },
+      ),
+      { seed: 4, numRuns: 3_000 },
+    );
+  });
+
+  test('puts a message that comes twice together from both, as the encoding asks', () => {
+    const limit = (...fields: readonly Buffer[]): Buffer => lengthField(2, Buffer.concat(fields));
+    const bytes = descriptorWith(
+      limit(varintField(1, 7n), lengthField(3, varintField(1, 5n))),
+      lengthField(3, varintField(1, 9n)),
+      limit(varintField(2, 3n), lengthField(3, Buffer.alloc(0))),
+      lengthField(3, Buffer.alloc(0)),
+    );
+    expect(read(bytes).descriptors).toEqual([
+      {
+        entries: [],
+        limit: { requests_per_unit: 7, unit: 3, unit_multiplier: { value: 5 } },
+        hits_addend: { value: 9 },
+        is_negative_hits: false,
+      },
+    ]);
+  });
+
+  test('is negative by any octet of the varint', () => {
+    for (const value of [1n, 2n, 2n ** 32n, 2n ** 63n])
+      expect(read(descriptorWith(varintField(4, value))).descriptors[0]?.is_negative_hits).toBe(true);
+  });
+
+  test('may ask for more hits than a number counts exactly', () => {
+    const [descriptor] = read(descriptorWith(lengthField(3, varintField(1, MAX_UINT64)))).descriptors;
+    expect(descriptor?.hits_addend).toEqual({ value: 2 ** 64 });
+  });
+
+  test('has no field of a type that it should not have: it is passed over', () => {
+    const bytes = Buffer.concat([
+      lengthField(1, Buffer.from('demo')),
+      varintField(1, 5n),
+      lengthField(3, Buffer.from('abc')),
+      varintField(2, 1n),
+      group(1, lengthField(1, Buffer.from('other'))),
+    ]);
+    expect(read(bytes)).toEqual({ domain: 'demo', descriptors: [], hits_addend: 0 });
+  });
+
+  test.each<[string, Buffer]>([
+    ['an octet that UTF-8 has not', Buffer.of(0xff)],
+    ['a character that is cut off', Buffer.from('é').subarray(0, 1)],
+    ['half of a surrogate pair', Buffer.of(0xed, 0xa0, 0x80)],
+    ['a character in more octets than it needs', Buffer.of(0xc0, 0xaf)],
+  ])('with %s in a text is refused', (_what, octets) => {
+    const text = Buffer.concat([Buffer.from('text '), octets]);
+    for (const bytes of [
+      lengthField(1, text),
+      descriptorWith(lengthField(1, lengthField(1, text))),
+      descriptorWith(lengthField(1, lengthField(2, text))),
+    ])
+      expect(() => read(bytes)).toThrow('a text is not UTF-8');
+  });
+
+  test('keeps a byte order mark', () => {
+    expect(read(lengthField(1, Buffer.from('\ufeffdemo'))).domain).toBe('\ufeffdemo');
+  });
+
+  test.each<[string, Buffer, string]>([
+    ['a field of number 0', Buffer.of(0x02, 0x00), 'a field has number 0'],
+    ['a varint of 11 octets', Buffer.of(0x18, ...Array<number>(10).fill(0x80), 0), 'a varint has more than 10 octets'],
+    ['a length of 11 octets', Buffer.of(0x0a, ...Array<number>(10).fill(0x80), 0), 'a varint has more than 10 octets'],
+    ['a length beyond the message', Buffer.of(0x0a, 0x05, 0x61), 'a field is longer than its message'],
+    [
+      'a length beyond all bounds',
+      lengthField(1, Buffer.alloc(0)).fill(0xff, 1),
+      'a message ends in the middle of a field',
+    ],
+    [
+      'a length that a uint32 would cut to 0',
+      Buffer.concat([tag(1, 2), varint(2n ** 32n)]),
+      'a field is longer than its message',
+    ],
+    ['a fixed field beyond the message', Buffer.of(0x79, 1, 2, 3), 'a field is longer than its message'],
+    ['wire type 6', Buffer.of(0x7e), 'there is no wire type 6'],
+    ['the end of a group that has not begun', tag(15, WireType.END_GROUP), 'there is no wire type 4'],
+    ['a group that ends as another one', Buffer.concat([tag(15, 3), tag(16, 4)]), 'there is no wire type 4'],
+    ['a group without an end', tag(15, WireType.GROUP), 'a message ends in the middle of a field'],
+    [
+      'an entry that is longer than its descriptor',
+      Buffer.of(0x12, 2, 0x0a, 4, 0x0a, 2, 0x61, 0x61),
+      'a field goes on beyond its message',
+    ],
+    [
+      'a text that is longer than its entry',
+      Buffer.of(0x12, 5, 0x0a, 2, 0x0a, 1, 0x61),
+      'a field goes on beyond its message',
+    ],
+  ])('with %s is refused', (_what, bytes, problem) => {
+    expect(() => read(bytes)).toThrow(problem);
+  });
+
+  test('has groups as deep as others take them, and no deeper', () => {
+    const nested = (depth: number): Buffer => (depth === 0 ? Buffer.alloc(0) : group(15, nested(depth - 1)));
+    expect(read(Buffer.concat([nested(100), varintField(3, 4n)]))).toEqual({
+      domain: '',
+      descriptors: [],
+      hits_addend: 4,
+    });
+    expect(() => read(nested(101))).toThrow('groups lie more than 100 deep');
+    expect(() => read(Buffer.alloc(1_000_000, 0x7b))).toThrow('groups lie more than 100 deep');
+  });
+});
+
+describe('a response', () => {
+  const anyUint = fc.oneof(fc.nat(300), fc.nat(2 ** 32 - 1));
+  const anyResponse: fc.Arbitrary<WireResponse> = fc.record({
+    overall_code: fc.nat(2),
+    statuses: fc.array(
+      fc.record(
+        {
+          code: fc.nat(2),
+          current_limit: fc.record(
+            {
+              name: anyText,
+              requests_per_unit: anyUint,
+              unit: fc.nat(7),
+              unit_multiplier: fc.record({ value: anyUint }),
+            },
+            { requiredKeys: ['name', 'requests_per_unit', 'unit'] },
+          ),
+          limit_remaining: anyUint,
+          duration_until_reset: fc.record({
+            seconds: fc.oneof(anyUint, fc.nat(Number.MAX_SAFE_INTEGER)),
+            nanos: fc.nat(999_999_999),
+          }),
+        },
+        { requiredKeys: ['code', 'limit_remaining'] },
+      ),
+    ),
+    response_headers_to_add: fc.array(fc.record({ key: anyText, value: anyText })),
+  });
+
+  /** A message's octets: the next one is written into the same buffer. */
+  function write(response: WireResponse, headroom: number): Buffer {
+    const { bytes, length } = writeRateLimitResponse(response, headroom);
+    return Buffer.from(bytes.subarray(headroom, length));
+  }
+
+  test('is what protobufjs reads', () => {
+    fc.assert(
+      fc.property(anyResponse, fc.nat(10), (response, headroom) => {
+        const message = write(response, headroom);
+        expect(shouldRateLimit.responseDeserialize(message)).toMatchObject(plain(response));
+        expect(shouldRateLimit.responseDeserialize(message)).toEqual(
+          shouldRateLimit.responseDeserialize(shouldRateLimit.responseSerialize(response)),
+        );
+      }),
+      { seed: 5, numRuns: 500 },
+    );
+  });
+
+  /** Without what is undefined. */
+  const plain = (response: WireResponse): object => JSON.parse(JSON.stringify(response));
+
+  test.each([0, 1, 126, 127, 128, 129, 4_095, 16_383, 16_384, 2_097_151, 2_097_152])(
+    'has a text of %i octets, with lengths of as many octets as that takes',
+    (length) => {
+      const value = 'v'.repeat(length);
+      const response: WireResponse = {
+        overall_code: 1,
+        statuses: [{ code: 1, limit_remaining: 0, current_limit: { name: value, requests_per_unit: 1, unit: 1 } }],
+        response_headers_to_add: [{ key: 'key', value }],
+      };
+      expect(shouldRateLimit.responseDeserialize(write(response, 5))).toMatchObject(plain(response));
+    },
+  );
+
+  test('leaves out what has its default', () => {
+    const status = { code: 0, limit_remaining: 0, current_limit: { name: '', requests_per_unit: 0, unit: 0 } };
+    expect(write({ overall_code: 0, statuses: [status], response_headers_to_add: [] }, 5)).toEqual(
+      Buffer.of(0x12, 2, 0x12, 0),
+    );
+  });
+});

@@ -1,0 +1,227 @@
+import '../../helpers/realm.ts';
+import { gzipSync } from 'node:zlib';
+import { status } from '@grpc/grpc-js';
+import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
+import { protoPath } from 'grpc-health-check';
+import { createHealth, type Health } from '../../../src/rls/health.ts';
+import { MAX_REQUEST_BYTES } from '../../../src/transport/grpc-server.ts';
+import { ErrorCode } from '../../../src/transport/h2/errors.ts';
+import { FrameType, Setting } from '../../../src/transport/h2/frames.ts';
+import {
+  callHead,
+  data,
+  type Fields,
+  framed,
+  openRaw,
+  type RawClient,
+  rstStream,
+  settings,
+  uint32,
+  windowUpdate,
+} from '../../helpers/h2-client.ts';
+import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
+
+const methods = loadSync(protoPath, { enums: String })['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
+const { Check: check, Watch: watch } = methods as Record<
+  'Check' | 'Watch',
+  MethodDefinition<{ readonly service: string }, { readonly status: string }>
+>; // its methods
+const reflection = ['v1', 'v1alpha'].map(
+  (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+);
+
+const questionOf = (service: string): Buffer => framed(check.requestSerialize({ service }));
+const ratelimit = questionOf('ratelimit');
+
+let server: H2Server;
+let client: RawClient;
+let health: Health;
+let ready: boolean;
+beforeEach(async () => {
+  ready = true;
+  health = createHealth(() => ({ ready, reasons: [] }));
+  server = await startH2({ health }, { maxUnfinishedBytes: 100 });
+  client = await openRaw(server.port);
+});
+afterEach(async () => {
+  client.close();
+  health.close();
+  await server.close(0);
+  expect(server.failures).toEqual([]);
+});
+
+/** The messages in a stream's DATA. */
+function messagesIn(body: Buffer): readonly Buffer[] {
+  const messages: Buffer[] = [];
+  for (let at = 0; at < body.length; ) {
+    const end = at + 5 + body.readUInt32BE(at + 1);
+    messages.push(body.subarray(at + 5, end));
+    at = end;
+  }
+  return messages;
+}
+
+/** The DATA that has come on a stream. */
+const dataOn = (streamId: number): Buffer =>
+  Buffer.concat(
+    client.frames
+      .filter((one) => one.type === FrameType.DATA && one.streamId === streamId)
+      .map(({ payload }) => payload),
+  );
+
+const statusesIn = (body: Buffer): readonly string[] =>
+  messagesIn(body).map((message) => check.responseDeserialize(message).status);
+
+function turn(isReady: boolean): void {
+  ready = isReady;
+  health.look();
+}
+
+describe('a unary method', () => {
+  const ask = async (parts: readonly Uint8Array[], fields: Fields = {}) => {
+    client.send(
+      callHead(1, { ':path': check.path, ...fields }),
+      ...parts.map((part) => data(1, part)),
+      data(1, Buffer.alloc(0), true),
+    );
+    return client.reply(1);
+  };
+
+  test.each<[string, readonly Uint8Array[], Fields]>([
+    ['in one piece', [ratelimit], {}],
+    ['in pieces', [ratelimit.subarray(0, 3), ratelimit.subarray(3, 8), ratelimit.subarray(8)], {}],
+    ['compressed', [framed(gzipSync(ratelimit.subarray(5)), 1)], { 'grpc-encoding': 'gzip' }],
+  ])('takes a message %s', async (_what, parts, fields) => {
+    const reply = await ask(parts, fields);
+    expect(reply.fields).toMatchObject({ ':status': '200', 'grpc-status': '0' });
+    expect(statusesIn(reply.body)).toEqual(['SERVING']);
+  });
+
+  test.each<[string, readonly Uint8Array[], status, string]>([
+    ['none', [], status.UNIMPLEMENTED, 'the method takes one message, got 0'],
+    ['two', [ratelimit, ratelimit], status.UNIMPLEMENTED, 'the method takes one message, got 2'],
+    ['half of one', [ratelimit.subarray(0, 8)], status.INTERNAL, 'the request ends in the middle of a message'],
+    ['one of another type', [framed(Buffer.of(0x0a))], status.INTERNAL, "no message of the method's type"],
+    [
+      'one that is too large',
+      [Buffer.concat([Buffer.of(0), uint32(MAX_REQUEST_BYTES + 1)])],
+      status.RESOURCE_EXHAUSTED,
+      'at most',
+    ],
+    ['one about nobody', [questionOf('nöbody')], status.NOT_FOUND, 'Health status unknown for service n%C3%B6body'],
+  ])('that gets %s says so', async (_what, parts, code, problem) => {
+    const { fields, body } = await ask(parts);
+    expect(fields).toMatchObject({ 'grpc-status': String(code), 'grpc-message': expect.stringContaining(problem) });
+    expect(body).toEqual(Buffer.alloc(0));
+  });
+});
+
+describe('a method that streams its answers', () => {
+  const open = (streamId: number, fields: Fields = {}, question = ratelimit): void =>
+    client.send(callHead(streamId, { ':path': watch.path, ...fields }), data(streamId, question, true));
+  const nextAfter = async (count: number): Promise<void> =>
+    void (await client.find((one) => one.type === FrameType.DATA && statusesIn(dataOn(one.streamId)).length > count));
+
+  test('sends each as it comes', async () => {
+    open(1);
+    await nextAfter(0);
+    turn(false);
+    await nextAfter(1);
+    turn(true);
+    await nextAfter(2);
+    expect(statusesIn(dataOn(1))).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
+  });
+
+  test('says that it knows no such service, and waits', async () => {
+    open(1, {}, questionOf('nobody'));
+    await nextAfter(0);
+    expect(statusesIn(dataOn(1))).toEqual(['SERVICE_UNKNOWN']);
+  });
+
+  test('keeps what finds no room, in order', async () => {
+    client.send(settings([Setting.INITIAL_WINDOW_SIZE, 3]));
+    open(1);
+    await client.settled();
+    for (const isReady of [false, true, false]) turn(isReady);
+    await client.settled();
+    expect(dataOn(1)).toHaveLength(3);
+    client.send(windowUpdate(1, 1_000));
+    await client.settled();
+    expect(statusesIn(dataOn(1))).toEqual(['SERVING', 'NOT_SERVING', 'SERVING', 'NOT_SERVING']);
+  });
+
+  test('ends with its deadline, and sends no more', async () => {
+    open(1, { 'grpc-timeout': '30m' });
+    const { fields, body } = await client.reply(1);
+    expect(fields).toMatchObject({
+      'grpc-status': String(status.DEADLINE_EXCEEDED),
+      'grpc-message': 'Deadline exceeded',
+    });
+    expect(statusesIn(body)).toEqual(['SERVING']);
+    turn(false);
+    await client.settled();
+    expect(dataOn(1)).toEqual(body);
+  });
+
+  // A timer of Node's that is set for longer than it runs, fires at once.
+  test('may have a deadline that is as far away as can be said', async () => {
+    open(1, { 'grpc-timeout': '99999999H' });
+    await nextAfter(0);
+    turn(false);
+    await nextAfter(1);
+    expect(statusesIn(dataOn(1))).toEqual(['SERVING', 'NOT_SERVING']);
+  });
+
+  test('sends no more when it is cancelled, and others go on', async () => {
+    open(1);
+    open(3);
+    await client.settled();
+    client.send(rstStream(1, ErrorCode.CANCEL));
+    await client.settled();
+    turn(false);
+    await client.settled();
+    expect(statusesIn(dataOn(1))).toEqual(['SERVING']);
+    expect(statusesIn(dataOn(3))).toEqual(['SERVING', 'NOT_SERVING']);
+  });
+});
+
+describe.each(reflection)('%s, a method that streams both ways,', (path) => {
+  const listServices = framed(Buffer.of(0x3a, 0)); // list_services: ''
+  const LIST_SERVICES_RESPONSE = (6 << 3) | 2;
+  const isListOf = (message: Buffer): boolean =>
+    message.includes(LIST_SERVICES_RESPONSE) && message.includes('envoy.service.ratelimit.v3.RateLimitService');
+
+  test('answers each question when it comes, and ends when its client does', async () => {
+    client.send(callHead(1, { ':path': path }));
+    const questions = 20; // more octets than may be unfinished
+    for (let count = 1; count <= questions; count++) {
+      client.send(data(1, listServices.subarray(0, 4)), data(1, listServices.subarray(4)));
+      await client.find(({ type }) => type === FrameType.DATA && messagesIn(dataOn(1)).length === count);
+      expect(messagesIn(dataOn(1)).every(isListOf)).toBe(true);
+    }
+    client.send(data(1, Buffer.alloc(0), true));
+    expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('answers several questions of one frame', async () => {
+    client.send(callHead(1, { ':path': path }), data(1, Buffer.concat([listServices, listServices]), true));
+    const { fields, body } = await client.reply(1);
+    expect(messagesIn(body).map(isListOf)).toEqual([true, true]);
+    expect(fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('may be asked nothing', async () => {
+    client.send(callHead(1, { ':path': path }), data(1, Buffer.alloc(0), true));
+    expect(await client.reply(1)).toEqual({
+      fields: { ':status': '200', 'content-type': 'application/grpc', 'grpc-status': '0' },
+      body: Buffer.alloc(0),
+    });
+  });
+
+  test('ends with what is no question', async () => {
+    client.send(callHead(1, { ':path': path }), data(1, listServices), data(1, framed(Buffer.of(0x3a))));
+    const { fields, body } = await client.reply(1);
+    expect(messagesIn(body).map(isListOf)).toEqual([true]);
+    expect(fields).toMatchObject({ 'grpc-status': String(status.INTERNAL) });
+  });
+});

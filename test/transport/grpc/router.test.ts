@@ -1,0 +1,87 @@
+import '../../helpers/realm.ts';
+import { status } from '@grpc/grpc-js';
+import { Flag } from '../../../src/transport/h2/frames.ts';
+import {
+  call,
+  callHead,
+  data,
+  type Fields,
+  framed,
+  message,
+  openRaw,
+  type RawClient,
+} from '../../helpers/h2-client.ts';
+import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
+
+let server: H2Server;
+let client: RawClient;
+beforeEach(async () => {
+  server = await startH2();
+  client = await openRaw(server.port);
+});
+afterEach(async () => {
+  client.send(call(99));
+  expect((await client.reply(99)).fields).toMatchObject({ 'grpc-status': '0' });
+  expect(server.failures).toEqual([]);
+  client.close();
+  await server.close(0);
+});
+
+test.each<Fields>([
+  { 'content-type': 'application/grpc+proto' },
+  { 'content-type': 'application/grpc;charset=utf-8' },
+  { 'x-header': 'anything', te: '' },
+  { ':scheme': 'https' },
+])('with %j it is a call', async (changes) => {
+  client.send(call(1, changes));
+  expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
+});
+
+test.each<[Fields, string, Fields]>([
+  [{ 'content-type': '' }, '415', {}],
+  [{ 'content-type': 'application/json' }, '415', {}],
+  [{ 'content-type': 'application/grpc-web' }, '415', {}],
+  [{ ':method': 'GET' }, '405', { allow: 'POST' }],
+  [{ ':method': 'PUT' }, '405', { allow: 'POST' }],
+])('with %j it is none: %s', async (changes, httpStatus, fields) => {
+  client.send(callHead(1, changes), data(1, Buffer.alloc(1_000)), data(1, Buffer.alloc(1_000), true));
+  const reply = await client.reply(1);
+  expect(reply).toEqual({
+    fields: { ':status': httpStatus, 'content-type': 'text/plain', ...fields },
+    body: expect.any(Buffer),
+  });
+  expect(String(reply.body)).toMatch(/^\w.*\n$/);
+});
+
+test('a GET as browsers send it is answered as plain HTTP', async () => {
+  client.send(callHead(1, { ':method': 'GET', 'content-type': '', te: '' }, Flag.END_STREAM));
+  expect((await client.reply(1)).fields).toMatchObject({ ':status': '415' });
+});
+
+test.each([
+  '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimi',
+  '/envoy.service.ratelimit.v3.RateLimitService/',
+  '/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit',
+  '/',
+  '*',
+])('there is no method %s', async (path) => {
+  client.send(call(1, { ':path': path }));
+  expect((await client.reply(1)).fields).toMatchObject({
+    ':status': '200',
+    'grpc-status': String(status.UNIMPLEMENTED),
+    'grpc-message': `there is no method ${path}`,
+  });
+});
+
+test.each(['br', 'snappy', 'GZIP', 'gzip, deflate'])(
+  'the encoding %s cannot be read, and which can is told',
+  async (encoding) => {
+    client.send(callHead(1, { 'grpc-encoding': encoding }), data(1, framed(message, 1), true));
+    expect((await client.reply(1)).fields).toMatchObject({
+      ':status': '200',
+      'grpc-status': String(status.UNIMPLEMENTED),
+      'grpc-accept-encoding': 'identity,gzip,deflate',
+      'grpc-message': `grpc-encoding ${encoding} is none that can be read here`,
+    });
+  },
+);

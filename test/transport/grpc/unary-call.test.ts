@@ -1,0 +1,291 @@
+import '../../helpers/realm.ts';
+import { deflateSync, gzipSync } from 'node:zlib';
+import { status } from '@grpc/grpc-js';
+import { shouldRateLimit } from '../../../src/rls/proto.ts';
+import type { Caller, Outcome, RlsService } from '../../../src/rls/service.ts';
+import type { WireRequest } from '../../../src/rls/wire.ts';
+import { MAX_REQUEST_BYTES } from '../../../src/transport/grpc-server.ts';
+import { ErrorCode } from '../../../src/transport/h2/errors.ts';
+import { Flag, FrameType } from '../../../src/transport/h2/frames.ts';
+import { encodeFields } from '../../../src/transport/h2/hpack/encode.ts';
+import { gate } from '../../helpers/gate.ts';
+import { OK } from '../../helpers/grpc-server.ts';
+import {
+  call,
+  callHead,
+  data,
+  type Fields,
+  frame,
+  framed,
+  message,
+  openRaw,
+  question,
+  type RawClient,
+  type Reply,
+  rstStream,
+  uint32,
+} from '../../helpers/h2-client.ts';
+import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
+
+let server: H2Server;
+let client: RawClient;
+/** What the service was asked. */
+let asked: { readonly request: WireRequest; readonly caller: Caller }[];
+/** What it answers. */
+let answer: (reply: (outcome: Outcome) => void) => void;
+/** What was told of each call. */
+let told: unknown[];
+
+const service: RlsService = {
+  async shouldRateLimit(request, caller, reply) {
+    asked.push({ request, caller });
+    answer(reply);
+  },
+};
+
+beforeEach(async () => {
+  asked = [];
+  told = [];
+  answer = (reply) => reply({ response: OK });
+  server = await startH2({ service, onCall: (method, code) => told.push([method, code]) });
+  client = await openRaw(server.port);
+});
+afterEach(async () => {
+  client.close();
+  await server.close(0);
+  expect(server.failures).toEqual([]);
+});
+
+/** Sends a call whose body is this, and gives what came back. */
+async function ask(body: Uint8Array, fields: Fields = {}): Promise<Reply> {
+  client.send(callHead(1, fields), data(1, body, true));
+  return client.reply(1);
+}
+
+const failure = (code: status, message: string | RegExp) => ({
+  body: Buffer.alloc(0),
+  fields: expect.objectContaining({
+    ':status': '200',
+    'content-type': 'application/grpc',
+    'grpc-status': String(code),
+    'grpc-message': expect.stringMatching(message),
+  }),
+});
+
+const wellAnswered = {
+  fields: { ':status': '200', 'content-type': 'application/grpc', 'grpc-status': '0' },
+  body: framed(shouldRateLimit.responseSerialize(OK)),
+};
+
+describe('a message arrives whole', () => {
+  afterEach(() => expect(asked.map(({ request }) => request)).toEqual([question]));
+
+  test('in one frame', async () => expect(await ask(framed(message))).toEqual(wellAnswered));
+
+  test('an octet a frame', async () => {
+    client.send(
+      callHead(1),
+      ...Array.from(framed(message), (octet) => data(1, Buffer.of(octet))),
+      data(1, Buffer.alloc(0), true),
+    );
+    expect(await client.reply(1)).toEqual(wellAnswered);
+  });
+
+  test('in frames that end where the prefix does', async () => {
+    const bytes = framed(message);
+    client.send(callHead(1), data(1, bytes.subarray(0, 5)), data(1, bytes.subarray(5), true));
+    expect(await client.reply(1)).toEqual(wellAnswered);
+  });
+
+  test('with padding', async () => {
+    const padded = (bytes: Buffer, padding: number): Buffer =>
+      Buffer.concat([Buffer.of(padding), bytes, Buffer.alloc(padding)]);
+    const [one, other] = [framed(message).subarray(0, 9), framed(message).subarray(9)];
+    client.send(
+      callHead(1),
+      frame(FrameType.DATA, Flag.PADDED, 1, padded(one, 0)),
+      frame(FrameType.DATA, Flag.PADDED, 1, padded(Buffer.alloc(0), 255)),
+      frame(FrameType.DATA, Flag.PADDED | Flag.END_STREAM, 1, padded(other, 100)),
+    );
+    expect(await client.reply(1)).toEqual(wellAnswered);
+  });
+
+  test('before trailers', async () => {
+    const trailers = encodeFields([['x-trailer', 'the end']]);
+    client.send(
+      callHead(1),
+      data(1, framed(message)),
+      frame(FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, 1, trailers),
+    );
+    expect(await client.reply(1)).toEqual(wellAnswered);
+  });
+
+  test.each([
+    ['gzip', gzipSync],
+    ['deflate', deflateSync],
+  ] as const)('compressed by %s', async (encoding, compress) =>
+    expect(await ask(framed(compress(message), 1), { 'grpc-encoding': encoding })).toEqual(wellAnswered),
+  );
+
+  test('not compressed, although it could be', async () =>
+    expect(await ask(framed(message), { 'grpc-encoding': 'gzip' })).toEqual(wellAnswered));
+
+  test('as large as the limit when it is decompressed', async () => {
+    const length = MAX_REQUEST_BYTES - message.length - 5;
+    const filler = Buffer.concat([Buffer.of(0x7a, 0, 0, 0, 0), Buffer.alloc(length)]); // a field 15 that nobody knows
+    for (let rest = length, at = 1; at <= 4; rest >>= 7, at++) filler[at] = (rest & 0x7f) | (at < 4 ? 0x80 : 0);
+    expect(await ask(framed(gzipSync(Buffer.concat([message, filler])), 1), { 'grpc-encoding': 'gzip' })).toEqual(
+      wellAnswered,
+    );
+  });
+});
+
+describe('a message is refused, and the service not asked', () => {
+  afterEach(async () => {
+    expect([asked, told]).toEqual([[], []]);
+    client.send(call(3));
+    expect(await client.reply(3)).toEqual(wellAnswered);
+  });
+
+  test.each<[string, Uint8Array, Fields, status, string]>([
+    ['none at all', Buffer.alloc(0), {}, status.UNIMPLEMENTED, 'the method takes one message, got none'],
+    [
+      'two',
+      Buffer.concat([framed(message), framed(message)]),
+      {},
+      status.UNIMPLEMENTED,
+      'the method takes one message, got more',
+    ],
+    ['half of one', framed(message).subarray(0, 9), {}, status.INTERNAL, 'the request ends in the middle of a message'],
+    ['half a prefix', Buffer.alloc(3), {}, status.INTERNAL, 'the request ends in the middle of a message'],
+    [
+      'one of another type',
+      framed(Buffer.of(0x0a, 5, 0x61)),
+      {},
+      status.INTERNAL,
+      "the request is no message of the method's type: ",
+    ],
+    ['a text that is not UTF-8', framed(Buffer.of(0x0a, 1, 0xff)), {}, status.INTERNAL, 'a text is not UTF-8'],
+    ['a flag that nobody knows', framed(message, 7), {}, status.INTERNAL, 'compression flag is 0 or 1, got 7'],
+    ['compressed by nothing', framed(gzipSync(message), 1), {}, status.INTERNAL, 'grpc-encoding does not say how'],
+    [
+      'compressed otherwise',
+      framed(message, 1),
+      { 'grpc-encoding': 'gzip' },
+      status.INTERNAL,
+      'cannot be decompressed by gzip',
+    ],
+    [
+      'a bomb',
+      framed(gzipSync(Buffer.alloc(10 * MAX_REQUEST_BYTES)), 1),
+      { 'grpc-encoding': 'gzip' },
+      status.RESOURCE_EXHAUSTED,
+      'a message may have 4194304 bytes at most when it is decompressed',
+    ],
+  ])('%s', async (_what, body, fields, code, problem) => {
+    const half = Math.floor(body.length / 2);
+    client.send(
+      callHead(1, fields),
+      ...parts(body.subarray(0, half)),
+      ...parts(body.subarray(half)),
+      data(1, Buffer.alloc(0), true),
+    );
+    expect(await client.reply(1)).toMatchObject(failure(code, problem));
+  });
+
+  /** DATA of the sizes that a frame may have. */
+  const parts = (bytes: Uint8Array): readonly Buffer[] =>
+    Array.from({ length: Math.ceil(bytes.length / 16_384) }, (_, at) =>
+      data(1, bytes.subarray(at * 16_384, (at + 1) * 16_384)),
+    );
+
+  test('one that is announced as too large, before it comes', async () => {
+    client.send(callHead(1), data(1, Buffer.concat([Buffer.of(0), uint32(MAX_REQUEST_BYTES + 1)])));
+    const tooLarge = failure(status.RESOURCE_EXHAUSTED, 'a message may have 4194304 bytes at most, got 4194305');
+    expect(await client.reply(1)).toMatchObject(tooLarge);
+    await client.find(
+      ({ type, payload }) => type === FrameType.RST_STREAM && payload.readUInt32BE() === ErrorCode.NO_ERROR,
+    );
+    client.send(data(1, Buffer.alloc(1_000)), data(1, Buffer.alloc(0), true)); // what was under way by then
+  });
+});
+
+describe('a deadline', () => {
+  test.each([
+    ['1H', 3_600_000],
+    ['2M', 120_000],
+    ['3S', 3_000],
+    ['60000m', 60_000],
+    ['60000000u', 60_000],
+    ['99999999n', 99.999999],
+    ['', Number.POSITIVE_INFINITY],
+  ])('of %j is known to the service', async (timeout, timeoutMs) => {
+    await ask(framed(message), { 'grpc-timeout': timeout });
+    expect(asked[0]?.caller.timeoutMs).toBeCloseTo(timeoutMs, 6);
+  });
+
+  test('that is none is refused', async () => {
+    expect(await ask(framed(message), { 'grpc-timeout': '1 hour' })).toMatchObject(
+      failure(status.INTERNAL, /^grpc-timeout must be/),
+    );
+    expect(asked).toEqual([]);
+  });
+
+  test.each<[string, Outcome]>([
+    ['an answer', { response: OK }],
+    ['a failure', { error: { code: status.UNAVAILABLE, details: 'no store' } }],
+  ])('that is over before %s has come is told instead', async (_what, outcome) => {
+    answer = (reply) => setTimeout(() => reply(outcome), 20);
+    expect(await ask(framed(message), { 'grpc-timeout': '1m' })).toMatchObject(
+      failure(status.DEADLINE_EXCEEDED, 'Deadline exceeded'),
+    );
+    expect(told).toEqual([['ShouldRateLimit', status.DEADLINE_EXCEEDED]]);
+  });
+});
+
+describe('what a failure says', () => {
+  const fails = async (details: string): Promise<string | undefined> => {
+    answer = (reply) => reply({ error: { code: status.INVALID_ARGUMENT, details } });
+    const { fields } = await ask(framed(message));
+    expect(fields['grpc-status']).toBe(String(status.INVALID_ARGUMENT));
+    return fields['grpc-message'];
+  };
+
+  test.each([
+    ['plain ~ text: "as it is"', 'plain ~ text: "as it is"'],
+    ['100 %', '100 %25'],
+    ['%41', '%2541'],
+    ['für 5 €', 'f%C3%BCr 5 %E2%82%AC'],
+    ['a\r\nb\0\x7f', 'a%0D%0Ab%00%7F'],
+    ['😀', '%F0%9F%98%80'],
+    ['half \ud83d', 'half %EF%BF%BD'],
+    ['', ''],
+  ])('%j is percent-encoded', async (details, encoded) => expect(await fails(details)).toBe(encoded));
+
+  test.each([
+    ['a', 'a', 4_096],
+    ['é', '%C3%A9', 682],
+    ['€', '%E2%82%AC', 455],
+    ['😀', '%F0%9F%98%80', 341],
+  ])('%s as long as it wants is cut to what clients take', async (character, encoded, count) =>
+    expect(await fails(character.repeat(20_000))).toBe(encoded.repeat(count)),
+  );
+});
+
+test('a call that is cancelled is not answered, and the others are', async () => {
+  const answers = gate();
+  answer = (reply) => answers.passed.then(() => reply({ response: OK }));
+  client.send(call(1), call(3), rstStream(1, ErrorCode.CANCEL));
+  await client.settled();
+  expect(asked).toHaveLength(2);
+  answers.open();
+  expect(await client.reply(3)).toEqual(wellAnswered);
+  await client.settled();
+  expect(client.frames.filter(({ streamId }) => streamId === 1)).toEqual([]);
+});
+
+test('a call that is cancelled before it is complete is never made', async () => {
+  client.send(callHead(1), data(1, framed(message)), rstStream(1, ErrorCode.CANCEL), call(3));
+  expect(await client.reply(3)).toEqual(wellAnswered);
+  expect(asked).toHaveLength(1);
+});

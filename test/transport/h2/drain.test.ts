@@ -1,0 +1,79 @@
+import '../../helpers/realm.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { GrpcServerOptions } from '../../../src/transport/grpc-server.ts';
+import { Flag, FrameType, MAX_STREAM_ID } from '../../../src/transport/h2/frames.ts';
+import { OK } from '../../helpers/grpc-server.ts';
+import { call, type Frame, frame, openRaw, type RawClient } from '../../helpers/h2-client.ts';
+import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
+
+/** Answers after a few turns of the event loop. */
+const slowly: GrpcServerOptions['service'] = {
+  async shouldRateLimit(_request, _caller, reply) {
+    for (let turns = 0; turns < 10; turns++) await nextTurn();
+    reply({ response: OK });
+  },
+};
+const unlimited = { maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
+const BATCH = 20;
+
+const isDrainPing = ({ type, flags }: Frame): boolean => type === FrameType.PING && flags === 0;
+const lastStreamsIn = ({ frames }: RawClient): readonly number[] =>
+  frames.filter(({ type }) => type === FrameType.GOAWAY).map(({ payload }) => payload.readUInt32BE());
+
+let server: H2Server;
+afterEach(() => server.close(0));
+
+/** Makes calls without a pause until it is asked to go, and some more until it has heard of that, and some more. */
+async function callUntilDrained(client: RawClient, begin: () => void) {
+  let nextId = 1;
+  const callOn = (): void => {
+    for (let calls = 0; calls < BATCH; calls++, nextId += 2) client.send(call(nextId));
+  };
+  for (let turns = 0; !client.frames.some(isDrainPing); turns++) {
+    callOn();
+    await nextTurn();
+    if (turns === 10) begin();
+  }
+  callOn();
+  const lastId = nextId - 2;
+  const { payload } = await client.find(isDrainPing);
+  client.send(frame(FrameType.PING, Flag.ACK, 0, payload));
+  callOn();
+  return lastId;
+}
+
+/** Every call that came before the client had heard is answered; of the others, nothing is. */
+async function expectNothingLost(client: RawClient, lastId: number): Promise<void> {
+  expect((await client.ended()).code).toBe('NO_ERROR');
+  expect(lastStreamsIn(client)).toEqual([MAX_STREAM_ID, lastId]);
+  for (let streamId = 1; streamId <= lastId; streamId += 2)
+    expect((await client.reply(streamId)).fields).toMatchObject({ 'grpc-status': '0' });
+  expect(client.frames.filter(({ streamId }) => streamId > lastId)).toEqual([]);
+  expect(server.failures).toEqual([]);
+}
+
+test('a server that closes loses no call of a client that goes on until it has heard of it', async () => {
+  server = await startH2({ service: slowly });
+  const client = await openRaw(server.port);
+  let closed: Promise<void> | undefined;
+  const lastId = await callUntilDrained(client, () => {
+    closed = server.close(60_000);
+  });
+  await expectNothingLost(client, lastId);
+  await closed;
+});
+
+test('nor does a connection that comes of age', async () => {
+  server = await startH2({ service: slowly, connections: { ...unlimited, maxAgeMs: 30 } });
+  const client = await openRaw(server.port);
+  await expectNothingLost(client, await callUntilDrained(client, () => {}));
+});
+
+test('a connection without calls ends at once', async () => {
+  server = await startH2({ connections: { ...unlimited, maxAgeMs: 10 } });
+  const client = await openRaw(server.port);
+  const { payload } = await client.find(isDrainPing);
+  client.send(frame(FrameType.PING, Flag.ACK, 0, payload));
+  expect(await client.ended()).toEqual({ code: 'NO_ERROR', debug: '' });
+  expect(lastStreamsIn(client)).toEqual([MAX_STREAM_ID, 0]);
+});
