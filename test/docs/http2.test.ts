@@ -16,6 +16,7 @@ const names: Readonly<Record<keyof Http2Limits | 'frame', string>> = {
   connectionWindowBytes: 'window of the connection',
   maxUnfinishedBytes: 'requests that are not complete, all streams together',
   maxHeldBackBytes: "answers that the client's windows hold back, all streams together",
+  maxWaitingBytes: 'both of these, on all connections together',
   maxUnsentBytes: 'answers that the client does not take off its socket',
   idleFrames: 'frames that bring no call nearer its answer, at once',
   idleFramesPerSecond: 'of those, forgiven a second',

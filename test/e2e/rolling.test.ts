@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
 import { type Authority, createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
@@ -16,6 +18,9 @@ const PLENTY = 1_000_000;
 
 /** Requests at a time; each is made again as soon as it is answered. */
 const CALLERS = 8;
+
+/** Longer than Envoy takes to turn away: it checks health every 0.1 s, and gathers what it finds for a second (`update_merge_window`). */
+const DRAIN_DELAY = '2s';
 
 const HEALTH_CHECKS = `
       common_lb_config: { healthy_panic_threshold: { value: 0 } }
@@ -36,6 +41,7 @@ const trusting = (file: string): string => `
           "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
           sni: localhost
           common_tls_context:
+            alpn_protocols: [h2]
             validation_context: { trusted_ca: { filename: ${file} } }
 `;
 
@@ -67,7 +73,7 @@ const renewCertificate = () => writeCertificate(folder, 'server', authority.issu
 async function instance(env: Readonly<Record<string, string>>, before?: Weir): Promise<Weir> {
   const port = before && { GRPC_PORT: String(before.grpcPort) };
   const weir = await startWeir(
-    { REDIS_URL: redis.url, DRAIN_DELAY: '1s', ...env, ...port },
+    { REDIS_URL: redis.url, DRAIN_DELAY, ...env, ...port },
     { args: ['--rules', join(folder, 'rules.yaml')] },
   );
   stops.push(() => weir.stop());
@@ -75,7 +81,7 @@ async function instance(env: Readonly<Record<string, string>>, before?: Weir): P
 }
 
 /** An Envoy that asks these instances in turn, as long as their health is right, and lets nothing pass that they do not answer. */
-async function proxy(first: Weir, others: readonly Weir[] = [], inCluster = ''): Promise<Envoy> {
+async function proxy(first: Weir, others: readonly Weir[] = [], inCluster = '', inProtocol = ''): Promise<Envoy> {
   const endpoint = (port: number | string): string =>
     `              - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: ${port} } } }\n`;
   const more = others.map(({ grpcPort }) => endpoint(`=${grpcPort}`)).join('');
@@ -85,6 +91,7 @@ async function proxy(first: Weir, others: readonly Weir[] = [], inCluster = ''):
       config
         .replace(endpoint(8081), `$&${more}`)
         .replace('    - name: weir\n      type: STATIC', `$&${HEALTH_CHECKS}${inCluster}`)
+        .replace('          explicit_http_config:', `${inProtocol}$&`)
         .replaceAll('timeout: 0.25s', 'timeout: 5s'), // the machine has more to do than this test
   );
   stops.push(envoy.stop);
@@ -160,14 +167,26 @@ describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT
   });
 
   test('the certificate changes: no request fails, and new connections see the new one', async () => {
-    const weir = await instance({ GRPC_TRANSPORT, GRPC_MAX_CONNECTION_AGE: '300ms', ...tls() });
-    const envoy = await proxy(weir, [], trusting(join(folder, 'authority.pem')));
+    const weir = await instance({ GRPC_TRANSPORT, ...tls() });
+    const shortLived = '          common_http_protocol_options: { max_connection_duration: 0.3s }\n';
+    const envoy = await proxy(weir, [], trusting(join(folder, 'authority.pem')), shortLived);
     const asking = load(envoy);
-    for (let time = 0; time < 3; time++) {
+    for (let time = 0; time < 2; time++) {
       await asking.goesOn();
+      const before = await fingerprintOf(weir);
       renewCertificate();
-      await sleep(1_500); // files are looked at every second; every connection is a new one by now
+      while ((await fingerprintOf(weir)) === before) await sleep(50);
+      await asking.goesOn();
     }
     expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
   });
 });
+
+/** Of the certificate that a new connection is shown. */
+async function fingerprintOf({ grpcPort }: Weir): Promise<string> {
+  const socket = connect({ port: grpcPort, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] });
+  await once(socket, 'secureConnect');
+  const { fingerprint256 } = socket.getPeerCertificate();
+  socket.destroy();
+  return fingerprint256;
+}

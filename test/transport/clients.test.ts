@@ -23,7 +23,7 @@ const request = JSON.stringify({
   descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }],
   hits_addend: 1,
 });
-const aging = { maxAgeMs: 50, maxAgeGraceMs: 0, keepaliveTimeMs: 10, keepaliveTimeoutMs: 60_000 };
+const aging = { maxCount: 1_000, maxAgeMs: 50, maxAgeGraceMs: 0, keepaliveTimeMs: 10, keepaliveTimeoutMs: 60_000 };
 const answer = shouldRateLimit.responseSerialize(OK);
 const PYTHON_CALLS = fileURLToPath(new URL('../tools/grpcio/calls.py', import.meta.url));
 

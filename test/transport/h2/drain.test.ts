@@ -13,7 +13,7 @@ const slowly: GrpcServerOptions['service'] = {
     reply({ response: OK });
   },
 };
-const unlimited = { maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
+const unlimited = { maxCount: 1_000, maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
 const BATCH = 20;
 
 const isDrainPing = ({ type, flags }: Frame): boolean => type === FrameType.PING && flags === 0;
