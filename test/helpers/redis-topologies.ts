@@ -10,36 +10,60 @@ import { redisServer } from './tools.ts';
 const SLOTS = 16_384;
 const POLL_MS = 25;
 
-/** A Redis Cluster of a test's own: masters without replicas, each with a third of the slots or so. */
+/** A Redis Cluster of a test's own: masters, each with a third of the slots or so. */
 export interface TestCluster {
   readonly nodes: readonly Redis[];
   /** Commands to one node. */
   readonly clients: readonly Client[];
+  /** One for each master, in their order; none unless wanted. */
+  readonly replicas: readonly Redis[];
   stop(): Promise<void>;
 }
 
-export async function startCluster(masters = 3): Promise<TestCluster> {
+export async function startCluster(masters = 3, { withReplicas = false } = {}): Promise<TestCluster> {
   const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
-  const nodes = await Promise.all(Array.from({ length: masters }, () => startRedis({ args })));
-  const clients = nodes.map(({ port }) => new Client(port, '127.0.0.1', { replyMapping: 'legacy' }));
+  const startMany = (count: number) => Promise.all(Array.from({ length: count }, () => startRedis({ args })));
+  const nodes = await startMany(masters);
+  const clients = nodes.map((node) => clientOf(node));
+  const meeting = (client: Client) => client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0);
   for (const [at, client] of clients.entries()) {
     const from = Math.ceil((SLOTS / masters) * at);
     const to = Math.ceil((SLOTS / masters) * (at + 1)) - 1;
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', at + 1); // else they sort it out later, and slots that move meanwhile jump back
     await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
-    await client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0);
+    await meeting(client);
   }
-  for (const client of clients) {
-    while (!String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(POLL_MS);
+  for (const client of clients) await until(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
+  const replicas = withReplicas ? await startMany(masters) : [];
+  for (const [at, replica] of replicas.entries()) {
+    const client = clientOf(replica);
+    const masterId = String(await clients[at]?.call('CLUSTER', 'MYID'));
+    await meeting(client);
+    await until(async () => String(await client.call('CLUSTER', 'NODES')).includes(masterId));
+    await client.call('CLUSTER', 'REPLICATE', masterId);
+    await until(async () => (await client.info('replication')).includes('master_link_status:up'));
+    client.disconnect();
   }
   return {
-    nodes,
-    clients,
+    ...{ nodes, clients, replicas },
     async stop() {
       for (const client of clients) client.disconnect();
-      await Promise.all(nodes.map((node) => node.stop()));
+      await Promise.all([...nodes, ...replicas].map((node) => node.stop()));
     },
   };
+}
+
+/** A client as an operator has one: it comes back by itself. */
+export function clientOf({ port }: Pick<Redis, 'port'>, password?: string): Client {
+  const client = new Client(port, '127.0.0.1', { replyMapping: 'legacy', ...(password && { password }) });
+  return client.on('error', () => {}); // of a server that is gone for a while
+}
+
+export const clusterInfo = async (client: Client): Promise<string> => String(await client.call('CLUSTER', 'INFO'));
+
+/** Waits until it holds, however long that takes. */
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await sleep(POLL_MS);
 }
 
 /** A master, a replica of it, and a sentinel that watches them. */
@@ -74,7 +98,7 @@ export async function startWatched(password = ''): Promise<Watched> {
     replyMapping: 'legacy',
     ...(password !== '' && { password }),
   });
-  while (!(await knowsReplica(client, name))) await sleep(POLL_MS);
+  await until(() => knowsReplica(client, name));
   client.disconnect();
   return {
     name,
