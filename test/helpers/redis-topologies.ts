@@ -9,6 +9,8 @@ import { redisServer } from './tools.ts';
 
 const SLOTS = 16_384;
 const POLL_MS = 25;
+/** A master waits for no further replicas before it hands over its data. */
+const PROMPT = ['--repl-diskless-sync-delay', '0'];
 
 /** A Redis Cluster of a test's own: masters, each with a third of the slots or so. */
 export interface TestCluster {
@@ -21,7 +23,7 @@ export interface TestCluster {
 }
 
 export async function startCluster(masters = 3, { withReplicas = false } = {}): Promise<TestCluster> {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', ...PROMPT];
   const startMany = (count: number) => Promise.all(Array.from({ length: count }, () => startRedis({ args })));
   const nodes = await startMany(masters);
   const clients = nodes.map((node) => clientOf(node));
@@ -35,15 +37,9 @@ export async function startCluster(masters = 3, { withReplicas = false } = {}): 
   }
   for (const client of clients) await until(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
   const replicas = withReplicas ? await startMany(masters) : [];
-  for (const [at, replica] of replicas.entries()) {
-    const client = clientOf(replica);
-    const masterId = String(await clients[at]?.call('CLUSTER', 'MYID'));
-    await meeting(client);
-    await until(async () => String(await client.call('CLUSTER', 'NODES')).includes(masterId));
-    await client.call('CLUSTER', 'REPLICATE', masterId);
-    await until(async () => (await client.info('replication')).includes('master_link_status:up'));
-    client.disconnect();
-  }
+  await Promise.all(replicas.map((replica, at) => replicate(replica, clients[at], meeting)));
+  for (const client of clients) // else nobody would vote for one that takes over
+    await until(async () => (await nodesKnownTo(client)).split(' slave ').length > replicas.length);
   return {
     ...{ nodes, clients, replicas },
     async stop() {
@@ -53,6 +49,19 @@ export async function startCluster(masters = 3, { withReplicas = false } = {}): 
   };
 }
 
+/** Has a server, alone so far, become a replica of a master of a Cluster. */
+async function replicate(replica: Redis, master: Client | undefined, meet: (client: Client) => Promise<unknown>) {
+  const client = clientOf(replica);
+  const masterId = String(await master?.call('CLUSTER', 'MYID'));
+  await meet(client);
+  await until(async () => (await nodesKnownTo(client)).includes(masterId));
+  await client.call('CLUSTER', 'REPLICATE', masterId);
+  await until(async () => (await client.info('replication')).includes('master_link_status:up'));
+  client.disconnect();
+}
+
+const nodesKnownTo = async (client: Client): Promise<string> => String(await client.call('CLUSTER', 'NODES'));
+
 /** A client as an operator has one: it comes back by itself. */
 export function clientOf({ port }: Pick<Redis, 'port'>, password?: string): Client {
   const client = new Client(port, '127.0.0.1', { replyMapping: 'legacy', ...(password && { password }) });
@@ -61,10 +70,15 @@ export function clientOf({ port }: Pick<Redis, 'port'>, password?: string): Clie
 
 export const clusterInfo = async (client: Client): Promise<string> => String(await client.call('CLUSTER', 'INFO'));
 
-/** Waits until it holds, however long that takes. */
+/** Waits until servers have agreed on something, which takes them seconds; rejects after thirty. */
 export async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await sleep(POLL_MS);
+  const endMs = performance.now() + AGREE_TIMEOUT_MS;
+  while (!(await holds())) {
+    if (performance.now() > endMs) throw new Error(`servers have not agreed within ${AGREE_TIMEOUT_MS} ms: ${holds}`);
+    await sleep(POLL_MS);
+  }
 }
+const AGREE_TIMEOUT_MS = 30_000;
 
 /** A master, a replica of it, and a sentinel that watches them. */
 export interface Watched {
@@ -78,7 +92,7 @@ export interface Watched {
 /** @param password  of the sentinel; empty: none */
 export async function startWatched(password = ''): Promise<Watched> {
   const name = 'mymaster';
-  const master = await startRedis();
+  const master = await startRedis({ args: PROMPT });
   const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
   const sentinelPort = await freePort();
   const folder = mkdtempSync(join(tmpdir(), 'sentinel-'));

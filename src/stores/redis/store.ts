@@ -7,6 +7,7 @@ import type { Store, Unavailable } from '../store.ts';
 import { type Asked, type Batch, decodeBatch, encodeBatch } from './batch.ts';
 import { Batcher } from './batcher.ts';
 import type { Connection } from './connect.ts';
+import { reasonOf } from './reason.ts';
 import { script } from './script.ts';
 
 export interface RedisStoreOptions {
@@ -41,7 +42,10 @@ export function createRedisStore(
 ): Store {
   let lastError = 'not connected yet';
   redis.on('error', (error: Error) => {
-    lastError = error.message;
+    lastError = reasonOf(error);
+  });
+  redis.on('ready', () => {
+    lastError = 'the connection was lost'; // the next one that is missing
   });
 
   const call = async ({ keys, packed }: Batch, nowMs: number): Promise<Buffer> => {
