@@ -23,31 +23,68 @@ export interface TestCluster {
 }
 
 export async function startCluster(masters = 3, { withReplicas = false } = {}): Promise<TestCluster> {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', ...PROMPT];
-  const startMany = (count: number) => Promise.all(Array.from({ length: count }, () => startRedis({ args })));
-  const nodes = await startMany(masters);
-  const clients = nodes.map((node) => clientOf(node));
-  const meeting = (client: Client) => client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0);
+  const [nodes, replicas] = await Promise.all([startNodes(masters), startNodes(withReplicas ? masters : 0)]);
+  const clients = nodes.map(({ redis }) => clientOf(redis));
+  const meetFirst = (client: Client) =>
+    client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.redis.port ?? 0, nodes[0]?.busPort ?? 0);
   for (const [at, client] of clients.entries()) {
     const from = Math.ceil((SLOTS / masters) * at);
     const to = Math.ceil((SLOTS / masters) * (at + 1)) - 1;
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', at + 1); // else they sort it out later, and slots that move meanwhile jump back
     await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
-    await meeting(client);
+    await meetFirst(client);
   }
   for (const client of clients) await until(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
-  const replicas = withReplicas ? await startMany(masters) : [];
-  await Promise.all(replicas.map((replica, at) => replicate(replica, clients[at], meeting)));
+  await Promise.all(replicas.map(({ redis }, at) => replicate(redis, clients[at], meetFirst)));
   for (const client of clients) // else nobody would vote for one that takes over
     await until(async () => (await nodesKnownTo(client)).split(' slave ').length > replicas.length);
   return {
-    ...{ nodes, clients, replicas },
+    nodes: nodes.map(({ redis }) => redis),
+    clients,
+    replicas: replicas.map(({ redis }) => redis),
     async stop() {
       for (const client of clients) client.disconnect();
-      await Promise.all([...nodes, ...replicas].map((node) => node.stop()));
+      await Promise.all([...nodes, ...replicas].map(({ redis }) => redis.stop()));
     },
   };
 }
+
+/** Servers that may become a Cluster, each with a port for the others that nobody else is given, unlike the one by default. */
+function startNodes(count: number) {
+  const startNode = async () => {
+    const busPort = await freePort();
+    const args = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--cluster-node-timeout', '2000'];
+    return { redis: await startRedis({ args: [...args, ...PROMPT] }), busPort };
+  };
+  return Promise.all(Array.from({ length: count }, startNode));
+}
+
+/** A slot on its way from one master to the next. */
+export interface Move {
+  /** Takes one of its keys there. */
+  take(key: string): Promise<void>;
+  /** Tells both masters that it is there. */
+  finish(): Promise<void>;
+}
+
+/** @param fromAt  which of the nodes has the slot */
+export async function beginMove({ nodes, clients }: TestCluster, slot: number, fromAt: number): Promise<Move> {
+  const toAt = (fromAt + 1) % nodes.length;
+  const [from, to] = [clients[fromAt], clients[toAt]];
+  if (!from || !to) throw new Error(`expected one of ${nodes.length} nodes, got ${fromAt}`);
+  const [fromId, toId] = await Promise.all([from, to].map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
+  await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId ?? '');
+  await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId ?? '');
+  return {
+    async take(key) {
+      await from.call('MIGRATE', '127.0.0.1', nodes[toAt]?.port ?? 0, key, 0, MIGRATE_TIMEOUT_MS);
+    },
+    async finish() {
+      for (const node of [to, from]) await node.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId ?? '');
+    },
+  };
+}
+const MIGRATE_TIMEOUT_MS = 5_000;
 
 /** Has a server, alone so far, become a replica of a master of a Cluster. */
 async function replicate(replica: Redis, master: Client | undefined, meet: (client: Client) => Promise<unknown>) {
@@ -108,10 +145,7 @@ export async function startWatched(password = ''): Promise<Watched> {
   ];
   writeFileSync(config, `${lines.join('\n')}\n`);
   const sentinel: Running = await start(await redisServer(), [config, '--sentinel'], { name: 'sentinel' });
-  const client = new Client(sentinelPort, '127.0.0.1', {
-    replyMapping: 'legacy',
-    ...(password !== '' && { password }),
-  });
+  const client = clientOf({ port: sentinelPort }, password);
   await until(() => knowsReplica(client, name));
   client.disconnect();
   return {

@@ -69,6 +69,7 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Conne
         enableOfflineQueue: false,
         clusterRetryStrategy: retryStrategy,
         retryDelayOnFailover: 0, // else it would send again what may have run
+        ...{ maxRedirections: MAX_REDIRECTIONS, retryDelayOnTryAgain: 1 },
         retryDelayOnClusterDown: 0, // it is told at once, instead of after the caller has gone
         redisOptions: common,
         dnsLookup: (host, done) => done(null, host), // each connection looks it up, and certificates name hosts
@@ -78,6 +79,12 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Conne
     }
   }
 }
+
+/**
+ * To where a slot is now, and to the other node of one that is moving. What nobody can answer then (TRYAGAIN: half the counters of a call have
+ * moved) fails within a few milliseconds, while its caller is there.
+ */
+const MAX_REDIRECTIONS = 4;
 
 /** Else a node is connected to for its first command, and those that come meanwhile are refused. */
 function connectEachNode(cluster: Cluster): void {

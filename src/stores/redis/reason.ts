@@ -4,6 +4,7 @@ const meanings = {
   "Stream isn't writeable": 'not connected',
   'Connection is closed': 'not connected',
   "Cluster isn't ready": 'not connected',
+  'Too many Cluster redirections': 'the slot is moving to another node',
 } as const;
 
 /** What Redis adds to its refusal of a command in a script: where that stands. */

@@ -1,7 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import slotOf from 'cluster-key-slot';
 import type { Redis } from '../redis.ts';
-import { clientOf, clusterInfo, startCluster, startWatched, type TestCluster, until } from '../redis-topologies.ts';
+import {
+  beginMove,
+  clientOf,
+  clusterInfo,
+  startCluster,
+  startWatched,
+  type TestCluster,
+  until,
+} from '../redis-topologies.ts';
 import type { Fault } from './fault.ts';
 
 const masterKilled: Fault = {
@@ -61,21 +69,16 @@ async function untilMaster(server: Redis): Promise<void> {
 }
 
 /** As redis-cli does it, but slowly: callers meet slots of which half the keys have moved. */
-async function reshard({ nodes, clients }: TestCluster): Promise<void> {
-  const moves = await Promise.all(
-    clients.map(async (from, at) => ({ from, toAt: (at + 1) % clients.length, keys: await from.keys('*') })),
-  );
-  for (const { from, toAt, keys } of moves) {
-    const [to, port] = [clients[toAt], nodes[toAt]?.port ?? 0];
-    const [fromId, toId] = await Promise.all([from.call('CLUSTER', 'MYID'), to?.call('CLUSTER', 'MYID')]);
+async function reshard(cluster: TestCluster): Promise<void> {
+  const inUse = await Promise.all(cluster.clients.map((client) => client.keys('*')));
+  for (const [at, keys] of inUse.entries()) {
     for (const slot of new Set(keys.map((key) => slotOf(key)))) {
-      await to?.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(fromId));
-      await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(toId));
+      const move = await beginMove(cluster, slot, at);
       for (const key of keys.filter((one) => slotOf(one) === slot)) {
-        await from.call('MIGRATE', '127.0.0.1', port, key, 0, 5_000);
+        await move.take(key);
         await sleep(MOVE_MS);
       }
-      for (const client of [to, from]) await client?.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(toId));
+      await move.finish();
     }
   }
 }
