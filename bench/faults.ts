@@ -17,7 +17,7 @@ async function measure(): Promise<void> {
   );
   console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |');
   for (const fault of [...faultsOfOneServer, ...faultsOfSeveralServers].filter(({ event }) => event.includes(wanted))) {
-    const { calls, failed, longestMs, struckMs, recoveryMs, most, reasons } = await suffer(fault);
+    const { calls, failed, longestMs, struckMs, recoveryMs, most } = await suffer(fault);
     const cells = [
       fault.event,
       seconds(struckMs),
@@ -28,6 +28,5 @@ async function measure(): Promise<void> {
       `${(most * 100).toFixed(0)} %`,
     ];
     console.log(`| ${cells.join(' | ')} |`);
-    console.error([...reasons]);
   }
 }

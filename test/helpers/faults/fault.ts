@@ -6,6 +6,8 @@ export interface Fault {
   readonly event: string;
   /** How often counters are lost at the most: each time, each of them may admit its limit once more. */
   readonly losses: number;
+  /** Calls fail meanwhile; where false, all could succeed. */
+  readonly isFelt: boolean;
   /** Starts the servers that it befalls, all well at first. */
   begin(): Promise<Victim>;
 }

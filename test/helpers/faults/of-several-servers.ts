@@ -15,6 +15,7 @@ import type { Fault } from './fault.ts';
 const masterKilled: Fault = {
   event: 'Sentinel: the master is killed',
   losses: 1,
+  isFelt: true,
   async begin() {
     const watched = await startWatched();
     return {
@@ -31,6 +32,7 @@ const masterKilled: Fault = {
 const nodeKilled: Fault = {
   event: 'Cluster: a master is killed',
   losses: 1,
+  isFelt: true,
   async begin() {
     const cluster = await startCluster(3, { withReplicas: true });
     const [first, replica] = [cluster.nodes[0], cluster.replicas[0]];
@@ -51,6 +53,7 @@ const nodeKilled: Fault = {
 const resharded: Fault = {
   event: 'Cluster: all slots in use move to another master, key by key',
   losses: 0,
+  isFelt: false,
   async begin() {
     const cluster = await startCluster();
     return { env: envOf(cluster), strike: () => reshard(cluster), stop: () => cluster.stop() };

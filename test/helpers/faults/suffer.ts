@@ -44,6 +44,7 @@ export async function suffer({ begin }: Fault): Promise<Report> {
       await victim.strike();
       const endMs = performance.now();
       await untilQuiet(load, endMs);
+      await eventually(() => store.state().ready);
       await load.stop();
       const recoveryMs = Math.max(load.lastFailureMs - endMs, 0);
       await load.drain();

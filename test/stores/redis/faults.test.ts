@@ -7,12 +7,15 @@ import { suffer } from '../../helpers/faults/suffer.ts';
 /** Twenty times the budget of a call: whoever waits longer hangs. */
 const HANGS_MS = 2_000;
 
+/** What is no caller's business: where slots are, what our script is called, how the Redis client is set. */
+const INTERNALS = /MOVED|ASK|TRYAGAIN|CROSSSLOT|NOSCRIPT|redirection|script:|user_script|Request limit|OfflineQueue/;
+
 test.each([...faultsOfOneServer, ...faultsOfSeveralServers])('$event', async (fault) => {
-  const { calls, failed, longestMs, reasons, thrown, counters } = await suffer(fault);
+  const { failed, longestMs, reasons, thrown, counters } = await suffer(fault);
   expect(thrown).toEqual([]);
   expect(longestMs).toBeLessThan(HANGS_MS);
-  expect(failed).toBeLessThan(calls);
-  for (const reason of reasons) expect(reason).toMatch(/^redis: (?!MOVED|ASK|TRYAGAIN|CROSSSLOT|NOSCRIPT)/);
+  if (fault.isFelt) expect(failed).toBeGreaterThan(0); // else it has not happened
+  for (const reason of reasons) expect(reason).not.toMatch(INTERNALS);
   for (const { limit, admitted, unavailable } of counters) {
     const capacity = capacityOf(limit);
     expect(admitted).toBeLessThanOrEqual(capacity * (1 + fault.losses));
