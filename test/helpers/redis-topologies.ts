@@ -9,38 +9,113 @@ import { redisServer } from './tools.ts';
 
 const SLOTS = 16_384;
 const POLL_MS = 25;
+/** A master waits for no further replicas before it hands over its data. */
+const PROMPT = ['--repl-diskless-sync-delay', '0'];
 
-/** A Redis Cluster of a test's own: masters without replicas, each with a third of the slots or so. */
+/** A Redis Cluster of a test's own: masters, each with a third of the slots or so. */
 export interface TestCluster {
   readonly nodes: readonly Redis[];
   /** Commands to one node. */
   readonly clients: readonly Client[];
+  /** One for each master, in their order; none unless wanted. */
+  readonly replicas: readonly Redis[];
   stop(): Promise<void>;
 }
 
-export async function startCluster(masters = 3): Promise<TestCluster> {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
-  const nodes = await Promise.all(Array.from({ length: masters }, () => startRedis({ args })));
-  const clients = nodes.map(({ port }) => new Client(port, '127.0.0.1', { replyMapping: 'legacy' }));
+export async function startCluster(masters = 3, { withReplicas = false } = {}): Promise<TestCluster> {
+  const [nodes, replicas] = await Promise.all([startNodes(masters), startNodes(withReplicas ? masters : 0)]);
+  const clients = nodes.map(({ redis }) => clientOf(redis));
+  const meetFirst = (client: Client) =>
+    client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.redis.port ?? 0, nodes[0]?.busPort ?? 0);
   for (const [at, client] of clients.entries()) {
     const from = Math.ceil((SLOTS / masters) * at);
     const to = Math.ceil((SLOTS / masters) * (at + 1)) - 1;
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', at + 1); // else they sort it out later, and slots that move meanwhile jump back
     await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
-    await client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0);
+    await meetFirst(client);
   }
-  for (const client of clients) {
-    while (!String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(POLL_MS);
-  }
+  for (const client of clients) await until(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
+  await Promise.all(replicas.map(({ redis }, at) => replicate(redis, clients[at], meetFirst)));
+  for (const client of clients) // else nobody would vote for one that takes over
+    await until(async () => (await nodesKnownTo(client)).split(' slave ').length > replicas.length);
   return {
-    nodes,
+    nodes: nodes.map(({ redis }) => redis),
     clients,
+    replicas: replicas.map(({ redis }) => redis),
     async stop() {
       for (const client of clients) client.disconnect();
-      await Promise.all(nodes.map((node) => node.stop()));
+      await Promise.all([...nodes, ...replicas].map(({ redis }) => redis.stop()));
     },
   };
 }
+
+/** Servers that may become a Cluster, each with a port for the others that nobody else is given, unlike the one by default. */
+function startNodes(count: number) {
+  const startNode = async () => {
+    const busPort = await freePort();
+    const args = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--cluster-node-timeout', '2000'];
+    return { redis: await startRedis({ args: [...args, ...PROMPT] }), busPort };
+  };
+  return Promise.all(Array.from({ length: count }, startNode));
+}
+
+/** A slot on its way from one master to the next. */
+export interface Move {
+  /** Takes one of its keys there. */
+  take(key: string): Promise<void>;
+  /** Tells both masters that it is there. */
+  finish(): Promise<void>;
+}
+
+/** @param fromAt  which of the nodes has the slot */
+export async function beginMove({ nodes, clients }: TestCluster, slot: number, fromAt: number): Promise<Move> {
+  const toAt = (fromAt + 1) % nodes.length;
+  const [from, to] = [clients[fromAt], clients[toAt]];
+  if (!from || !to) throw new Error(`expected one of ${nodes.length} nodes, got ${fromAt}`);
+  const [fromId, toId] = await Promise.all([from, to].map(async (node) => String(await node.call('CLUSTER', 'MYID'))));
+  await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId ?? '');
+  await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId ?? '');
+  return {
+    async take(key) {
+      await from.call('MIGRATE', '127.0.0.1', nodes[toAt]?.port ?? 0, key, 0, MIGRATE_TIMEOUT_MS);
+    },
+    async finish() {
+      for (const node of [to, from]) await node.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId ?? '');
+    },
+  };
+}
+const MIGRATE_TIMEOUT_MS = 5_000;
+
+/** Has a server, alone so far, become a replica of a master of a Cluster. */
+async function replicate(replica: Redis, master: Client | undefined, meet: (client: Client) => Promise<unknown>) {
+  const client = clientOf(replica);
+  const masterId = String(await master?.call('CLUSTER', 'MYID'));
+  await meet(client);
+  await until(async () => (await nodesKnownTo(client)).includes(masterId));
+  await client.call('CLUSTER', 'REPLICATE', masterId);
+  await until(async () => (await client.info('replication')).includes('master_link_status:up'));
+  client.disconnect();
+}
+
+const nodesKnownTo = async (client: Client): Promise<string> => String(await client.call('CLUSTER', 'NODES'));
+
+/** A client as an operator has one: it comes back by itself. */
+export function clientOf({ port }: Pick<Redis, 'port'>, password?: string): Client {
+  const client = new Client(port, '127.0.0.1', { replyMapping: 'legacy', ...(password && { password }) });
+  return client.on('error', () => {}); // of a server that is gone for a while
+}
+
+export const clusterInfo = async (client: Client): Promise<string> => String(await client.call('CLUSTER', 'INFO'));
+
+/** Waits until servers have agreed on something, which takes them seconds; rejects after thirty. */
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  const endMs = performance.now() + AGREE_TIMEOUT_MS;
+  while (!(await holds())) {
+    if (performance.now() > endMs) throw new Error(`servers have not agreed within ${AGREE_TIMEOUT_MS} ms: ${holds}`);
+    await sleep(POLL_MS);
+  }
+}
+const AGREE_TIMEOUT_MS = 30_000;
 
 /** A master, a replica of it, and a sentinel that watches them. */
 export interface Watched {
@@ -54,7 +129,7 @@ export interface Watched {
 /** @param password  of the sentinel; empty: none */
 export async function startWatched(password = ''): Promise<Watched> {
   const name = 'mymaster';
-  const master = await startRedis();
+  const master = await startRedis({ args: PROMPT });
   const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
   const sentinelPort = await freePort();
   const folder = mkdtempSync(join(tmpdir(), 'sentinel-'));
@@ -70,11 +145,8 @@ export async function startWatched(password = ''): Promise<Watched> {
   ];
   writeFileSync(config, `${lines.join('\n')}\n`);
   const sentinel: Running = await start(await redisServer(), [config, '--sentinel'], { name: 'sentinel' });
-  const client = new Client(sentinelPort, '127.0.0.1', {
-    replyMapping: 'legacy',
-    ...(password !== '' && { password }),
-  });
-  while (!(await knowsReplica(client, name))) await sleep(POLL_MS);
+  const client = clientOf({ port: sentinelPort }, password);
+  await until(() => knowsReplica(client, name));
   client.disconnect();
   return {
     name,

@@ -7,7 +7,7 @@ import { freePort, start } from './process.ts';
 import { type Stoppable, startStoppable } from './stoppable.ts';
 import { redisServer } from './tools.ts';
 
-/** A redis-server of a test's own, empty at first and keeping nothing on disk. */
+/** A redis-server of a test's own, empty at first and keeping nothing on disk unless its arguments say so. */
 export interface Redis extends Stoppable {
   readonly port: number;
   /** 127.0.0.1:<port> */
@@ -19,17 +19,19 @@ export interface RedisOptions {
   readonly args?: readonly string[];
   /** The program to start instead. */
   readonly program?: string;
+  /** Where it keeps its files, for the next start as well; a folder of its own for each start where absent. */
+  readonly folder?: string;
 }
 
 /** Starts a redis-server on a free port of 127.0.0.1; ready when it answers PING, or wants a password first. */
-export async function startRedis({ args = [], program }: RedisOptions = {}): Promise<Redis> {
+export async function startRedis({ args = [], program, folder }: RedisOptions = {}): Promise<Redis> {
   const port = await freePort();
   const launch = async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'redis-'));
-    const kept = ['--save', '', '--appendonly', 'no', '--dir', folder];
+    const dir = folder ?? (await mkdtemp(join(tmpdir(), 'redis-')));
+    const kept = ['--save', '', '--appendonly', 'no', '--dir', dir];
     const common = ['--port', String(port), '--bind', '127.0.0.1', ...kept];
     const server = await start(program ?? (await redisServer()), [...common, ...args]);
-    server.exited.then(() => rm(folder, { recursive: true }));
+    if (folder === undefined) server.exited.then(() => rm(dir, { recursive: true }));
     await server.waitFor(() => answersPing(port));
     return server;
   };

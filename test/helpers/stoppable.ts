@@ -7,7 +7,9 @@ export interface Stoppable {
   pause(): void;
   resume(): void;
   stop(): Promise<void>;
-  /** Empty again, on the same port; also after stop(). */
+  /** Ends it as a power cut would: it writes nothing down and hands nothing over. */
+  kill(): Promise<void>;
+  /** Ready again, with what it has kept on disk if anything, on the same port; also after stop() and kill(). */
   restart(): Promise<void>;
 }
 
@@ -25,6 +27,9 @@ export async function startStoppable(launch: () => Promise<Running>): Promise<St
     },
     resume: () => server.kill('SIGCONT'),
     stop,
+    async kill() {
+      await server.stop('SIGKILL');
+    },
     async restart() {
       await stop();
       server = await launch();

@@ -1,6 +1,7 @@
 import type { Breaker } from '../breaker.ts';
 import type { Unavailable } from '../store.ts';
 import type { Answers, Asked } from './batch.ts';
+import { reasonOf } from './reason.ts';
 
 /** Hits in a call, about: more would make other callers of Redis wait. */
 const MAX_HITS = 256;
@@ -123,7 +124,7 @@ export class Batcher {
         succeed();
       },
       (error: unknown) => {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = reasonOf(error);
         this.#sent.delete(requests);
         for (const request of requests) this.#giveUp(request, reason);
         if (isAnswer(error)) succeed();

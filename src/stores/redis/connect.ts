@@ -25,7 +25,7 @@ const SILENCE_MS = 1_000;
  * Opens a connection that reconnects by itself, for ever, and says at once when it cannot be used.
  *
  * A counting call must not run twice: ioredis neither queues commands while there is no connection nor sends again what
- * was under way when one broke. On a Cluster, what a node refused before it ran (MOVED, ASK, TRYAGAIN, CLUSTERDOWN) is sent again.
+ * was under way when one broke. On a Cluster, what a node refused before it ran (MOVED, ASK, TRYAGAIN) is sent again.
  *
  * @throws Error  of the file system, when a file of `tls` cannot be read
  */
@@ -69,6 +69,8 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Conne
         enableOfflineQueue: false,
         clusterRetryStrategy: retryStrategy,
         retryDelayOnFailover: 0, // else it would send again what may have run
+        ...{ maxRedirections: MAX_REDIRECTIONS, retryDelayOnTryAgain: 1 },
+        retryDelayOnClusterDown: 0, // it is told at once, instead of after the caller has gone
         redisOptions: common,
         dnsLookup: (host, done) => done(null, host), // each connection looks it up, and certificates name hosts
       });
@@ -77,6 +79,12 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Conne
     }
   }
 }
+
+/**
+ * To where a slot is now, and to the other node of one that is moving. What nobody can answer then (TRYAGAIN: half the counters of a call have
+ * moved) fails within a few milliseconds, while its caller is there.
+ */
+const MAX_REDIRECTIONS = 4;
 
 /** Else a node is connected to for its first command, and those that come meanwhile are refused. */
 function connectEachNode(cluster: Cluster): void {

@@ -4,9 +4,10 @@ import type { Clock } from '../../clock.ts';
 import { Breakers } from '../breaker.ts';
 import { applyInParts } from '../parts.ts';
 import type { Store, Unavailable } from '../store.ts';
-import { type Asked, type Batch, decodeBatch, encodeBatch } from './batch.ts';
+import { type Answers, type Asked, type Batch, decodeBatch, encodeBatch } from './batch.ts';
 import { Batcher } from './batcher.ts';
 import type { Connection } from './connect.ts';
+import { reasonOf } from './reason.ts';
 import { script } from './script.ts';
 
 export interface RedisStoreOptions {
@@ -41,7 +42,10 @@ export function createRedisStore(
 ): Store {
   let lastError = 'not connected yet';
   redis.on('error', (error: Error) => {
-    lastError = error.message;
+    lastError = reasonOf(error);
+  });
+  redis.on('ready', () => {
+    lastError = 'the connection was lost'; // the next one that is missing
   });
 
   const call = async ({ keys, packed }: Batch, nowMs: number): Promise<Buffer> => {
@@ -54,18 +58,33 @@ export function createRedisStore(
     }
   };
 
-  const send = async (requests: readonly Asked[]) => {
+  const count = async (requests: readonly Asked[]): Promise<readonly Answers[]> => {
     const nowMs = clock();
     return decodeBatch(await call(encodeBatch(requests, nowMs), nowMs), requests, nowMs);
   };
   const unavailable = (reason: string): Unavailable => ({ code: 'UNAVAILABLE', reason: `redis: ${reason}` });
+  const countAlone = async (request: Asked): Promise<Answers> => {
+    try {
+      return (await count([request]))[0] ?? [];
+    } catch (error) {
+      return request.hits.map(() => unavailable(reasonOf(error)));
+    }
+  };
+  const send = async (requests: readonly Asked[]): Promise<readonly Answers[]> => {
+    try {
+      return await count(requests);
+    } catch (error) {
+      if (requests.length === 1 || !isHalfMoved(error)) throw error;
+      return Promise.all(requests.map(countAlone)); // a counter by itself can always be found
+    }
+  };
   const batchers = new Map<number, Batcher>();
   const nodeOf = (slot: number): string => (redis instanceof Cluster ? redis.slots[slot]?.[0] : undefined) ?? name;
   const newBatcher = (slot: number): Batcher =>
     new Batcher({
       ...{ send, unavailable, slowMs, maxUnderWay: MAX_UNDER_WAY },
       breaker: () => breakers.of(nodeOf(slot)),
-      isAnswer: (error) => error instanceof Error && error.name === 'ReplyError',
+      isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
     });
   const applyTo =
     (slot: number): Store['apply'] =>
@@ -101,5 +120,9 @@ function bytes(reply: unknown): Buffer {
   if (Buffer.isBuffer(reply)) return reply;
   throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
 }
+
+/** No node would count for a call, each naming another: its counters are in a slot of which a part has moved. */
+const isHalfMoved = (error: unknown): boolean =>
+  error instanceof Error && error.message.startsWith('Too many Cluster redirections');
 
 const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import slotOf from 'cluster-key-slot';
 import fc from 'fast-check';
 import { unitMs } from '../../../src/algorithms/limit.ts';
+import { Breakers } from '../../../src/stores/breaker.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/stores/key.ts';
 import type { RedisAddress } from '../../../src/stores/redis/address.ts';
 import { connect, type RedisConnectOptions } from '../../../src/stores/redis/connect.ts';
@@ -16,7 +17,7 @@ import { addressOf, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { freePort } from '../../helpers/process.ts';
 import { startRedis } from '../../helpers/redis.ts';
-import { startCluster, startWatched, type TestCluster } from '../../helpers/redis-topologies.ts';
+import { beginMove, startCluster, startWatched, type TestCluster } from '../../helpers/redis-topologies.ts';
 import { eventually } from '../../helpers/statsd.ts';
 import { valkeyServer } from '../../helpers/tools.ts';
 import { storeConformance } from '../conformance.ts';
@@ -189,21 +190,43 @@ describe('a Cluster', () => {
     const store = open(address(), {}, { atomic: 'counter' });
     await isReady(store);
     const key = newKey('{moving}');
-    const slot = slotOf(key);
-    const at = Math.floor((slot * cluster.nodes.length) / 16_384);
-    const [from, to] = [cluster.clients[at], cluster.clients[(at + 1) % cluster.clients.length]];
-    const [fromId, toId] = await Promise.all([from?.call('CLUSTER', 'MYID'), to?.call('CLUSTER', 'MYID')]);
     const answers = [await apply(store, hitOn(key)), await apply(store, hitOn(key))];
-    await to?.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(fromId));
-    await from?.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(toId));
+    const move = await begin(key);
     answers.push(await apply(store, hitOn(key))); // it is where it was
-    await from?.call('MIGRATE', '127.0.0.1', cluster.nodes[(at + 1) % cluster.nodes.length]?.port ?? 0, key, 0, 5_000);
+    await move.take(key);
     answers.push(await apply(store, hitOn(key))); // ASK
-    for (const client of [to, from]) await client?.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(toId));
+    await move.finish();
     answers.push(await apply(store, hitOn(key))); // MOVED
     const counted = answers.flat().map((answer) => ('reason' in answer ? answer.reason : answer.hitsBefore));
     expect(counted).toEqual([0, 1, 2, 3, 4]);
   });
+
+  test('counts each request by itself where they come together, and some of their counters have moved', async () => {
+    const breakers = new Breakers();
+    const store = open(address(), {}, { atomic: 'counter', breakers });
+    await isReady(store);
+    const [gone, here, fresh] = ['gone', 'here', 'new'].map((name) => newKey(`{half-moved}${name}`));
+    if (!gone || !here || !fresh) throw new Error('expected three keys');
+    for (const key of [gone, here]) await apply(store, hitOn(key));
+    const move = await begin(gone);
+    await move.take(gone);
+    const answers = await Promise.all([gone, here, fresh].map((key) => apply(store, hitOn(key))));
+    expect(answers).toMatchObject([[{ hitsBefore: 1 }], [{ hitsBefore: 1 }], [{ hitsBefore: 0 }]]);
+    for (let times = 0; times < 3; times++) {
+      const reason = 'redis: the slot is moving to another node';
+      expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ reason }, { reason }]); // nobody has both
+    }
+    expect([...breakers.states().values()]).not.toContain('open');
+    await move.take(here);
+    await move.finish();
+    expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ hitsBefore: 2 }, { hitsBefore: 2 }]);
+  });
+
+  /** Begins to move the slot of a key that nothing else has moved yet. */
+  const begin = (key: CounterKey) => {
+    const slot = slotOf(key);
+    return beginMove(cluster, slot, Math.floor((slot * cluster.nodes.length) / 16_384));
+  };
 });
 
 describe('Valkey', () => {

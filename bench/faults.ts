@@ -1,0 +1,32 @@
+import { faultsOfOneServer } from '../test/helpers/faults/of-one-server.ts';
+import { faultsOfSeveralServers } from '../test/helpers/faults/of-several-servers.ts';
+import { suffer } from '../test/helpers/faults/suffer.ts';
+
+const seconds = (ms: number): string => (ms / 1_000).toFixed(1);
+
+measure().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+/** What callers see of everything that may befall Redis, a row each; only of those whose event contains the argument, where there is one. */
+async function measure(): Promise<void> {
+  const wanted = process.argv[2] ?? '';
+  console.log(
+    '| event | lasts s | calls | failed | longest call ms | normal again after s | most admitted, of a limit |',
+  );
+  console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |');
+  for (const fault of [...faultsOfOneServer, ...faultsOfSeveralServers].filter(({ event }) => event.includes(wanted))) {
+    const { calls, failed, longestMs, struckMs, recoveryMs, most } = await suffer(fault);
+    const cells = [
+      fault.event,
+      seconds(struckMs),
+      calls,
+      failed,
+      longestMs.toFixed(0),
+      seconds(recoveryMs),
+      `${(most * 100).toFixed(0)} %`,
+    ];
+    console.log(`| ${cells.join(' | ')} |`);
+  }
+}

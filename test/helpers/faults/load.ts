@@ -1,0 +1,113 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { type Limit, MAX_WINDOW_MS } from '../../../src/algorithms/limit.ts';
+import type { CounterKey } from '../../../src/stores/key.ts';
+import type { Hit, Store } from '../../../src/stores/store.ts';
+import { limitsOfEach } from '../limits.ts';
+
+/** So many hits pass on each counter, and none comes back meanwhile. */
+const HITS = 150;
+/** Counters of each kind of limit; those of one number share a slot of a Cluster. */
+const OF_EACH = 4;
+const CALLERS = 8;
+const PAUSE_MS = 8;
+/** The budgets of the callers: of the store, and one of a caller in more of a hurry. */
+export const STORE_TIMEOUT_MS = 100;
+const TIMEOUTS_MS = [STORE_TIMEOUT_MS, STORE_TIMEOUT_MS, 50];
+
+/** What became of the hits on a counter. */
+export interface Counted {
+  readonly limit: Limit;
+  /** Told that they pass. */
+  admitted: number;
+  /** Of which nobody knows whether they were counted. */
+  unavailable: number;
+}
+
+/** Callers who ask all the time, and what they saw. */
+export interface Load {
+  readonly counters: readonly Counted[];
+  readonly calls: number;
+  /** Calls without an answer from the counters. */
+  readonly failed: number;
+  readonly longestMs: number;
+  /** When a call failed last, by `performance.now()`. */
+  readonly lastFailureMs: number;
+  /** Why calls failed, each reason once. */
+  readonly reasons: ReadonlySet<string>;
+  /** What was thrown, where only answers are expected. */
+  readonly thrown: readonly unknown[];
+  /** Asks until nothing passes any more. */
+  drain(): Promise<void>;
+  /** Asks no more; resolves when every call has been answered. */
+  stop(): Promise<void>;
+}
+
+/** Has several callers ask the store, two counters a call. */
+export function startLoad(store: Store): Load {
+  const counters = limitsOfEach(HITS, MAX_WINDOW_MS)
+    .flatMap((limit) => Array.from({ length: OF_EACH }, (_, number) => ({ limit, number })))
+    .map(({ limit, number }, at) => {
+      const hit: Hit = { key: `{${number}}${at}` as CounterKey, limit, hits: 1, blocks: true }; // a name as good as any
+      return { hit, limit, admitted: 0, unavailable: 0 };
+    });
+  const load = { calls: 0, failed: 0, longestMs: 0, lastFailureMs: 0 };
+  const reasons = new Set<string>();
+  const thrown: unknown[] = [];
+  let isOver = false;
+
+  const call = async (asked: typeof counters, timeoutMs: number): Promise<boolean> => {
+    const startedMs = performance.now();
+    load.calls++;
+    const answers = await store
+      .apply(
+        asked.map(({ hit }) => hit),
+        { spend: 'each', timeoutMs },
+      )
+      .catch((error: unknown) => {
+        thrown.push(error);
+        return [];
+      });
+    load.longestMs = Math.max(load.longestMs, performance.now() - startedMs);
+    for (const [at, counter] of asked.entries()) {
+      const answer = answers[at];
+      if (answer?.code === 'OK') counter.admitted++;
+      if (answer?.code === 'UNAVAILABLE') {
+        counter.unavailable++;
+        reasons.add(answer.reason);
+      }
+    }
+    const failed = answers.some(({ code }) => code === 'UNAVAILABLE');
+    if (failed) {
+      load.failed++;
+      load.lastFailureMs = performance.now();
+    }
+    return answers.some(({ code }) => code !== 'OVER_LIMIT');
+  };
+
+  const caller = async (timeoutMs: number, first: number): Promise<void> => {
+    for (let at = first; !isOver; at += CALLERS) {
+      const pair = [at % counters.length, (at * 5 + 1) % counters.length].map((place) => counters[place]);
+      await call(
+        pair.flatMap((one) => one ?? []),
+        timeoutMs,
+      );
+      await sleep(PAUSE_MS);
+    }
+  };
+  const callers = Array.from({ length: CALLERS }, (_, at) =>
+    caller(TIMEOUTS_MS[at % TIMEOUTS_MS.length] ?? STORE_TIMEOUT_MS, at),
+  );
+  return Object.assign(load, {
+    ...{ counters, reasons, thrown },
+    async drain() {
+      const drainOne = async (counter: (typeof counters)[number]): Promise<void> => {
+        while (await call([counter], STORE_TIMEOUT_MS)) await nextTurn(); // what is refused at once would leave no turn to others
+      };
+      await Promise.all(counters.map(drainOne));
+    },
+    async stop() {
+      isOver = true;
+      await Promise.all(callers);
+    },
+  });
+}

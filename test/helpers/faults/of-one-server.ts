@@ -1,0 +1,164 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis as Client } from 'ioredis';
+import type { Environment } from '../../../src/settings.ts';
+import { startCuttingProxy } from '../cutting-proxy.ts';
+import { freePort } from '../process.ts';
+import { type Redis, startRedis } from '../redis.ts';
+import { clientOf } from '../redis-topologies.ts';
+import type { Fault } from './fault.ts';
+
+const PASSWORD = 's3cret';
+
+interface OfOne {
+  readonly args?: readonly string[];
+  readonly env?: Environment;
+  readonly losses?: number;
+  readonly isFelt?: boolean;
+  readonly password?: string;
+}
+
+/** A fault of a single server: `strike` has it, and a client of an operator beside the service. */
+function ofOne(
+  event: string,
+  strike: (server: Redis, operator: Client) => Promise<void>,
+  { args = [], env = {}, losses = 0, isFelt = true, password }: OfOne = {},
+): Fault {
+  return {
+    ...{ event, losses, isFelt },
+    async begin() {
+      const server = await startRedis({ args });
+      const operator = clientOf(server, password);
+      return {
+        env: { REDIS_URL: server.url, ...env },
+        strike: () => strike(server, operator),
+        async stop() {
+          operator.disconnect();
+          await server.stop();
+        },
+      };
+    },
+  };
+}
+
+const restarted = ofOne('Redis restarts and has lost everything', (server) => server.restart(), { losses: 1 });
+
+const scriptsFlushed = ofOne(
+  '`SCRIPT FLUSH`, again and again for 1 s',
+  async (_, operator) => {
+    for (let times = 0; times < 40; times++) {
+      await operator.script('FLUSH');
+      await sleep(25);
+    }
+  },
+  { isFelt: false },
+);
+
+const frozen = ofOne('Redis stands still for 5 s (`SIGSTOP`)', async (server) => {
+  server.pause();
+  await sleep(5_000);
+  server.resume();
+});
+
+const paused = ofOne('`CLIENT PAUSE` for 2 s', async (_, operator) => {
+  await operator.client('PAUSE', 2_000, 'ALL');
+  await operator.ping(); // answered when the pause is over
+});
+
+const busy = ofOne(
+  'a script of another client runs for 2 s, until `SCRIPT KILL`',
+  async (server, operator) => {
+    const other = clientOf(server);
+    const endless = other.eval('while true do end', 0).catch(() => {}); // it is killed
+    await sleep(2_000);
+    await operator.script('KILL');
+    await endless;
+    other.disconnect();
+  },
+  { args: ['--busy-reply-threshold', '100'] },
+);
+
+const full = ofOne('`maxmemory` is reached for 1 s (`noeviction`)', async (_, operator) => {
+  await operator.config('SET', 'maxmemory', '1');
+  await sleep(1_000);
+  await operator.config('SET', 'maxmemory', '0');
+});
+
+const lockedOut = ofOne(
+  'the password is another one for 2 s, and connections are closed',
+  async (_, operator) => {
+    await operator.config('SET', 'requirepass', 'another');
+    await operator.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await sleep(2_000);
+    await operator.config('SET', 'requirepass', PASSWORD);
+  },
+  { args: ['--requirepass', PASSWORD], env: { REDIS_AUTH: PASSWORD }, password: PASSWORD },
+);
+
+const demoted = ofOne('Redis is a replica for 2 s (`READONLY`)', async (_, operator) => {
+  await operator.replicaof('127.0.0.1', String(await freePort())); // of nobody, so that it keeps its counters
+  await sleep(2_000);
+  await operator.replicaof('NO', 'ONE');
+});
+
+/** What makes loading take two seconds or so. */
+const LOADED_KEYS = 2_000;
+const US_A_KEY = 1_000;
+
+const reloaded: Fault = {
+  event: 'Redis is killed, restarts and loads everything for 2 s (`LOADING`)',
+  losses: 0,
+  isFelt: true,
+  async begin() {
+    const folder = await mkdtemp(join(tmpdir(), 'redis-kept-'));
+    const kept = ['--appendonly', 'yes', '--appendfsync', 'always'];
+    const slow = ['--key-load-delay', String(US_A_KEY), '--loading-process-events-interval-bytes', '1024'];
+    const server = await startRedis({ args: [...kept, ...slow], folder });
+    const operator = clientOf(server);
+    await operator.mset(Array.from({ length: LOADED_KEYS }, (_, at) => [`other-${at}`, 'x'.repeat(100)]).flat());
+    await operator.bgrewriteaof(); // each key is a command of its own then
+    operator.disconnect();
+    return {
+      env: { REDIS_URL: server.url },
+      async strike() {
+        await server.kill();
+        await server.restart();
+      },
+      async stop() {
+        await server.stop();
+        await rm(folder, { recursive: true });
+      },
+    };
+  },
+};
+
+const cutOff: Fault = {
+  event: 'connections break in the middle of a reply, ten times',
+  losses: 0,
+  isFelt: true,
+  async begin() {
+    const server = await startRedis();
+    const proxy = await startCuttingProxy(server.port);
+    return {
+      env: { REDIS_URL: `127.0.0.1:${proxy.port}` },
+      async strike() {
+        for (let times = 0; times < 10; times++) {
+          proxy.cut();
+          await sleep(200);
+        }
+      },
+      async stop() {
+        await proxy.close();
+        await server.stop();
+      },
+    };
+  },
+};
+
+/** What befalls a single server, or the way to it. */
+export const faultsOfOneServer: readonly Fault[] = [
+  ...[restarted, reloaded, scriptsFlushed, frozen, paused],
+  ...[busy, full, lockedOut, demoted, cutOff],
+];

@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import slotOf from 'cluster-key-slot';
+import type { Redis } from '../redis.ts';
+import {
+  beginMove,
+  clientOf,
+  clusterInfo,
+  startCluster,
+  startWatched,
+  type TestCluster,
+  until,
+} from '../redis-topologies.ts';
+import type { Fault } from './fault.ts';
+
+const masterKilled: Fault = {
+  event: 'Sentinel: the master is killed',
+  losses: 1,
+  isFelt: true,
+  async begin() {
+    const watched = await startWatched();
+    return {
+      env: { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${watched.name},127.0.0.1:${watched.sentinelPort}` },
+      async strike() {
+        await watched.master.kill();
+        await untilMaster(watched.replica);
+      },
+      stop: () => watched.stop(),
+    };
+  },
+};
+
+const nodeKilled: Fault = {
+  event: 'Cluster: a master is killed',
+  losses: 1,
+  isFelt: true,
+  async begin() {
+    const cluster = await startCluster(3, { withReplicas: true });
+    const [first, replica] = [cluster.nodes[0], cluster.replicas[0]];
+    if (!first || !replica) throw new Error('expected a Cluster of three masters, each with a replica');
+    return {
+      env: envOf(cluster),
+      async strike() {
+        await first.kill();
+        await untilMaster(replica);
+        for (const client of cluster.clients.slice(1))
+          await until(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
+      },
+      stop: () => cluster.stop(),
+    };
+  },
+};
+
+const resharded: Fault = {
+  event: 'Cluster: all slots in use move to another master, key by key',
+  losses: 0,
+  isFelt: false,
+  async begin() {
+    const cluster = await startCluster();
+    return { env: envOf(cluster), strike: () => reshard(cluster), stop: () => cluster.stop() };
+  },
+};
+
+const envOf = ({ nodes }: TestCluster) => ({
+  REDIS_TYPE: 'CLUSTER',
+  REDIS_URL: nodes.map(({ url }) => url).join(','),
+});
+
+async function untilMaster(server: Redis): Promise<void> {
+  const client = clientOf(server);
+  await until(async () => (await client.info('replication')).includes('role:master'));
+  client.disconnect();
+}
+
+/** As redis-cli does it, but slowly: callers meet slots of which half the keys have moved. */
+async function reshard(cluster: TestCluster): Promise<void> {
+  const inUse = await Promise.all(cluster.clients.map((client) => client.keys('*')));
+  for (const [at, keys] of inUse.entries()) {
+    for (const slot of new Set(keys.map((key) => slotOf(key)))) {
+      const move = await beginMove(cluster, slot, at);
+      for (const key of keys.filter((one) => slotOf(one) === slot)) {
+        await move.take(key);
+        await sleep(MOVE_MS);
+      }
+      await move.finish();
+    }
+  }
+}
+const MOVE_MS = 20;
+
+/** What befalls a master and its sentinel, or a Cluster. */
+export const faultsOfSeveralServers: readonly Fault[] = [masterKilled, nodeKilled, resharded];
