@@ -94,7 +94,7 @@ function overrunsOfIntervals(admitted: readonly Admitted[], losses: Losses, boun
       within.push(next);
       hits += next.call.hits;
       const { toMs } = next;
-      const most = base * (1 + losses(fromMs, toMs)) + perMs * (toMs - fromMs + CLOCK_SLACK_MS + aheadMs);
+      const most = base * (1 + losses(fromMs - aheadMs, toMs)) + perMs * (toMs - fromMs + CLOCK_SLACK_MS + aheadMs);
       if (hits <= most) continue;
       overruns.push({ fromMs, toMs, hits, most, calls: within.map(({ call }) => call) });
       afterMs = toMs;
