@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 /** A source of random numbers. */
 export interface Draw {
   /** A whole number from `from` to `to`, both included. */
@@ -5,19 +7,10 @@ export interface Draw {
   pick<T>(from: readonly [T, ...T[]]): T;
 }
 
-/**
- * The same numbers for the same seed: mulberry32.
- *
- * @see https://gist.github.com/tommyettinger/46a874533244883189143505d203312c
- */
+/** The same numbers for the same seed. */
 export function createDraw(seed: number): Draw {
-  let state = seed >>> 0;
-  const next = (): number => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+  let drawn = 0;
+  const next = (): number => createHash('sha256').update(`${seed}/${drawn++}`).digest().readUInt32BE() / 2 ** 32;
   const whole = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
   return { whole, pick: (from) => from[whole(0, from.length - 1)] ?? from[0] };
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +10,7 @@ import { redisServer } from './tools.ts';
 const SLOTS = 16_384;
 const POLL_MS = 25;
 
-/** A Redis Cluster of a test's own: masters without replicas, each with a third of the slots or so. */
+/** A Redis Cluster of a test's own: masters, each with a third of the slots or so, then as many replicas where there are some. */
 export interface TestCluster {
   readonly nodes: readonly Redis[];
   /** Commands to one node. */
@@ -18,19 +18,35 @@ export interface TestCluster {
   stop(): Promise<void>;
 }
 
-export async function startCluster(masters = 3): Promise<TestCluster> {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000'];
-  const nodes = await Promise.all(Array.from({ length: masters }, () => startRedis({ args })));
+export interface ClusterOptions {
+  readonly masters?: number;
+  /** A replica for each master. */
+  readonly withReplicas?: boolean;
+  /** Directory in which each node keeps what it has, and who it is; absent: a node that is started again is another one. */
+  readonly folder?: string;
+}
+
+export async function startCluster({ masters = 3, withReplicas = false, folder }: ClusterOptions = {}): Promise<TestCluster> {
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-replica-validity-factor', '0'];
+  const startNode = (_: unknown, at: number): Promise<Redis> =>
+    startRedis({ args, ...(folder !== undefined && { folder: subfolder(folder, `node-${at}`) }) });
+  const nodes = await Promise.all(Array.from({ length: withReplicas ? 2 * masters : masters }, startNode));
   const clients = nodes.map(({ port }) => new Client(port, '127.0.0.1', { replyMapping: 'legacy' }));
   for (const [at, client] of clients.entries()) {
     const from = Math.ceil((SLOTS / masters) * at);
     const to = Math.ceil((SLOTS / masters) * (at + 1)) - 1;
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', at + 1); // else they sort it out later, and slots that move meanwhile jump back
-    await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
+    if (at < masters) await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
     await client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0);
   }
   for (const client of clients) {
     while (!String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(POLL_MS);
+  }
+  for (const [at, client] of clients.slice(masters).entries()) {
+    const id = String(await clients[at]?.call('CLUSTER', 'MYID'));
+    while (!String(await client.call('CLUSTER', 'NODES')).includes(id)) await sleep(POLL_MS);
+    await client.call('CLUSTER', 'REPLICATE', id);
+    while (!String(await client.call('ROLE')).includes('connected')) await sleep(POLL_MS);
   }
   return {
     nodes,
@@ -40,6 +56,12 @@ export async function startCluster(masters = 3): Promise<TestCluster> {
       await Promise.all(nodes.map((node) => node.stop()));
     },
   };
+}
+
+function subfolder(folder: string, name: string): string {
+  const path = join(folder, name);
+  mkdirSync(path);
+  return path;
 }
 
 /** A master, a replica of it, and a sentinel that watches them. */

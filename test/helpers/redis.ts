@@ -7,7 +7,7 @@ import { freePort, start } from './process.ts';
 import { type Stoppable, startStoppable } from './stoppable.ts';
 import { redisServer } from './tools.ts';
 
-/** A redis-server of a test's own, empty at first and keeping nothing on disk. */
+/** A redis-server of a test's own, empty at first. */
 export interface Redis extends Stoppable {
   readonly port: number;
   /** 127.0.0.1:<port> */
@@ -17,19 +17,21 @@ export interface Redis extends Stoppable {
 export interface RedisOptions {
   /** Further arguments of the server. */
   readonly args?: readonly string[];
+  /** Where it keeps all that it has acknowledged; absent: nothing is kept. */
+  readonly folder?: string;
   /** The program to start instead. */
   readonly program?: string;
 }
 
 /** Starts a redis-server on a free port of 127.0.0.1; ready when it answers PING, or wants a password first. */
-export async function startRedis({ args = [], program }: RedisOptions = {}): Promise<Redis> {
+export async function startRedis({ args = [], folder, program }: RedisOptions = {}): Promise<Redis> {
   const port = await freePort();
   const launch = async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'redis-'));
-    const kept = ['--save', '', '--appendonly', 'no', '--dir', folder];
-    const common = ['--port', String(port), '--bind', '127.0.0.1', ...kept];
+    const directory = folder ?? (await mkdtemp(join(tmpdir(), 'redis-')));
+    const log = folder === undefined ? ['--appendonly', 'no'] : ['--appendonly', 'yes', '--appendfsync', 'always'];
+    const common = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', ...log, '--dir', directory];
     const server = await start(program ?? (await redisServer()), [...common, ...args]);
-    server.exited.then(() => rm(folder, { recursive: true }));
+    if (folder === undefined) server.exited.then(() => rm(directory, { recursive: true }));
     await server.waitFor(() => answersPing(port));
     return server;
   };

@@ -7,7 +7,9 @@ export interface Stoppable {
   pause(): void;
   resume(): void;
   stop(): Promise<void>;
-  /** Empty again, on the same port; also after stop(). */
+  /** Ends it by SIGKILL. */
+  crash(): Promise<void>;
+  /** On the same port, and empty again where nothing was kept; also after stop() or crash(). */
   restart(): Promise<void>;
 }
 
@@ -25,6 +27,9 @@ export async function startStoppable(launch: () => Promise<Running>): Promise<St
     },
     resume: () => server.kill('SIGCONT'),
     stop,
+    async crash() {
+      await server.stop('SIGKILL');
+    },
     async restart() {
       await stop();
       server = await launch();
