@@ -46,7 +46,12 @@ export function findOverruns(rule: ChaosRule, admitted: readonly Admitted[], los
     case 'token_bucket':
     case 'leaky_bucket': {
       const aheadMs = isLeased ? LONGEST_LEASE_MS : 0;
-      return overrunsOfIntervals(admitted, losses, { base: burst, perMs: limit / windowMs, aheadMs, reachMs: REACH_MS });
+      return overrunsOfIntervals(admitted, losses, {
+        base: burst,
+        perMs: limit / windowMs,
+        aheadMs,
+        reachMs: REACH_MS,
+      });
     }
   }
 }

@@ -63,7 +63,12 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
   const counted = passed.filter(({ degraded }) => degraded === undefined);
   const frozen = faults.filter(({ effects }) => effects.includes('clock_frozen'));
   const losses = countOverlaps(faults.filter(({ effects }) => effects.includes('data_lost')));
-  const violations = overruns(rule, counted.map((call) => certainly(call, frozen)), losses, 'all instances');
+  const violations = overruns(
+    rule,
+    counted.map((call) => certainly(call, frozen)),
+    losses,
+    'all instances',
+  );
   if (rule.onStoreFailure !== 'local') return violations;
   const share = shareOf(rule);
   for (let instance = 0; instance < plan.instances; instance++) {
@@ -151,7 +156,7 @@ function notNormal(log: RunLog): Violation[] {
     const trouble = calls.filter((call) => isTrouble(call) && call.sentMs > endedMs + normalWithinMs);
     if (trouble.length === 0) return [];
     const after = faults.length === 0 ? 'before the first fault' : `more than ${normalWithinMs} ms after`;
-    const kinds = faults.map(({ kind, on }) => (on === 'store' ? kind : `${kind} of instance ${on}`)).join(', ');
+    const kinds = faults.map(({ kind, on }) => (typeof on === 'number' ? `${kind}: ${on}` : kind)).join(', ');
     const what = `${trouble.length} calls failed or were degraded ${after} ${kinds}`.trimEnd();
     return [{ invariant: 'back to normal', what, evidence: [...faults, ...trouble] }];
   });

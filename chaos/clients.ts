@@ -4,8 +4,8 @@ import { shouldRateLimit } from '../src/rls/proto.ts';
 import { fromStruct } from '../src/rls/struct.ts';
 import type { WireResponse } from '../src/rls/wire.ts';
 import { type CallRecord, openCalls } from './log.ts';
-import { type ChaosRule, DOMAIN, rules } from './rules.ts';
-import { createDraw, type Draw } from './schedule.ts';
+import { DOMAIN, rules } from './rules.ts';
+import { createDraw } from './schedule.ts';
 
 export interface ClientOptions {
   /** Of the instances. */
@@ -48,7 +48,12 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
   for (let number = 0; !stopping.aborted; ) {
     const { key } = draw.pick(byWeight);
     for (let left = draw.whole(...VOLLEY); left > 0; left--) {
-      const call = { call: `${client}-${number++}`, key, hits: draw.whole(...HITS), instance: draw.whole(0, ports.length - 1) };
+      const call = {
+        call: `${client}-${number++}`,
+        key,
+        hits: draw.whole(...HITS),
+        instance: draw.whole(0, ports.length - 1),
+      };
       const channel = channels[call.instance];
       if (!channel) continue;
       const sentMs = nowMs();

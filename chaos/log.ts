@@ -39,8 +39,8 @@ export interface CallRecord {
 /** One fault. */
 export interface FaultRecord {
   readonly kind: string;
-  /** What was hurt: the counters, or the instance of this number. */
-  readonly on: 'store' | number;
+  /** What was touched: the counters, the rules, or the instance of this number. */
+  readonly on: 'store' | 'rules' | number;
   readonly begunMs: number;
   readonly endedMs: number;
   readonly effects: readonly Effect[];

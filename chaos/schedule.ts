@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import { INSTANCES } from './rules.ts';
 
 /** A source of random numbers. */
 export interface Draw {
   /** A whole number from `from` to `to`, both included. */
   whole(from: number, to: number): number;
-  pick<T>(from: readonly [T, ...T[]]): T;
+  /** One of at least one. */
+  pick<T>(from: readonly T[]): T;
 }
 
 /** The same numbers for the same seed. */
@@ -12,7 +14,12 @@ export function createDraw(seed: number): Draw {
   let drawn = 0;
   const next = (): number => createHash('sha256').update(`${seed}/${drawn++}`).digest().readUInt32BE() / 2 ** 32;
   const whole = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
-  return { whole, pick: (from) => from[whole(0, from.length - 1)] ?? from[0] };
+  const pick = <T>(from: readonly T[]): T => {
+    const [picked] = from.slice(whole(0, from.length - 1));
+    if (picked === undefined) throw new RangeError('there must be something to pick from, got nothing');
+    return picked;
+  };
+  return { whole, pick };
 }
 
 export const topologies = ['single', 'sentinel', 'cluster'] as const;
@@ -38,7 +45,7 @@ export type InstanceFaultKind = 'instance killed' | 'instance terminated' | 'ins
 export interface PlannedFault<K = StoreFaultKind | InstanceFaultKind> {
   readonly kind: K;
   readonly forMs: number;
-  /** Which node or instance: the one of this number, counted round. */
+  /** Which instance, or which master, counted round. */
   readonly target: number;
 }
 
@@ -85,7 +92,12 @@ const returns = { 'master killed': 'dead returned', 'master frozen': 'frozen ret
   MasterLoss,
   StoreFaultKind
 >;
-const isMasterLoss = (kind: StoreFaultKind): kind is MasterLoss => kind in returns;
+
+/** Whether it takes a replica. */
+export const isMasterLoss = (kind: StoreFaultKind): kind is MasterLoss => kind in returns;
+
+/** Of a Cluster. */
+const MOST_MASTERS = 3;
 
 const CALM_MS: Range = [2_000, 6_000];
 /** What a step takes besides its calm, about. */
@@ -94,8 +106,8 @@ const STEP_MS = 1_500;
 /** The faults of a run: the same for the same seed. Each kind comes once before any comes twice. */
 export function scheduleOf(topology: Topology, seed: number, lengthMs: number): readonly Step[] {
   const draw = createDraw(seed);
-  const storeDeck = createDeck(storeFaults[topology], draw);
-  const instanceDeck = createDeck(instanceFaults, draw);
+  const storeDeck = createDeck(storeFaults[topology], MOST_MASTERS, draw);
+  const instanceDeck = createDeck(instanceFaults, INSTANCES, draw);
   const steps: Step[] = [];
   for (let atMs = 0; atMs < lengthMs; ) {
     const calmMs = draw.whole(...CALM_MS);
@@ -114,12 +126,13 @@ export function scheduleOf(topology: Topology, seed: number, lengthMs: number): 
 /** Deals each kind once, in random order, then all of them again. */
 function createDeck<K extends string>(
   ranges: Readonly<Partial<Record<K, Range>>>,
+  targets: number,
   draw: Draw,
 ): () => PlannedFault<K> | undefined {
   let deck: [K, Range][] = [];
   return () => {
     if (deck.length === 0) deck = Object.entries(ranges) as [K, Range][]; // its own keys and values
     const [dealt] = deck.splice(draw.whole(0, deck.length - 1), 1);
-    return dealt && { kind: dealt[0], forMs: draw.whole(...dealt[1]), target: draw.whole(0, 99) };
+    return dealt && { kind: dealt[0], forMs: draw.whole(...dealt[1]), target: draw.whole(0, targets - 1) };
   };
 }

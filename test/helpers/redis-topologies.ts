@@ -26,7 +26,11 @@ export interface ClusterOptions {
   readonly folder?: string;
 }
 
-export async function startCluster({ masters = 3, withReplicas = false, folder }: ClusterOptions = {}): Promise<TestCluster> {
+export async function startCluster({
+  masters = 3,
+  withReplicas = false,
+  folder,
+}: ClusterOptions = {}): Promise<TestCluster> {
   const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-replica-validity-factor', '0'];
   const startNode = (_: unknown, at: number): Promise<Redis> =>
     startRedis({ args, ...(folder !== undefined && { folder: subfolder(folder, `node-${at}`) }) });
