@@ -100,6 +100,7 @@ export async function startWatched(password = ''): Promise<Watched> {
     replyMapping: 'legacy',
     ...(password !== '' && { password }),
   });
+  client.on('error', () => {}); // it is not listening yet
   while (!(await knowsReplica(client, name))) await sleep(POLL_MS);
   client.disconnect();
   return {
