@@ -32,16 +32,20 @@ export async function startCluster({
   folder,
 }: ClusterOptions = {}): Promise<TestCluster> {
   const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-replica-validity-factor', '0'];
-  const startNode = (_: unknown, at: number): Promise<Redis> =>
-    startRedis({ args, ...(folder !== undefined && { folder: subfolder(folder, `node-${at}`) }) });
-  const nodes = await Promise.all(Array.from({ length: withReplicas ? 2 * masters : masters }, startNode));
+  const busPorts = await Promise.all(Array.from({ length: withReplicas ? 2 * masters : masters }, freePort));
+  const startNode = (busPort: number, at: number): Promise<Redis> =>
+    startRedis({
+      args: [...args, '--cluster-port', String(busPort)],
+      ...(folder !== undefined && { folder: subfolder(folder, `node-${at}`) }),
+    });
+  const nodes = await Promise.all(busPorts.map(startNode));
   const clients = nodes.map(({ port }) => new Client(port, '127.0.0.1', { replyMapping: 'legacy' }));
   for (const [at, client] of clients.entries()) {
     const from = Math.ceil((SLOTS / masters) * at);
     const to = Math.ceil((SLOTS / masters) * (at + 1)) - 1;
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', at + 1); // else they sort it out later, and slots that move meanwhile jump back
     if (at < masters) await client.call('CLUSTER', 'ADDSLOTSRANGE', from, to);
-    await client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0);
+    await client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.port ?? 0, busPorts[0] ?? 0);
   }
   for (const client of clients) {
     while (!String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) await sleep(POLL_MS);

@@ -29,7 +29,8 @@ export async function startRedis({ args = [], folder, program }: RedisOptions = 
   const launch = async () => {
     const directory = folder ?? (await mkdtemp(join(tmpdir(), 'redis-')));
     const log = folder === undefined ? ['--appendonly', 'no'] : ['--appendonly', 'yes', '--appendfsync', 'always'];
-    const common = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', ...log, '--dir', directory];
+    const data = ['--save', '', ...log, '--dir', directory, '--repl-diskless-sync-delay', '0'];
+    const common = ['--port', String(port), '--bind', '127.0.0.1', ...data];
     const server = await start(program ?? (await redisServer()), [...common, ...args]);
     if (folder === undefined) server.exited.then(() => rm(directory, { recursive: true }));
     await server.waitFor(() => answersPing(port));
