@@ -105,16 +105,16 @@ const countOverlaps =
     faults.filter(({ begunMs, endedMs }) => begunMs <= toMs && endedMs + afterMs >= fromMs).length;
 
 /**
- * An instance counts by itself anew when it was started anew, and with each further fault of the counters: in between it brings what it has
- * counted to them.
+ * An instance counts by itself anew when it was started anew, and once with each fault of the counters: it brings them what it has counted
+ * when they are back, and then calls may still time out that were under way.
  */
 function episodesOf(instance: number, faults: readonly FaultRecord[], normalWithinMs: number): Losses {
   const starts = countOverlaps(faults.filter(({ on }) => on === instance));
-  const failures = countOverlaps(
+  const returns = countOverlaps(
     faults.filter(({ on }) => on === 'store'),
     normalWithinMs,
   );
-  return (fromMs, toMs) => starts(fromMs, toMs) + Math.max(failures(fromMs, toMs) - 1, 0);
+  return (fromMs, toMs) => starts(fromMs, toMs) + returns(fromMs, toMs);
 }
 
 function shareOf(rule: ChaosRule): ChaosRule {

@@ -6,7 +6,7 @@ export interface Spell {
   readonly faults: readonly FaultRecord[];
   readonly begunMs: number;
   readonly endedMs: number;
-  /** Sent from its beginning until that of the next spell. */
+  /** Answered from its beginning until that of the next spell. */
   readonly calls: readonly CallRecord[];
   /** From the end of the faults until the last trouble was answered; 0: none came after them. */
   readonly normalAfterMs: number;
@@ -28,7 +28,7 @@ export function spellsOf({ faults, calls }: Pick<RunLog, 'faults' | 'calls'>): r
   const begins = groups.map((group) => group[0]?.begunMs ?? Number.NEGATIVE_INFINITY);
   return groups.map((group, at) => {
     const [fromMs, untilMs] = [begins[at] ?? 0, begins[at + 1] ?? Number.POSITIVE_INFINITY];
-    const own = calls.filter(({ sentMs }) => sentMs >= fromMs && sentMs < untilMs);
+    const own = calls.filter(({ answeredMs }) => answeredMs >= fromMs && answeredMs < untilMs);
     const ended = Math.max(...group.map((fault) => fault.endedMs), Number.NEGATIVE_INFINITY);
     return { faults: group, begunMs: fromMs, endedMs: ended, calls: own, normalAfterMs: normalAfterMs(own, ended) };
   });

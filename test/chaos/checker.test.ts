@@ -85,10 +85,10 @@ describe('a limit', () => {
     ['a fifth in a window', counter, passed(20, 100, 200, 300, 400)],
     ['more than is left of the window before', counter, passed(20, 100, 200, 300, 1_220, 1_230)],
     [
-      'by an instance more than its share',
+      'by an instance more than its share before a fault and with it',
       local,
-      [...passed(2_000), ...[100, 200, 300].map((ms) => call(ms, { degraded: 'local' }))],
-      [fault('frozen', 0, 500)],
+      [...passed(2_000), ...[100, 200, 300, 400, 600].map((ms) => call(ms, { degraded: 'local' }))],
+      [fault('frozen', 50, 500)],
     ],
   ])('must not admit %s', (_, rule, made, faults = []) => {
     expect(found(rule, made, faults)).toEqual(['within its limit']);
@@ -153,6 +153,11 @@ describe('trouble', () => {
     ['during a fault', trouble(200), [fault('crashed', 100, 500)]],
     ['soon after it', trouble(5_400), [fault('crashed', 100, 500)]],
     ['after a fault that overlaps it', trouble(8_000), [fault('crashed', 100, 500), fault('emptied', 400, 4_000)]],
+    [
+      'where the next fault came before the answer',
+      trouble(5_600),
+      [fault('crashed', 100, 500), fault('frozen', 5_605, 5_700)],
+    ],
   ])('may be %s', (_, made, faults) => {
     expect(found(fixed, made, faults)).toEqual([]);
   });
