@@ -42,7 +42,7 @@ export const rules: readonly ChaosRule[] = [
   { ...strict, key: 'leaky', algorithm: 'leaky_bucket', limit: 12, windowMs: 1_000, burst: 5 },
   { ...strict, key: 'allow', algorithm: 'fixed_window', limit: 25, windowMs: 2_000, onStoreFailure: 'allow' },
   { ...strict, key: 'deny', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000, onStoreFailure: 'deny' },
-  { ...shared, key: 'local', algorithm: 'fixed_window', limit: 60, windowMs: 4_000 },
+  { ...shared, key: 'local', algorithm: 'fixed_window', limit: 24, windowMs: 4_000 },
   { ...shared, key: 'local-token', algorithm: 'token_bucket', limit: 12, windowMs: 1_000, burst: 18 },
   { ...strict, key: 'leased', algorithm: 'fixed_window', limit: 400, windowMs: 4_000, isLeased: true, weight: 4 },
   {
