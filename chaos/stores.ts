@@ -12,7 +12,7 @@ export interface ChaosStore {
   readonly env: Readonly<Record<string, string>>;
   /** The servers that count now. */
   masters(): Promise<readonly Redis[]>;
-  /** Forgets what a server that is stopped has kept. */
+  /** Deletes what a server that is stopped has kept. */
   forget(): void;
   /** Resolves when each master has a replica that can take its place. */
   whole(): Promise<void>;
@@ -66,7 +66,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     return {
       env: { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${name},127.0.0.1:${sentinelPort}` },
       masters: () => those(servers, isMaster),
-      forget: keepsNothing,
+      ...withoutForgetting,
       whole: () =>
         until('a replica that the sentinel knows', async () => {
           const replicas = (await command(sentinel, 'SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
@@ -99,7 +99,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     return {
       env: { REDIS_TYPE: 'CLUSTER', REDIS_URL: nodes.map(({ url }) => url).join(',') },
       masters,
-      forget: keepsNothing,
+      ...withoutForgetting,
       whole: () =>
         until('a replica for each master', async () => {
           const counts = [await masters(), await those(nodes, isReplica), await those(nodes, isUp)];
@@ -117,12 +117,15 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
   },
 };
 
-const keepsNothing = (): void => {};
-
-const nobody = async (): Promise<never> => {
-  throw new Error('one server has no replicas');
+const cannot = (what: string) => (): never => {
+  throw new Error(`this topology cannot ${what}`);
 };
-const withoutReplicas = { whole: nobody, replaced: nobody, rejoined: nobody };
+const withoutReplicas = {
+  whole: cannot('replace a master'),
+  replaced: cannot('replace a master'),
+  rejoined: cannot('replace a master'),
+};
+const withoutForgetting = { forget: cannot('start a server without its data') };
 
 const isMaster = async (server: Redis): Promise<boolean> => String(await command(server, 'ROLE')).startsWith('master');
 
