@@ -21,7 +21,7 @@ export interface Overrun {
 export type Losses = (fromMs: number, toMs: number) => number;
 
 /** The clocks of the run and of the counters are the same machine's; each is cut to whole milliseconds somewhere. */
-const CLOCK_SLACK_MS = 5;
+export const CLOCK_SLACK_MS = 5;
 /** The longest interval that is looked at where an algorithm bounds all of them. */
 const REACH_MS = 30_000;
 /** A leased token may be spent so long after it has left its bucket. */

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { CLOCK_SLACK_MS } from './admission.ts';
 import { startClients } from './clients.ts';
 import { createInstanceFaults, createStoreFaults, effectsOf } from './faults.ts';
 import { startFleet } from './fleet.ts';
@@ -6,6 +7,7 @@ import { type FaultRecord, openFaults, writePlan } from './log.ts';
 import { INSTANCES, rules } from './rules.ts';
 import { type InstanceFaultKind, isMasterLoss, type PlannedFault, scheduleOf, type Topology } from './schedule.ts';
 import { startStore } from './stores.ts';
+import { createWallClock } from './wall-clock.ts';
 
 export interface ChaosOptions {
   readonly topology: Topology;
@@ -28,10 +30,13 @@ const SETTINGS = {
   REDIS_STARTUP_MAX_INTERVAL: '1s',
 };
 
-/** Starts counters, instances and clients, does to them what the schedule says, and leaves the logs in the folder. */
+/**
+ * Starts counters, instances and clients, does to them what the schedule says, and leaves the logs in the folder.
+ *
+ * @throws  something could not be started, or did not come back; the machine's clock was set
+ */
 export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOptions): Promise<void> {
-  const originMs = Date.now() - performance.now();
-  const nowMs = (): number => originMs + performance.now();
+  const { nowMs, setByMs } = createWallClock();
   const answerWithinMs = STORE_TIMEOUT_MS + ANSWER_MARGIN_MS;
   const plan = { topology, seed, instances: INSTANCES, rules, answerWithinMs, normalWithinMs: NORMAL_WITHIN_MS };
   writePlan(folder, plan);
@@ -72,6 +77,11 @@ export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOption
   } finally {
     for (const close of closing.reverse()) await close();
   }
+  const byMs = setByMs();
+  if (Math.abs(byMs) > CLOCK_SLACK_MS / 2)
+    throw new Error(
+      `the machine's clock must not be set during a run, was by ${byMs.toFixed(1)} ms: no window can be told`,
+    );
 }
 
 const targetOf = ({ kind, target }: PlannedFault<InstanceFaultKind>): FaultRecord['on'] =>
