@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,8 +9,6 @@ import { redisServer } from './tools.ts';
 
 const SLOTS = 16_384;
 const POLL_MS = 25;
-/** A master waits for no further replicas before it hands over its data. */
-const PROMPT = ['--repl-diskless-sync-delay', '0'];
 
 /** A Redis Cluster of a test's own: masters, each with a third of the slots or so. */
 export interface TestCluster {
@@ -22,8 +20,21 @@ export interface TestCluster {
   stop(): Promise<void>;
 }
 
-export async function startCluster(masters = 3, { withReplicas = false } = {}): Promise<TestCluster> {
-  const [nodes, replicas] = await Promise.all([startNodes(masters), startNodes(withReplicas ? masters : 0)]);
+export interface ClusterOptions {
+  readonly masters?: number;
+  /** A replica for each master. */
+  readonly withReplicas?: boolean;
+  /** Directory in which each node keeps what it has, and who it is; absent: a node that is started again is another one. */
+  readonly folder?: string;
+}
+
+export async function startCluster({
+  masters = 3,
+  withReplicas = false,
+  folder,
+}: ClusterOptions = {}): Promise<TestCluster> {
+  const started = await startNodes(withReplicas ? 2 * masters : masters, folder);
+  const [nodes, replicas] = [started.slice(0, masters), started.slice(masters)];
   const clients = nodes.map(({ redis }) => clientOf(redis));
   const meetFirst = (client: Client) =>
     client.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0]?.redis.port ?? 0, nodes[0]?.busPort ?? 0);
@@ -50,13 +61,20 @@ export async function startCluster(masters = 3, { withReplicas = false } = {}): 
 }
 
 /** Servers that may become a Cluster, each with a port for the others that nobody else is given, unlike the one by default. */
-function startNodes(count: number) {
-  const startNode = async () => {
+function startNodes(count: number, folder: string | undefined) {
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-replica-validity-factor', '0'];
+  const startNode = async (_: unknown, at: number) => {
     const busPort = await freePort();
-    const args = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--cluster-node-timeout', '2000'];
-    return { redis: await startRedis({ args: [...args, ...PROMPT] }), busPort };
+    const own = folder === undefined ? {} : { folder: subfolder(folder, `node-${at}`) };
+    return { redis: await startRedis({ args: [...args, '--cluster-port', String(busPort)], ...own }), busPort };
   };
   return Promise.all(Array.from({ length: count }, startNode));
+}
+
+function subfolder(folder: string, name: string): string {
+  const path = join(folder, name);
+  mkdirSync(path);
+  return path;
 }
 
 /** A slot on its way from one master to the next. */
@@ -129,7 +147,7 @@ export interface Watched {
 /** @param password  of the sentinel; empty: none */
 export async function startWatched(password = ''): Promise<Watched> {
   const name = 'mymaster';
-  const master = await startRedis({ args: PROMPT });
+  const master = await startRedis();
   const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
   const sentinelPort = await freePort();
   const folder = mkdtempSync(join(tmpdir(), 'sentinel-'));

@@ -7,7 +7,7 @@ import { freePort, start } from './process.ts';
 import { type Stoppable, startStoppable } from './stoppable.ts';
 import { redisServer } from './tools.ts';
 
-/** A redis-server of a test's own, empty at first and keeping nothing on disk unless its arguments say so. */
+/** A redis-server of a test's own, empty at first. */
 export interface Redis extends Stoppable {
   readonly port: number;
   /** 127.0.0.1:<port> */
@@ -19,7 +19,7 @@ export interface RedisOptions {
   readonly args?: readonly string[];
   /** The program to start instead. */
   readonly program?: string;
-  /** Where it keeps its files, for the next start as well; a folder of its own for each start where absent. */
+  /** Where it keeps all that it has acknowledged, for the next start as well; absent: nothing is kept. */
   readonly folder?: string;
 }
 
@@ -28,7 +28,8 @@ export async function startRedis({ args = [], program, folder }: RedisOptions = 
   const port = await freePort();
   const launch = async () => {
     const dir = folder ?? (await mkdtemp(join(tmpdir(), 'redis-')));
-    const kept = ['--save', '', '--appendonly', 'no', '--dir', dir];
+    const log = folder === undefined ? ['--appendonly', 'no'] : ['--appendonly', 'yes', '--appendfsync', 'always'];
+    const kept = ['--save', '', ...log, '--dir', dir, '--repl-diskless-sync-delay', '0'];
     const common = ['--port', String(port), '--bind', '127.0.0.1', ...kept];
     const server = await start(program ?? (await redisServer()), [...common, ...args]);
     if (folder === undefined) server.exited.then(() => rm(dir, { recursive: true }));

@@ -113,9 +113,8 @@ const reloaded: Fault = {
   isFelt: true,
   async begin() {
     const folder = await mkdtemp(join(tmpdir(), 'redis-kept-'));
-    const kept = ['--appendonly', 'yes', '--appendfsync', 'always'];
     const slow = ['--key-load-delay', String(US_A_KEY), '--loading-process-events-interval-bytes', '1024'];
-    const server = await startRedis({ args: [...kept, ...slow], folder });
+    const server = await startRedis({ args: slow, folder });
     const operator = clientOf(server);
     await operator.mset(Array.from({ length: LOADED_KEYS }, (_, at) => [`other-${at}`, 'x'.repeat(100)]).flat());
     await operator.bgrewriteaof(); // each key is a command of its own then

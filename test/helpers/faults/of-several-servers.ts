@@ -34,7 +34,7 @@ const nodeKilled: Fault = {
   losses: 1,
   isFelt: true,
   async begin() {
-    const cluster = await startCluster(3, { withReplicas: true });
+    const cluster = await startCluster({ withReplicas: true });
     const [first, replica] = [cluster.nodes[0], cluster.replicas[0]];
     if (!first || !replica) throw new Error('expected a Cluster of three masters, each with a replica');
     return {

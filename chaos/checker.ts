@@ -1,0 +1,163 @@
+import { type Admitted, findOverruns, type Losses } from './admission.ts';
+import type { CallRecord, FaultRecord, RunLog } from './log.ts';
+import type { ChaosRule } from './rules.ts';
+import { isTrouble, spellsOf } from './spells.ts';
+
+/** An invariant that did not hold, and the lines of the logs that show it. */
+export interface Violation {
+  readonly invariant: Invariant;
+  readonly what: string;
+  readonly evidence: readonly (CallRecord | FaultRecord)[];
+}
+
+export type Invariant =
+  | 'answered in time'
+  | 'within its limit'
+  | 'as its policy says'
+  | 'back to normal'
+  | 'no instance ends by itself'
+  | 'every limit was reached';
+
+/** An instance that was down may be refused by clients' channels for so long after it is back. */
+const RECONNECT_MS = 1_000;
+
+/** Finds what did not hold in a run, from its logs alone. */
+export function check(log: RunLog): readonly Violation[] {
+  return [
+    ...endedByThemselves(log),
+    ...answeredLate(log),
+    ...log.plan.rules.flatMap((rule) => {
+      const calls = log.calls.filter(({ key }) => key === rule.key);
+      return [...overLimit(rule, calls, log), ...againstPolicy(rule, calls, log), ...neverReached(rule, calls)];
+    }),
+    ...notNormal(log),
+  ];
+}
+
+function endedByThemselves({ faults }: RunLog): Violation[] {
+  const unplanned = faults.filter(({ effects }) => effects.includes('unplanned'));
+  if (unplanned.length === 0) return [];
+  const what = `${unplanned.length} instances ended though nobody ended them`;
+  return [{ invariant: 'no instance ends by itself', what, evidence: unplanned }];
+}
+
+function answeredLate({ plan: { answerWithinMs }, calls, faults }: RunLog): Violation[] {
+  const late = calls.filter(
+    (call) => call.answeredMs - call.sentMs > answerWithinMs && !wasInstanceHurt(call, faults, 0),
+  );
+  if (late.length === 0) return [];
+  const what = `${late.length} calls took longer than ${answerWithinMs} ms while their instance was up`;
+  return [{ invariant: 'answered in time', what, evidence: late }];
+}
+
+/** Whether an instance was down, frozen or on its way in or out while it was called. */
+const wasInstanceHurt = (call: CallRecord, faults: readonly FaultRecord[], afterMs: number): boolean =>
+  faults.some(
+    ({ on, begunMs, endedMs }) =>
+      on === call.instance && begunMs <= call.answeredMs && endedMs + afterMs >= call.sentMs,
+  );
+
+/** What the counters admitted, and what each instance did by itself while it could not reach them. */
+function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults }: RunLog): Violation[] {
+  const passed = calls.filter(({ outcome }) => outcome === 'OK');
+  const counted = passed.filter(({ degraded }) => degraded === undefined);
+  const frozen = faults.filter(({ effects }) => effects.includes('clock_frozen'));
+  const losses = countOverlaps(faults.filter(({ effects }) => effects.includes('data_lost')));
+  const violations = overruns(
+    rule,
+    counted.map((call) => certainly(call, frozen)),
+    losses,
+    'all instances',
+  );
+  if (rule.onStoreFailure !== 'local') return violations;
+  const share = shareOf(rule);
+  for (let instance = 0; instance < plan.instances; instance++) {
+    const own = passed.filter((call) => call.degraded === 'local' && call.instance === instance);
+    const episodes = episodesOf(instance, faults, plan.normalWithinMs);
+    const admitted = own.map((call) => certainly(call, []));
+    violations.push(...overruns(share, admitted, episodes, `instance ${instance} by itself`));
+  }
+  return violations;
+}
+
+const overruns = (rule: ChaosRule, admitted: readonly Admitted[], losses: Losses, who: string): Violation[] =>
+  findOverruns(rule, admitted, losses).map(({ fromMs, toMs, hits, most, calls }) => ({
+    invariant: 'within its limit',
+    what: `${rule.key}: ${who} admitted ${round(hits)} hits, at most ${round(most)} are right, from ${round(fromMs)} to ${round(toMs)}`,
+    evidence: calls,
+  }));
+
+const round = (value: number): number => Math.round(value * 10) / 10;
+
+/** When a call was counted: between its question and its answer, unless a clock that stood still was looked at. */
+const certainly = (call: CallRecord, frozen: readonly FaultRecord[]): Admitted => ({
+  call,
+  fromMs: Math.min(call.sentMs, ...frozen.filter((fault) => overlaps(fault, call)).map(({ begunMs }) => begunMs)),
+  toMs: call.answeredMs,
+});
+
+const overlaps = ({ begunMs, endedMs }: FaultRecord, { sentMs, answeredMs }: CallRecord): boolean =>
+  begunMs <= answeredMs && endedMs >= sentMs;
+
+const countOverlaps =
+  (faults: readonly FaultRecord[], afterMs = 0): Losses =>
+  (fromMs, toMs) =>
+    faults.filter(({ begunMs, endedMs }) => begunMs <= toMs && endedMs + afterMs >= fromMs).length;
+
+/**
+ * An instance counts by itself anew when it was started anew, and once with each fault of the counters: it brings them what it has counted
+ * when they are back, and then calls may still time out that were under way.
+ */
+function episodesOf(instance: number, faults: readonly FaultRecord[], normalWithinMs: number): Losses {
+  const starts = countOverlaps(faults.filter(({ on }) => on === instance));
+  const returns = countOverlaps(
+    faults.filter(({ on }) => on === 'store'),
+    normalWithinMs,
+  );
+  return (fromMs, toMs) => starts(fromMs, toMs) + returns(fromMs, toMs);
+}
+
+function shareOf(rule: ChaosRule): ChaosRule {
+  const { localShare = 1, limit, burst } = rule;
+  const part = (hits: number): number => Math.floor(hits / localShare);
+  return { ...rule, limit: part(limit), ...(burst !== undefined && { burst: Math.max(part(burst), 1) }) };
+}
+
+/** A policy answers whenever the counters cannot, and nothing else does; without one there is UNAVAILABLE. */
+function againstPolicy(rule: ChaosRule, calls: readonly CallRecord[], { faults }: RunLog): Violation[] {
+  const { key, onStoreFailure: policy } = rule;
+  const wrong = calls.filter((call) => {
+    const { outcome, degraded } = call;
+    if (degraded !== undefined && (degraded !== policy || outcome === forbidden[policy])) return true;
+    if (outcome === 'OK' || outcome === 'OVER_LIMIT') return false;
+    return !(outcome === 'UNAVAILABLE' && policy === 'error') && !wasInstanceHurt(call, faults, RECONNECT_MS);
+  });
+  if (wrong.length === 0) return [];
+  const what = `${key}: ${wrong.length} answers are not what on_store_failure: ${policy} says`;
+  return [{ invariant: 'as its policy says', what, evidence: wrong }];
+}
+
+/** What a policy never says; `error` says nothing at all, and `local` may say both. */
+const forbidden = { error: undefined, allow: 'OVER_LIMIT', deny: 'OK', local: undefined } as const;
+
+/** A limit that refuses nothing, or nothing but refuses, proves nothing. */
+function neverReached({ key }: ChaosRule, calls: readonly CallRecord[]): Violation[] {
+  const counted = calls.filter((call) => !isTrouble(call));
+  const missing = ['OK', 'OVER_LIMIT'].filter((wanted) => !counted.some(({ outcome }) => outcome === wanted));
+  return missing.map((outcome) => {
+    const what = `${key}: the counters answered ${outcome} to none of ${counted.length} calls`;
+    return { invariant: 'every limit was reached', what, evidence: [] };
+  });
+}
+
+function notNormal(log: RunLog): Violation[] {
+  const { normalWithinMs } = log.plan;
+  return spellsOf(log).flatMap(({ faults, endedMs, calls }): Violation[] => {
+    const trouble = calls.filter((call) => isTrouble(call) && call.sentMs > endedMs + normalWithinMs);
+    if (trouble.length === 0) return [];
+    const after = faults.length === 0 ? 'before the first fault' : `more than ${normalWithinMs} ms after`;
+    const kinds = faults.map(({ kind, on }) => (typeof on === 'number' ? `${kind}: ${on}` : kind)).join(', ');
+    const what = `${trouble.length} calls failed or were degraded ${after} ${kinds}`.trimEnd();
+    return [{ invariant: 'back to normal', what, evidence: [...faults, ...trouble] }];
+  });
+}

@@ -1,0 +1,117 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { shouldRateLimit } from '../src/rls/proto.ts';
+import { fromStruct } from '../src/rls/struct.ts';
+import type { WireResponse } from '../src/rls/wire.ts';
+import { type CallRecord, openCalls } from './log.ts';
+import { DOMAIN, rules } from './rules.ts';
+import { createDraw } from './schedule.ts';
+
+export interface ClientOptions {
+  /** Of the instances. */
+  readonly ports: readonly number[];
+  /** For the log. */
+  readonly folder: string;
+  readonly seed: number;
+  /** Milliseconds since the epoch, with fractions. */
+  readonly nowMs: () => number;
+}
+
+/** Callers at a time, each with a connection to every instance. */
+const CLIENTS = 4;
+/** From one volley of a client to its next, whatever became of the last one. */
+const EVERY_MS = [5, 45] as const;
+/** Calls of a volley: all for one key, each to any instance. */
+const VOLLEY = [1, 4] as const;
+const HITS = [1, 2] as const;
+/** Who waits so long would wait for ever. */
+const DEADLINE_MS = 15_000;
+
+/** Clients that ask and write down what they are told; resolves, when told to stop, with the last answer. */
+export function startClients(options: ClientOptions): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const all = Array.from({ length: CLIENTS }, (_, at) => drive(at, options, stopping.signal));
+  return {
+    async stop() {
+      stopping.abort();
+      await Promise.all(all);
+    },
+  };
+}
+
+async function drive(client: number, options: ClientOptions, stopping: AbortSignal): Promise<void> {
+  const { ports, folder, seed, nowMs } = options;
+  const draw = createDraw(seed * CLIENTS + client);
+  const log = openCalls(folder, client);
+  const channels = ports.map(openChannel);
+  const underWay = new Set<Promise<void>>();
+  for (let number = 0; !stopping.aborted; ) {
+    const { key } = draw.pick(byWeight);
+    for (let left = draw.whole(...VOLLEY); left > 0; left--) {
+      const call = {
+        call: `${client}-${number++}`,
+        key,
+        hits: draw.whole(...HITS),
+        instance: draw.whole(0, ports.length - 1),
+      };
+      const channel = channels[call.instance];
+      if (!channel) continue;
+      const sentMs = nowMs();
+      const asked = ask(channel, call.key, call.hits).then((answer) => {
+        log.write({ ...call, sentMs, answeredMs: nowMs(), ...answer });
+        underWay.delete(asked);
+      });
+      underWay.add(asked);
+    }
+    await sleep(draw.whole(...EVERY_MS));
+  }
+  await Promise.all(underWay);
+  for (const channel of channels) channel.close();
+  await log.close();
+}
+
+/** Each rule as many times as it is asked for. */
+const byWeight = rules.flatMap((rule) => Array.from({ length: rule.weight }, () => rule));
+
+const openChannel = (port: number): Client =>
+  new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
+    'grpc.enable_retries': 0,
+    'grpc.use_local_subchannel_pool': 1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.min_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 300,
+  });
+
+type Answer = Pick<CallRecord, 'outcome' | 'degraded'>;
+
+function ask(client: Client, key: string, hits: number): Promise<Answer> {
+  const entries = [{ key, value: '' }];
+  const request = {
+    domain: DOMAIN,
+    descriptors: [{ entries, limit: null, hits_addend: null, is_negative_hits: false }],
+    hits_addend: hits,
+  };
+  const { path, requestSerialize, responseDeserialize } = shouldRateLimit;
+  const options = { deadline: Date.now() + DEADLINE_MS };
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, options, (error, response) => {
+      resolve(response === undefined ? { outcome: nameOf(error) } : answerOf(response));
+    });
+  });
+}
+
+const nameOf = (error: ServiceError | null): string => status[error?.code ?? status.UNKNOWN];
+
+const OVER_LIMIT = 2;
+
+function answerOf({ overall_code, dynamic_metadata }: WireResponse): Answer {
+  const outcome = overall_code === OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
+  if (!dynamic_metadata) return { outcome };
+  const told = fromStruct(dynamic_metadata) as Told; // what src/rls/metadata.ts writes
+  const degraded = told.weir?.statuses[0]?.degraded;
+  return { outcome, ...(degraded !== undefined && { degraded }) };
+}
+
+interface Told {
+  readonly weir?: { readonly statuses: readonly { readonly degraded?: string }[] };
+}

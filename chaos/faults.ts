@@ -1,0 +1,98 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from '../test/helpers/redis.ts';
+import type { Fleet } from './fleet.ts';
+import type { Effect } from './log.ts';
+import type { InstanceFaultKind, PlannedFault, StoreFaultKind } from './schedule.ts';
+import { type ChaosStore, command } from './stores.ts';
+
+/** What a fault does to the counters besides that calls may fail. */
+export const effectsOf: { readonly [K in StoreFaultKind | InstanceFaultKind]?: readonly Effect[] } = {
+  frozen: ['clock_frozen'],
+  emptied: ['data_lost'],
+  flushed: ['data_lost'],
+  'master killed': ['data_lost'], // what was not replicated yet
+  'master frozen': ['data_lost', 'clock_frozen'],
+  'frozen returned': ['data_lost'], // it is a master until it is told
+};
+
+/** Resolves when the fault is mended. */
+type Do<K> = (fault: PlannedFault<K>) => Promise<void>;
+
+/** Hurts the counters. */
+export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
+  let lost: Redis | undefined; // a master that was replaced
+  const oneMaster = async (target: number): Promise<Redis> => {
+    const masters = await store.masters();
+    const chosen = masters[target % masters.length];
+    if (!chosen) throw new Error('there must be a master, got none');
+    return chosen;
+  };
+  const toEach = async (name: string, ...args: (string | number)[]): Promise<void> => {
+    await Promise.all((await store.masters()).map((master) => command(master, name, ...args)));
+  };
+  const restart = async ({ forMs, target }: PlannedFault, end: 'stop' | 'kill', meanwhile = (): void => {}) => {
+    const master = await oneMaster(target);
+    await master[end]();
+    meanwhile();
+    await sleep(forMs);
+    await master.restart();
+  };
+  const lose = async ({ target }: PlannedFault, how: 'kill' | 'pause'): Promise<void> => {
+    lost = await oneMaster(target);
+    await lost[how]();
+    await store.replaced(lost);
+  };
+  const comeBack = async (how: 'restart' | 'resume'): Promise<void> => {
+    if (!lost) throw new Error('a master must be lost before it returns');
+    await lost[how]();
+    await store.rejoined(lost);
+  };
+  const acts: Readonly<Record<StoreFaultKind, Do<StoreFaultKind>>> = {
+    async frozen({ forMs, target }) {
+      const master = await oneMaster(target);
+      master.pause();
+      await sleep(forMs);
+      master.resume();
+    },
+    restarted: (fault) => restart(fault, 'stop'),
+    crashed: (fault) => restart(fault, 'kill'),
+    emptied: (fault) => restart(fault, 'stop', store.forget),
+    flushed: () => toEach('FLUSHALL'),
+    async paused({ forMs }) {
+      await toEach('CLIENT', 'PAUSE', forMs, 'ALL');
+      await sleep(forMs);
+    },
+    'scripts flushed': () => toEach('SCRIPT', 'FLUSH'),
+    disconnected: () => toEach('CLIENT', 'KILL', 'TYPE', 'normal'),
+    async 'out of memory'({ forMs }) {
+      await toEach('CONFIG', 'SET', 'maxmemory', 1);
+      await sleep(forMs);
+      await toEach('CONFIG', 'SET', 'maxmemory', 0);
+    },
+    'master killed': (fault) => lose(fault, 'kill'),
+    'master frozen': (fault) => lose(fault, 'pause'),
+    'dead returned': () => comeBack('restart'),
+    'frozen returned': () => comeBack('resume'),
+  };
+  return (fault) => acts[fault.kind](fault);
+}
+
+/** Hurts an instance of the service. */
+export function createInstanceFaults(fleet: Fleet): Do<InstanceFaultKind> {
+  const restart = async ({ target, forMs }: PlannedFault, signal: NodeJS.Signals): Promise<void> => {
+    await fleet.end(target, signal);
+    await sleep(forMs);
+    await fleet.start(target);
+  };
+  const acts: Readonly<Record<InstanceFaultKind, Do<InstanceFaultKind>>> = {
+    'instance killed': (fault) => restart(fault, 'SIGKILL'),
+    'instance terminated': (fault) => restart(fault, 'SIGTERM'),
+    async 'instance frozen'({ target, forMs }) {
+      fleet.signal(target, 'SIGSTOP');
+      await sleep(forMs);
+      fleet.signal(target, 'SIGCONT');
+    },
+    'rules rewritten': () => fleet.rewriteRules(),
+  };
+  return (fault) => acts[fault.kind](fault);
+}

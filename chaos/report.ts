@@ -1,0 +1,43 @@
+import type { Violation } from './checker.ts';
+import type { CallRecord, FaultRecord, RunLog } from './log.ts';
+import { isTrouble, type Spell, spellsOf } from './spells.ts';
+
+/** Lines of the logs that are shown for each violation. */
+const EVIDENCE_LINES = 30;
+
+/** A line for each kind of fault, the first for the time before them: what calls met from its beginning until the next faults began. */
+export function toMarkdown(log: RunLog): string {
+  const byKind = new Map<string, Spell[]>();
+  for (const spell of spellsOf(log)) {
+    const kinds = spell.faults.length === 0 ? ['none yet'] : new Set(spell.faults.map(({ kind }) => kind));
+    for (const kind of kinds) byKind.set(kind, [...(byKind.get(kind) ?? []), spell]);
+  }
+  const head = ['fault', 'times', 'calls', 'failed', 'degraded', 'worst answer ms', 'worst time to normal ms'];
+  const [first = [], ...others] = Array.from(byKind, ([kind, spells]) => line(kind, spells));
+  const lines = [head, head.map((_, at) => (at === 0 ? '---' : '---:')), first, ...others.toSorted(byName)];
+  return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+const byName = ([a = '']: readonly string[], [b = '']: readonly string[]): number => (a < b ? -1 : 1);
+
+function line(kind: string, spells: readonly Spell[]): string[] {
+  const calls = spells.flatMap((spell) => spell.calls);
+  const degraded = calls.filter((call) => call.degraded !== undefined);
+  const failed = calls.filter(isTrouble).length - degraded.length;
+  const worst = calls.reduce((ms, { sentMs, answeredMs }) => Math.max(ms, answeredMs - sentMs), 0);
+  const normal = Math.max(...spells.map(({ normalAfterMs }) => normalAfterMs));
+  return [kind, ...[spells.length, calls.length, failed, degraded.length, worst, normal].map((n) => n.toFixed(0))];
+}
+
+/** What was found, with the lines of the logs that show it. */
+export function describeViolations(violations: readonly Violation[]): string {
+  return violations
+    .map(({ invariant, what, evidence }) => [`${invariant}: ${what}`, ...shown(evidence)].join('\n'))
+    .join('\n\n');
+}
+
+function shown(evidence: readonly (CallRecord | FaultRecord)[]): string[] {
+  const lines = evidence.slice(0, EVIDENCE_LINES).map((record) => `  ${JSON.stringify(record)}`);
+  const more = evidence.length - lines.length;
+  return more > 0 ? [...lines, `  and ${more} more`] : lines;
+}

@@ -1,0 +1,68 @@
+/** A rule that is put to the test: the numbers that the service is given, and that the checker goes by. */
+export interface ChaosRule {
+  /** Of the only entry of its descriptor. */
+  readonly key: string;
+  readonly algorithm: ChaosAlgorithm;
+  /** Hits a window. */
+  readonly limit: number;
+  readonly windowMs: number;
+  /** Of the two buckets. */
+  readonly burst?: number;
+  readonly onStoreFailure: 'error' | 'allow' | 'deny' | 'local';
+  /** Of `local`: how many instances share the limit. */
+  readonly localShare?: number;
+  readonly isLeased?: true;
+  /** How many times as often as others its key is asked for. */
+  readonly weight: number;
+}
+
+export type ChaosAlgorithm =
+  | 'fixed_window'
+  | 'sliding_window_log'
+  | 'sliding_window_counter'
+  | 'sliding_window_buckets'
+  | 'token_bucket'
+  | 'leaky_bucket';
+
+export const DOMAIN = 'chaos';
+
+/** Processes of the service. */
+export const INSTANCES = 3;
+
+const strict = { onStoreFailure: 'error', weight: 1 } as const;
+const shared = { onStoreFailure: 'local', localShare: INSTANCES, weight: 1 } as const;
+
+/** Every algorithm, every policy and leases, on limits that the clients reach. */
+export const rules: readonly ChaosRule[] = [
+  { ...strict, key: 'fixed', algorithm: 'fixed_window', limit: 40, windowMs: 3_000 },
+  { ...strict, key: 'log', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000 },
+  { ...strict, key: 'counter', algorithm: 'sliding_window_counter', limit: 25, windowMs: 2_000 },
+  { ...strict, key: 'buckets', algorithm: 'sliding_window_buckets', limit: 25, windowMs: 2_000 },
+  { ...strict, key: 'token', algorithm: 'token_bucket', limit: 12, windowMs: 1_000, burst: 20 },
+  { ...strict, key: 'leaky', algorithm: 'leaky_bucket', limit: 12, windowMs: 1_000, burst: 5 },
+  { ...strict, key: 'allow', algorithm: 'fixed_window', limit: 25, windowMs: 2_000, onStoreFailure: 'allow' },
+  { ...strict, key: 'deny', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000, onStoreFailure: 'deny' },
+  { ...shared, key: 'local', algorithm: 'fixed_window', limit: 24, windowMs: 4_000 },
+  { ...shared, key: 'local-token', algorithm: 'token_bucket', limit: 12, windowMs: 1_000, burst: 18 },
+  { ...strict, key: 'leased', algorithm: 'fixed_window', limit: 400, windowMs: 4_000, isLeased: true, weight: 4 },
+  {
+    ...{ ...strict, key: 'leased-token', algorithm: 'token_bucket', limit: 80, windowMs: 1_000 },
+    ...{ burst: 100, isLeased: true, weight: 4 },
+  },
+];
+
+/** The rule file. JSON is YAML. */
+export const ruleFile = (): string =>
+  JSON.stringify({
+    domain: DOMAIN,
+    descriptors: rules.map(({ key, algorithm, limit, windowMs, burst, onStoreFailure, localShare, isLeased }) => ({
+      key,
+      rate_limit: {
+        ...{ algorithm, requests_per_unit: limit, window: `${windowMs}ms`, on_store_failure: onStoreFailure },
+        ...(burst !== undefined && { burst }),
+        ...(algorithm === 'sliding_window_buckets' && { buckets: 10 }),
+        ...(localShare !== undefined && { local_share: localShare }),
+        ...(isLeased && { consistency: 'leased' }),
+      },
+    })),
+  });

@@ -1,0 +1,82 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { check } from './checker.ts';
+import { readRunLog } from './log.ts';
+import { describeViolations, toMarkdown } from './report.ts';
+import { runChaos } from './run-chaos.ts';
+import { type Topology, topologies } from './schedule.ts';
+
+const usage = `Usage: npm run chaos -- [options]
+
+Runs the service and its Redis on this machine, hurts both, and checks from the logs of its callers that no promise was broken.
+Exits with 1 when one was.
+
+  --seed N          which faults come, and when (1)
+  --minutes M       for how long, with each topology (2)
+  --topology NAME   single, sentinel, cluster or all (all)
+  --keep            keep the logs of a run in which nothing was broken, too
+  --help            this text
+`;
+
+const options = {
+  seed: { type: 'string', default: '1' },
+  minutes: { type: 'string', default: '2' },
+  topology: { type: 'string', default: 'all' },
+  keep: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const MS_PER_MINUTE = 60_000;
+
+runAll().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+async function runAll(): Promise<void> {
+  const { values } = parseArgs({ options });
+  if (values.help) {
+    process.stdout.write(usage);
+    return;
+  }
+  const seed = number('--seed', values.seed, /^\d{1,9}$/, 'a whole number below 1000000000');
+  const minutes = number(
+    '--minutes',
+    values.minutes,
+    /^(?!0+(\.0+)?$)\d{1,4}(\.\d+)?$/,
+    'a number above 0 and below 10000',
+  );
+  for (const topology of chosen(values.topology)) {
+    const folder = await mkdtemp(join(tmpdir(), `chaos-${topology}-`));
+    const isWhole = await runOne({ topology, seed, lengthMs: minutes * MS_PER_MINUTE, folder });
+    if (!isWhole) process.exitCode = 1;
+    if (isWhole && !values.keep) await rm(folder, { recursive: true });
+    else console.log(`The logs are in ${folder}\n`);
+  }
+}
+
+/** Whether every invariant held. */
+async function runOne(run: Parameters<typeof runChaos>[0]): Promise<boolean> {
+  console.log(`# ${run.topology}, seed ${run.seed}\n`);
+  await runChaos(run);
+  const log = readRunLog(run.folder);
+  const violations = check(log);
+  console.log(`${toMarkdown(log)}\n`);
+  if (violations.length > 0) console.log(`${describeViolations(violations)}\n`);
+  const verdict = violations.length === 0 ? 'every invariant held' : `${violations.length} violations`;
+  console.log(`${log.calls.length} calls, ${log.faults.length} faults: ${verdict}\n`);
+  return violations.length === 0;
+}
+
+function chosen(written: string): readonly Topology[] {
+  const found = topologies.filter((topology) => written === 'all' || written === topology);
+  if (found.length > 0) return found;
+  throw new Error(`--topology must be ${topologies.join(', ')} or all, got '${written}'`);
+}
+
+function number(option: string, written: string, pattern: RegExp, wanted: string): number {
+  if (pattern.test(written)) return Number(written);
+  throw new Error(`${option} must be ${wanted}, got '${written}'`);
+}

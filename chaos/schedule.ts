@@ -1,0 +1,138 @@
+import { createHash } from 'node:crypto';
+import { INSTANCES } from './rules.ts';
+
+/** A source of random numbers. */
+export interface Draw {
+  /** A whole number from `from` to `to`, both included. */
+  whole(from: number, to: number): number;
+  /** One of at least one. */
+  pick<T>(from: readonly T[]): T;
+}
+
+/** The same numbers for the same seed. */
+export function createDraw(seed: number): Draw {
+  let drawn = 0;
+  const next = (): number => createHash('sha256').update(`${seed}/${drawn++}`).digest().readUInt32BE() / 2 ** 32;
+  const whole = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
+  const pick = <T>(from: readonly T[]): T => {
+    const [picked] = from.slice(whole(0, from.length - 1));
+    if (picked === undefined) throw new RangeError('there must be something to pick from, got nothing');
+    return picked;
+  };
+  return { whole, pick };
+}
+
+export const topologies = ['single', 'sentinel', 'cluster'] as const;
+export type Topology = (typeof topologies)[number];
+
+export type StoreFaultKind =
+  | 'frozen'
+  | 'restarted'
+  | 'crashed'
+  | 'emptied'
+  | 'flushed'
+  | 'paused'
+  | 'scripts flushed'
+  | 'disconnected'
+  | 'out of memory'
+  | MasterLoss
+  | 'dead returned'
+  | 'frozen returned';
+export type MasterLoss = 'master killed' | 'master frozen';
+export type InstanceFaultKind = 'instance killed' | 'instance terminated' | 'instance frozen' | 'rules rewritten';
+
+/** A fault that is to come. */
+export interface PlannedFault<K = StoreFaultKind | InstanceFaultKind> {
+  readonly kind: K;
+  readonly forMs: number;
+  /** Which instance, or which master, counted round. */
+  readonly target: number;
+}
+
+/** After so much calm, one fault or two at once. */
+export interface Step {
+  readonly calmMs: number;
+  readonly store?: PlannedFault<StoreFaultKind>;
+  readonly instance?: PlannedFault<InstanceFaultKind>;
+}
+
+/** The shortest and the longest, in milliseconds. */
+type Range = readonly [number, number];
+
+const AT_ONCE: Range = [0, 0];
+/** Longer than a call waits, so that circuits open, and shorter. */
+const FOR_A_WHILE: Range = [100, 2_500];
+/** Shorter than the nodes of a Cluster take to miss one. */
+const BRIEFLY: Range = [50, 900];
+
+const storeFaults: { readonly [T in Topology]: Readonly<Partial<Record<StoreFaultKind, Range>>> } = {
+  single: {
+    ...{ frozen: FOR_A_WHILE, restarted: FOR_A_WHILE, crashed: FOR_A_WHILE, emptied: FOR_A_WHILE, flushed: AT_ONCE },
+    ...{ paused: FOR_A_WHILE, 'scripts flushed': AT_ONCE, disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE },
+  },
+  sentinel: {
+    ...{ flushed: AT_ONCE, 'scripts flushed': AT_ONCE, disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE },
+    ...{ 'master killed': AT_ONCE, 'master frozen': AT_ONCE },
+  },
+  cluster: {
+    ...{ frozen: BRIEFLY, restarted: AT_ONCE, flushed: AT_ONCE, paused: BRIEFLY, 'scripts flushed': AT_ONCE },
+    ...{ disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE, 'master killed': AT_ONCE, 'master frozen': AT_ONCE },
+  },
+};
+
+const instanceFaults: Readonly<Record<InstanceFaultKind, Range>> = {
+  'instance killed': [0, 1_500],
+  'instance terminated': [0, 1_500],
+  'instance frozen': [100, 2_500],
+  'rules rewritten': AT_ONCE,
+};
+
+/** A master that was lost comes back in the next step. */
+const returns = { 'master killed': 'dead returned', 'master frozen': 'frozen returned' } as const satisfies Record<
+  MasterLoss,
+  StoreFaultKind
+>;
+
+/** Whether it takes a replica. */
+export const isMasterLoss = (kind: StoreFaultKind): kind is MasterLoss => kind in returns;
+
+/** Of a Cluster. */
+const MOST_MASTERS = 3;
+
+const CALM_MS: Range = [2_000, 6_000];
+/** What a step takes besides its calm, about. */
+const STEP_MS = 1_500;
+
+/** The faults of a run: the same for the same seed. Each kind comes once before any comes twice. */
+export function scheduleOf(topology: Topology, seed: number, lengthMs: number): readonly Step[] {
+  const draw = createDraw(seed);
+  const storeDeck = createDeck(storeFaults[topology], MOST_MASTERS, draw);
+  const instanceDeck = createDeck(instanceFaults, INSTANCES, draw);
+  const steps: Step[] = [];
+  for (let atMs = 0; atMs < lengthMs; ) {
+    const calmMs = draw.whole(...CALM_MS);
+    const what = draw.pick(['store', 'store', 'instance', 'both']);
+    const store = what === 'instance' ? undefined : storeDeck();
+    const instance = what === 'store' ? undefined : instanceDeck();
+    steps.push({ calmMs, ...(store && { store }), ...(instance && { instance }) });
+    atMs += calmMs + STEP_MS;
+    if (!store || !isMasterLoss(store.kind)) continue;
+    steps.push({ calmMs: CALM_MS[0], store: { ...store, kind: returns[store.kind] } });
+    atMs += CALM_MS[0] + STEP_MS;
+  }
+  return steps;
+}
+
+/** Deals each kind once, in random order, then all of them again. */
+function createDeck<K extends string>(
+  ranges: Readonly<Partial<Record<K, Range>>>,
+  targets: number,
+  draw: Draw,
+): () => PlannedFault<K> | undefined {
+  let deck: [K, Range][] = [];
+  return () => {
+    if (deck.length === 0) deck = Object.entries(ranges) as [K, Range][]; // its own keys and values
+    const [dealt] = deck.splice(draw.whole(0, deck.length - 1), 1);
+    return dealt && { kind: dealt[0], forMs: draw.whole(...dealt[1]), target: draw.whole(0, targets - 1) };
+  };
+}

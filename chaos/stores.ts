@@ -1,0 +1,140 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Redis as Client } from 'ioredis';
+import { type Redis, startRedis } from '../test/helpers/redis.ts';
+import { startCluster, startWatched } from '../test/helpers/redis-topologies.ts';
+import type { Topology } from './schedule.ts';
+import { until } from './until.ts';
+
+/** Where the counters of a run live. */
+export interface ChaosStore {
+  /** What the service is told of it. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The servers that count now. */
+  masters(): Promise<readonly Redis[]>;
+  /** Deletes what a server that is stopped has kept. */
+  forget(): void;
+  /** Resolves when each master has a replica that can take its place. */
+  whole(): Promise<void>;
+  /** Resolves when another server has taken a master's place. */
+  replaced(master: Redis): Promise<void>;
+  /** Resolves when a server that was replaced is a replica. */
+  rejoined(server: Redis): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const COMMAND_TIMEOUT_MS = 1_000;
+
+/** Sends one command to a server; rejects where there is no answer. */
+export async function command(
+  { port }: Pick<Redis, 'port'>,
+  name: string,
+  ...args: readonly (string | number)[]
+): Promise<unknown> {
+  const client = new Client(port, '127.0.0.1', {
+    ...{ replyMapping: 'legacy', retryStrategy: () => null, commandTimeout: COMMAND_TIMEOUT_MS },
+    ...{ enableReadyCheck: false },
+  });
+  client.on('error', () => {}); // the command is told
+  try {
+    return await client.call(name, ...args);
+  } finally {
+    client.disconnect();
+  }
+}
+
+/** @param folder  of the run: servers may keep their data below it */
+export const startStore: { readonly [T in Topology]: (folder: string) => Promise<ChaosStore> } = {
+  async single(folder) {
+    const data = join(folder, 'redis');
+    mkdirSync(data);
+    const redis = await startRedis({ folder: data });
+    return {
+      env: { REDIS_URL: redis.url },
+      masters: async () => [redis],
+      forget: () => rmSync(join(data, 'appendonlydir'), { recursive: true }),
+      ...withoutReplicas,
+      stop: redis.stop,
+    };
+  },
+
+  async sentinel() {
+    const { name, master, replica, sentinelPort, stop } = await startWatched();
+    const servers = [master, replica];
+    const sentinel = { port: sentinelPort };
+    const otherThan = (server: Redis): Redis => (server === master ? replica : master);
+    return {
+      env: { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${name},127.0.0.1:${sentinelPort}` },
+      masters: () => those(servers, isMaster),
+      ...withoutForgetting,
+      whole: () =>
+        until('a replica that the sentinel knows', async () => {
+          const replicas = (await command(sentinel, 'SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
+          const has = (fields: readonly string[], field: string, value: string) =>
+            fields[fields.indexOf(field) + 1] === value;
+          return replicas.some((fields) => has(fields, 'flags', 'slave') && has(fields, 'master-link-status', 'ok'));
+        }),
+      replaced: (dead) =>
+        until('another master', async () => {
+          const address = await command(sentinel, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name);
+          const other = otherThan(dead);
+          return String(address) === `127.0.0.1,${other.port}` && (await isMaster(other));
+        }),
+      async rejoined(server) {
+        await command(server, 'REPLICAOF', '127.0.0.1', otherThan(server).port);
+        await until('a replica again', () => isReplica(server));
+      },
+      stop,
+    };
+  },
+
+  async cluster(folder) {
+    const data = join(folder, 'redis');
+    mkdirSync(data);
+    const { nodes: firstMasters, replicas, clients, stop } = await startCluster({ withReplicas: true, folder: data });
+    const nodes = [...firstMasters, ...replicas];
+    for (const client of clients) client.disconnect(); // nodes will go
+    const half = nodes.length / 2;
+    const masters = () => those(nodes, isMaster);
+    const isUp = async (node: Redis) => String(await command(node, 'CLUSTER', 'INFO')).includes('cluster_state:ok');
+    return {
+      env: { REDIS_TYPE: 'CLUSTER', REDIS_URL: nodes.map(({ url }) => url).join(',') },
+      masters,
+      ...withoutForgetting,
+      whole: () =>
+        until('a replica for each master', async () => {
+          const counts = [await masters(), await those(nodes, isReplica), await those(nodes, isUp)];
+          return counts.map(({ length }) => length).join() === [half, half, nodes.length].join();
+        }),
+      replaced: (dead) =>
+        until('another master', async () => {
+          const others = nodes.filter((node) => node !== dead);
+          const counts = [await those(others, isMaster), await those(others, isUp)];
+          return counts.map(({ length }) => length).join() === [half, others.length].join();
+        }),
+      rejoined: (server) => until('a replica again', () => isReplica(server)),
+      stop,
+    };
+  },
+};
+
+const cannot = (what: string) => (): never => {
+  throw new Error(`this topology cannot ${what}`);
+};
+const withoutReplicas = {
+  whole: cannot('replace a master'),
+  replaced: cannot('replace a master'),
+  rejoined: cannot('replace a master'),
+};
+const withoutForgetting = { forget: cannot('start a server without its data') };
+
+const isMaster = async (server: Redis): Promise<boolean> => String(await command(server, 'ROLE')).startsWith('master');
+
+const isReplica = async (server: Redis): Promise<boolean> =>
+  /^slave,.*,connected,/.test(String(await command(server, 'ROLE')));
+
+/** Those of which it holds; a server that does not answer is none. */
+async function those(servers: readonly Redis[], holds: (server: Redis) => Promise<boolean>): Promise<readonly Redis[]> {
+  const held = await Promise.all(servers.map((server) => holds(server).catch(() => false)));
+  return servers.filter((_, at) => held[at]);
+}

@@ -1,0 +1,17 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const POLL_MS = 25;
+const TIMEOUT_MS = 60_000;
+
+/**
+ * Resolves when it holds; what cannot be found out does not hold yet.
+ *
+ * @param what  of which the error tells that it did not come about
+ */
+export async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const endMs = performance.now() + TIMEOUT_MS;
+  while (!(await holds().catch(() => false))) {
+    if (performance.now() > endMs) throw new Error(`${what} must come about within ${TIMEOUT_MS} ms`);
+    await sleep(POLL_MS);
+  }
+}

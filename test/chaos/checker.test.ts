@@ -1,0 +1,181 @@
+import { check, type Invariant } from '../../chaos/checker.ts';
+import type { CallRecord, FaultRecord, Plan, RunLog } from '../../chaos/log.ts';
+import type { ChaosRule } from '../../chaos/rules.ts';
+
+const fixed: ChaosRule = {
+  ...{ key: 'k', algorithm: 'fixed_window', limit: 2, windowMs: 1_000, onStoreFailure: 'error', weight: 1 },
+};
+const sliding = { ...fixed, algorithm: 'sliding_window_log' } as const;
+const counter = { ...fixed, algorithm: 'sliding_window_counter', limit: 4 } as const;
+const bucket = { ...fixed, algorithm: 'token_bucket', burst: 3 } as const; // two a second
+const local = { ...fixed, onStoreFailure: 'local', limit: 4, localShare: 2 } as const;
+
+/** Of an hour that begins with a window. */
+const startMs = 1_700_000_000_000;
+let calls = 0;
+
+/** Calls of 10 ms, sent at these times after the start. */
+const passed = (...atMs: number[]): CallRecord[] => atMs.map((ms) => call(ms, {}));
+
+function call(atMs: number, changes: Partial<CallRecord>): CallRecord {
+  const sentMs = startMs + atMs;
+  const answer = { hits: 1, instance: 0, sentMs, answeredMs: sentMs + 10, outcome: 'OK' };
+  return { call: `0-${calls++}`, key: 'k', ...answer, ...changes };
+}
+
+const fault = (kind: string, fromMs: number, toMs: number, changes: Partial<FaultRecord> = {}): FaultRecord => {
+  return { kind, on: 'store', begunMs: startMs + fromMs, endedMs: startMs + toMs, effects: [], ...changes };
+};
+const loss = (fromMs: number, toMs: number) => fault('flushed', fromMs, toMs, { effects: ['data_lost'] });
+
+/** With a refusal, so that the limit was reached. */
+function logOf(rule: ChaosRule, made: readonly CallRecord[], faults: readonly FaultRecord[] = []): RunLog {
+  const plan: Plan = {
+    ...{ topology: 'single', seed: 1, instances: 2, rules: [rule], answerWithinMs: 1_000, normalWithinMs: 5_000 },
+  };
+  return { plan, calls: [...made, call(0, { outcome: 'OVER_LIMIT' })], faults };
+}
+
+const found = (...log: Parameters<typeof logOf>): Invariant[] => check(logOf(...log)).map(({ invariant }) => invariant);
+
+describe('a limit', () => {
+  test.each<[string, ChaosRule, CallRecord[], FaultRecord[]?]>([
+    ['two in a window, and two in the next', fixed, passed(800, 900, 1_100, 1_200)],
+    ['a third that may have been counted in the next window', fixed, passed(100, 200, 995)],
+    ['as much again after the counters started anew', fixed, passed(100, 200, 600, 700), [loss(500, 510)]],
+    [
+      'one that was counted while the clock stood still',
+      fixed,
+      passed(800, 900, 1_600, 1_700, 1_800),
+      [fault('frozen', 950, 1_605, { effects: ['clock_frozen'] })],
+    ],
+    ['two within any second', sliding, passed(500, 900, 1_500, 1_910)],
+    ['the burst, and what came in meanwhile', bucket, passed(0, 10, 20, 500, 1_000)],
+    ['a leased token, up to a second later', { ...bucket, isLeased: true }, passed(0, 10, 20, 30, 40)],
+    ['what is left of the window before', counter, passed(20, 100, 200, 300, 1_520, 1_530)],
+    [
+      'by each instance its share, while there is no store',
+      local,
+      [
+        ...passed(2_000),
+        ...[100, 200].map((ms) => call(ms, { degraded: 'local' })),
+        ...[100, 200].map((ms) => call(ms, { degraded: 'local', instance: 1 })),
+      ],
+      [fault('frozen', 0, 500)],
+    ],
+  ])('may admit %s', (_, rule, made, faults = []) => {
+    expect(found(rule, made, faults)).toEqual([]);
+  });
+
+  test.each<[string, ChaosRule, CallRecord[], FaultRecord[]?]>([
+    ['a third in a window', fixed, passed(100, 200, 900)],
+    ['two hits of one call where one was left', fixed, [...passed(100), call(200, { hits: 2 })]],
+    ['a third after a loss in another window', fixed, passed(100, 200, 900), [loss(1_500, 1_510)]],
+    ['a fifth after one loss', fixed, passed(100, 200, 600, 700, 800), [loss(500, 510)]],
+    ['a third within a second, over a boundary', sliding, passed(500, 900, 1_400)],
+    [
+      'more parts than the window has room for',
+      { ...sliding, algorithm: 'sliding_window_buckets' },
+      passed(500, 900, 1_400),
+    ],
+    ['more than the burst', bucket, passed(0, 10, 20, 30)],
+    ['more than came in', bucket, passed(0, 10, 20, 500, 900)],
+    ['more than the backlog has room for', { ...bucket, algorithm: 'leaky_bucket' }, passed(0, 10, 20, 30)],
+    ['more leased tokens than a second brings', { ...bucket, isLeased: true }, passed(0, 10, 20, 30, 40, 50)],
+    ['a fifth in a window', counter, passed(20, 100, 200, 300, 400)],
+    ['more than is left of the window before', counter, passed(20, 100, 200, 300, 1_220, 1_230)],
+    [
+      'by an instance more than its share before a fault and with it',
+      local,
+      [...passed(2_000), ...[100, 200, 300, 400, 600].map((ms) => call(ms, { degraded: 'local' }))],
+      [fault('frozen', 50, 500)],
+    ],
+  ])('must not admit %s', (_, rule, made, faults = []) => {
+    expect(found(rule, made, faults)).toEqual(['within its limit']);
+  });
+
+  test('that refuses nothing, or nothing but refuses, proves nothing', () => {
+    expect(found(fixed, [])).toEqual(['every limit was reached']);
+    const { plan, faults } = logOf(fixed, []);
+    expect(check({ plan, faults, calls: passed(100) }).map(({ invariant }) => invariant)).toEqual([
+      'every limit was reached',
+    ]);
+  });
+});
+
+describe('an answer', () => {
+  const slow = call(100, { answeredMs: startMs + 1_200 });
+
+  test('that is late', () => {
+    expect(check(logOf(fixed, [slow]))).toMatchObject([{ invariant: 'answered in time', evidence: [slow] }]);
+  });
+
+  test('may be late where its instance was frozen', () => {
+    expect(found(fixed, [slow], [fault('instance frozen', 50, 1_150, { on: 0 })])).toEqual([]);
+    expect(found(fixed, [slow], [fault('instance frozen', 50, 1_150, { on: 1 })])).toEqual(['answered in time']);
+  });
+
+  const down = [fault('crashed', 50, 1_000)];
+  const policy = (onStoreFailure: ChaosRule['onStoreFailure']): ChaosRule => ({ ...fixed, onStoreFailure });
+
+  test.each<[ChaosRule['onStoreFailure'], Partial<CallRecord>]>([
+    ['error', { outcome: 'UNAVAILABLE' }],
+    ['allow', { degraded: 'allow' }],
+    ['deny', { degraded: 'deny', outcome: 'OVER_LIMIT' }],
+    ['local', { degraded: 'local' }],
+    ['local', { degraded: 'local', outcome: 'OVER_LIMIT' }],
+  ])('of %s while there is no store may be %j', (onStoreFailure, changes) => {
+    expect(found(policy(onStoreFailure), [...passed(10), call(100, changes)], down)).toEqual([]);
+  });
+
+  test.each<[ChaosRule['onStoreFailure'], Partial<CallRecord>]>([
+    ['error', { outcome: 'INTERNAL' }],
+    ['error', { degraded: 'allow' }],
+    ['allow', { outcome: 'UNAVAILABLE' }],
+    ['allow', { degraded: 'allow', outcome: 'OVER_LIMIT' }],
+    ['deny', { degraded: 'deny' }],
+    ['deny', { outcome: 'UNAVAILABLE' }],
+    ['local', { degraded: 'allow' }],
+  ])('of %s while there is no store must not be %j', (onStoreFailure, changes) => {
+    expect(found(policy(onStoreFailure), [...passed(10), call(100, changes)], down)).toEqual(['as its policy says']);
+  });
+
+  test('of an instance that was down may be no answer, under any policy', () => {
+    const killed = fault('instance killed', 50, 500, { on: 0 });
+    expect(found(policy('deny'), [...passed(10), call(1_400, { outcome: 'UNAVAILABLE' })], [killed])).toEqual([]);
+  });
+});
+
+describe('trouble', () => {
+  const trouble = (atMs: number) => [...passed(10), call(atMs, { outcome: 'UNAVAILABLE' })];
+
+  test.each<[string, CallRecord[], FaultRecord[]]>([
+    ['during a fault', trouble(200), [fault('crashed', 100, 500)]],
+    ['soon after it', trouble(5_400), [fault('crashed', 100, 500)]],
+    ['after a fault that overlaps it', trouble(8_000), [fault('crashed', 100, 500), fault('emptied', 400, 4_000)]],
+    [
+      'where the next fault came before the answer',
+      trouble(5_600),
+      [fault('crashed', 100, 500), fault('frozen', 5_605, 5_700)],
+    ],
+  ])('may be %s', (_, made, faults) => {
+    expect(found(fixed, made, faults)).toEqual([]);
+  });
+
+  test.each<[string, CallRecord[], FaultRecord[]]>([
+    ['before the first fault', trouble(50), [fault('crashed', 100, 500)]],
+    ['long after a fault', trouble(5_600), [fault('crashed', 100, 500)]],
+    [
+      'long after a fault, before the next',
+      trouble(5_600),
+      [fault('crashed', 100, 500), fault('frozen', 6_000, 6_100)],
+    ],
+  ])('must not be %s', (_, made, faults) => {
+    expect(found(fixed, made, faults)).toEqual(['back to normal']);
+  });
+
+  test('that nobody planned', () => {
+    const ended = fault('ended by itself', 100, 100, { on: 1, effects: ['unplanned'] });
+    expect(found(fixed, passed(10), [ended])).toEqual(['no instance ends by itself']);
+  });
+});
