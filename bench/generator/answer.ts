@@ -1,21 +1,26 @@
 import type { Field } from '../../src/transport/h2/hpack/field.ts';
 
 export type Code = 'OK' | 'OVER_LIMIT';
+/** REFUSED: not decided, since that could not be done in time. */
+export type Outcome = Code | 'REFUSED';
 
 const GRPC_PREFIX_BYTES = 5;
 /** RateLimitResponse.overall_code, a varint. */
 const OVERALL_CODE_TAG = 0x08;
+/** RESOURCE_EXHAUSTED and UNAVAILABLE as `grpc-status` has them. */
+const refusals: readonly string[] = ['8', '14'];
 const codes: readonly (Code | undefined)[] = [undefined, 'OK', 'OVER_LIMIT'];
 
 /**
- * The overall code of a call's answer.
+ * The overall code of a call's answer, or that it was refused.
  *
  * @param data     all of its DATA: one message as gRPC frames it
  * @param trailers  its last header block
  * @throws  the call failed, or the answer is not one of the service
  */
-export function readAnswer(data: Buffer | undefined, trailers: readonly Field[]): Code {
+export function readAnswer(data: Buffer | undefined, trailers: readonly Field[]): Outcome {
   const status = trailers.find(({ name }) => name === 'grpc-status')?.value;
+  if (status && refusals.includes(status)) return 'REFUSED';
   if (status !== '0') {
     const message = trailers.find(({ name }) => name === 'grpc-message')?.value ?? '';
     throw new Error(`a call must end with grpc-status 0, got ${status ?? 'none'} ${message}`.trimEnd());

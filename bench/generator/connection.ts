@@ -11,7 +11,7 @@ import {
 } from '../../src/transport/h2/frames.ts';
 import { HpackDecoder } from '../../src/transport/h2/hpack/decoder.ts';
 import type { Field } from '../../src/transport/h2/hpack/field.ts';
-import { type Code, readAnswer } from './answer.ts';
+import { type Outcome, readAnswer } from './answer.ts';
 import type { RequestHeaders } from './request-headers.ts';
 import type { Requests } from './requests.ts';
 
@@ -26,7 +26,7 @@ export interface ConnectionOptions {
   readonly headers: RequestHeaders;
   readonly requests: Requests;
   /** @param startedMs  as it was given to `call` */
-  readonly onAnswer: (code: Code, startedMs: number, connection: Connection) => void;
+  readonly onAnswer: (outcome: Outcome, startedMs: number, connection: Connection) => void;
   /** A failed call or connection; nothing more is answered then. */
   readonly onFailure: (error: Error) => void;
 }

@@ -1,6 +1,6 @@
 import { createHistogram } from 'node:perf_hooks';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
-import type { Code } from './answer.ts';
+import type { Outcome } from './answer.ts';
 import { Connection } from './connection.ts';
 import { createPacer, type Pace } from './pace.ts';
 import { encodeRequestHeaders, type RequestHeaders } from './request-headers.ts';
@@ -13,11 +13,15 @@ export interface Load {
   readonly connections: number;
   readonly pace: Pace;
   readonly question: Question;
+  /** Calls may be refused; else that is a failure. */
+  readonly mayRefuse?: boolean;
 }
 
 /** What came of a load, every call of which was answered. */
 export interface Tally {
-  readonly answers: Readonly<Record<Code, number>>;
+  readonly answers: Readonly<Record<Outcome, number>>;
+  /** Those that were decided before most callers give up. */
+  readonly inTime: number;
   /** From the first call to the last answer. */
   readonly elapsedMs: number;
   /** From when a call was due: where the generator or a connection was late, that counts. */
@@ -27,15 +31,18 @@ export interface Tally {
   readonly cpuMs: number;
 }
 
+/** What Envoy's filters wait for by default. */
+export const IN_TIME_MS = 20;
 const STALL_MS = 10_000;
 const NS_PER_MS = 1e6;
 const US_PER_MS = 1e3;
 
 /** @throws  a call failed or was answered wrongly, or no answer came for ten seconds */
-export async function drive({ port, connections: count, pace, question }: Load): Promise<Tally> {
+export async function drive({ port, connections: count, pace, question, mayRefuse = false }: Load): Promise<Tally> {
   const requests = createRequests(question);
   const headers = headersTo(port);
-  const answers = { OK: 0, OVER_LIMIT: 0 };
+  const answers = { OK: 0, OVER_LIMIT: 0, REFUSED: 0 };
+  let inTime = 0;
   const latencyNs = createHistogram();
   const connections: Connection[] = [];
   const pacer = createPacer(pace, connections);
@@ -46,9 +53,12 @@ export async function drive({ port, connections: count, pace, question }: Load):
   try {
     await new Promise<void>((resolve, reject) => {
       stall = setTimeout(() => reject(new Error(`no answer came for ${STALL_MS} ms`)), STALL_MS);
-      const onAnswer = (code: Code, startedMs: number, connection: Connection) => {
+      const onAnswer = (outcome: Outcome, startedMs: number, connection: Connection) => {
         endMs = performance.now();
-        answers[code]++;
+        answers[outcome]++;
+        if (outcome === 'REFUSED' && !mayRefuse)
+          reject(new Error('a call was refused: RESOURCE_EXHAUSTED or UNAVAILABLE'));
+        else if (outcome !== 'REFUSED' && endMs - startedMs <= IN_TIME_MS) inTime++;
         latencyNs.record(Math.ceil((endMs - startedMs) * NS_PER_MS) + 1); // it takes no 0
         stall?.refresh();
         if (pacer.answered(connection, endMs)) resolve();
@@ -69,6 +79,7 @@ export async function drive({ port, connections: count, pace, question }: Load):
   const { user, system } = process.cpuUsage(cpuBefore);
   return {
     answers,
+    inTime,
     elapsedMs: endMs - startMs,
     p50Ms: latencyNs.percentile(50) / NS_PER_MS,
     p99Ms: latencyNs.percentile(99) / NS_PER_MS,

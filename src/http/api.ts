@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Readiness } from '../rls/health.ts';
 import { InvalidJson, requestFromJson, responseToJson } from '../rls/json.ts';
 import type { Caller, Outcome, RlsService } from '../rls/service.ts';
+import type { Shedding } from '../rls/shedding.ts';
 import { codeNumbers } from '../rls/wire.ts';
 import { isVerbose, json, type Page, plain, type Route, readBody } from './server.ts';
 
@@ -11,14 +12,22 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024;
 /** A reason may quote the request: so many characters of it are told. */
 const MAX_REASON_LENGTH = 500;
 
-/** The routes for callers without gRPC, and for load balancers. */
-export function apiRoutes(service: RlsService, readiness: () => Readiness): ReadonlyMap<string, Route> {
+/**
+ * The routes for callers without gRPC, and for load balancers.
+ *
+ * @param shedding  undefined: every call is taken
+ */
+export function apiRoutes(
+  service: RlsService,
+  readiness: () => Readiness,
+  shedding?: Pick<Shedding, 'refusal'>,
+): ReadonlyMap<string, Route> {
   return new Map<string, Route>([
     [
       '/json',
       {
         help: 'a RateLimitRequest as JSON; 200 within, 429 over the limit',
-        answer: (request) => decideJson(request, service),
+        answer: (request) => decideJson(request, service, shedding),
       },
     ],
     [
@@ -31,7 +40,13 @@ export function apiRoutes(service: RlsService, readiness: () => Readiness): Read
   ]);
 }
 
-async function decideJson(request: IncomingMessage, service: RlsService): Promise<Page> {
+async function decideJson(
+  request: IncomingMessage,
+  service: RlsService,
+  shedding: Pick<Shedding, 'refusal'> | undefined,
+): Promise<Page> {
+  const error = shedding?.refusal();
+  if (error) return page({ error });
   const body = await readBody(request, MAX_BODY_BYTES);
   if (body === undefined) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
   try {

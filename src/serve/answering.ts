@@ -4,7 +4,7 @@ import type { Logger } from '../observe/log.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
-import { createSheddingService } from '../rls/shedding.ts';
+import { createShedding } from '../rls/shedding.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { Basis } from './basis.ts';
@@ -49,13 +49,21 @@ export async function openAnswering(
     const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
     const decider = { rules: rules.book.rules, store, counters: countersOf(settings, clock), ...modes };
     const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, log));
-    const watch = parts.add(watchEventLoop(settings.OVERLOAD_LAG));
-    const { isBehind } = watch;
-    const shedding = { maxUnderWay: settings.MAX_CALLS_UNDER_WAY, isBehind, onShed: () => told.shed() };
-    const service = createSheddingService(tracing ? tracing.service(untraced) : untraced, shedding);
+    const { share } = parts.add(watchEventLoop(settings.OVERLOAD_LAG));
+    const { MAX_CALLS_UNDER_WAY: maxUnderWay } = settings;
+    const shedding = createShedding({ maxUnderWay, share, onShed: () => told.shed() });
+    const service = shedding.counting(tracing ? tracing.service(untraced) : untraced);
     await awaitStore(counters);
     const onConnectionError = (code: string) => told.connectionFailed(code);
-    const sources = { service, routes: tracing?.routes, readiness, clock, onCall: told.called, onConnectionError };
+    const sources = {
+      service,
+      shedding,
+      routes: tracing?.routes,
+      readiness,
+      clock,
+      onCall: told.called,
+      onConnectionError,
+    };
     const { grpc, http } = parts.add(await openServers(settings, sources, log));
     return { grpc, http, close: parts.close };
   } catch (error) {

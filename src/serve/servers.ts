@@ -5,6 +5,7 @@ import type { Route } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import { createHealth, type Readiness } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
+import type { Shedding } from '../rls/shedding.ts';
 import type { Settings } from '../settings.ts';
 import { openCertificates } from '../transport/certificates.ts';
 import type { GrpcServer, OnCall } from '../transport/grpc-server.ts';
@@ -23,6 +24,7 @@ export interface Servers extends Part {
 
 export interface ServerSources {
   readonly service: RlsService;
+  readonly shedding: Shedding;
   /** What becomes of the pages for callers; undefined: nothing. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly readiness: () => Readiness;
@@ -54,7 +56,7 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
       },
     });
     const httpAt = { host: settings.HOST, port: settings.PORT };
-    const pages = apiRoutes(sources.service, readiness);
+    const pages = apiRoutes(sources.service, readiness, sources.shedding);
     const http = await openHttp('PORT', httpAt, sources.routes?.(pages) ?? pages, log);
     answering.push(http);
     const grpc = await openGrpc(settings, { ...sources, readiness }, parts.add, log);
@@ -69,7 +71,7 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
 
 async function openGrpc(
   settings: Settings,
-  { service, readiness, clock, onCall, onConnectionError }: ServerSources,
+  { service, shedding, readiness, clock, onCall, onConnectionError }: ServerSources,
   add: <P extends Part>(part: P) => P,
   log: Logger,
 ): Promise<GrpcServer> {
@@ -89,7 +91,7 @@ async function openGrpc(
     `cannot listen on ${path === '' ? at({ host, port }) : path}`,
     () =>
       transports[settings.GRPC_TRANSPORT]({
-        ...{ address, service, health, clock, tls, connections, onCall, onConnectionError },
+        ...{ address, service, shedding, health, clock, tls, connections, onCall, onConnectionError },
       }),
   );
 }

@@ -55,8 +55,8 @@ export const serverRows = {
   ),
   OVERLOAD_LAG: setting(
     durationMs,
-    '50ms',
-    'while the event loop is so late, calls are refused with RESOURCE_EXHAUSTED; 0: never',
+    '5ms',
+    'while the event loop is so late, a part of the calls is refused with RESOURCE_EXHAUSTED; 0: never',
   ),
   DRAIN_DELAY: setting(
     durationMs,

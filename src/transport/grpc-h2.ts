@@ -69,9 +69,10 @@ export async function startH2Server(
 }
 
 /** @returns how many decisions are under way */
-function addDecisions(router: Router, { service, onCall }: GrpcServerOptions): () => number {
+function addDecisions(router: Router, { service, shedding, onCall }: GrpcServerOptions): () => number {
   let underWay = 0;
   router.addUnary<WireRequest>(shouldRateLimit.path, {
+    refusal: () => shedding?.refusal(),
     decode: readRateLimitRequest,
     handle(request, call) {
       underWay++;

@@ -53,9 +53,11 @@ function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   };
 }
 
-function handlerOf({ service, clock }: GrpcServerOptions) {
+function handlerOf({ service, shedding, clock }: GrpcServerOptions) {
   let underWay = 0;
   const shouldRateLimit: handleUnaryCall<WireRequest, WireResponse> = (call, callback) => {
+    const refusal = shedding?.refusal();
+    if (refusal) return callback(refusal);
     underWay++;
     let isOpen = true;
     const done = (): void => {

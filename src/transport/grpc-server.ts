@@ -2,6 +2,7 @@ import { type handleUnaryCall, status } from '@grpc/grpc-js';
 import type { Clock } from '../clock.ts';
 import type { Health } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
+import type { Shedding } from '../rls/shedding.ts';
 import type { Address, TlsOptions } from './listener.ts';
 
 /** A gRPC server that answers on one address. */
@@ -15,6 +16,8 @@ export interface GrpcServer {
 export interface GrpcServerOptions {
   readonly address: Address;
   readonly service: RlsService;
+  /** Undefined: every call is taken. */
+  readonly shedding?: Pick<Shedding, 'refusal'>;
   readonly health: Health;
   readonly clock: Clock;
   /** Undefined: plain text. */

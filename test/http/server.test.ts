@@ -82,6 +82,13 @@ const asking = (key: string, value = 'x'): string =>
 describe('/json', () => {
   beforeEach(() => start(apiRoutes(build().service, ready)));
 
+  test('a call that is shed is refused without a look at it', async () => {
+    await server?.close(0);
+    const shedding = { refusal: () => ({ code: 8, details: 'too much' }) };
+    await start(apiRoutes(build().service, ready, shedding));
+    expect(await post('/json', 'no JSON at all')).toMatchObject({ status: 400, reason: 'too much' });
+  });
+
   test('answers 200 within the limit and 429 over it, with the whole response', async () => {
     const answers = [];
     for (let times = 0; times < 3; times++) answers.push(await post('/json', asking('user')));

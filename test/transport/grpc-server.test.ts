@@ -258,3 +258,22 @@ test('connections beyond the most at a time are closed at once, and told; when o
   expect(await askOn(third)).toBe('0');
   for (const session of [second, third]) session.destroy();
 });
+
+test('a call that is shed is not read: its service is not asked, and the next one is', async () => {
+  const refusals = [{ code: status.RESOURCE_EXHAUSTED, details: 'too much' }, undefined];
+  let asked = 0;
+  const asking = await start({
+    service: {
+      async shouldRateLimit(_request, _caller, reply) {
+        asked++;
+        reply({ response: OK });
+      },
+    },
+    shedding: { refusal: () => refusals.shift() },
+  });
+  await expect(asking.ask()).rejects.toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: 'too much' });
+  expect(asked).toBe(0);
+  expect(await asking.ask()).toMatchObject({ overall_code: OK.overall_code });
+  expect(asked).toBe(1);
+  expect((await asking.check()).status).toBe('SERVING'); // whatever is refused
+});

@@ -8,6 +8,9 @@ const MAX_HITS = 256;
 /** Characters of keys in a call, about. */
 const MAX_KEY_CHARS = 65_536;
 
+/** How much the last call says of how long the next one takes. */
+const NEWS = 0.2;
+
 interface Waiting extends Asked {
   readonly timeoutMs: number;
   readonly untilMs: number;
@@ -32,7 +35,9 @@ export interface BatcherOptions {
 
 /**
  * Gathers what is asked in one turn of the event loop, and while calls are under way, into one call. Nothing waits for a timer, and nothing is sent
- * whose time is over.
+ * whose time is over. What would
+ * wait for longer than it has is refused at once: else, with more to do than can be done, everything would be answered too late, and Redis kept
+ * busy with what nobody waits for.
  *
  * A timer that fires looks once more after a `setImmediate`: on a busy core the reply may already lie in the socket, and timers come
  * before sockets in a turn of the event loop.
@@ -40,6 +45,9 @@ export interface BatcherOptions {
 export class Batcher {
   readonly #options: BatcherOptions;
   #queue: Waiting[] = [];
+  #queuedHits = 0;
+  /** How long a call takes, about. */
+  #callMs = 0;
   readonly #sent = new Set<readonly Waiting[]>();
   #underWay = 0;
   #isScheduled = false;
@@ -52,14 +60,23 @@ export class Batcher {
 
   /** Never rejects: what cannot be answered in time is unavailable. */
   apply({ hits, spend }: Asked, timeoutMs: number): Promise<Answers> {
-    const refusal = this.#options.breaker().refusal;
+    const refusal = this.#options.breaker().refusal ?? this.#tooManyBefore(timeoutMs);
     if (refusal !== undefined) return Promise.resolve(hits.map(() => this.#options.unavailable(refusal)));
     return new Promise((settle) => {
       const untilMs = performance.now() + timeoutMs;
       this.#queue.push({ hits, spend, timeoutMs, untilMs, settle, isSettled: false });
+      this.#queuedHits += hits.length;
       this.#watch(untilMs);
       this.#schedule();
     });
+  }
+
+  /** Why a request that has so long need not wait; undefined: it may. The next call of all is never refused: what it takes tells of better times. */
+  #tooManyBefore(timeoutMs: number): string | undefined {
+    const callsBefore = Math.floor(this.#queuedHits / MAX_HITS);
+    if (callsBefore === 0) return undefined;
+    const waitMs = this.#callMs * (1 + callsBefore / this.#options.maxUnderWay);
+    return waitMs > timeoutMs ? `too many requests wait: no reply within ${timeoutMs} ms` : undefined;
   }
 
   #schedule(): void {
@@ -76,6 +93,7 @@ export class Batcher {
   #giveUpQueue(): boolean {
     const refusal = this.#options.breaker().refusal;
     if (refusal === undefined) return false;
+    this.#queuedHits = 0;
     for (const request of this.#queue.splice(0)) this.#giveUp(request, refusal);
     return true;
   }
@@ -90,7 +108,9 @@ export class Batcher {
       if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS)) break;
       count++;
     }
-    return this.#queue.splice(0, count);
+    const taken = this.#queue.splice(0, count);
+    for (const request of taken) this.#queuedHits -= request.hits.length;
+    return taken;
   }
 
   #send(requests: readonly Waiting[]): void {
@@ -100,6 +120,7 @@ export class Batcher {
     this.#sent.add(requests);
     breaker.began();
     let isUnderWay = true;
+    const sentAtMs = performance.now();
     const end = (): void => {
       isUnderWay = false;
       clearTimeout(slow);
@@ -108,6 +129,7 @@ export class Batcher {
     };
     const succeed = (): void => {
       if (!isUnderWay) return; // too late
+      this.#callMs += (performance.now() - sentAtMs - this.#callMs) * NEWS;
       breaker.succeeded();
       end();
     };
@@ -159,6 +181,7 @@ export class Batcher {
     for (const requests of this.#sent) requests.forEach(look);
     this.#queue.forEach(look);
     this.#queue = this.#queue.filter(({ isSettled }) => !isSettled);
+    this.#queuedHits = this.#queue.reduce((sum, { hits }) => sum + hits.length, 0);
     this.#timerAtMs = Number.POSITIVE_INFINITY;
     this.#watch(nextMs);
   }

@@ -7,7 +7,7 @@ import {
 import type { RequestHead } from '../h2/request-head.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import type { ServiceHost } from '../side-services.ts';
-import { failureHead, noCallHead, noCallText } from './answers.ts';
+import { type Failure, failureHead, noCallHead, noCallText } from './answers.ts';
 import { type CallHead, type NoCall, readCallHead } from './call-head.ts';
 import { HostedCall } from './hosted-call.ts';
 import { isEncoding } from './message-reader.ts';
@@ -31,7 +31,10 @@ export class Router {
   /** Adds a method that is asked all the time. */
   addUnary<Q>(path: string, method: Omit<UnaryMethod<Q>, 'maxRequestBytes'>): void {
     const whole = { ...method, maxRequestBytes: this.#maxRequestBytes };
-    this.#methods.set(path, (stream, head) => new UnaryCall(whole, stream, head));
+    this.#methods.set(path, (stream, head) => {
+      const refusal = method.refusal();
+      return refusal ? new RefusedCall(stream, refusal) : new UnaryCall(whole, stream, head);
+    });
   }
 
   #addService(definition: ServiceDefinition, handlers: UntypedServiceImplementation): void {
@@ -85,6 +88,38 @@ class Refusal implements Receiver {
   }
 
   cancelled(): void {}
+}
+
+/** Takes in a call that is not read, and says why when all of it has come. */
+class RefusedCall implements Receiver {
+  readonly #stream: Stream;
+  readonly #refusal: Failure;
+
+  constructor(stream: Stream, refusal: Failure) {
+    this.#stream = stream;
+    this.#refusal = refusal;
+  }
+
+  data(): void {
+    this.#stream.used();
+  }
+
+  end(): void {
+    this.#stream.headOnly(refusalHead(this.#refusal));
+  }
+
+  cancelled(): void {}
+}
+
+const refusalHeads = new WeakMap<Failure, Buffer>();
+
+/** Refusing must be cheap: the block is made once. */
+function refusalHead(refusal: Failure): Buffer {
+  const known = refusalHeads.get(refusal);
+  if (known) return known;
+  const head = failureHead(refusal);
+  refusalHeads.set(refusal, head);
+  return head;
 }
 
 function answerPlainly(stream: Stream, problem: NoCall | 431): void {

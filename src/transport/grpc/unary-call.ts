@@ -8,6 +8,8 @@ import { MessageReader, PREFIX_BYTES } from './message-reader.ts';
 
 /** A method that takes one message and gives one, both in their own form. */
 export interface UnaryMethod<Q> {
+  /** Why the next call is not even read, always the same object for the same reason; undefined: it is. */
+  readonly refusal: () => Failure | undefined;
   /** @throws Error  no message of the method's type */
   readonly decode: (bytes: Buffer, from: number, to: number) => Q;
   /** Decides; answers by `call.answer` or `call.fail`, once. */
