@@ -1,0 +1,60 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Load, Tally } from '../../bench/generator/drive.ts';
+import { type Generator, startGenerator } from '../../bench/generator/generator.ts';
+import { usageOf } from '../../bench/process-tree.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const RULES = `
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
+`;
+const BYTES_PER_MIB = 1024 * 1024;
+
+let folder: string;
+let redis: Redis;
+let weir: Weir;
+let generator: Generator;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'overload-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  redis = await startRedis();
+  weir = await startWeir({ REDIS_URL: redis.url, OVERLOAD_LAG: '1ms' }, { args: ['--rules', folder] });
+  generator = startGenerator();
+});
+afterAll(async () => {
+  generator.stop();
+  await weir.stop();
+  await redis.stop();
+  rmSync(folder, { recursive: true });
+});
+
+/** Each answer begins the next call at once. */
+const drive = (connections: number, callsUnderWay: number, ms: number): Promise<Tally> => {
+  const pace: Load['pace'] = { kind: 'closed', callsUnderWay, end: { elapsedMs: ms } };
+  const question = { domain: 'demo', descriptors: [{ key: 'user', value: 'user', values: 1_000 }] };
+  return generator.drive({ port: weir.grpcPort, connections, pace, question, mayRefuse: true });
+};
+
+/** Of the calls since the start, those that were shed. */
+async function shed(): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`)).text();
+  return Number(/^weir_calls_shed_total (\d+)$/m.exec(metrics)?.[1]);
+}
+
+test('ten thousand calls at a time: each is answered or refused, memory has a bound, and then all is as before', async () => {
+  expect((await drive(4, 20, 1_000)).answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
+  expect(await shed()).toBe(0);
+
+  const { answers } = await drive(100, 100, 4_000); // it ends when the last call has its answer
+  expect(answers.OK).toBeGreaterThan(0);
+  expect(answers.REFUSED).toBeGreaterThan(0);
+  expect(await shed()).toBeGreaterThan(0);
+  expect(usageOf(weir.pid).memoryBytes / BYTES_PER_MIB).toBeLessThan(1_000);
+
+  expect((await drive(4, 20, 1_000)).answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
+});
