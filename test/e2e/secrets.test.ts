@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createClient } from '../helpers/grpc-client.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+/** No text that is printed for another reason has this in it. */
+const PASSWORD = 'hunter2-of-redis';
+const TOKEN = 'hunter2-of-admins';
+
+const RULES = `
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 5}}
+`;
+
+let folder: string;
+let redis: Redis;
+let stops: (() => unknown)[];
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'secrets-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  redis = await startRedis({ args: ['--requirepass', PASSWORD] });
+});
+beforeEach(() => {
+  stops = [];
+});
+afterEach(async () => {
+  for (const stop of stops.reverse()) await stop();
+});
+afterAll(async () => {
+  await redis.stop();
+  rmSync(folder, { recursive: true });
+});
+
+async function service(env: Readonly<Record<string, string>>): Promise<Weir> {
+  const common = { ADMIN_TOKEN: TOKEN, LOG_LEVEL: 'trace', REDIS_STARTUP_MAX_ELAPSED_TIME: '0' };
+  const weir = await startWeir({ ...common, ...env }, { args: ['--rules', folder] });
+  stops.push(weir.stop);
+  return weir;
+}
+
+/** Everything that a service says to anyone: what it prints, its pages, and why a call fails. */
+async function saidBy(weir: Weir): Promise<string> {
+  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
+  stops.push(client.close);
+  const answer = await client.ask().then(JSON.stringify, String);
+  const urls = [
+    ...['/', '/healthcheck?verbose', '/json'].map((path) => `http://127.0.0.1:${weir.httpPort}${path}`),
+    ...['/', '/stats', '/rlconfig', '/metrics', '/debug/pprof/', '/debug/pprof/profile?seconds=1'].map(
+      (path) => `http://127.0.0.1:${weir.debugPort}${path}`,
+    ),
+  ];
+  const pages = await Promise.all(
+    urls.map(async (url) => {
+      const page = await fetch(url, { headers: { authorization: 'Bearer wrong' } });
+      return [url, page.status, JSON.stringify([...page.headers]), await page.text()].join('\n');
+    }),
+  );
+  await weir.stop();
+  return [answer, ...pages, weir.output()].join('\n');
+}
+
+test.each([
+  ['takes the password', PASSWORD, '"overall_code":1'],
+  ['does not take it', `${PASSWORD}-wrong`, 'WRONGPASS'],
+])('nothing that is said by a service whose Redis %s has a secret in it', async (_what, password, wanted) => {
+  const said = await saidBy(await service({ REDIS_URL: `redis://:${password}@127.0.0.1:${redis.port}` }));
+  expect(said).toContain(wanted);
+  expect(said).not.toContain('hunter2');
+});
+
+test('REDIS_AUTH is no different, and neither is a Redis that is not there', async () => {
+  const said = await saidBy(await service({ REDIS_URL: 'redis://127.0.0.1:1', REDIS_AUTH: PASSWORD }));
+  expect(said).toContain('ECONNREFUSED');
+  expect(said).not.toContain('hunter2');
+});
