@@ -16,8 +16,8 @@ export interface LeaseOptions {
 const SHARE_OF_REST = 1 / 20;
 /** For how long a lease should last at the rate of its counter. */
 const LEASE_MS = 100;
-/** The longest that tokens stay leased: a bucket has no window's end. */
-const LONGEST_LEASE_MS = 1_000;
+/** The longest that tokens stay leased: a bucket has no window's end. What is refilled meanwhile may pass besides. */
+export const LONGEST_LEASE_MS = 1_000;
 
 /** How long giving back may take; a window must last longer than twice that, so that the next one is never given hits of this one. */
 const GIVE_BACK_TIMEOUT_MS = 1_000;

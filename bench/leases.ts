@@ -1,0 +1,134 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis as Connection } from 'ioredis';
+import { type Limit, unitMs } from '../src/algorithms/limit.ts';
+import { createCounterKeys } from '../src/stores/key.ts';
+import { LeasingStore, LONGEST_LEASE_MS } from '../src/stores/leases.ts';
+import { createRedisStore } from '../src/stores/redis/store.ts';
+import { openReady } from '../test/helpers/connection.ts';
+import { startRedis } from '../test/helpers/redis.ts';
+
+const HEADING = `What leases save on one hot key. The instances are stores in this one process, each with its leases and its own
+connection to one Redis; callers do not wait for each other, so that a strict instance, too, puts together what is asked
+at a time. Below the limit: half of it is asked for; above it, one and a half times. A bucket may pass its burst and what is refilled meanwhile.
+`;
+
+const PER_SECOND = 8_000;
+const BURST = 1_000;
+const BELOW = 0.5;
+const ABOVE = 1.5;
+/** Nothing is asked so near to a window's edges, so that each hit counts in the window that it was sent in. */
+const EDGE_MS = 30;
+/** As the service gives back. */
+const IDLE_MS = 250;
+const STORE_TIMEOUT_MS = 1_000;
+
+const aSecond = {
+  name: '',
+  requestsPerUnit: PER_SECOND,
+  soft: 0,
+  unit: 'SECOND',
+  unitMultiplier: 1,
+  windowMs: unitMs.SECOND,
+} as const;
+const limits: readonly Limit[] = [
+  { ...aSecond, algorithm: 'fixed_window', counter: 'fixed_window|1000', alignment: 'epoch' },
+  {
+    ...aSecond,
+    algorithm: 'token_bucket',
+    counter: 'token_bucket|1000',
+    burst: BURST,
+    refill: 'continuous',
+    maxDelayMs: 0,
+  },
+];
+
+const counterKeys = createCounterKeys('');
+
+measureAll().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+async function measureAll(): Promise<void> {
+  console.log(HEADING);
+  const redis = await startRedis();
+  const observer = await openReady(redis);
+  try {
+    console.log(
+      '| instances | algorithm | consistency | decisions | Redis calls per decision | leased and unused | admitted, of what may pass |',
+    );
+    console.log('| ---: | --- | --- | ---: | ---: | ---: | ---: |');
+    for (const instances of [1, 2, 8])
+      for (const limit of limits)
+        for (const measured of [limit, { ...limit, consistency: 'leased' } as const]) {
+          const connections = await Promise.all(Array.from({ length: instances }, () => openReady(redis)));
+          await measure(measured, connections, observer);
+        }
+  } finally {
+    observer.disconnect();
+    await redis.stop();
+  }
+}
+
+/** Prints a row: a window below the limit, for the calls, and then one above it, for what is admitted. */
+async function measure(limit: Limit, connections: readonly Connection[], observer: Connection): Promise<void> {
+  await observer.flushall();
+  const stores = connections.map(
+    (connection) =>
+      new LeasingStore(createRedisStore(connection, Date.now), { clock: Date.now, maxLeases: 1, idleMs: IDLE_MS }),
+  );
+  await untilWindow();
+  await observer.config('RESETSTAT');
+  const below = await load(stores, limit, BELOW);
+  const calls = await scriptCalls(observer);
+  const unused = stores.reduce((sum, { leased }) => sum + leased, 0);
+  await untilWindow();
+  const above = await load(stores, limit, ABOVE);
+  await Promise.all(stores.map((store) => store.close()));
+
+  const isBucket = limit.algorithm === 'token_bucket';
+  const mayPass = isBucket ? BURST + (PER_SECOND * above.lastedMs) / unitMs.SECOND : PER_SECOND;
+  const admitted = `${((100 * above.admitted) / mayPass).toFixed(1)} %`;
+  const { algorithm, consistency = 'strict' } = limit;
+  const counted = [below.decisions, (calls / below.decisions).toFixed(4), unused, admitted];
+  console.log(`| ${[stores.length, `\`${algorithm}\``, consistency, ...counted].join(' | ')} |`);
+  // what a bucket's leases held at the start passes besides
+  const bound = mayPass + (isBucket && consistency === 'leased' ? (PER_SECOND * LONGEST_LEASE_MS) / unitMs.SECOND : 0);
+  if (above.admitted > bound) throw new Error(`wanted at most ${bound} admitted, got ${above.admitted}`);
+}
+
+interface Load {
+  readonly decisions: number;
+  readonly admitted: number;
+  /** From the first hit to the last answer. */
+  readonly lastedMs: number;
+}
+
+/** Asks steadily, at the stores in turn, for so many times the limit until shortly before the window ends. */
+async function load(stores: readonly LeasingStore[], limit: Limit, ofLimit: number): Promise<Load> {
+  const hits = [{ key: counterKeys(limit, 'api', []), limit, hits: 1, blocks: true }];
+  const startMs = performance.now();
+  const endMs = startMs + untilWindowEndsMs() - EDGE_MS;
+  const asked: ReturnType<LeasingStore['apply']>[] = [];
+  for (let nowMs = startMs; nowMs < endMs; nowMs = performance.now()) {
+    const due = ((nowMs - startMs) / unitMs.SECOND) * PER_SECOND * ofLimit;
+    while (asked.length < due)
+      for (const store of stores) asked.push(store.apply(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS }));
+    await sleep(1);
+  }
+  const answers = (await Promise.all(asked)).flat();
+  const failed = answers.find(({ code }) => code === 'UNAVAILABLE');
+  if (failed) throw new Error(`wanted every hit decided, got ${JSON.stringify(failed)}`);
+  const admitted = answers.filter(({ code }) => code === 'OK').length;
+  return { decisions: answers.length, admitted, lastedMs: performance.now() - startMs };
+}
+
+const untilWindowEndsMs = (): number => unitMs.SECOND - (Date.now() % unitMs.SECOND);
+
+/** Waits until a window has begun. */
+const untilWindow = (): Promise<void> => sleep(untilWindowEndsMs() + EDGE_MS);
+
+/** How often our script was called since the statistics were reset. */
+async function scriptCalls(observer: Connection): Promise<number> {
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await observer.info('commandstats'))?.[1]);
+}
