@@ -40,7 +40,7 @@ interface Lease {
 
 /**
  * Answers hits of limits that say `leased` from blocks that it has debited from the counter before: never more than the limit passes,
- * whatever becomes of this process, and less by what is leased and not used. A block lasts about `LEASE_MS` at the counter's rate, and is a small part of what
+ * whatever becomes of this process (of a bucket, besides, what is refilled while a lease lasts), and less by what is leased and not used. A block lasts about `LEASE_MS` at the counter's rate, and is a small part of what
  * the counter has left.
  *
  * A fixed window's lease ends with the window, counted from before it was asked for. What is left is given back when it is not used, and at the end.

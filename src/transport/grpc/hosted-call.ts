@@ -76,7 +76,7 @@ export class HostedCall implements Receiver {
     if (this.#reader.pending > 0)
       return this.#fail({ code: status.INTERNAL, details: 'the request ends in the middle of a message' });
     if (this.#method.definition.requestStream) this.#surface.emit('end');
-    else if (this.#messages === 1) this.#invoke();
+    else if (this.#messages === 1) this.#tryToInvoke();
     else this.#fail({ code: status.UNIMPLEMENTED, details: `the method takes one message, got ${this.#messages}` });
   }
 
@@ -92,6 +92,15 @@ export class HostedCall implements Receiver {
     if (requestStream) this.#stream.used();
     this.#surface.request = requestDeserialize(Buffer.from(bytes.subarray(from, to)));
     if (requestStream) this.#surface.emit('data', this.#surface.request);
+  }
+
+  /** A bug of a handler's ends its call, not the connection. */
+  #tryToInvoke(): void {
+    try {
+      this.#invoke();
+    } catch {
+      this.#fail({ code: status.INTERNAL, details: 'internal error' });
+    }
   }
 
   #invoke(): void {

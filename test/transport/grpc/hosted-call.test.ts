@@ -225,3 +225,24 @@ describe.each(reflection)('%s, a method that streams both ways,', (path) => {
     expect(fields).toMatchObject({ 'grpc-status': String(status.INTERNAL) });
   });
 });
+
+test('a handler that throws ends its call, and nothing else', async () => {
+  const buggy = await startH2({
+    health: {
+      ...health,
+      look() {
+        throw new Error('a bug');
+      },
+    },
+  });
+  const other = await openRaw(buggy.port);
+  other.send(callHead(1, { ':path': check.path }), data(1, ratelimit, true));
+  expect((await other.reply(1)).fields).toMatchObject({
+    'grpc-status': String(status.INTERNAL),
+    'grpc-message': 'internal error',
+  });
+  await other.settled();
+  other.close();
+  await buggy.close(0);
+  expect(buggy.failures).toEqual([]);
+});
