@@ -3,6 +3,7 @@ import { cpus, release } from 'node:os';
 import { parseArgs } from 'node:util';
 import { transports } from '../src/transport/transports.ts';
 import { startGenerator } from './generator/generator.ts';
+import { withoutEach } from './levers.ts';
 import { type MeasureOptions, measureShape, type Row } from './measure.ts';
 import { type Shape, shapes } from './shapes.ts';
 import { limitador, reference, type Subject, weirOn } from './subjects.ts';
@@ -20,6 +21,7 @@ Measures what a decision costs, side by side with other services where the envir
   --seconds N        how long calls are counted in one round (3)
   --rounds N         rounds, of which the median is told (3)
   --transports LIST  values of GRPC_TRANSPORT, with commas between them (${ownTransports})
+  --levers           Weir alone, with each thing that makes it cheaper switched off in turn
   --only TEXT        only rows whose name contains it
   --json FILE        write all numbers there, too
   --help             this text
@@ -31,6 +33,7 @@ const options = {
   seconds: { type: 'string', default: '3' },
   rounds: { type: 'string', default: '3' },
   transports: { type: 'string', default: ownTransports },
+  levers: { type: 'boolean', default: false },
   only: { type: 'string', default: '' },
   json: { type: 'string' },
   help: { type: 'boolean', default: false },
@@ -50,13 +53,8 @@ async function bench(): Promise<void> {
   const measuring = { roundMs: count('--seconds', values.seconds) * 1000, rounds: count('--rounds', values.rounds) };
   const chosen = shapes.filter(({ name }) => name.includes(values.only));
   if (chosen.length === 0) throw new Error(`--only must be part of a row's name, got '${values.only}'`);
-  const own = values.transports.split(',').map(weirOn);
-  const { REFERENCE_BIN, LIMITADOR_BIN } = process.env;
-  const subjects = [
-    ...own,
-    ...(REFERENCE_BIN ? [reference(REFERENCE_BIN)] : []),
-    ...(LIMITADOR_BIN ? [limitador(LIMITADOR_BIN)] : []),
-  ];
+  const own = (values.levers ? ['h2'] : values.transports.split(',')).map((transport) => weirOn(transport));
+  const subjects = [...own, ...(values.levers ? withoutEach() : peers())];
   const rows: Row[] = [];
   try {
     await measureAll(chosen, subjects, measuring, rows);
@@ -64,6 +62,12 @@ async function bench(): Promise<void> {
     console.log(toMarkdown(rows, own)); // those before a failure, too
   }
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(toJson(rows, measuring), null, 2)}\n`);
+}
+
+/** Those that the environment names. */
+function peers(): readonly Subject[] {
+  const { REFERENCE_BIN, LIMITADOR_BIN } = process.env;
+  return [...(REFERENCE_BIN ? [reference(REFERENCE_BIN)] : []), ...(LIMITADOR_BIN ? [limitador(LIMITADOR_BIN)] : [])];
 }
 
 /** Adds a row for each shape as soon as it is measured. */

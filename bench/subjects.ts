@@ -28,19 +28,25 @@ export interface Service {
   stop(): Promise<unknown>;
 }
 
-/** @param transport  a value of GRPC_TRANSPORT */
-export const weirOn = (transport: string): Subject => ({
+/**
+ * @param transport  a value of GRPC_TRANSPORT
+ * @param main       the program; undefined: the one that is built
+ */
+export const weirOn = (transport: string, main?: string): Subject => ({
   name: `Weir (${transport})`,
   serves: () => true,
   async start({ store, rules, denyCacheBytes }, { folder, redisUrl }) {
-    const weir = await startWeir({
-      GRPC_TRANSPORT: transport,
-      BACKEND_TYPE: store,
-      ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
-      RULES_PATH: written(folder, 'rules.yaml', envoyRules(rules)),
-      LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
-      STORE_TIMEOUT: '10s', // a call waits here no shorter than at the others, on a machine that is busy with all of them
-    });
+    const weir = await startWeir(
+      {
+        GRPC_TRANSPORT: transport,
+        BACKEND_TYPE: store,
+        ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
+        RULES_PATH: written(folder, 'rules.yaml', envoyRules(rules)),
+        LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
+        STORE_TIMEOUT: '10s', // a call waits here no shorter than at the others, on a machine that is busy with all of them
+      },
+      main === undefined ? {} : { main },
+    );
     return { pid: weir.pid, port: weir.grpcPort, stop: weir.stop };
   },
 });

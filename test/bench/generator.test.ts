@@ -47,14 +47,14 @@ describe('the load generator, against the service', () => {
 
   test('counts what passed and what was over the limit', async () => {
     const { answers } = await generator.drive(loadOf(weir.grpcPort, 'hot'));
-    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT });
+    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT, REFUSED: 0 });
   });
 
   test('asks for each of the values equally often', async () => {
     const question = { domain: 'bench', descriptors: [{ key: 'user', value: 'one-of', values: 10 }] };
     const pace = { kind: 'closed', callsUnderWay: 5, end: { calls: 10 * (LIMIT + 2) } } as const;
     const { answers } = await generator.drive(loadOf(weir.grpcPort, '', { question, pace }));
-    expect(answers).toEqual({ OK: 10 * LIMIT, OVER_LIMIT: 10 * 2 });
+    expect(answers).toEqual({ OK: 10 * LIMIT, OVER_LIMIT: 10 * 2, REFUSED: 0 });
   });
 
   test('hits every descriptor of a call', async () => {
@@ -65,13 +65,13 @@ describe('the load generator, against the service', () => {
     const { answers } = await generator.drive(
       loadOf(weir.grpcPort, '', { question: { domain: 'bench', descriptors } }),
     );
-    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT });
+    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT, REFUSED: 0 });
   });
 
   test('begins as many calls as a rate means', async () => {
     const pace = { kind: 'open', callsPerSecond: 400, end: { elapsedMs: 250 } } as const;
     const { answers } = await generator.drive(loadOf(weir.grpcPort, 'at a rate', { pace }));
-    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT });
+    expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT, REFUSED: 0 });
   });
 
   test('fails with the status of a call that failed', async () => {
@@ -115,17 +115,27 @@ describe('the load generator, against a server that answers wrongly', () => {
     stream.end(message);
   };
 
+  test('counts refusals where they are allowed', async () => {
+    let calls = 0;
+    answer = (stream) => answering(1, { 'grpc-status': ['0', '8', '14'][calls++ % 3] ?? '' })(stream);
+    const { answers, inTime } = await generator.drive({ ...loadOf(port, 'hot'), mayRefuse: true });
+    expect(answers).toEqual({ OK: 34, OVER_LIMIT: 0, REFUSED: 66 });
+    expect(inTime).toBeLessThanOrEqual(34);
+  });
+
   test('takes no more streams than it is allowed, and every shape of headers', async () => {
     let calls = 0;
     answer = (stream) => answering(1, { 'x-filler': `${calls++}`.repeat(400), 'grpc-status': '0' })(stream);
     const { answers } = await generator.drive(loadOf(port, 'hot'));
-    expect(answers).toEqual({ OK: 100, OVER_LIMIT: 0 });
+    expect(answers).toEqual({ OK: 100, OVER_LIMIT: 0, REFUSED: 0 });
   });
 
   test.each([
     ['a code that is none', answering(0, { 'grpc-status': '0' }), /overall code OK \(1\) or OVER_LIMIT \(2\), got 0/],
     ['no status', answering(1, {}), /must end with grpc-status 0, got none/],
-    ['another status', answering(1, { 'grpc-status': '14' }), /must end with grpc-status 0, got 14/],
+    ['another status', answering(1, { 'grpc-status': '13' }), /must end with grpc-status 0, got 13/],
+    ['a refusal', answering(1, { 'grpc-status': '8' }), /a call was refused/],
+    ['an answer that nothing could be counted', answering(1, { 'grpc-status': '14' }), /a call was refused/],
     [
       'no message',
       (stream: ServerHttp2Stream) => stream.respond({ 'grpc-status': '0' }, { endStream: true }),
