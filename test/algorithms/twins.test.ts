@@ -23,6 +23,8 @@ import { type Redis, startRedis } from '../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;
 const NO_KEY = -2; // what PTTL says of it
+/** What PTTL says of a counter that keeps its time to live: the call before has taken that off. */
+const TAKEN_OFF = -1;
 const PTTL_LATE_MS = 1_000; // it goes by a clock that runs on
 
 let server: Redis;
@@ -153,6 +155,7 @@ function inTypeScript(counters: Map<CounterKey, Step>, hits: readonly Hit[], spe
   const told = ({ limit, hits: count }: Hit, { state, report = state }: Step, accepted: boolean, charged: boolean) =>
     algorithmFor(limit).describe(limit, report, nowMs, { hits: count, accepted, charged });
 
+  const before = new Map(counters);
   const tried = new Map(counters);
   const trials = hits.map((hit) => {
     const step = run(tried, hit, true);
@@ -183,11 +186,12 @@ function inTypeScript(counters: Map<CounterKey, Step>, hits: readonly Hit[], spe
       return told(whole, run(counters, whole, false), accepted, false);
     });
   }
-  const ttlsMs = [...new Set(hits.map(({ key }) => key))].map((key) => {
-    const ttlMs = counters.get(key)?.ttlMs ?? 0;
+  const ttlsMs = [...new Map(hits.map(({ key, limit }) => [key, limit]))].map(([key, { algorithm }]) => {
+    const { state = [], ttlMs = 0 } = counters.get(key) ?? {};
     if (touched.has(key) && ttlMs <= 0) counters.delete(key);
     if (!touched.has(key)) return undefined;
-    return ttlMs > 0 ? ttlMs : NO_KEY;
+    const isInSameWindow = algorithm === 'fixed_window' && before.get(key)?.state[0] === state[0];
+    return ttlMs > 0 ? (isInSameWindow ? TAKEN_OFF : ttlMs) : NO_KEY;
   });
   return { decisions, ttlsMs };
 }
@@ -247,6 +251,10 @@ async function compare(limits: readonly Limit[], calls: readonly Call[]): Promis
     for (const [at, ttlMs = NO_KEY] of ttlsMs.entries()) {
       const wantedMs = expected[call]?.ttlsMs[at];
       if (wantedMs === undefined) continue; // not written
+      if (wantedMs === TAKEN_OFF) {
+        expect(ttlMs).toBe(TAKEN_OFF);
+        continue;
+      }
       expect(ttlMs).toBeLessThanOrEqual(wantedMs);
       expect(ttlMs).toBeGreaterThanOrEqual(wantedMs === NO_KEY ? NO_KEY : Math.max(wantedMs - PTTL_LATE_MS, 0));
     }
