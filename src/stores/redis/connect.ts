@@ -18,6 +18,9 @@ export interface RedisConnectOptions {
   readonly startup: { readonly initialMs: number; readonly maxMs: number };
 }
 
+/** How often a server that is loading is asked whether it is ready: what it expects of that is often far too long. */
+const LOADING_LOOK_MS = 500;
+
 /** A connection that leaves a call unanswered for so long is given up, with all that waits on it, and opened anew. */
 const SILENCE_MS = 1_000;
 
@@ -104,6 +107,7 @@ function commonOptions({ address, tls, connectTimeoutMs }: RedisConnectOptions) 
     maxRetriesPerRequest: 0,
     connectTimeout: connectTimeoutMs,
     socketTimeout: SILENCE_MS,
+    maxLoadingRetryTime: LOADING_LOOK_MS,
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'), // another server has become the master
     connectionName: 'weir',
     ...(address.username !== undefined && { username: address.username }),
