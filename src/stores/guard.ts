@@ -15,6 +15,8 @@ export interface GuardOptions {
 
 /** When to come again who is refused since nothing can be counted. */
 const RETRY_MS = 1_000;
+/** For how long what is owed is brought back at the end, where the store is there: what is left then is lost. */
+const CLOSE_WITHIN_MS = 1_000;
 /** Counters that are brought back at a time, so that requests are not held up. */
 const SLICE = 64;
 
@@ -71,6 +73,8 @@ export function createGuard(store: Store, { clock, maxCounters, lookIntervalMs, 
     state: () => store.state(),
     async close() {
       clearInterval(looking);
+      const endMs = performance.now() + CLOSE_WITHIN_MS;
+      while (owed.size > 0 && store.state().ready && performance.now() < endMs) await bringBack();
       await Promise.all([store.close(), local.close()]);
     },
   };

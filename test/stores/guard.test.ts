@@ -114,3 +114,28 @@ test('what was counted in a window that is over is not brought back', async () =
   await new Promise((resolve) => setTimeout(resolve, 50)); // some looks of the guard
   expect(await inner.apply([hit(limit, 0)], each)).toMatchObject([{ hitsBefore: 0 }]);
 });
+
+test('at its end a process brings back what it still owes, where the store is there', async () => {
+  const limit = limitWith('local');
+  const left = { ...inner, close: async () => {} };
+  const ending = createGuard(left, { clock, maxCounters: 100, lookIntervalMs: 1_000_000, timeoutMs: 1_000 });
+  isAway = true;
+  const keys = Array.from({ length: 100 }, (_, at) => `key-${at}`);
+  await ending.apply(
+    keys.map((key) => hit(limit, 2, key)),
+    each,
+  );
+  isAway = false;
+  await ending.close();
+  const stands = await inner.apply(
+    keys.map((key) => hit(limit, 0, key)),
+    each,
+  );
+  expect(stands.map((answer) => 'hitsBefore' in answer && answer.hitsBefore)).toEqual(keys.map(() => 2));
+});
+
+test('and ends all the same where it is not', async () => {
+  isAway = true;
+  await guard.apply([hit(limitWith('local'))], each);
+  await guard.close();
+});
