@@ -1,9 +1,9 @@
 import type { Redis as Connection } from 'ioredis';
 import { type Limit, unitMs } from '../src/algorithms/limit.ts';
-import { createCounterKeys } from '../src/stores/key.ts';
-import { createMemoryStore } from '../src/stores/memory.ts';
-import { createRedisStore } from '../src/stores/redis/store.ts';
-import type { Store } from '../src/stores/store.ts';
+import { type Backend, debitOf } from '../src/backends/backend.ts';
+import { createCounterKeys } from '../src/backends/key.ts';
+import { createMemoryBackend } from '../src/backends/memory/backend.ts';
+import { RedisBackend } from '../src/backends/redis/backend.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { heapBytes } from '../test/helpers/heap.ts';
 import { startRedis } from '../test/helpers/redis.ts';
@@ -95,7 +95,7 @@ async function measureAll(): Promise<void> {
 /** Bytes of heap for each of so many counters. */
 async function inMemory({ limit, hits }: Case, counters: number): Promise<number> {
   let nowMs = START_MS;
-  const store = createMemoryStore(() => nowMs, { maxCounters: counters });
+  const store = createMemoryBackend(() => nowMs, { maxCounters: counters });
   const before = heapBytes();
   for (let round = 0; round < hits; round++) {
     nowMs = START_MS + Math.floor((limit.windowMs * round) / hits);
@@ -119,7 +119,7 @@ interface RedisBytes {
  */
 async function inRedis({ limit, hits }: Case, counters: number, connection: Connection): Promise<RedisBytes> {
   let nowMs = START_MS;
-  const store = createRedisStore(connection, () => nowMs, { replay: true });
+  const store = new RedisBackend(connection, () => nowMs, { replay: true });
   await connection.flushall();
   await hitOnce(store, limit, 0); // the script is in Redis now
   await connection.flushall();
@@ -161,9 +161,9 @@ async function usedMemory(connection: Connection): Promise<number> {
 }
 
 /** One hit on each of the counters from `first` on, in one call. */
-async function hitOnce(store: Store, limit: Limit, first: number): Promise<void> {
-  const hits = keysOf(limit, first).map((key) => ({ key, limit, hits: 1, blocks: true }));
-  const decisions = await store.apply(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
+async function hitOnce(store: Backend, limit: Limit, first: number): Promise<void> {
+  const hits = keysOf(limit, first).map((key) => debitOf({ key }, limit, 1, true));
+  const decisions = await store.run(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
   const wrong = decisions.find(({ code }) => code !== 'OK');
   if (wrong) throw new Error(`wanted every hit to pass, got ${JSON.stringify(wrong)}`);
 }

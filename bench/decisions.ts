@@ -2,42 +2,65 @@ import { writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { parseArgs } from 'node:util';
 import { transports } from '../src/transport/transports.ts';
-import { startGenerator } from './generator/generator.ts';
+import { type Checkout, type ComparedRow, checkoutAt, compareShape, LAUNCHES } from './against.ts';
+import { conclude } from './conclusion.ts';
+import { type Generator, startGenerator } from './generator/generator.ts';
 import { withoutEach } from './levers.ts';
 import { type MeasureOptions, measureShape, type Row } from './measure.ts';
+import { programOf } from './peers/peer.ts';
+import { peers } from './peers/peers.ts';
 import { type Shape, shapes } from './shapes.ts';
-import { limitador, reference, type Subject, weirOn } from './subjects.ts';
-import { toMarkdown } from './table.ts';
+import { weirOn } from './subjects.ts';
+import { comparisonsToMarkdown, toMarkdown } from './table.ts';
 
 const ownTransports = Object.keys(transports).join(',');
 
+/** Of --seconds, --rounds and --transports; and how long a service is called before anything is counted. */
+const defaults = {
+  sideBySide: { seconds: '3', rounds: '3', transports: ownTransports, warmUpMs: 2_000 },
+  sideBySideQuick: { seconds: '1', rounds: '3', transports: ownTransports, warmUpMs: 2_000 },
+  against: { seconds: '1', rounds: '36', transports: 'h2', warmUpMs: 2_000 },
+  againstQuick: { seconds: '0.5', rounds: '24', transports: 'h2', warmUpMs: 1_000 },
+} as const;
+
 const usage = `Usage: npm run bench -- [options]
 
-Measures what a decision costs, side by side with other services where the environment names their programs:
+Measures what a decision costs, side by side with other services: those that npm run peers has built, or those whose programs the
+environment names (REFERENCE_BIN, envoyproxy/ratelimit; LIMITADOR_BIN, limitador-server).
 
-  REFERENCE_BIN    envoyproxy/ratelimit
-  LIMITADOR_BIN    limitador-server
-
-  --seconds N        how long calls are counted in one round (3)
-  --rounds N         rounds, of which the median is told (3)
-  --transports LIST  values of GRPC_TRANSPORT, with commas between them (${ownTransports})
+  --against DIR      compares this build with another one instead, and says for each row whether this one is slower;
+                     DIR is a built checkout of Weir: a folder with package.json and dist/
+  --seconds N        how long calls are counted in one round (3; with --against 1)
+  --rounds N         rounds; every result is a median over them (3; with --against 36, best a multiple of 6)
+  --quick            shorter rounds (1 s; with --against 24 rounds of 0.5 s)
+  --transports LIST  values of GRPC_TRANSPORT, separated by commas (${ownTransports}; with --against h2)
   --levers           Weir alone, with each thing that makes it cheaper switched off in turn
   --only TEXT        only rows whose name contains it
-  --json FILE        write all numbers there, too
-  --help             this text
+  --json FILE        writes all numbers to FILE, too
+  --help             prints this text
 
-Exits with 1 when a call failed or was answered wrongly.
+Exits with 1 when a call failed or was answered wrongly, and when --against finds a row slower.
 `;
 
 const options = {
-  seconds: { type: 'string', default: '3' },
-  rounds: { type: 'string', default: '3' },
-  transports: { type: 'string', default: ownTransports },
+  against: { type: 'string' },
+  seconds: { type: 'string' },
+  rounds: { type: 'string' },
+  quick: { type: 'boolean', default: false },
+  transports: { type: 'string' },
   levers: { type: 'boolean', default: false },
   only: { type: 'string', default: '' },
   json: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
+
+/** What to measure, and how. */
+interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
+  readonly shapes: readonly Shape[];
+  readonly transports: readonly string[];
+  readonly levers: boolean;
+  readonly json: string | undefined;
+}
 
 bench().catch((error: Error) => {
   console.error(error.message);
@@ -50,56 +73,98 @@ async function bench(): Promise<void> {
     process.stdout.write(usage);
     return;
   }
-  const measuring = { roundMs: count('--seconds', values.seconds) * 1000, rounds: count('--rounds', values.rounds) };
+  const { against, levers, json } = values;
   const chosen = shapes.filter(({ name }) => name.includes(values.only));
   if (chosen.length === 0) throw new Error(`--only must be part of a row's name, got '${values.only}'`);
-  const own = (values.levers ? ['h2'] : values.transports.split(',')).map((transport) => weirOn(transport));
-  const subjects = [...own, ...(values.levers ? withoutEach() : peers())];
-  const rows: Row[] = [];
-  try {
-    await measureAll(chosen, subjects, measuring, rows);
-  } finally {
-    console.log(toMarkdown(rows, own)); // those before a failure, too
-  }
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(toJson(rows, measuring), null, 2)}\n`);
-}
-
-/** Those that the environment names. */
-function peers(): readonly Subject[] {
-  const { REFERENCE_BIN, LIMITADOR_BIN } = process.env;
-  return [...(REFERENCE_BIN ? [reference(REFERENCE_BIN)] : []), ...(LIMITADOR_BIN ? [limitador(LIMITADOR_BIN)] : [])];
-}
-
-/** Adds a row for each shape as soon as it is measured. */
-async function measureAll(
-  chosen: readonly Shape[],
-  subjects: readonly Subject[],
-  measuring: MeasureOptions,
-  rows: Row[],
-): Promise<void> {
+  if (against !== undefined && levers) throw new Error('--levers cannot be combined with --against');
+  const fallback = defaults[`${against === undefined ? 'sideBySide' : 'against'}${values.quick ? 'Quick' : ''}`];
+  const plan: Plan = {
+    shapes: chosen,
+    transports: levers ? ['h2'] : (values.transports ?? fallback.transports).split(','),
+    roundMs: seconds('--seconds', values.seconds ?? fallback.seconds) * 1000,
+    rounds: count('--rounds', values.rounds ?? fallback.rounds),
+    warmUpMs: fallback.warmUpMs,
+    levers,
+    json,
+  };
+  const other = against === undefined ? undefined : checkoutAt(against);
   const generator = startGenerator();
   try {
-    for (const shape of chosen) {
-      console.error(`${shape.name} …`);
-      rows.push(await measureShape(shape, subjects, generator, measuring));
-    }
+    await (other === undefined ? measureSideBySide(plan, generator) : compareWith(other, plan, generator));
   } finally {
     generator.stop();
   }
 }
 
-const toJson = (rows: readonly Row[], { roundMs, rounds }: MeasureOptions) => ({
-  machine: { cpu: cpus()[0]?.model, cores: cpus().length, kernel: release(), node: process.version },
-  roundMs,
-  rounds,
-  rows: rows.map(({ shape, callsPerSecond, measured }) => ({
-    shape,
-    callsPerSecond,
-    services: [...measured].map(([{ name }, measurement]) => ({ name, ...measurement })),
-  })),
-});
+async function measureSideBySide(plan: Plan, generator: Generator): Promise<void> {
+  const own = plan.transports.map((transport) => weirOn(transport));
+  const candidates = (plan.levers ? [] : peers).map((peer) => ({ peer, program: programOf(peer, process.env) }));
+  const present = candidates.flatMap(({ peer, program }) => (program === undefined ? [] : peer.subjectOf(program)));
+  const missing = candidates.filter(({ program }) => program === undefined).map(({ peer }) => peer);
+  const subjects = [...own, ...present, ...(plan.levers ? withoutEach() : [])];
+  const rows: Row[] = [];
+  try {
+    for (const shape of plan.shapes) {
+      console.error(`${shape.name} …`);
+      rows.push(await measureShape(shape, subjects, generator, plan));
+    }
+  } finally {
+    // those before a failure, too
+    console.log(
+      toMarkdown(
+        rows,
+        own,
+        missing.map((peer) => peer.subjectOf(peer.cached)),
+      ),
+    );
+    for (const { name, variable, cached } of missing) {
+      console.log(`\n${name} was not measured: ${variable} is not set, and npm run peers has not made ${cached}.`);
+    }
+  }
+  writeJson(plan, {
+    rows: rows.map(({ shape, callsPerSecond, measured }) => ({
+      shape,
+      callsPerSecond,
+      services: [...measured].map(([{ name }, measurement]) => ({ name, ...measurement })),
+    })),
+    notMeasured: missing.map(({ name }) => name),
+  });
+}
+
+/** Sets the exit code to 1 if a row is slower. */
+async function compareWith(other: Checkout, plan: Plan, generator: Generator): Promise<void> {
+  if (plan.rounds < LAUNCHES)
+    throw new Error(`--rounds must be at least ${LAUNCHES} with --against, got ${plan.rounds}`);
+  const rows: ComparedRow[] = [];
+  try {
+    for (const shape of plan.shapes)
+      for (const transport of plan.transports) {
+        console.error(`${shape.name}, ${transport} …`);
+        rows.push(await compareShape(shape, transport, other, generator, plan));
+      }
+  } finally {
+    console.log(`The other build is weir ${other.version} in ${other.folder}.\n`);
+    console.log(comparisonsToMarkdown(rows)); // those before a failure, too
+  }
+  const { text, exitCode } = conclude(rows);
+  console.log(`\n${text}`);
+  process.exitCode = exitCode;
+  writeJson(plan, { other, rows });
+}
+
+function writeJson({ json, roundMs, rounds }: Plan, results: object): void {
+  if (json === undefined) return;
+  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, kernel: release(), node: process.version };
+  writeFileSync(json, `${JSON.stringify({ machine, roundMs, rounds, ...results }, null, 2)}\n`);
+}
 
 function count(option: string, written: string): number {
   if (/^[1-9]\d{0,2}$/.test(written)) return Number(written);
   throw new Error(`${option} must be a whole number from 1 to 999, got '${written}'`);
+}
+
+function seconds(option: string, written: string): number {
+  const number = Number(written);
+  if (/^\d{1,3}(\.\d)?$/.test(written) && number > 0) return number;
+  throw new Error(`${option} must be a number from 0.1 to 999, got '${written}'`);
 }

@@ -1,8 +1,8 @@
 import type { FixedWindowLimit } from '../src/algorithms/limit.ts';
 import { unitMs } from '../src/algorithms/limit.ts';
-import { createCounterKeys } from '../src/stores/key.ts';
-import { createMemoryStore } from '../src/stores/memory.ts';
-import type { Store } from '../src/stores/store.ts';
+import { type Backend, debitOf } from '../src/backends/backend.ts';
+import { createCounterKeys } from '../src/backends/key.ts';
+import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 
 /** Counters that expire at once, and hits of either kind in each phase. */
 const COUNTERS = 1_000_000;
@@ -29,7 +29,7 @@ measure().catch((error: Error) => {
 /** What the time of one hit looks like while a million counters are live, while they expire, and when they are gone. */
 async function measure(): Promise<void> {
   let nowMs = START_MS;
-  const store = createMemoryStore(() => nowMs, { maxCounters: 4 * COUNTERS });
+  const store = createMemoryBackend(() => nowMs, { maxCounters: 4 * COUNTERS });
   for (let at = 0; at < COUNTERS; at++) await hitUs(store, at);
 
   console.log('| while they | a hit on | p50 µs | p99 µs | p99.9 µs | max µs |');
@@ -41,7 +41,7 @@ async function measure(): Promise<void> {
 }
 
 /** Hits a new counter and a known one in turn; known are those that were new last. */
-async function report(phase: string, store: Store, firstNew: number): Promise<void> {
+async function report(phase: string, store: Backend, firstNew: number): Promise<void> {
   const onNewUs = new Float64Array(COUNTERS);
   const onKnownUs = new Float64Array(COUNTERS);
   for (let at = 0; at < COUNTERS; at++) {
@@ -62,10 +62,10 @@ async function report(phase: string, store: Store, firstNew: number): Promise<vo
 const scattered = (at: number): number => (at * 617_129) % COUNTERS;
 
 /** How long one hit on the counter with this number takes. */
-async function hitUs(store: Store, counter: number): Promise<number> {
+async function hitUs(store: Backend, counter: number): Promise<number> {
   const key = counterKeys(limit, 'api', [{ key: 'user', value: String(counter).padStart(13, '0') }]);
   const startedMs = performance.now();
-  const [decision] = await store.apply([{ key, limit, hits: 1, blocks: true }], { spend: 'each', timeoutMs: 1 });
+  const [decision] = await store.run([debitOf({ key }, limit, 1, true)], { spend: 'each', timeoutMs: 1 });
   const tookUs = (performance.now() - startedMs) * 1_000;
   if (decision?.code !== 'OK') throw new Error(`wanted every hit to pass, got ${JSON.stringify(decision)}`);
   return tookUs;

@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
 import { type Limit, unitMs } from '../src/algorithms/limit.ts';
-import { createCounterKeys } from '../src/stores/key.ts';
-import { LeasingStore, LONGEST_LEASE_MS } from '../src/stores/leases.ts';
-import { createRedisStore } from '../src/stores/redis/store.ts';
+import { debitOf } from '../src/backends/backend.ts';
+import { createCounterKeys } from '../src/backends/key.ts';
+import { RedisBackend } from '../src/backends/redis/backend.ts';
+import { LONGEST_LEASE_MS } from '../src/ledger/lease.ts';
+import { Ledger } from '../src/ledger/ledger.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 
@@ -75,13 +78,14 @@ async function measure(limit: Limit, connections: readonly Connection[], observe
   await observer.flushall();
   const stores = connections.map(
     (connection) =>
-      new LeasingStore(createRedisStore(connection, Date.now), { clock: Date.now, maxLeases: 1, idleMs: IDLE_MS }),
+      new Ledger({ main: new RedisBackend(connection, Date.now) }, { ...options, instance: randomUUID() }),
   );
+  await sleep(SUBSCRIBE_MS);
   await untilWindow();
   await observer.config('RESETSTAT');
   const below = await load(stores, limit, BELOW);
   const calls = await scriptCalls(observer);
-  const unused = stores.reduce((sum, { leased }) => sum + leased, 0);
+  const unused = stores.reduce((sum, { leases }) => sum + (leases?.leased ?? 0), 0);
   await untilWindow();
   const above = await load(stores, limit, ABOVE);
   await Promise.all(stores.map((store) => store.close()));
@@ -97,6 +101,17 @@ async function measure(limit: Limit, connections: readonly Connection[], observe
   if (above.admitted > bound) throw new Error(`wanted at most ${bound} admitted, got ${above.admitted}`);
 }
 
+/** Leases wait until changes of other instances arrive. */
+const SUBSCRIBE_MS = 500;
+const options = {
+  ...{ clock: Date.now, monotonicMs: () => performance.now(), denyCacheBytes: 0 },
+  leases: { maxLeases: 1, idleMs: IDLE_MS },
+  every(intervalMs: number, run: () => void) {
+    const timer = setInterval(run, intervalMs);
+    return () => clearInterval(timer);
+  },
+};
+
 interface Load {
   readonly decisions: number;
   readonly admitted: number;
@@ -105,15 +120,15 @@ interface Load {
 }
 
 /** Asks steadily, at the stores in turn, for so many times the limit until shortly before the window ends. */
-async function load(stores: readonly LeasingStore[], limit: Limit, ofLimit: number): Promise<Load> {
-  const hits = [{ key: counterKeys(limit, 'api', []), limit, hits: 1, blocks: true }];
+async function load(stores: readonly Ledger[], limit: Limit, ofLimit: number): Promise<Load> {
+  const hits = [debitOf({ key: counterKeys(limit, 'api', []) }, limit, 1, true)];
   const startMs = performance.now();
   const endMs = startMs + untilWindowEndsMs() - EDGE_MS;
-  const asked: ReturnType<LeasingStore['apply']>[] = [];
+  const asked: ReturnType<Ledger['debit']>[] = [];
   for (let nowMs = startMs; nowMs < endMs; nowMs = performance.now()) {
     const due = ((nowMs - startMs) / unitMs.SECOND) * PER_SECOND * ofLimit;
     while (asked.length < due)
-      for (const store of stores) asked.push(store.apply(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS }));
+      for (const store of stores) asked.push(store.debit(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS }));
     await sleep(1);
   }
   const answers = (await Promise.all(asked)).flat();

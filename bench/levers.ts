@@ -13,8 +13,8 @@ const levers: readonly Lever[] = [
   {
     name: 'batching',
     changes: [
-      { file: 'stores/redis/batcher.js', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
-      { file: 'stores/redis/store.js', from: 'const MAX_UNDER_WAY = 2;', to: 'const MAX_UNDER_WAY = 1_000;' },
+      { file: 'backends/redis/batcher.js', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
+      { file: 'backends/redis/backend.js', from: 'const MAX_UNDER_WAY = 2;', to: 'const MAX_UNDER_WAY = 1_000;' },
     ],
   },
   {
@@ -38,7 +38,7 @@ const levers: readonly Lever[] = [
     name: 'times to live that stay',
     changes: [
       {
-        file: 'stores/redis/dispatcher.lua',
+        file: 'backends/redis/dispatcher.lua',
         from: 'return last_steps[key] == fixed_window',
         to: 'return false and last_steps[key] == fixed_window',
       },

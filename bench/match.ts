@@ -1,7 +1,7 @@
+import { createCounterKeys } from '../src/backends/key.ts';
 import type { Descriptor } from '../src/rules/match.ts';
 import { match } from '../src/rules/match.ts';
 import type { RuleTree } from '../src/rules/tree.ts';
-import { createCounterKeys } from '../src/stores/key.ts';
 import { rulesFrom } from '../test/helpers/rules.ts';
 
 /** How long it takes to find the rule of a descriptor and to name its counter, in trees of different sizes and depths. */

@@ -1,6 +1,8 @@
 import type { Load, Tally } from './generator/drive.ts';
 import type { Generator } from './generator/generator.ts';
 import type { Pace } from './generator/pace.ts';
+import { median } from './median.ts';
+import { orderOfRound } from './order.ts';
 import { type Usage, usageOf } from './process-tree.ts';
 import type { Shape } from './shapes.ts';
 import { type Stage, setStage } from './stage.ts';
@@ -21,30 +23,36 @@ export interface Measurement {
   readonly generatorLoad: number;
 }
 
-/** A shape's measurements, a service each: of every number the median of the rounds. */
+/** A shape's measurements, a service each. */
 export interface Row {
   readonly shape: Shape;
   /** What was offered; undefined for a closed loop. */
   readonly callsPerSecond: number | undefined;
+  /** Of every number the median of the rounds. */
   readonly measured: ReadonlyMap<Subject, Measurement>;
+  /** Round by round: the same place is the same round for every service. */
+  readonly rounds: ReadonlyMap<Subject, readonly Measurement[]>;
 }
 
 export interface MeasureOptions {
   /** How long calls are counted in one round. */
   readonly roundMs: number;
   readonly rounds: number;
+  /** What to offer in an open loop; absent: half of what the slowest service does in a closed loop. */
+  readonly callsPerSecond?: number | undefined;
+  /** How long each service is called before anything is counted; absent: two seconds. */
+  readonly warmUpMs?: number;
 }
 
-/** How long each service is called before anything is counted. */
 const WARM_UP_MS = 2_000;
-/** The same before every later round: the others have had the caches meanwhile. */
+/** How long a service is called before every round: the others have had the caches meanwhile. */
 const REWARM_MS = 300;
 const US_PER_MS = 1_000;
 const MS_PER_S = 1_000;
 
 /**
- * Measures all services that serve the shape. They run side by side and are called in turn, one at a time, round after round, so that
- * whatever else the machine does meets all of them.
+ * Measures all services that serve the shape. They run side by side and are called one at a time, round after round and in another order
+ * each round, so that whatever else the machine does affects all of them.
  *
  * @throws  a call failed or was answered wrongly
  */
@@ -52,7 +60,7 @@ export async function measureShape(
   shape: Shape,
   subjects: readonly Subject[],
   generator: Generator,
-  { roundMs, rounds }: MeasureOptions,
+  { roundMs, rounds, callsPerSecond: offered, warmUpMs = WARM_UP_MS }: MeasureOptions,
 ): Promise<Row> {
   const stages: Stage[] = [];
   try {
@@ -61,25 +69,38 @@ export async function measureShape(
     }
     const rates: number[] = [];
     for (const stage of stages) {
-      rates.push(rateOf(await generator.drive(loadOf(stage, shape, closedLoop(shape, WARM_UP_MS)))));
+      rates.push(rateOf(await generator.drive(loadOf(stage, shape, closedLoop(shape, warmUpMs)))));
     }
-    const callsPerSecond = shape.pace === 'half capacity' ? Math.floor(Math.min(...rates) / 2) : undefined;
+    const callsPerSecond = shape.pace === 'half capacity' ? (offered ?? Math.floor(Math.min(...rates) / 2)) : undefined;
     const pace = (elapsedMs: number): Pace =>
       callsPerSecond === undefined
         ? closedLoop(shape, elapsedMs)
         : { kind: 'open', callsPerSecond, end: { elapsedMs } };
-    const all = stages.map((): Measurement[] => []);
-    for (let round = 0; round < rounds; round++) {
-      for (const [at, stage] of stages.entries()) {
-        await generator.drive(loadOf(stage, shape, pace(REWARM_MS)));
-        all[at]?.push(await measure(stage, shape, pace(roundMs), generator));
-      }
-    }
-    const measured = new Map(stages.map(({ subject }, at) => [subject, medianOf(all[at] ?? [])]));
-    return { shape, callsPerSecond, measured };
+    const all = await takeRounds(stages, rounds, async (stage) => {
+      await generator.drive(loadOf(stage, shape, pace(REWARM_MS)));
+      return measure(stage, shape, pace(roundMs), generator);
+    });
+    const measured = new Map([...all].map(([subject, measurements]) => [subject, medianOf(measurements)]));
+    return { shape, callsPerSecond, measured, rounds: all };
   } finally {
     for (const stage of stages) await stage.clear();
   }
+}
+
+/** Measures every stage once a round; what came of it, in the order of the rounds. */
+async function takeRounds(
+  stages: readonly Stage[],
+  rounds: number,
+  measureOne: (stage: Stage) => Promise<Measurement>,
+): Promise<ReadonlyMap<Subject, readonly Measurement[]>> {
+  const all = new Map<Subject, Measurement[]>(stages.map(({ subject }) => [subject, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const at of orderOfRound(round, stages.length)) {
+      const stage = stages[at];
+      if (stage) all.get(stage.subject)?.push(await measureOne(stage));
+    }
+  }
+  return all;
 }
 
 async function measure(stage: Stage, shape: Shape, pace: Pace, generator: Generator): Promise<Measurement> {
@@ -136,10 +157,4 @@ function medianOf(rounds: readonly Measurement[]): Measurement {
     memoryBytes: of((round) => round.memoryBytes),
     generatorLoad: of((round) => round.generatorLoad),
   };
-}
-
-/** The lower one of the two in the middle. */
-function median(numbers: readonly number[]): number {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  return sorted[Math.floor((sorted.length - 1) / 2)] ?? Number.NaN;
 }

@@ -10,9 +10,14 @@ import { usageOf } from './process-tree.ts';
 
 const usage = `Usage: npm run overload -- [options]
 
-Has ten times, then a hundred times as many calls under way as keep the service busy, each answer beginning the next call at once, then as many as before, and prints
-what became of them. Counters are in a Redis that is started for it. Exits with 1 when a call had no answer, or when calls were still refused a second after that.
+Overloads the service in two ways, and prints what became of the calls:
 
+  small   one descriptor, counters in a Redis that is started for it: ten times, then a hundred times as many calls in flight as keep it busy, each
+          answer beginning the next call at once, then as many as before. Exits with 1 when calls are still refused a second after that.
+  large   100 descriptors, counters in memory: five times as many calls a second as it can answer, whatever becomes of earlier calls. Exits with 1
+          when less than two thirds of what it can answer is answered within 20 ms of when the call was due.
+
+  --only TEXT        small or large (both)
   --seconds N        how long each overload lasts (60)
   --transport TEXT   value of GRPC_TRANSPORT (h2)
   --lag TEXT         value of OVERLOAD_LAG (5ms)
@@ -20,6 +25,7 @@ what became of them. Counters are in a Redis that is started for it. Exits with 
 `;
 
 const options = {
+  only: { type: 'string', default: '' },
   seconds: { type: 'string', default: '60' },
   transport: { type: 'string', default: 'h2' },
   lag: { type: 'string', default: '5ms' },
@@ -37,6 +43,10 @@ const LOOK_INTERVAL_MS = 250;
 const NORMAL = { connections: 4, callsUnderWay: 25, ms: 5_000 };
 const TEN_TIMES = { connections: 40, callsUnderWay: 25 };
 const HUNDRED_TIMES = { connections: 100, callsUnderWay: 100 };
+const OVERLOAD_FACTOR = 5;
+const MIN_SHARE = 2 / 3;
+
+type Environment = Readonly<Record<string, string>>;
 
 measure().catch((error: Error) => {
   console.error(error.message);
@@ -46,39 +56,92 @@ measure().catch((error: Error) => {
 async function measure(): Promise<void> {
   const { values } = parseArgs({ options });
   if (values.help) return void process.stdout.write(usage);
-  const redis = await startRedis();
   const generator = startGenerator();
   const folder = mkdtempSync(join(tmpdir(), 'overload-'));
   writeFileSync(join(folder, 'rules.yaml'), RULES);
-  const weir = await startWeir(
-    { REDIS_URL: redis.url, GRPC_TRANSPORT: values.transport, OVERLOAD_LAG: values.lag, STORE_TIMEOUT: '15ms' },
-    { args: ['--rules', folder] },
-  );
+  const env = { GRPC_TRANSPORT: values.transport, OVERLOAD_LAG: values.lag, STORE_TIMEOUT: '15ms' };
+  const run: Run = async (name, weir, load, calls) => {
+    const memory = watchMemory(weir.pid);
+    const tally = await generator.drive(load);
+    console.log(rowOf(name, calls, tally, memory.stop()));
+    return tally;
+  };
+  const ms = Number(values.seconds) * 1_000;
   try {
-    console.log('| load | calls under way | decided/s | in time/s | refused/s | p50 ms | p99 ms | most memory MiB |');
-    console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |');
-    const run = async (name: string, load: typeof NORMAL): Promise<Tally> => {
-      const memory = watchMemory(weir.pid);
-      const tally = await generator.drive(loadOn(weir.grpcPort, load));
-      console.log(rowOf(name, load, tally, memory.stop()));
-      return tally;
-    };
-    await run('warm up', NORMAL);
-    await run('normal', NORMAL);
-    const ms = Number(values.seconds) * 1_000;
-    await run('ten times', { ...TEN_TIMES, ms });
-    await run('a hundred times', { ...HUNDRED_TIMES, ms });
-    await run('normal again, first second', { ...NORMAL, ms: 1_000 });
-    const { answers } = await run('normal again', NORMAL);
-    if (answers.REFUSED > 0)
-      throw new Error(`${answers.REFUSED} calls were refused more than a second after the overload`);
+    if (values.only !== 'large') await overloadWithSmallCalls(env, folder, ms, run);
+    if (values.only !== 'small') await overloadWithLargeCalls(env, folder, ms, run);
   } finally {
     generator.stop();
-    await weir.stop();
-    await redis.stop();
     rmSync(folder, { recursive: true });
   }
 }
+
+/** Drives one load, and prints its row; `calls` is what the second column says. */
+type Run = (name: string, weir: { readonly pid: number }, load: Load, calls: string) => Promise<Tally>;
+
+const printHead = (calls: string): void => {
+  console.log(`| load | ${calls} | decided/s | in time/s | refused/s | p50 ms | p99 ms | most memory MiB |`);
+  console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |');
+};
+
+async function overloadWithSmallCalls(env: Environment, folder: string, ms: number, run: Run): Promise<void> {
+  const redis = await startRedis();
+  const weir = await startWeir({ ...env, REDIS_URL: redis.url }, { args: ['--rules', folder] });
+  const drive = (name: string, load: typeof NORMAL) =>
+    run(name, weir, loadOn(weir.grpcPort, load), String(load.connections * load.callsUnderWay));
+  try {
+    printHead('calls in flight');
+    await drive('warm up', NORMAL);
+    await drive('normal', NORMAL);
+    await drive('ten times', { ...TEN_TIMES, ms });
+    await drive('a hundred times', { ...HUNDRED_TIMES, ms });
+    await drive('normal again, first second', { ...NORMAL, ms: 1_000 });
+    const { answers } = await drive('normal again', NORMAL);
+    if (answers.REFUSED > 0)
+      throw new Error(`${answers.REFUSED} calls were refused more than a second after the overload`);
+  } finally {
+    await weir.stop();
+    await redis.stop();
+  }
+}
+
+async function overloadWithLargeCalls(env: Environment, folder: string, ms: number, run: Run): Promise<void> {
+  const weir = await startWeir(env, { args: ['--rules', folder] });
+  const closed = { ...largeLoadOn(weir.grpcPort), connections: 1 };
+  try {
+    console.log('');
+    printHead('calls/s');
+    await run('warm up', weir, closed, 'closed loop');
+    const { answers, elapsedMs } = await run('capacity', weir, closed, 'closed loop');
+    const capacity = ((answers.OK + answers.OVER_LIMIT) / elapsedMs) * 1_000;
+    const callsPerSecond = Math.round(capacity * OVERLOAD_FACTOR);
+    const pace = { kind: 'open', callsPerSecond, end: { elapsedMs: ms } } as const;
+    const overloaded = await run(
+      `${OVERLOAD_FACTOR} times capacity`,
+      weir,
+      { ...closed, connections: 20, pace },
+      String(callsPerSecond),
+    );
+    const share = ((overloaded.inTime / overloaded.elapsedMs) * 1_000) / capacity;
+    console.log(`\n${(share * 100).toFixed(0)} % of capacity was answered in time`);
+    if (share < MIN_SHARE)
+      throw new Error(`less than ${(MIN_SHARE * 100).toFixed(0)} % of capacity was answered in time`);
+  } finally {
+    await weir.stop();
+  }
+}
+
+/** Four calls in flight keep the process busy: few enough that none is refused. */
+const largeLoadOn = (port: number): Load => ({
+  port,
+  connections: 1,
+  pace: { kind: 'closed', callsUnderWay: 4, end: { elapsedMs: 5_000 } },
+  question: {
+    domain: DOMAIN,
+    descriptors: Array.from({ length: 100 }, (_, at) => ({ key: 'user', value: `user-${at}` })),
+  },
+  mayRefuse: true,
+});
 
 const loadOn = (port: number, { connections, callsUnderWay, ms }: typeof NORMAL): Load => ({
   port,
@@ -106,14 +169,14 @@ function watchMemory(pid: number) {
 
 function rowOf(
   name: string,
-  { connections, callsUnderWay }: typeof NORMAL,
+  calls: string,
   { answers, inTime, elapsedMs, p50Ms, p99Ms }: Tally,
   memoryBytes: number,
 ): string {
   const perSecond = (count: number): string => ((count / elapsedMs) * 1_000).toFixed(0);
   const cells = [
     name,
-    connections * callsUnderWay,
+    calls,
     perSecond(answers.OK + answers.OVER_LIMIT),
     perSecond(inTime),
     perSecond(answers.REFUSED),

@@ -1,34 +1,65 @@
+import type { ComparedRow } from './against.ts';
 import type { Measurement, Row } from './measure.ts';
+import type { Shape } from './shapes.ts';
 import type { Subject } from './subjects.ts';
+import type { Comparison } from './verdict.ts';
 
 const BYTES_PER_MIB = 1024 * 1024;
+const NOT_MEASURED = 'not measured';
 
 /**
- * The rows as a Markdown table, a line for each service that was measured.
+ * The rows as a Markdown table, a line for each service that was measured, and one for each that would have been had there been a program of it.
  *
- * @param bases  the services that the others are compared with, a column each: CPU time and throughput, as multiples of the base's
+ * @param bases    the services that the others are compared with, a column each: CPU time and throughput, as multiples of the base's
+ * @param missing  services of which there is no program
  */
-export function toMarkdown(rows: readonly Row[], bases: readonly Subject[]): string {
+export function toMarkdown(rows: readonly Row[], bases: readonly Subject[], missing: readonly Subject[] = []): string {
   const head = [
     ...['calls', 'service', 'decisions/s', 'CPU µs', 'of Redis', 'p50 ms', 'p99 ms', 'MiB', 'generator'],
     ...bases.map(({ name }) => `CPU, rate ÷ ${name}`),
   ];
-  const lines = rows.flatMap((row) =>
-    [...row.measured].map(([subject, measured]) => line(row, subject, measured, bases)),
-  );
-  return [head, head.map((_, at) => (at < 2 ? '---' : '---:')), ...lines]
-    .map((cells) => `| ${cells.join(' | ')} |`)
-    .join('\n');
+  const lines = rows.flatMap((row) => [
+    ...[...row.measured].map(([subject, measured]) => line(row, subject, measured, bases)),
+    ...missing
+      .filter((subject) => subject.serves(row.shape))
+      .map(({ name }) => [nameOf(row), name, ...head.slice(2).map(() => NOT_MEASURED)]),
+  ]);
+  return table(head, 2, lines);
 }
 
-function line(
-  { shape, callsPerSecond, measured }: Row,
-  subject: Subject,
-  own: Measurement,
-  bases: readonly Subject[],
-): string[] {
+/** Two builds compared, as a Markdown table: a line for what the service used, and one for the service with its Redis. */
+export function comparisonsToMarkdown(rows: readonly ComparedRow[]): string {
+  const head = [
+    ...['calls', 'transport', 'CPU of'],
+    ...['this build, µs', 'other build, µs', 'ratio', 'spread', 'allowed', 'verdict'],
+  ];
+  const lines = rows.flatMap((row) => [
+    comparisonLine(row, 'service', row.service),
+    ...(row.withRedis ? [comparisonLine(row, 'service and Redis', row.withRedis)] : []),
+  ]);
+  return table(head, 3, lines);
+}
+
+const comparisonLine = (row: ComparedRow, of: string, comparison: Comparison): string[] => [
+  ...[nameOf(row), row.transport, of],
+  ...[comparison.currentUs, comparison.otherUs].map((us) => us.toFixed(2)),
+  comparison.ratio.toFixed(3),
+  ...[comparison.spread, comparison.allowed].map((fraction) => `${(fraction * 100).toFixed(1)} %`),
+  comparison.verdict,
+];
+
+/** @param texts  how many columns at the left are text; the others are aligned as numbers */
+const table = (head: readonly string[], texts: number, lines: readonly (readonly string[])[]): string =>
+  [head, head.map((_, at) => (at < texts ? '---' : '---:')), ...lines]
+    .map((cells) => `| ${cells.join(' | ')} |`)
+    .join('\n');
+
+const nameOf = ({ shape, callsPerSecond }: { shape: Shape; callsPerSecond: number | undefined }): string =>
+  callsPerSecond === undefined ? shape.name : `${shape.name} of ${callsPerSecond}/s`;
+
+function line(row: Row, subject: Subject, own: Measurement, bases: readonly Subject[]): string[] {
   return [
-    callsPerSecond === undefined ? shape.name : `${shape.name} of ${callsPerSecond}/s`,
+    nameOf(row),
     subject.name,
     own.callsPerSecond.toFixed(0),
     own.serviceUs.toFixed(1),
@@ -37,7 +68,7 @@ function line(
     own.p99Ms.toFixed(2),
     (own.memoryBytes / BYTES_PER_MIB).toFixed(0),
     `${(own.generatorLoad * 100).toFixed(0)} %`,
-    ...bases.map((base) => ratios(own, measured.get(base))),
+    ...bases.map((base) => ratios(own, row.measured.get(base))),
   ];
 }
 

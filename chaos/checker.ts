@@ -70,8 +70,8 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
     'all instances',
   );
   if (rule.onStoreFailure !== 'local') return violations;
-  const share = shareOf(rule);
   for (let instance = 0; instance < plan.instances; instance++) {
+    const share = shareOf(rule, plan.workers?.[instance] ?? 1);
     const own = passed.filter((call) => call.degraded === 'local' && call.instance === instance);
     const episodes = episodesOf(instance, faults, plan.normalWithinMs);
     const admitted = own.map((call) => certainly(call, []));
@@ -117,10 +117,13 @@ function episodesOf(instance: number, faults: readonly FaultRecord[], normalWith
   return (fromMs, toMs) => starts(fromMs, toMs) + returns(fromMs, toMs);
 }
 
-function shareOf(rule: ChaosRule): ChaosRule {
+/** @param workers  of the instance, each of which counts by itself */
+function shareOf(rule: ChaosRule, workers: number): ChaosRule {
   const { localShare = 1, limit, burst } = rule;
   const part = (hits: number): number => Math.floor(hits / localShare);
-  return { ...rule, limit: part(limit), ...(burst !== undefined && { burst: Math.max(part(burst), 1) }) };
+  const ofAll = (hits: number): number => hits * workers;
+  const bursts = burst !== undefined && { burst: ofAll(Math.max(part(burst), 1)) };
+  return { ...rule, limit: ofAll(part(limit)), ...bursts };
 }
 
 /** A policy answers whenever the counters cannot, and nothing else does; without one there is UNAVAILABLE. */

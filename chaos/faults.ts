@@ -93,6 +93,8 @@ export function createInstanceFaults(fleet: Fleet): Do<InstanceFaultKind> {
       fleet.signal(target, 'SIGCONT');
     },
     'rules rewritten': () => fleet.rewriteRules(),
+    'rules broken': () => fleet.breakRules(),
+    'worker killed': () => fleet.killWorker(),
   };
   return (fault) => acts[fault.kind](fault);
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../test/helpers/process.ts';
 import { startWeir, type Weir } from '../test/helpers/weir.ts';
-import { INSTANCES, ruleFile } from './rules.ts';
+import { INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './rules.ts';
 
 /** Instances of the built service, with the same rules and the same counters. */
 export interface Fleet {
@@ -16,6 +16,10 @@ export interface Fleet {
   start(instance: number): Promise<void>;
   /** The same limits in a new file; resolves when the instances have had the time to see it. */
   rewriteRules(): Promise<void>;
+  /** A broken file in the place of the rules, and the right one again; resolves when the instances have had the time to see both. */
+  breakRules(): Promise<void>;
+  /** Kills a worker of the instance that has some; resolves when another one listens. */
+  killWorker(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -63,10 +67,19 @@ export async function startFleet({ folder, env, onUnplanned }: FleetOptions): Pr
   for (let at = 0; at < INSTANCES; at++) {
     const ports = { GRPC_PORT: await freePort(), PORT: await freePort(), DEBUG_PORT: await freePort() };
     const texts = Object.fromEntries(Object.entries(ports).map(([name, port]) => [name, String(port)]));
-    const own = at === 0 ? { LOCAL_CACHE_SIZE_IN_BYTES: '1000000' } : {}; // one remembers refusals
+    const own = {
+      ...(at === 0 && { LOCAL_CACHE_SIZE_IN_BYTES: '1000000' }), // one remembers refusals
+      ...(WORKERS[at] !== 1 && { WORKERS: String(WORKERS[at]), LOG_LEVEL: 'info' }), // which says which workers listen
+    };
     instances.push({ env: { ...env, ...own, ...texts, RULES_PATH: rulesPath }, weir: undefined });
   }
   await Promise.all(instances.map((_, at) => launch(at)));
+
+  const put = async (rules: string): Promise<void> => {
+    writeFileSync(`${rulesPath}.new`, rules);
+    renameSync(`${rulesPath}.new`, rulesPath);
+    await sleep(RULES_SEEN_MS);
+  };
 
   return {
     ports: instances.map((instance) => Number(instance.env.GRPC_PORT)),
@@ -76,13 +89,24 @@ export async function startFleet({ folder, env, onUnplanned }: FleetOptions): Pr
     },
     end,
     start: launch,
-    async rewriteRules() {
-      writeFileSync(`${rulesPath}.new`, `${ruleFile()}\n# written ${++written} times\n`);
-      renameSync(`${rulesPath}.new`, rulesPath);
-      await sleep(RULES_SEEN_MS);
+    rewriteRules: () => put(`${ruleFile()}\n# written ${++written} times\n`),
+    async breakRules() {
+      await put('domain: [\n');
+      await put(ruleFile());
+    },
+    async killWorker() {
+      const weir = instances[WITH_WORKERS]?.weir;
+      const [pid, ...others] = listeningWorkers(weir?.output() ?? '').toReversed();
+      if (!weir || pid === undefined) return; // the instance is down
+      process.kill(pid, 'SIGKILL');
+      await weir.waitFor((output) => listeningWorkers(output).length > others.length + 1);
     },
     async stop() {
       await Promise.all(instances.map((_, at) => end(at, 'SIGTERM')));
     },
   };
 }
+
+/** The processes of the workers that listen or have listened, the newest last. */
+const listeningWorkers = (output: string): readonly number[] =>
+  Array.from(output.matchAll(/worker \d+ \(process (\d+)\) listens/g), ([, pid]) => Number(pid));

@@ -14,6 +14,8 @@ export interface Plan {
   readonly topology: string;
   readonly seed: number;
   readonly instances: number;
+  /** Processes that answer, by instance; absent: one each. */
+  readonly workers?: readonly number[];
   readonly rules: readonly ChaosRule[];
   /** No call may take longer, unless its instance was down or frozen meanwhile: STORE_TIMEOUT and a margin. */
   readonly answerWithinMs: number;

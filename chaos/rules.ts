@@ -9,7 +9,7 @@ export interface ChaosRule {
   /** Of the two buckets. */
   readonly burst?: number;
   readonly onStoreFailure: 'error' | 'allow' | 'deny' | 'local';
-  /** Of `local`: how many instances share the limit. */
+  /** Of `local`: how many processes share the limit. */
   readonly localShare?: number;
   readonly isLeased?: true;
   /** How many times as often as others its key is asked for. */
@@ -26,11 +26,15 @@ export type ChaosAlgorithm =
 
 export const DOMAIN = 'chaos';
 
-/** Processes of the service. */
-export const INSTANCES = 3;
+/** Processes that answer, by instance of the service: one has workers. */
+export const WORKERS: readonly number[] = [1, 2, 1];
+export const INSTANCES = WORKERS.length;
+/** The instance whose workers are killed. */
+export const WITH_WORKERS = 1;
+const PROCESSES = WORKERS.reduce((sum, workers) => sum + workers, 0);
 
 const strict = { onStoreFailure: 'error', weight: 1 } as const;
-const shared = { onStoreFailure: 'local', localShare: INSTANCES, weight: 1 } as const;
+const shared = { onStoreFailure: 'local', localShare: PROCESSES, weight: 1 } as const;
 
 /** Every algorithm, every policy and leases, on limits that the clients reach. */
 export const rules: readonly ChaosRule[] = [
@@ -44,10 +48,10 @@ export const rules: readonly ChaosRule[] = [
   { ...strict, key: 'deny', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000, onStoreFailure: 'deny' },
   { ...shared, key: 'local', algorithm: 'fixed_window', limit: 24, windowMs: 4_000 },
   { ...shared, key: 'local-token', algorithm: 'token_bucket', limit: 12, windowMs: 1_000, burst: 18 },
-  { ...strict, key: 'leased', algorithm: 'fixed_window', limit: 400, windowMs: 4_000, isLeased: true, weight: 4 },
+  { ...strict, key: 'leased', algorithm: 'fixed_window', limit: 120, windowMs: 4_000, isLeased: true, weight: 4 },
   {
-    ...{ ...strict, key: 'leased-token', algorithm: 'token_bucket', limit: 80, windowMs: 1_000 },
-    ...{ burst: 100, isLeased: true, weight: 4 },
+    ...{ ...strict, key: 'leased-token', algorithm: 'token_bucket', limit: 24, windowMs: 1_000 },
+    ...{ burst: 30, isLeased: true, weight: 4 },
   },
 ];
 

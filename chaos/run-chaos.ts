@@ -4,7 +4,7 @@ import { startClients } from './clients.ts';
 import { createInstanceFaults, createStoreFaults, effectsOf } from './faults.ts';
 import { startFleet } from './fleet.ts';
 import { type FaultRecord, openFaults, writePlan } from './log.ts';
-import { INSTANCES, rules } from './rules.ts';
+import { INSTANCES, rules, WITH_WORKERS, WORKERS } from './rules.ts';
 import { type InstanceFaultKind, isMasterLoss, type PlannedFault, scheduleOf, type Topology } from './schedule.ts';
 import { startStore } from './stores.ts';
 import { createWallClock } from './wall-clock.ts';
@@ -38,7 +38,15 @@ const SETTINGS = {
 export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOptions): Promise<void> {
   const { nowMs, setByMs } = createWallClock();
   const answerWithinMs = STORE_TIMEOUT_MS + ANSWER_MARGIN_MS;
-  const plan = { topology, seed, instances: INSTANCES, rules, answerWithinMs, normalWithinMs: NORMAL_WITHIN_MS };
+  const plan = {
+    topology,
+    seed,
+    instances: INSTANCES,
+    workers: WORKERS,
+    rules,
+    answerWithinMs,
+    normalWithinMs: NORMAL_WITHIN_MS,
+  };
   writePlan(folder, plan);
   const closing: (() => Promise<unknown>)[] = [];
   try {
@@ -84,5 +92,7 @@ export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOption
     );
 }
 
-const targetOf = ({ kind, target }: PlannedFault<InstanceFaultKind>): FaultRecord['on'] =>
-  kind === 'rules rewritten' ? 'rules' : target;
+function targetOf({ kind, target }: PlannedFault<InstanceFaultKind>): FaultRecord['on'] {
+  if (kind === 'rules rewritten' || kind === 'rules broken') return 'rules';
+  return kind === 'worker killed' ? WITH_WORKERS : target;
+}

@@ -15,7 +15,7 @@ Exits with 1 when one was.
 
   --seed N          which faults come, and when (1)
   --minutes M       for how long, with each topology (2)
-  --topology NAME   single, sentinel, cluster or all (all)
+  --topology NAME   single, redis6, sentinel, cluster or all (all)
   --keep            keep the logs of a run in which nothing was broken, too
   --help            this text
 `;

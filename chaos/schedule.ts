@@ -22,7 +22,8 @@ export function createDraw(seed: number): Draw {
   return { whole, pick };
 }
 
-export const topologies = ['single', 'sentinel', 'cluster'] as const;
+/** `redis6`: a single Redis 6.2. */
+export const topologies = ['single', 'redis6', 'sentinel', 'cluster'] as const;
 export type Topology = (typeof topologies)[number];
 
 export type StoreFaultKind =
@@ -39,7 +40,13 @@ export type StoreFaultKind =
   | 'dead returned'
   | 'frozen returned';
 export type MasterLoss = 'master killed' | 'master frozen';
-export type InstanceFaultKind = 'instance killed' | 'instance terminated' | 'instance frozen' | 'rules rewritten';
+export type InstanceFaultKind =
+  | 'instance killed'
+  | 'instance terminated'
+  | 'instance frozen'
+  | 'worker killed'
+  | 'rules rewritten'
+  | 'rules broken';
 
 /** A fault that is to come. */
 export interface PlannedFault<K = StoreFaultKind | InstanceFaultKind> {
@@ -65,11 +72,14 @@ const FOR_A_WHILE: Range = [100, 2_500];
 /** Shorter than the nodes of a Cluster take to miss one. */
 const BRIEFLY: Range = [50, 900];
 
+const ofOneServer: Readonly<Partial<Record<StoreFaultKind, Range>>> = {
+  ...{ frozen: FOR_A_WHILE, restarted: FOR_A_WHILE, crashed: FOR_A_WHILE, emptied: FOR_A_WHILE, flushed: AT_ONCE },
+  ...{ paused: FOR_A_WHILE, 'scripts flushed': AT_ONCE, disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE },
+};
+
 const storeFaults: { readonly [T in Topology]: Readonly<Partial<Record<StoreFaultKind, Range>>> } = {
-  single: {
-    ...{ frozen: FOR_A_WHILE, restarted: FOR_A_WHILE, crashed: FOR_A_WHILE, emptied: FOR_A_WHILE, flushed: AT_ONCE },
-    ...{ paused: FOR_A_WHILE, 'scripts flushed': AT_ONCE, disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE },
-  },
+  single: ofOneServer,
+  redis6: ofOneServer,
   sentinel: {
     ...{ flushed: AT_ONCE, 'scripts flushed': AT_ONCE, disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE },
     ...{ 'master killed': AT_ONCE, 'master frozen': AT_ONCE },
@@ -84,7 +94,9 @@ const instanceFaults: Readonly<Record<InstanceFaultKind, Range>> = {
   'instance killed': [0, 1_500],
   'instance terminated': [0, 1_500],
   'instance frozen': [100, 2_500],
+  'worker killed': AT_ONCE,
   'rules rewritten': AT_ONCE,
+  'rules broken': AT_ONCE,
 };
 
 /** A master that was lost comes back in the next step. */

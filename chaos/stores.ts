@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Redis as Client } from 'ioredis';
 import { type Redis, startRedis } from '../test/helpers/redis.ts';
 import { startCluster, startWatched } from '../test/helpers/redis-topologies.ts';
+import { redis6Server, redisServer } from '../test/helpers/tools.ts';
 import type { Topology } from './schedule.ts';
 import { until } from './until.ts';
 
@@ -45,18 +46,8 @@ export async function command(
 
 /** @param folder  of the run: servers may keep their data below it */
 export const startStore: { readonly [T in Topology]: (folder: string) => Promise<ChaosStore> } = {
-  async single(folder) {
-    const data = join(folder, 'redis');
-    mkdirSync(data);
-    const redis = await startRedis({ folder: data });
-    return {
-      env: { REDIS_URL: redis.url },
-      masters: async () => [redis],
-      forget: () => rmSync(join(data, 'appendonlydir'), { recursive: true }),
-      ...withoutReplicas,
-      stop: redis.stop,
-    };
-  },
+  single: async (folder) => startSingle(folder, await redisServer()),
+  redis6: async (folder) => startSingle(folder, await redis6Server()),
 
   async sentinel() {
     const { name, master, replica, sentinelPort, stop } = await startWatched();
@@ -117,6 +108,22 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     };
   },
 };
+
+async function startSingle(folder: string, program: string): Promise<ChaosStore> {
+  const data = join(folder, 'redis');
+  mkdirSync(data);
+  const redis = await startRedis({ folder: data, program });
+  const kept = ['appendonlydir', 'appendonly.aof']; // the latter before Redis 7
+  return {
+    env: { REDIS_URL: redis.url },
+    masters: async () => [redis],
+    forget: () => {
+      for (const name of kept) rmSync(join(data, name), { recursive: true, force: true });
+    },
+    ...withoutReplicas,
+    stop: redis.stop,
+  };
+}
 
 const cannot = (what: string) => (): never => {
   throw new Error(`this topology cannot ${what}`);

@@ -1,6 +1,7 @@
 import { loadSource } from './rules/book.ts';
 import { plainPath } from './rules/files.ts';
 import { formatProblem } from './rules/problem.ts';
+import type { RuleTree } from './rules/tree.ts';
 
 export interface CheckOptions {
   /** Files of the same domain are put together instead of refused. */
@@ -12,7 +13,7 @@ export interface CheckOptions {
 /** What came of a check. */
 export interface Checked {
   readonly isRight: boolean;
-  /** A line a problem, by file and line. */
+  /** A line a problem, by file and line; then notes, which are right, but do not go with everything that callers may do. */
   readonly problems: readonly string[];
   /** `all right: 2 domain(s), 7 rule(s)`, or `1 error(s), 2 warning(s)`. */
   readonly summary: string;
@@ -38,7 +39,16 @@ export function check(paths: readonly string[], { mergeDomains, strict }: CheckO
   const more = warnings > 0 ? `, ${warnings} warning(s)` : '';
   return {
     isRight: true,
-    problems: lines,
+    problems: [...lines, ...notesOn(loaded.rules)],
     summary: `all right: ${domains.size} domain(s), ${rules.length} rule(s)${more}`,
   };
 }
+
+/** Envoy cannot know that a refused request has spent nothing, and gives its hits back with the end of its stream all the same. */
+const notesOn = ({ domains }: RuleTree): readonly string[] =>
+  Array.from(domains)
+    .filter(([, { spend }]) => spend === 'all_or_nothing')
+    .map(
+      ([domain]) =>
+        `note: domain '${domain}' spends all_or_nothing: do not let it limit requests in flight by negative hits at the end of streams, since refused ones would give back what they have not taken`,
+    );

@@ -1,8 +1,10 @@
 import type { Decision, Limit, Spend } from './algorithms/limit.ts';
+import { type Debit, debitOf, isPromise, StoreUnavailable } from './backends/backend.ts';
+import type { Counters } from './backends/key.ts';
+import type { Entries } from './ledger/entry.ts';
+import type { Ledger } from './ledger/ledger.ts';
 import { type Descriptor, type Match, matchAll } from './rules/match.ts';
 import type { Rule, RuleTree } from './rules/tree.ts';
-import type { Counters } from './stores/key.ts';
-import { type Hit, type Store, StoreUnavailable, type Unavailable } from './stores/store.ts';
 
 /** What a caller asks: may this request, counted by these descriptors, pass? */
 export interface RateLimitRequest {
@@ -49,7 +51,7 @@ export interface Answer {
 export interface Decider {
   /** Undefined until rules have been loaded for the first time. */
   readonly rules: () => RuleTree | undefined;
-  readonly store: Store;
+  readonly ledger: Pick<Ledger, 'debit'>;
   readonly counters: Counters;
   /** The longest that the store may take, whatever the caller's own deadline. */
   readonly storeTimeoutMs: number;
@@ -87,14 +89,15 @@ export class Undecided extends StoreUnavailable {
 }
 
 /**
- * The whole service: match every descriptor, hit every limit found in one atomic step, combine.
+ * The whole service: match every descriptor, debit every limit found in one atomic step, combine. Without a promise where the ledger answers
+ * without one.
  *
  * @param callerTimeoutMs  what is left of the caller's deadline
  * @throws InvalidRequest    no domain, no descriptors, or an override that is no limit
  * @throws RulesNotLoaded    before the first rules
  * @throws Undecided         the counters could not be reached in time
  */
-export async function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Promise<Answer> {
+export function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Answer | Promise<Answer> {
   if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
   if (request.descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
   const rules = decider.rules();
@@ -103,12 +106,13 @@ export async function decide(request: RateLimitRequest, decider: Decider, caller
   const matches = matchAll(rules, request.domain, request.descriptors);
   const asked = matches.map((found, at): Asked => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }));
   const patienceMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
-  const hits: Hit[] = [];
-  for (const one of asked) addHits(hits, one, request.domain, decider, patienceMs);
+  const debits: Debit[] = [];
+  for (const one of asked) addDebits(debits, one, request.domain, decider, patienceMs);
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
-  const decisions = hits.length > 0 ? await decider.store.apply(hits, { spend, timeoutMs }) : [];
-  return combine(asked, available(decisions, request.domain, asked), decider);
+  const entries = debits.length > 0 ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
+  const answer = (known: Entries): Answer => combine(asked, available(known, request.domain, asked), decider);
+  return isPromise(entries) ? entries.then(answer) : answer(entries);
 }
 
 type ValidMatch = Exclude<Match, { kind: 'invalid_override' }>;
@@ -124,8 +128,8 @@ function valid(found: Match): ValidMatch {
   return found;
 }
 
-function addHits(
-  into: Hit[],
+function addDebits(
+  into: Debit[],
   { found, hits }: Asked,
   domain: string,
   { counters, quotaMode, shadowMode }: Decider,
@@ -134,8 +138,8 @@ function addHits(
   if (found.kind !== 'limited') return;
   const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
   for (const limit of found.limits) {
-    const { key, shared } = counters(limit, domain, found.entries);
-    into.push({ key, shared, limit: withPatience(limit, patienceMs), hits, blocks });
+    const counter = counters(limit, domain, found.entries);
+    into.push(debitOf(counter, withPatience(limit, patienceMs), hits, blocks));
   }
 }
 
@@ -144,11 +148,7 @@ function withPatience(limit: Limit, patienceMs: number): Limit {
   return 'maxDelayMs' in limit && limit.maxDelayMs > patienceMs ? { ...limit, maxDelayMs: patienceMs } : limit;
 }
 
-function available(
-  answered: readonly (Decision | Unavailable)[],
-  domain: string,
-  asked: readonly Asked[],
-): readonly Decision[] {
+function available(answered: Entries, domain: string, asked: readonly Asked[]): readonly Decision[] {
   for (const answer of answered) if (answer.code === 'UNAVAILABLE') throw new Undecided(answer.reason, domain, asked);
   return answered as readonly Decision[]; // all are, by now
 }

@@ -3,11 +3,12 @@ import type { Clock } from './clock.ts';
 import { createLogger } from './observe/log.ts';
 import { referenceGauges } from './observe/reference-names.ts';
 import { createStatistics } from './observe/stats.ts';
+import type { StoreTraits } from './rules/fit.ts';
 import { openBasis } from './serve/basis.ts';
 import type { CannotStart } from './serve/cannot-start.ts';
 import { createSingle } from './serve/crew.ts';
 import { createParts } from './serve/parts.ts';
-import { tellLoads } from './serve/rules.ts';
+import { openRules, tellLoads } from './serve/rules.ts';
 import { checkSpend, whenNeverReached } from './serve/store.ts';
 import { openView } from './serve/view.ts';
 import { createWorkers } from './serve/workers/workers.ts';
@@ -40,13 +41,16 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
   };
 
   try {
-    const statistics = createStatistics(settings.NEAR_LIMIT_RATIO);
-    const options = { clock, onLoad: tellLoads(statistics, log), isClosing: () => isClosing };
+    const statistics = createStatistics(settings.NEAR_LIMIT_RATIO, settings.STATISTICS_MAX_BYTES);
+    const openOwnRules = (traits: StoreTraits) => openRules(settings, traits, tellLoads(statistics, log), log);
+    const options = { clock, openRules: openOwnRules, isClosing: () => isClosing };
     const basis = parts.add(await openBasis(settings, options, log));
     const { counters, rules } = basis;
     checkSpend(settings, counters, log);
     const crew =
-      workers > 1 ? createWorkers(settings, statistics, log) : createSingle(settings, basis, statistics, clock, log);
+      workers > 1
+        ? createWorkers(settings, rules.book, statistics, log)
+        : createSingle(settings, basis, statistics, clock, log);
     const { circuits: openCircuits, leased, refresh } = crew;
     const gauges = () => referenceGauges(crew.cache());
     const { debug, called } = parts.add(

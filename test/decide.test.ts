@@ -1,12 +1,13 @@
 import type { Limit, Spend } from '../src/algorithms/limit.ts';
+import { debitOf, type Operation, type Replies } from '../src/backends/backend.ts';
+import { createCounterKeys, ownCounters } from '../src/backends/key.ts';
+import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../src/decide.ts';
 import type { Override } from '../src/rules/match.ts';
 import { createWildcardIndex } from '../src/rules/wildcard-index.ts';
-import { createCounterKeys, ownCounters } from '../src/stores/key.ts';
-import { createMemoryStore } from '../src/stores/memory.ts';
-import type { Hit, Store } from '../src/stores/store.ts';
 import { fakeClock } from './helpers/clock.ts';
 import { deciderOf } from './helpers/decider.ts';
+import { backendThat, ledgerOf } from './helpers/ledger.ts';
 import { fixedWindowOf } from './helpers/limits.ts';
 import { ruleOf, rulesFrom } from './helpers/rules.ts';
 
@@ -35,7 +36,7 @@ function descriptor(text: string, { hits = 1, override }: Extra = {}): RequestDe
 }
 
 /** Asks for descriptors written as `user=alice`, or made with `descriptor`. */
-const ask = (decider: Decider, ...descriptors: readonly (string | RequestDescriptor)[]): Promise<Answer> =>
+const ask = async (decider: Decider, ...descriptors: readonly (string | RequestDescriptor)[]): Promise<Answer> =>
   decide(
     { domain: DOMAIN, descriptors: descriptors.map((one) => (typeof one === 'string' ? descriptor(one) : one)) },
     decider,
@@ -49,17 +50,12 @@ const shown = ({ verdicts }: Answer): string[] =>
   );
 
 /** A store that answers every hit alike, and remembers what it was asked. */
-function stubStore(answer: Awaited<ReturnType<Store['apply']>>[number]) {
-  const calls: { hits: readonly Hit[]; spend: Spend; timeoutMs: number }[] = [];
-  const store: Store = {
-    atomic: 'request',
-    async apply(hits, { spend, timeoutMs }) {
-      calls.push({ hits, spend, timeoutMs });
-      return hits.map(() => answer);
-    },
-    state: () => ({ ready: true }),
-    async close() {},
-  };
+function stubStore(answer: Replies[number]) {
+  const calls: { hits: readonly Operation[]; spend: Spend; timeoutMs: number }[] = [];
+  const store = backendThat((hits, { spend, timeoutMs }) => {
+    calls.push({ hits, spend, timeoutMs });
+    return hits.map(() => answer);
+  });
   return { store, calls };
 }
 
@@ -111,7 +107,7 @@ describe('a decision', () => {
   test('of a domain without rules is OK', async () => {
     const { store, calls } = stubStore(PASSED);
     const request = { domain: 'elsewhere', descriptors: [descriptor('user=alice'), descriptor('path=/slow')] };
-    const answer = await decide(request, deciderFor(rules, { store }), 1_000);
+    const answer = await decide(request, deciderFor(rules, { ledger: ledgerOf(store) }), 1_000);
     expect(shown(answer)).toEqual(['no_domain', 'no_domain']);
     expect(answer.overallCode).toBe('OK');
     expect(calls).toEqual([]);
@@ -287,7 +283,11 @@ describe('an override', () => {
 
   test('that is invalid is refused where the domain is known, before anything is counted', async () => {
     const { store, calls } = stubStore(PASSED);
-    const asked = ask(deciderFor(rules, { store }), 'user=alice', descriptor('user=bob', { override: invalid }));
+    const asked = ask(
+      deciderFor(rules, { ledger: ledgerOf(store) }),
+      'user=alice',
+      descriptor('user=bob', { override: invalid }),
+    );
     await expect(asked).rejects.toMatchObject({ name: 'InvalidRequest', message: invalid.problem });
     expect(calls).toEqual([]);
   });
@@ -295,7 +295,7 @@ describe('an override', () => {
 
 test('an unlimited rule lets everything pass and counts nothing', async () => {
   const { store, calls } = stubStore(PASSED);
-  const decider = deciderFor(shop('  - { key: free, rate_limit: { unlimited: true } }'), { store });
+  const decider = deciderFor(shop('  - { key: free, rate_limit: { unlimited: true } }'), { ledger: ledgerOf(store) });
   const answer = await ask(decider, descriptor('free=1', { hits: 1_000_000 }));
   expect(answer).toMatchObject({ overallCode: 'OK', verdicts: [{ kind: 'unlimited', rule: { path: 'shop.free' } }] });
   expect(calls).toEqual([]);
@@ -330,7 +330,8 @@ describe('what cannot be decided', () => {
     { domain: DOMAIN, asked: ['user'], name: 'RulesNotLoaded', message: 'no rate limit configuration loaded' },
   ])('is, first of all: $message', async ({ domain, asked, name, message }) => {
     const request = { domain, descriptors: asked.map((text) => descriptor(text)) };
-    await expect(decide(request, deciderFor(rules, noRules), 1_000)).rejects.toMatchObject({ name, message });
+    const decided = async () => decide(request, deciderFor(rules, noRules), 1_000);
+    await expect(decided()).rejects.toMatchObject({ name, message });
   });
 
   test('takes a descriptor without entries as one that matches nothing', async () => {
@@ -339,18 +340,17 @@ describe('what cannot be decided', () => {
 
   test('is a request whose counters cannot be reached, with the reason', async () => {
     const { store } = stubStore({ code: 'UNAVAILABLE', reason: 'redis: no reply within 500 ms' });
-    await expect(ask(deciderFor(rules, { store }), 'user=alice')).rejects.toMatchObject({
+    await expect(ask(deciderFor(rules, { ledger: ledgerOf(store) }), 'user=alice')).rejects.toMatchObject({
       name: 'StoreUnavailable',
       message: 'redis: no reply within 500 ms',
     });
   });
 
   test('is a request of which one counter cannot be reached', async () => {
-    const store: Store = {
-      ...stubStore(PASSED).store,
-      apply: async () => [PASSED, { code: 'UNAVAILABLE', reason: 'gone' }],
-    };
-    await expect(ask(deciderFor(rules, { store }), 'user=a', descriptor('user=b', { hits: 3 }))).rejects.toMatchObject({
+    const store = backendThat(async () => [PASSED, { code: 'UNAVAILABLE', reason: 'gone' }]);
+    await expect(
+      ask(deciderFor(rules, { ledger: ledgerOf(store) }), 'user=a', descriptor('user=b', { hits: 3 })),
+    ).rejects.toMatchObject({
       message: 'gone',
       domain: DOMAIN,
       asked: [
@@ -370,20 +370,20 @@ describe('the store', () => {
     { callerMs: Number.POSITIVE_INFINITY, settingMs: 500, timeoutMs: 500 },
   ])('may take $timeoutMs ms of $callerMs and $settingMs', async ({ callerMs, settingMs, timeoutMs }) => {
     const { store, calls } = stubStore(PASSED);
-    const decider = deciderFor(rules, { store, storeTimeoutMs: settingMs });
+    const decider = deciderFor(rules, { ledger: ledgerOf(store), storeTimeoutMs: settingMs });
     await decide({ domain: DOMAIN, descriptors: [descriptor('user=alice')] }, decider, callerMs);
     expect(calls).toMatchObject([{ timeoutMs }]);
   });
 
   test('is asked once for a request, about the descriptors that a limit applies to', async () => {
     const { store, calls } = stubStore(PASSED);
-    const decider = deciderFor(rules, { store, counters: ownCounters(createCounterKeys('weir:')) });
+    const decider = deciderFor(rules, { ledger: ledgerOf(store), counters: ownCounters(createCounterKeys('weir:')) });
     await ask(decider, 'user=a', 'other=1', descriptor('user=b', { hits: -3 }));
     expect(calls).toMatchObject([
       {
         hits: [
           { key: 'weir:fixed_window|60000|4:shop|4:user|1:a', hits: 1 },
-          { key: 'weir:fixed_window|60000|4:shop|4:user|1:b', hits: -3 },
+          { key: 'weir:fixed_window|60000|4:shop|4:user|1:b', kind: 'give_back', hits: 3 },
         ],
       },
     ]);
@@ -392,7 +392,7 @@ describe('the store', () => {
 
   test('is not asked when no limit applies', async () => {
     const { store, calls } = stubStore(PASSED);
-    await ask(deciderFor(rules, { store }), 'other=1');
+    await ask(deciderFor(rules, { ledger: ledgerOf(store) }), 'other=1');
     expect(calls).toEqual([]);
   });
 });
@@ -410,15 +410,15 @@ describe('several limits on a node', () => {
     const limits = decider.rules()?.rules[0]?.limits ?? [];
     const entries = [{ key: 'user', value: 'a' }];
     const looks = limits.map((limit) => {
-      return { ...decider.counters(limit, DOMAIN, entries), limit, hits: 0, blocks: true };
+      return debitOf(decider.counters(limit, DOMAIN, entries), limit, 0, true);
     });
-    const decisions = await decider.store.apply(looks, { spend: 'each', timeoutMs: 1 });
+    const decisions = await decider.ledger.debit(looks, { spend: 'each', timeoutMs: 1 });
     return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : undefined));
   }
 
   test('are all asked at once, in the order of the file', async () => {
     const { store, calls } = stubStore(PASSED);
-    await ask(deciderFor(rules, { store }), descriptor('user=a', { hits: 2 }), 'user=b');
+    await ask(deciderFor(rules, { ledger: ledgerOf(store) }), descriptor('user=a', { hits: 2 }), 'user=b');
     expect(calls).toHaveLength(1);
     expect(calls[0]?.hits.map(({ key, hits }) => [key.split('|').slice(0, 2).join('|'), hits])).toEqual([
       ['fixed_window|60000', 2],
@@ -432,8 +432,8 @@ describe('several limits on a node', () => {
 
   test('are all charged, and the tightest answers', async () => {
     const clock = fakeClock();
-    const store = createMemoryStore(clock, { maxCounters: 100 });
-    const decider = deciderFor(rules, { store });
+    const store = createMemoryBackend(clock, { maxCounters: 100 });
+    const decider = deciderFor(rules, { ledger: ledgerOf(store) });
     expect(shown(await ask(decider, descriptor('user=a', { hits: 2 }), 'user=b'))).toEqual(['OK 1', 'OK 2']);
     expect(await left(decider)).toEqual([1, 3, 7]);
     clock.advance(60_000);
@@ -486,7 +486,7 @@ describe('what a refused request spends', () => {
   ] as const)('is $spend where its domain says $ofDomain and the service $byDefault', async (row) => {
     const { store, calls } = stubStore(PASSED);
     const yaml = row.ofDomain ? `spend: ${row.ofDomain}\n${shop(nodes)}` : shop(nodes);
-    await ask(deciderFor(yaml, { store, spend: row.byDefault }), 'user=a');
+    await ask(deciderFor(yaml, { ledger: ledgerOf(store), spend: row.byDefault }), 'user=a');
     expect(calls).toMatchObject([{ spend: row.spend }]);
   });
 
@@ -497,7 +497,7 @@ describe('what a refused request spends', () => {
     { asked: 'quota', quotaMode: false, blocks: false },
   ])('is decided by $asked: $blocks, with quota mode $quotaMode', async ({ asked, quotaMode, blocks }) => {
     const { store, calls } = stubStore(PASSED);
-    await ask(deciderFor(shop(nodes), { store, quotaMode }), asked);
+    await ask(deciderFor(shop(nodes), { ledger: ledgerOf(store), quotaMode }), asked);
     expect(calls[0]?.hits).toMatchObject([{ blocks }]);
     const decider = deciderFor(shop(nodes), { quotaMode, spend: 'all_or_nothing' });
     await ask(decider, asked, 'user=a');
@@ -546,8 +546,8 @@ test('a flagged limit is tighter than one that is not, whatever they have left',
     rate_limits:
       - { unit: minute, requests_per_unit: 3 }
       - { unit: hour, requests_per_unit: 5, soft: 1 }`);
-  const store: Store = { ...stubStore(PASSED).store, apply: async () => [PASSED, flagged] };
-  expect((await ask(deciderFor(rules, { store }), 'user=a')).verdicts).toMatchObject([
+  const store = backendThat(() => [PASSED, flagged]);
+  expect((await ask(deciderFor(rules, { ledger: ledgerOf(store) }), 'user=a')).verdicts).toMatchObject([
     { limit: { unit: 'HOUR' }, decision: { soft: true } },
   ]);
 });

@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client, credentials, type MethodDefinition } from '@grpc/grpc-js';
-import { service as healthService } from 'grpc-health-check';
+import { Client, credentials } from '@grpc/grpc-js';
+import { healthMethods } from './helpers/health-methods.ts';
 import { freePort, start } from './helpers/process.ts';
 import { startRedis } from './helpers/redis.ts';
 import { MAIN, startWeir, type Weir } from './helpers/weir.ts';
@@ -144,7 +144,7 @@ describe('serve', () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     expect((await get(running, '/healthcheck')).status).toBe(200); // fetch keeps the connection
     const client = new Client(`127.0.0.1:${running.grpcPort}`, credentials.createInsecure());
-    const { path, requestSerialize, responseDeserialize } = healthService.Watch as MethodDefinition<object, object>;
+    const { path, requestSerialize, responseDeserialize } = healthMethods.Watch;
     const watch = client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service: 'ratelimit' });
     watch.on('error', () => {}); // its end is what this test is about
     const statuses: unknown[] = [];
@@ -205,8 +205,8 @@ describe('serve', () => {
     );
 
     file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
-    const shown = await eventually(rulesShown, (text) => text.includes('#'));
-    expect(shown).toContain("rules.yaml:2: descriptors: error loading config file: wanted a list, got the number '5'");
+    const problem = "rules.yaml:2: descriptors: error loading config file: wanted a list, got the number '5'";
+    const shown = await eventually(rulesShown, (text) => text.includes(problem)); // a file that is being written is empty for a moment
     expect(shown).toContain('demo.user: unit=DAY requests_per_unit=7');
   });
 
@@ -324,6 +324,15 @@ describe('check', () => {
     };
     expect(await lines()).toEqual({ code: 0, lines: [...told, 'all right: 2 domain(s), 2 rule(s), 2 warning(s)'] });
     expect(await lines('--strict')).toEqual({ code: 1, lines: [...told, 'weir: 0 error(s), 2 warning(s)'] });
+  });
+
+  test('a domain that spends all or nothing has a note about negative hits, which is no warning', async () => {
+    const a = file('a.yaml', RULES.replace('domain: demo', 'domain: demo\nspend: all_or_nothing'));
+    const b = file('b.yaml', RULES.replace('demo', 'other'));
+    const { code, output } = await weir(['check', '--strict', a, b]);
+    const [note, ...others] = output.trimEnd().split('\n');
+    expect(note).toMatch(/^note: domain 'demo' spends all_or_nothing: .* negative hits/);
+    expect({ code, others }).toEqual({ code: 0, others: ['all right: 2 domain(s), 2 rule(s)'] });
   });
 
   test('a directory, at any depth; one that cannot be read is an error', async () => {

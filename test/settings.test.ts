@@ -48,6 +48,7 @@ describe('values', () => {
     ['GRPC_PORT', '0o17', 15],
     ['GRPC_PORT', '0b11', 3],
     ['MEMORY_MAX_COUNTERS', '16000000', 16_000_000],
+    ['MEMORY_MAX_BYTES', '1048576', 1_048_576],
     ['LOG_LEVEL', 'DEBUG', 'debug'],
     ['LOG_LEVEL', 'Warn', 'warn'],
     ['LOG_LEVEL', 'WARNING', 'warn'],
@@ -91,6 +92,7 @@ describe('values', () => {
       'a port from 0 to 65535',
     ],
     ['MEMORY_MAX_COUNTERS', ['0', '16000001', 'many', ''], 'a count from 1 to 16000000'],
+    ['MEMORY_MAX_BYTES', ['0', '1048575', '1MiB', ''], 'bytes from 1048576 to 1099511627776'],
     [
       'STORE_TIMEOUT',
       ['5', '-5s', '5 s', '1d', '5S', '1h 30m', 's', '1.2.3s', '1e3s', ''],
@@ -306,11 +308,13 @@ describe('where counters live', () => {
     ],
     [
       { REDIS_URL: 'u:secret@m', REDIS_TYPE: 'SENTINEL' },
-      ["REDIS_URL must be the name of the master and at least one sentinel: master,host:port,host:port, got '***@m'"],
+      [
+        "REDIS_URL must be the name of the master and at least one sentinel: master,host:port,host:port or master,redis://[user:password@]host:port, got '***@m'",
+      ],
     ],
     [
       { REDIS_URL: 'one:x', REDIS_TYPE: 'CLUSTER' },
-      ["REDIS_URL must be some of its nodes: host:port,host:port, got 'one:x'"],
+      ["REDIS_URL must be some of its nodes: host:port,host:port or redis://[user:password@]host:port, got 'one:x'"],
     ],
     [
       { COUNTER_KEYS: 'reference' },

@@ -6,9 +6,10 @@
   now_ms   may run backwards; the later window stays in force
   hits     0 looks, below 0 gives back
   charge   false: says what would become of the hits, but leaves the counter as it is
+           'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
-local fixed_window
+local fixed_window, fixed_window_refund
 do
   -- Beyond the boundaries that were sent, windows go on at the length of the nearest one.
   local function calendar_window(limit, at_ms)
@@ -48,5 +49,12 @@ do
     local accepted = hits < 0 or after <= limit[1]
     local count = charge and after or before
     return accepted, { start_ms, count }, count == 0 and 0 or end_ms - now_ms
+  end
+
+  -- Only hits of the window that is in force come back.
+  fixed_window_refund = function(limit, state, now_ms, hits, charged_at_ms)
+    local _, current = fixed_window(limit, state, now_ms, 0, false)
+    local _, next_state, ttl_ms = fixed_window(limit, state, now_ms, charged_at_ms >= current[1] and -hits or 0, true)
+    return true, next_state, ttl_ms
   end
 end

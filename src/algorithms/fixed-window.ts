@@ -1,6 +1,8 @@
 import {
   type Algorithm,
+  type Charge,
   capacityOf,
+  divideWindow,
   type FixedWindowLimit,
   MAX_COUNT,
   NEVER_MS,
@@ -19,7 +21,7 @@ import {
  * @param hits    0 looks: refused only when the count is already above the limit; below 0 gives back, never below 0 spent
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
-function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number, charge: boolean): Step {
+function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const [knownStartMs = 0, knownCount = 0] = state ?? [];
   const known = knownCount > 0 ? knownStartMs : 0; // a count of 0 is as good as no counter
   const [startsMs, endMs] = windowAt(limit, known, Math.max(nowMs, known));
@@ -66,6 +68,16 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
       soft: accepted && charged && hits > 0 && count > limit.requestsPerUnit,
     };
   },
+  refund(limit, state, nowMs, hits, chargedAtMs) {
+    const [startMs = 0] = step(limit, state, nowMs, 0, false).state;
+    return { ...step(limit, state, nowMs, chargedAtMs >= startMs ? -hits : 0, true), accepted: true };
+  },
+  divide: divideWindow,
+  refusalHoldsMs(limit, { decision, hits, charged }) {
+    if (charged) return decision.durationUntilResetMs; // the refused hits are counted, too
+    return hits <= 1 && capacityOf(limit) > 0 ? decision.durationUntilResetMs : 0;
+  },
+  waitForMoreMs: () => 0,
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {
     const { alignment, windowMs } = limit;

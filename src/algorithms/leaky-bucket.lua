@@ -5,9 +5,10 @@
   now_ms   may run backwards; that drains nothing and forgets nothing
   hits     0 looks, below 0 gives back
   charge   false: says what would become of the hits, but leaves the counter as it is
+           'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
-local leaky_bucket
+local leaky_bucket, leaky_bucket_refund
 do
   local function drain(limit, state, now_ms)
     if not state then
@@ -31,6 +32,19 @@ do
     local overflow = backlog + asked * window_ms - size * window_ms
     local accepted = asked < 0 or (asked <= size and wait_ms(limit, overflow, drained_at_ms, now_ms) <= max_delay_ms)
     local left = accepted and charge and math.max(backlog + hits * window_ms, 0) or backlog
+    if charge == 'regardless' then
+      left = math.min(backlog + math.min(hits, size) * window_ms, math.max(backlog, 2 * size * window_ms))
+    end
     return accepted, { left, drained_at_ms }, wait_ms(limit, left, drained_at_ms, now_ms)
+  end
+
+  -- What has leaked out since does not come back: the bucket may have been empty in between.
+  leaky_bucket_refund = function(limit, state, now_ms, hits, charged_at_ms)
+    local window_ms, size = limit[2], limit[3]
+    local backlog, drained_at_ms = drain(limit, state, now_ms)
+    local leaked = math.max(drained_at_ms - charged_at_ms, 0) * limit[1]
+    local back = math.max(math.min(hits, size) * window_ms - leaked, 0)
+    local left = math.max(backlog - back, 0)
+    return true, { left, drained_at_ms }, wait_ms(limit, left, drained_at_ms, now_ms)
   end
 end

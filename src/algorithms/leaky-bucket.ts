@@ -1,4 +1,14 @@
-import { type Algorithm, capacityOf, type LeakyBucketLimit, NEVER_MS, type State, type Step, wanted } from './limit.ts';
+import {
+  type Algorithm,
+  type Charge,
+  capacityOf,
+  type LeakyBucketLimit,
+  NEVER_MS,
+  type State,
+  type Step,
+  singleHitRefusalMs,
+  wanted,
+} from './limit.ts';
 
 /**
  * Leaky bucket: hits fill it, it leaks at the limit's rate, and what would overflow is refused or, with a `maxDelayMs`, waits its
@@ -12,13 +22,15 @@ import { type Algorithm, capacityOf, type LeakyBucketLimit, NEVER_MS, type State
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  * @see https://en.wikipedia.org/wiki/Leaky_bucket
  */
-function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: boolean): Step {
+function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const size = capacityOf(limit);
   const [backlog, drainedAtMs] = drain(limit, state, nowMs);
   const asked = wanted(hits);
   const overflow = backlog + asked * limit.windowMs - size * limit.windowMs;
   const accepted = asked < 0 || (asked <= size && waitMs(limit, overflow, drainedAtMs, nowMs) <= limit.maxDelayMs);
-  const left = accepted && charge ? Math.max(backlog + hits * limit.windowMs, 0) : backlog;
+  let left = accepted && charge ? Math.max(backlog + hits * limit.windowMs, 0) : backlog;
+  if (charge === 'regardless')
+    left = Math.min(backlog + Math.min(hits, size) * limit.windowMs, Math.max(backlog, 2 * size * limit.windowMs));
   return { accepted, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
 }
 
@@ -55,6 +67,21 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
       soft: soft > 0 && spent > 0 && backlog > (size - soft) * windowMs,
     };
   },
+  refund(limit, state, nowMs, hits, chargedAtMs) {
+    const [backlog, drainedAtMs] = drain(limit, state, nowMs);
+    const leaked = Math.max(drainedAtMs - chargedAtMs, 0) * limit.requestsPerUnit;
+    const back = Math.max(Math.min(hits, capacityOf(limit)) * limit.windowMs - leaked, 0);
+    const left = Math.max(backlog - back, 0);
+    return { accepted: true, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
+  },
+  divide: (limit, by) => ({
+    ...limit,
+    windowMs: limit.windowMs * by, // as many hits in a longer window: an exact part of the rate
+    burst: Math.floor(limit.burst / by),
+    soft: Math.floor(limit.soft / by),
+  }),
+  refusalHoldsMs: singleHitRefusalMs,
+  waitForMoreMs: (limit, hits) => Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit),
   script: new URL('./leaky-bucket.lua', import.meta.url),
   scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, capacityOf(limit), limit.maxDelayMs],
 };

@@ -128,6 +128,13 @@ export interface Step {
   readonly report?: State;
 }
 
+/**
+ * Whether a step counts its hits: `true` where they are accepted (or the algorithm counts refusals), `false` never, and `regardless` whatever
+ * the limit says, for hits that have passed already. A counter takes at most its limit's capacity at once so, and a bucket goes at most
+ * one whole bucket below empty.
+ */
+export type Charge = boolean | 'regardless';
+
 /** What became of a hit. */
 export interface Outcome {
   /** Whole hits that were wanted: 0 looked, below 0 gave back. */
@@ -158,6 +165,8 @@ export interface Decision {
   readonly fromLease?: true;
   /** The store could not count the hits: this is what the limit's own policy makes of it. */
   readonly degraded?: StoreFailurePolicy;
+  /** The store's time of the charge, in milliseconds since the epoch; only where receipts were asked for. */
+  readonly chargedAtMs?: number;
 }
 
 /**
@@ -181,13 +190,71 @@ export interface Algorithm<L extends Limit = Limit> {
    * @param hits    whole; 0 looks and spends nothing, below 0 gives back
    * @param charge  false: says what would become of the hits, but leaves the counter as it is
    */
-  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: boolean): Step;
+  step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
+  /**
+   * Takes back hits that were charged at a known time, as far as the counter still remembers them: never more than if they had not been
+   * charged at all. Its twin stands in `script`, with `_refund` after the algorithm's name.
+   *
+   * @param hits         whole, at least 0
+   * @param chargedAtMs  the store's time of the charge
+   */
+  refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
+  /** The part of the limit that one of `by` processes may count by itself; it may be 0. */
+  divide(limit: L, by: number): L;
+  /** For how long a single hit is refused after this refusal; 0: unknown. */
+  refusalHoldsMs(limit: L, refusal: Refusal): number;
+  /** How long after a single hit could pass so many more could, at most; undefined: not before the counter is as good as new. */
+  waitForMoreMs?(limit: L, hits: number): number;
   /** What the caller is told, from the report that either twin made of the state it left. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
   /** The Lua twin: a file beside the TypeScript one that defines a local function of the algorithm's name. */
   readonly script: URL;
   /** The limit's numbers, in the order that the script documents them. `nowMs` is this process's clock. */
   scriptArgs(limit: L, nowMs: number): readonly number[];
+}
+
+/** What is known of a refusal. */
+export interface Refusal {
+  readonly decision: Decision;
+  /** Whole hits that were refused together. */
+  readonly hits: number;
+  /** Whether the refused hits were offered to the counter, which may have counted them. */
+  readonly charged: boolean;
+}
+
+/** For algorithms that refuse a single hit until the promised time, and count no refusals. */
+export const singleHitRefusalMs = (_: Limit, { decision, hits }: Refusal): number =>
+  hits <= 1 && decision.retryAfterMs !== NEVER_MS ? decision.retryAfterMs : 0;
+
+/** What part of a window's limit one of several processes may count: whole hits, rounded down. */
+export function divideWindow<L extends Limit>(limit: L, by: number): L {
+  return { ...limit, requestsPerUnit: Math.floor(limit.requestsPerUnit / by), soft: Math.floor(limit.soft / by) };
+}
+
+/** The longest that a counter of the limit remembers a hit. */
+export function longestMemoryMs(limit: Limit): number {
+  if (!('burst' in limit)) return 2 * limit.windowMs;
+  return (
+    Math.ceil((2 * capacityOf(limit) * limit.windowMs) / limit.requestsPerUnit) + limit.windowMs + limit.maxDelayMs
+  );
+}
+
+/** Names and failure policies decide nothing about a counter. */
+const LABELS: ReadonlySet<string> = new Set([
+  'name',
+  'unit',
+  'unitMultiplier',
+  'onStoreFailure',
+  'localShare',
+  'consistency',
+]);
+
+/** Whether two limits decide alike, so that what is known of one counter under the first holds under the second. */
+export function isSameLimit(one: Limit, other: Limit): boolean {
+  if (one === other) return true;
+  const numbers = Object.entries(one).filter(([name]) => !LABELS.has(name));
+  const others = new Map(Object.entries(other).filter(([name]) => !LABELS.has(name)));
+  return numbers.length === others.size && numbers.every(([name, value]) => others.get(name) === value);
 }
 
 /** Hits that fit into an unspent counter, the soft ones included. */

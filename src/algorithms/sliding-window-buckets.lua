@@ -6,9 +6,10 @@
   now_ms   may run backwards; the later part stays in force
   hits     0 looks, below 0 gives back
   charge   false: says what would become of the hits, but leaves the counter as it is
+           'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
-local sliding_window_buckets
+local sliding_window_buckets, sliding_window_buckets_refund
 do
   -- The state is the start, then the counts: the part that is `age` parts old stands at age + 2.
   local function shift(limit, state, now_ms)
@@ -27,23 +28,8 @@ do
     return shifted
   end
 
-  sliding_window_buckets = function(limit, state, now_ms, hits, charge)
-    local capacity, part_ms, buckets = limit[1], limit[2], limit[3]
-    local next_state = shift(limit, state, now_ms)
-    local used = 0
-    for i = 2, #next_state do
-      used = used + next_state[i]
-    end
-    local accepted = hits < 0 or used + (hits == 0 and 1 or hits) <= capacity
-    if accepted and charge and hits > 0 then
-      next_state[2] = (next_state[2] or 0) + hits
-    end
-    local give_back = charge and math.max(-hits, 0) or 0
-    for i = 2, #next_state do
-      local given = math.min(next_state[i], give_back)
-      next_state[i] = next_state[i] - given
-      give_back = give_back - given
-    end
+  local function result_of(limit, next_state, now_ms, accepted)
+    local part_ms, buckets = limit[2], limit[3]
     while #next_state > 1 and next_state[#next_state] == 0 do
       next_state[#next_state] = nil
     end
@@ -54,5 +40,38 @@ do
       end
     end
     return accepted, next_state, empty_at_ms - now_ms
+  end
+
+  sliding_window_buckets = function(limit, state, now_ms, hits, charge)
+    local capacity = limit[1]
+    local next_state = shift(limit, state, now_ms)
+    local used = 0
+    for i = 2, #next_state do
+      used = used + next_state[i]
+    end
+    local accepted = hits < 0 or used + (hits == 0 and 1 or hits) <= capacity
+    local is_counted = charge == 'regardless' or (accepted and charge)
+    if is_counted and hits > 0 then
+      next_state[2] = (next_state[2] or 0) + math.min(hits, capacity)
+    end
+    local give_back = charge and math.max(-hits, 0) or 0
+    for i = 2, #next_state do
+      local given = math.min(next_state[i], give_back)
+      next_state[i] = next_state[i] - given
+      give_back = give_back - given
+    end
+    return result_of(limit, next_state, now_ms, accepted)
+  end
+
+  -- Hits come back to the part that they were counted in.
+  sliding_window_buckets_refund = function(limit, state, now_ms, hits, charged_at_ms)
+    local part_ms = limit[2]
+    local next_state = shift(limit, state, now_ms)
+    local age = math.max((next_state[1] - (charged_at_ms - charged_at_ms % part_ms)) / part_ms, 0)
+    local count = next_state[age + 2]
+    if count then
+      next_state[age + 2] = math.max(count - hits, 0)
+    end
+    return result_of(limit, next_state, now_ms, true)
   end
 end

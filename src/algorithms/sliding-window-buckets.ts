@@ -1,10 +1,13 @@
 import {
   type Algorithm,
+  type Charge,
   capacityOf,
+  divideWindow,
   NEVER_MS,
   type SlidingWindowBucketsLimit,
   type State,
   type Step,
+  singleHitRefusalMs,
   wanted,
 } from './limit.ts';
 
@@ -24,12 +27,23 @@ function step(
   state: State | undefined,
   nowMs: number,
   hits: number,
-  charge: boolean,
+  charge: Charge,
 ): Step {
   const [startMs, counts] = shift(limit, state, nowMs);
   const accepted = hits < 0 || sum(counts) + wanted(hits) <= capacityOf(limit);
-  if (accepted && charge && hits > 0) counts[0] = (counts[0] ?? 0) + hits;
+  const isCounted = charge === 'regardless' || (accepted && charge);
+  if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, capacityOf(limit));
   if (charge && hits < 0) giveBack(counts, -hits);
+  return stepOf(limit, startMs, counts, nowMs, accepted);
+}
+
+function stepOf(
+  limit: SlidingWindowBucketsLimit,
+  startMs: number,
+  counts: number[],
+  nowMs: number,
+  accepted: boolean,
+): Step {
   while (counts.at(-1) === 0) counts.pop();
   return { accepted, state: [startMs, ...counts], ttlMs: emptyAtMs(limit, startMs, counts) - nowMs };
 }
@@ -92,6 +106,16 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
       soft: spent > 0 && used > limit.requestsPerUnit,
     };
   },
+  refund(limit, state, nowMs, hits, chargedAtMs) {
+    const [startMs, counts] = shift(limit, state, nowMs);
+    const partMs = partOf(limit);
+    const age = Math.max((startMs - (chargedAtMs - (chargedAtMs % partMs))) / partMs, 0);
+    const count = counts[age];
+    if (count !== undefined) counts[age] = Math.max(count - hits, 0);
+    return stepOf(limit, startMs, counts, nowMs, true);
+  },
+  divide: divideWindow,
+  refusalHoldsMs: singleHitRefusalMs,
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
   scriptArgs: (limit) => [capacityOf(limit), partOf(limit), limit.buckets],
 };

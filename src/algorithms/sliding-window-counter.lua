@@ -5,9 +5,10 @@
   now_ms   may run backwards; the later window stays in force, at its beginning
   hits     0 looks, below 0 gives back
   charge   false: says what would become of the hits, but leaves the counter as it is
+           'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
 ]]
-local sliding_window_counter
+local sliding_window_counter, sliding_window_counter_refund
 do
   local function roll(limit, state, now_ms)
     local capacity, window_ms = limit[1], limit[2]
@@ -35,9 +36,23 @@ do
     local start_ms, count, previous = roll(limit, state, now_ms)
     local used = count + covered(limit, previous, math.max(now_ms - start_ms, 0))
     local accepted = hits < 0 or used + (hits == 0 and 1 or hits) <= capacity
-    local counted = accepted and charge and count + hits or count
+    local counts = charge == 'regardless' or (accepted and charge)
+    local counted = counts and count + math.min(hits, capacity) or count
     count, previous = math.max(counted, 0), math.max(previous + math.min(counted, 0), 0)
     local end_ms = start_ms + (count > 0 and 2 * window_ms or previous > 0 and window_ms or 0)
     return accepted, { start_ms, count, previous }, end_ms - now_ms
+  end
+
+  -- Hits come back to the window that they were counted in.
+  sliding_window_counter_refund = function(limit, state, now_ms, hits, charged_at_ms)
+    local window_ms = limit[2]
+    local start_ms, count, previous = roll(limit, state, now_ms)
+    if charged_at_ms >= start_ms then
+      count = math.max(count - hits, 0)
+    elseif charged_at_ms >= start_ms - window_ms then
+      previous = math.max(previous - hits, 0)
+    end
+    local end_ms = start_ms + (count > 0 and 2 * window_ms or previous > 0 and window_ms or 0)
+    return true, { start_ms, count, previous }, end_ms - now_ms
   end
 end

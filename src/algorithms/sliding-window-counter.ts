@@ -1,10 +1,13 @@
 import {
   type Algorithm,
+  type Charge,
   capacityOf,
+  divideWindow,
   NEVER_MS,
   type SlidingWindowCounterLimit,
   type State,
   type Step,
+  singleHitRefusalMs,
   wanted,
 } from './limit.ts';
 
@@ -25,13 +28,14 @@ function step(
   state: State | undefined,
   nowMs: number,
   hits: number,
-  charge: boolean,
+  charge: Charge,
 ): Step {
   const capacity = capacityOf(limit);
   const [startMs, count, previous] = roll(limit, state, nowMs);
   const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
   const accepted = hits < 0 || used + wanted(hits) <= capacity;
-  const counted = accepted && charge ? count + hits : count;
+  const counts = charge === 'regardless' || (accepted && charge);
+  const counted = counts ? count + Math.min(hits, capacity) : count;
   const next = [startMs, Math.max(counted, 0), Math.max(previous + Math.min(counted, 0), 0)] as const;
   return { accepted, state: next, ttlMs: endOfEffect(limit, next) - nowMs };
 }
@@ -100,6 +104,19 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
       soft: spent > 0 && used > limit.requestsPerUnit,
     };
   },
+  refund(limit, state, nowMs, hits, chargedAtMs) {
+    const [startMs, count, previous] = roll(limit, state, nowMs);
+    const isCurrent = chargedAtMs >= startMs;
+    const isPrevious = !isCurrent && chargedAtMs >= startMs - limit.windowMs;
+    const next = [
+      startMs,
+      isCurrent ? Math.max(count - hits, 0) : count,
+      isPrevious ? Math.max(previous - hits, 0) : previous,
+    ] as const;
+    return { accepted: true, state: next, ttlMs: endOfEffect(limit, next) - nowMs };
+  },
+  divide: divideWindow,
+  refusalHoldsMs: singleHitRefusalMs,
   script: new URL('./sliding-window-counter.lua', import.meta.url),
   scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.rounding === 'up' ? 1 : 0],
 };

@@ -5,10 +5,11 @@
   now_ms   may run backwards; hits are then taken to come with the last one
   hits     0 looks, below 0 gives back
   charge   false: says what would become of the hits, but leaves the counter as it is
+           'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms), report: { hits in the window before and after, when the last of them leaves it,
              when the hits that were asked for could pass or 0 }
 ]]
-local sliding_window_log
+local sliding_window_log, sliding_window_log_refund
 do
   local function within_window(window_ms, log, now_ms)
     local kept, used = {}, 0
@@ -75,13 +76,24 @@ do
     return 0
   end
 
+  local function result_of(limit, log, now_ms, before, used, accepted, asked)
+    local capacity, window_ms = limit[1], limit[2]
+    if used > capacity then
+      log, used = take_oldest(log, used - capacity), capacity
+    end
+    local empty_at_ms = #log == 0 and now_ms or log[#log - 1] + window_ms
+    local report = { before, used, empty_at_ms, fits_at_ms(log, used + asked - capacity, window_ms) }
+    return accepted, log, empty_at_ms - now_ms, report
+  end
+
   sliding_window_log = function(limit, state, now_ms, hits, charge)
     local capacity, window_ms, count_denied = limit[1], limit[2], limit[3] == 1
     local asked = hits == 0 and 1 or hits
     local log, used = within_window(window_ms, state or {}, now_ms)
     local before = used
     local accepted = hits < 0 or used + asked <= capacity
-    local counted = charge and (accepted or count_denied) and math.min(hits, capacity) or 0
+    local counts = charge == 'regardless' or (charge and (accepted or count_denied))
+    local counted = counts and math.min(hits, capacity) or 0
     if counted > 0 then
       append(log, now_ms, counted)
       used = used + counted
@@ -90,11 +102,24 @@ do
       take_newest(log, -hits)
       used = math.max(used + hits, 0)
     end
-    if used > capacity then
-      log, used = take_oldest(log, used - capacity), capacity
+    return result_of(limit, log, now_ms, before, used, accepted, asked)
+  end
+
+  -- Only hits that came at that very moment come back.
+  sliding_window_log_refund = function(limit, state, now_ms, hits, charged_at_ms)
+    local log, used = within_window(limit[2], state or {}, now_ms)
+    local before = used
+    for i = 1, #log, 2 do
+      if log[i] == charged_at_ms then
+        local taken = math.min(log[i + 1], hits)
+        used, log[i + 1] = used - taken, log[i + 1] - taken
+        if log[i + 1] == 0 then
+          table.remove(log, i)
+          table.remove(log, i)
+        end
+        break
+      end
     end
-    local empty_at_ms = #log == 0 and now_ms or log[#log - 1] + window_ms
-    local report = { before, used, empty_at_ms, fits_at_ms(log, used + asked - capacity, window_ms) }
-    return accepted, log, empty_at_ms - now_ms, report
+    return result_of(limit, log, now_ms, before, used, true, 1)
   end
 end

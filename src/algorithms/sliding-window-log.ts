@@ -1,10 +1,13 @@
 import {
   type Algorithm,
+  type Charge,
   capacityOf,
+  divideWindow,
   NEVER_MS,
   type SlidingWindowLogLimit,
   type State,
   type Step,
+  singleHitRefusalMs,
   wanted,
 } from './limit.ts';
 
@@ -28,16 +31,28 @@ function step(
   state: State | undefined,
   nowMs: number,
   hits: number,
-  charge: boolean,
+  charge: Charge,
 ): Step {
   const capacity = capacityOf(limit);
   const log = withinWindow(limit, state ?? [], nowMs);
   const before = hitsIn(log);
   const accepted = hits < 0 || before + wanted(hits) <= capacity;
-  const counted = charge && (accepted || limit.countDenied) ? Math.min(hits, capacity) : 0;
+  const counts = charge === 'regardless' || (charge && (accepted || limit.countDenied));
+  const counted = counts ? Math.min(hits, capacity) : 0;
   if (counted > 0) append(log, nowMs, counted);
   if (charge && hits < 0) takeNewest(log, -hits);
-  takeOldest(log, hitsIn(log) - capacity);
+  return stepOf(limit, log, nowMs, before, accepted, hits);
+}
+
+function stepOf(
+  limit: SlidingWindowLogLimit,
+  log: number[],
+  nowMs: number,
+  before: number,
+  accepted: boolean,
+  hits: number,
+): Step {
+  takeOldest(log, hitsIn(log) - capacityOf(limit));
   const emptyAtMs = log.length === 0 ? nowMs : (log.at(-2) ?? 0) + limit.windowMs;
   const report = [before, hitsIn(log), emptyAtMs, fitsAtMs(limit, log, wanted(hits))];
   return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report };
@@ -62,6 +77,17 @@ function takeNewest(log: number[], hits: number): void {
     if (newest > left) log[log.length - 1] = newest - left;
     else log.length -= 2;
     left -= newest;
+  }
+}
+
+/** Takes hits that came at one moment; none where that has left the log. */
+function takeOf(log: number[], atMs: number, hits: number): void {
+  for (let at = 0; at < log.length; at += 2) {
+    if (log[at] !== atMs) continue;
+    const left = (log[at + 1] ?? 0) - hits;
+    if (left > 0) log[at + 1] = left;
+    else log.splice(at, 2);
+    return;
   }
 }
 
@@ -105,6 +131,14 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
       soft: accepted && charged && hits > 0 && used > limit.requestsPerUnit,
     };
   },
+  refund(limit, state, nowMs, hits, chargedAtMs) {
+    const log = withinWindow(limit, state ?? [], nowMs);
+    const before = hitsIn(log);
+    takeOf(log, chargedAtMs, hits);
+    return stepOf(limit, log, nowMs, before, true, 0);
+  },
+  divide: divideWindow,
+  refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)), // each refusal puts it off
   script: new URL('./sliding-window-log.lua', import.meta.url),
   scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.countDenied ? 1 : 0],
 };

@@ -1,4 +1,14 @@
-import { type Algorithm, capacityOf, NEVER_MS, type State, type Step, type TokenBucketLimit, wanted } from './limit.ts';
+import {
+  type Algorithm,
+  type Charge,
+  capacityOf,
+  NEVER_MS,
+  type State,
+  type Step,
+  singleHitRefusalMs,
+  type TokenBucketLimit,
+  wanted,
+} from './limit.ts';
 
 /**
  * Token bucket: starts full, is refilled evenly or in one go at each boundary of the clock, spends one token a hit. Twin of
@@ -13,7 +23,7 @@ import { type Algorithm, capacityOf, NEVER_MS, type State, type Step, type Token
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  * @see https://en.wikipedia.org/wiki/Token_bucket
  */
-function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: boolean): Step {
+function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const size = capacityOf(limit);
   const capacity = size * limit.windowMs;
   const [level, filledAtMs] = refill(limit, capacity, state, nowMs);
@@ -23,7 +33,9 @@ function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, 
     (asked <= size && waitMs(limit, level - asked * limit.windowMs, filledAtMs, nowMs) <= limit.maxDelayMs);
   const missing = Math.ceil((capacity - level) / limit.windowMs); // no more than that can be given back
   const cost = Math.max(hits, -missing) * limit.windowMs;
-  const left = accepted && charge ? Math.min(level - cost, capacity) : level;
+  let left = accepted && charge ? Math.min(level - cost, capacity) : level;
+  if (charge === 'regardless')
+    left = Math.max(level - Math.min(hits, size) * limit.windowMs, Math.min(level, -capacity));
   return { accepted, state: [left, filledAtMs], ttlMs: waitMs(limit, left - capacity, filledAtMs, nowMs) };
 }
 
@@ -70,6 +82,26 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
       delayMs: spent > 0 ? waitMs(limit, level, filledAtMs, nowMs) : 0,
       soft: soft > 0 && spent > 0 && level < soft * windowMs,
     };
+  },
+  refund(limit, state, nowMs, hits, chargedAtMs) {
+    const capacity = capacityOf(limit) * limit.windowMs;
+    const [level, filledAtMs] = refill(limit, capacity, state, nowMs);
+    const tickMs = tickOf(limit);
+    const refilledMs = Math.max(filledAtMs - (chargedAtMs - (chargedAtMs % tickMs)), 0);
+    const back = Math.max(Math.min(hits, capacityOf(limit)) * limit.windowMs - refilledMs * limit.requestsPerUnit, 0);
+    const left = Math.min(level + back, capacity);
+    return { accepted: true, state: [left, filledAtMs], ttlMs: waitMs(limit, left - capacity, filledAtMs, nowMs) };
+  },
+  divide: (limit, by) => ({
+    ...limit,
+    windowMs: limit.windowMs * by, // as many tokens in a longer window: an exact part of the rate
+    burst: Math.floor(limit.burst / by),
+    soft: Math.floor(limit.soft / by),
+  }),
+  refusalHoldsMs: singleHitRefusalMs,
+  waitForMoreMs(limit, hits) {
+    const tickMs = tickOf(limit);
+    return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
   },
   script: new URL('./token-bucket.lua', import.meta.url),
   scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, capacityOf(limit), tickOf(limit), limit.maxDelayMs],

@@ -1,33 +1,36 @@
-import type { IncomingMessage } from 'node:http';
+import type { Overload } from '../overload/overload.ts';
+import { costOf } from '../rls/cost.ts';
 import type { Readiness } from '../rls/health.ts';
-import { InvalidJson, requestFromJson, responseToJson } from '../rls/json.ts';
+import { requestFromJson, responseToJson } from '../rls/json.ts';
+import { InvalidJson } from '../rls/json-reader.ts';
 import type { Caller, Outcome, RlsService } from '../rls/service.ts';
-import type { Shedding } from '../rls/shedding.ts';
 import { codeNumbers } from '../rls/wire.ts';
-import { isVerbose, json, type Page, plain, type Route, readBody } from './server.ts';
+import { crossSiteReason } from './cross-site.ts';
+import { CallerGone, type HttpRequest } from './request.ts';
+import { isVerbose, json, type Page, plain, type Route } from './server.ts';
 
-/** The longest body that `/json` reads: what gRPC takes as well. */
-const MAX_BODY_BYTES = 4 * 1024 * 1024;
+/** The longest body that `/json` reads: the largest request that is decided fits unless its texts are unusually long. */
+const MAX_BODY_BYTES = 1024 * 1024;
 
-/** A reason may quote the request: so many characters of it are told. */
+/** A reason may quote the request: this many characters of it are sent. */
 const MAX_REASON_LENGTH = 500;
 
 /**
  * The routes for callers without gRPC, and for load balancers.
  *
- * @param shedding  undefined: every call is taken
+ * @param overload  undefined: every call is taken
  */
 export function apiRoutes(
   service: RlsService,
   readiness: () => Readiness,
-  shedding?: Pick<Shedding, 'refusal'>,
+  overload?: Pick<Overload, 'refusal'>,
 ): ReadonlyMap<string, Route> {
   return new Map<string, Route>([
     [
       '/json',
       {
         help: 'a RateLimitRequest as JSON; 200 within, 429 over the limit',
-        answer: (request) => decideJson(request, service, shedding),
+        answer: (request) => decideJson(request, service, overload),
       },
     ],
     [
@@ -40,44 +43,57 @@ export function apiRoutes(
   ]);
 }
 
-async function decideJson(
-  request: IncomingMessage,
+function decideJson(
+  request: HttpRequest,
   service: RlsService,
-  shedding: Pick<Shedding, 'refusal'> | undefined,
-): Promise<Page> {
-  const error = shedding?.refusal();
-  if (error) return page({ error });
-  const body = await readBody(request, MAX_BODY_BYTES);
-  if (body === undefined) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
-  try {
-    const wire = requestFromJson(body);
-    return page(
-      await new Promise<Outcome>((resolve) => void service.shouldRateLimit(wire, callerOf(request), resolve)),
-    );
-  } catch (error) {
-    if (error instanceof InvalidJson) return badRequest(error.message);
-    throw error;
-  }
+  overload: Pick<Overload, 'refusal'> | undefined,
+): Page | Promise<Page> {
+  const reason = crossSiteReason(request);
+  if (reason !== undefined) return refused(403, 'Forbidden\n', reason);
+  const error = overload?.refusal();
+  if (error) return pageOf({ error });
+  return request.readBody(MAX_BODY_BYTES).then((body) => {
+    if (!body) return badRequest(`the body must have at most ${MAX_BODY_BYTES} bytes`);
+    try {
+      return decide(body, request, service).then(pageOf);
+    } catch (error) {
+      if (error instanceof InvalidJson) return badRequest(error.message);
+      throw error;
+    }
+  });
 }
 
-/** Who sent a request over HTTP, which tells of no deadline. */
-export const callerOf = ({ headers }: IncomingMessage): Caller => ({
-  timeoutMs: Number.POSITIVE_INFINITY,
-  header: (name) => headers[name]?.toString(),
-});
+/** In a function of its own, so that nothing refers to the decoded request while the service holds the call. */
+function decide(body: Buffer, request: HttpRequest, service: RlsService): Promise<Outcome> {
+  const wire = requestFromJson(body);
+  request.charge(costOf(wire, body.length).bytes);
+  if (request.socket.destroyed) throw new CallerGone('the connection was reset'); // by that charge
+  return new Promise((resolve) => void service.shouldRateLimit(wire, callerOf(request), resolve));
+}
+
+/** Who sent a request over HTTP, which has no deadline. */
+export function callerOf(request: HttpRequest): Caller {
+  return {
+    timeoutMs: Number.POSITIVE_INFINITY,
+    header: (name) => request.headers[name]?.toString(),
+    onGone: (listener) => request.onGone(listener),
+  };
+}
 
 /** Errors are 400 with this body, as envoyproxy/ratelimit answers them; a header says why. */
-function badRequest(reason: string): Page {
+const badRequest = (reason: string): Page => refused(400, 'Bad Request\n', reason);
+
+function refused(status: number, body: string, reason: string): Page {
   const visible = reason.slice(0, MAX_REASON_LENGTH).replace(/[^\x20-\x7e]/g, '?');
-  return { ...plain(400, 'Bad Request\n'), headers: { 'x-weir-reason': visible } };
+  return { ...plain(status, body), headers: { 'x-weir-reason': visible } };
 }
 
-function page(outcome: Outcome): Page {
+function pageOf(outcome: Outcome): Page {
   if ('error' in outcome) return badRequest(outcome.error.details);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }
 
-function healthcheck({ ready, reasons, notes = [] }: Readiness, request: IncomingMessage): Page {
+function healthcheck({ ready, reasons, notes = [] }: Readiness, request: HttpRequest): Page {
   const told = isVerbose(request) ? [...reasons, ...notes].map((line) => `${line}\n`).join('') : '';
   return ready ? plain(200, told === '' ? 'OK' : `OK\n${told}`) : plain(500, told);
 }

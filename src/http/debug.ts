@@ -2,8 +2,10 @@ import { describeRule } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { inSlices, joinInSlices, sortInSlices } from '../slices.ts';
 import { type Exposed, metricsRoute } from './metrics.ts';
 import { isVerbose, plain, type Route } from './server.ts';
+import { shareRendering } from './share-rendering.ts';
 
 /** What the debug pages show. They only read. */
 export interface DebugSources {
@@ -12,7 +14,7 @@ export interface DebugSources {
   lastLoad(): LoadedRules | undefined;
   metrics: Exposed;
   /** Counters and gauges by the names that they have in StatsD. */
-  statistics(): Promise<ReadonlyMap<string, number>>;
+  statistics(): Promise<Iterable<readonly [name: string, value: number]>>;
 }
 
 /**
@@ -24,20 +26,23 @@ export function debugRoutes(
   { rules, lastLoad, metrics, statistics }: DebugSources,
   more: ReadonlyMap<string, Route> = new Map(),
 ): ReadonlyMap<string, Route> {
+  const plainRules = shareRendering(() => joinInSlices(describeRules(rules(), lastLoad(), false)));
+  const verboseRules = shareRendering(() => joinInSlices(describeRules(rules(), lastLoad(), true)));
+  const describedStatistics = shareRendering(async () => describeStatistics(await statistics()));
   const routes = new Map<string, Route>([
     [
       '/rlconfig',
       {
         help: 'the rules in force, and what is wrong with newer ones; ?verbose adds warnings',
-        answer: (request) => plain(200, describeRules(rules(), lastLoad(), isVerbose(request))),
+        answer: async (request) => plain(200, await (isVerbose(request) ? verboseRules : plainRules)()),
       },
     ],
-    ['/metrics', metricsRoute(metrics)],
+    ['/metrics', metricsRoute(shareRendering(metrics))],
     [
       '/stats',
       {
         help: 'statistics under the names of envoyproxy/ratelimit',
-        answer: async () => plain(200, describeStatistics(await statistics())),
+        answer: async () => plain(200, await describedStatistics()),
       },
     ],
     ...more,
@@ -49,17 +54,20 @@ export function debugRoutes(
   return routes.set('/', { help: 'this list', answer: () => plain(200, index) });
 }
 
-/** Without what is wrong, the list is that of envoyproxy/ratelimit, line by line. */
-function describeRules(tree: RuleTree | undefined, lastLoad: LoadedRules | undefined, withWarnings: boolean): string {
+/** A text for each rule. Without what is wrong, the list is that of envoyproxy/ratelimit, line by line. */
+function* describeRules(
+  tree: RuleTree | undefined,
+  lastLoad: LoadedRules | undefined,
+  withWarnings: boolean,
+): Iterable<string> {
   const problems = !lastLoad ? [] : !lastLoad.ok ? lastLoad.problems : withWarnings ? lastLoad.warnings : [];
-  const notes = problems.map((problem) => `# ${formatProblem(problem)}\n`);
-  if (lastLoad && !lastLoad.ok)
-    notes.unshift('# The newest rules are wrong; what is listed below is what was loaded before.\n');
-  return [...notes, ...(tree?.rules ?? []).map((rule) => `${describeRule(rule)}\n`)].join('');
+  if (lastLoad && !lastLoad.ok) yield '# The newest rules are wrong; what is listed below is what was loaded before.\n';
+  for (const problem of problems) yield `# ${formatProblem(problem)}\n`;
+  for (const rule of tree?.rules ?? []) yield `${describeRule(rule)}\n`;
 }
 
-const describeStatistics = (statistics: ReadonlyMap<string, number>): string =>
-  [...statistics]
-    .map(([name, value]) => `${name}: ${value}\n`)
-    .sort()
-    .join('');
+async function describeStatistics(statistics: Iterable<readonly [name: string, value: number]>): Promise<string> {
+  const lines: string[] = [];
+  for await (const slice of inSlices(statistics)) for (const [name, value] of slice) lines.push(`${name}: ${value}\n`);
+  return joinInSlices(await sortInSlices(lines));
+}

@@ -1,5 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createBoundedServer, type HttpBounds, operatorBounds } from './bounded-server.ts';
+import { CallerGone, type HttpRequest } from './request.ts';
 
 /** What a page answers. */
 export interface Page {
@@ -13,7 +14,7 @@ export interface Page {
 /** A path of an HTTP server: what it is for, and what it answers to a request. */
 export interface Route {
   readonly help: string;
-  answer(request: IncomingMessage): Page | Promise<Page>;
+  answer(request: HttpRequest): Page | Promise<Page>;
 }
 
 /** A server that listens. */
@@ -37,29 +38,35 @@ export const json = (status: number, value: object): Page => ({
 /**
  * Serves pages by their exact path, whatever the method. Other paths are answered by the route at `/`; without one, 404.
  *
- * @param onError  told of what a page threw; the client gets a 500 without the reason
+ * @param onError  called with what a page threw; the client gets a 500 without the reason
+ * @param bounds   what is not given is as for a server that only operators reach
  * @throws Error   when the address cannot be bound
  */
 export async function startHttpServer(
   { host, port }: { readonly host: string; readonly port: number },
   routes: ReadonlyMap<string, Route>,
   onError: (error: unknown) => void,
+  bounds: Partial<HttpBounds> = {},
 ): Promise<HttpServer> {
   let closing = false;
-  let underWay = 0;
-  const server = createServer((request, response) => {
-    const [path = '/'] = (request.url ?? '/').split('?');
-    const route = routes.get(path) ?? routes.get('/');
-    const page = route ? answer(route, request, onError) : Promise.resolve(plain(404, '404 page not found\n'));
-    underWay++;
-    response.once('close', () => {
-      underWay--;
-      if (closing && underWay === 0) server.closeAllConnections();
-    });
-    page
-      .then((found) => {
-        if (closing) response.setHeader('connection', 'close');
-        send(response, found);
+  let inFlight = 0;
+  const onClosed = (): void => {
+    inFlight--;
+    if (closing && inFlight === 0) server.closeAllConnections();
+  };
+  const server = createBoundedServer({ ...operatorBounds(), ...bounds }, onClosed, (connection, request, response) => {
+    inFlight++;
+    void pageOf(routes, request, onError)
+      .then((page) => {
+        if (!page || request.isGone) return;
+        if (closing || request.isEndless) response.setHeader('connection', 'close');
+        const body = Buffer.from(page.body);
+        response.writeHead(page.status, {
+          ...page.headers,
+          'content-type': page.contentType,
+          'content-length': body.length,
+        });
+        connection.send(request, response, body);
       })
       .catch(onError);
   });
@@ -77,45 +84,30 @@ export async function startHttpServer(
           clearTimeout(timer);
           resolve();
         });
-        if (underWay === 0) server.closeAllConnections(); // those that never asked anything, too
+        if (inFlight === 0) server.closeAllConnections(); // those that never asked anything, too
       }),
   };
 }
 
-async function answer(route: Route, request: IncomingMessage, onError: (error: unknown) => void): Promise<Page> {
+const notFound = plain(404, '404 page not found\n');
+
+/** @returns undefined  the client has gone */
+async function pageOf(
+  routes: ReadonlyMap<string, Route>,
+  request: HttpRequest,
+  onError: (error: unknown) => void,
+): Promise<Page | undefined> {
+  const [path = '/'] = (request.url ?? '/').split('?');
+  const route = routes.get(path) ?? routes.get('/');
   try {
-    return await route.answer(request);
+    return route ? await route.answer(request) : notFound;
   } catch (error) {
-    if (request.readableAborted) return plain(400, 'Bad Request\n'); // the client has gone; nobody reads this
+    if (error instanceof CallerGone) return undefined;
     onError(error);
     return plain(500, 'Internal Server Error\n');
   }
 }
 
-function send(response: ServerResponse, { status, contentType, body, headers }: Page): void {
-  response.writeHead(status, { ...headers, 'content-type': contentType, 'content-length': Buffer.byteLength(body) });
-  response.end(body);
-}
-
 /** Whether the query says `verbose`. */
-export const isVerbose = ({ url = '' }: IncomingMessage): boolean =>
+export const isVerbose = ({ url = '' }: HttpRequest): boolean =>
   new URL(url, 'http://weir').searchParams.has('verbose');
-
-/** The body as text, or undefined when it is longer than `maximumBytes`. */
-export async function readBody(request: IncomingMessage, maximumBytes: number): Promise<string | undefined> {
-  let body = Buffer.allocUnsafe(Math.min(FIRST_BUFFER_BYTES, maximumBytes));
-  let length = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    const needed = length + chunk.length;
-    if (needed > maximumBytes) return undefined;
-    if (needed > body.length) {
-      const larger = Buffer.allocUnsafe(Math.min(Math.max(needed, body.length * 2), maximumBytes));
-      body.copy(larger, 0, 0, length);
-      body = larger;
-    }
-    length += chunk.copy(body, length); // copied, since a sender may cut a body into millions of chunks
-  }
-  return body.toString('utf8', 0, length);
-}
-
-const FIRST_BUFFER_BYTES = 64 * 1024;

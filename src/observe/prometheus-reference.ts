@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import type { Exposition } from './prometheus.ts';
+import { joinInSlices } from '../slices.ts';
+import { beginMetric, type Exposition, escapedName, type Labels, writeLabels, writeSeries } from './exposition.ts';
 import { failureNames, ruleStatistics } from './reference-names.ts';
 import type { Statistics } from './stats.ts';
 
@@ -19,10 +20,10 @@ export interface ReferenceMetrics {
   called(method: string, elapsedMs: number): void;
 }
 
-type Labels = readonly (readonly [name: string, value: string])[];
 interface Sample {
   readonly metric: string;
-  readonly labels: Labels;
+  /** As they are written. */
+  readonly labels: string;
   readonly value: number;
 }
 
@@ -51,53 +52,63 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
       responseTime.observe({ grpc_method: method }, value);
     },
     async render() {
-      const counters = [...samplesOf(statistics)].filter(({ value }) => value > 0);
-      const gauges = [...options.gauges()].map(([name, value]) => ({ metric: escapedName(name), labels: [], value }));
-      const ours = [...exposition('counter', counters, extra), ...exposition('gauge', gauges, extra)];
-      return { contentType: registry.contentType, body: `${ours.join('')}${await registry.metrics()}` };
+      const counters = writeMetrics('counter', samplesOf(statistics, extra));
+      const gauges = Array.from(options.gauges(), ([name, value]) => sampleOf(escapedName(name), [], extra, value));
+      const ours = await joinInSlices(counters);
+      const others = [...writeMetrics('gauge', gauges), await registry.metrics()];
+      return { contentType: registry.contentType, body: `${ours}${others.join('')}` };
     },
   };
 }
 
-function* samplesOf(statistics: Statistics): Iterable<Sample> {
+/** What has been counted. Which names there are is settled at the first sample. */
+function* samplesOf(statistics: Statistics, extra: Labels): Iterable<Sample> {
+  const domains = [...statistics.unknownDomains];
   for (const counts of statistics.rules()) {
     const keys = counts.levels.map((level, at) => [`key${at + 1}`, level] as const);
-    const labels: Labels = [['domain', counts.domain], ...keys];
+    const labels = writeLabels(withExtra([['domain', counts.domain], ...keys], extra));
     for (const [name, of] of ruleStatistics)
       yield { metric: `ratelimit_service_rate_limit_${name}`, labels, value: of(counts) };
   }
-  for (const [domain, value] of statistics.unknownDomains)
-    yield { metric: escapedName(`ratelimit_service_rate_limit_${domain}_domain_not_found`), labels: [], value };
-  for (const [by, name] of failureNames) {
-    const value = statistics.failures[by];
-    yield { metric: 'ratelimit_service_should_rate_limit_error', labels: [['err_type', name]], value };
-  }
-  for (const [method, value] of statistics.calls)
-    yield { metric: 'ratelimit_service_total_requests', labels: [['grpc_method', method]], value };
-  yield { metric: 'ratelimit_service_config_load_success', labels: [], value: statistics.loads.success };
-  yield { metric: 'ratelimit_service_config_load_error', labels: [], value: statistics.loads.error };
-  yield { metric: 'ratelimit_service_global_shadow_mode', labels: [], value: statistics.sums.shadowed };
+  const counter = (metric: string, labels: Labels, value: number): Sample =>
+    sampleOf(`ratelimit_service_${metric}`, labels, extra, value);
+  for (const [domain, value] of domains)
+    yield counter(`${escapedName(`rate_limit_${domain}`)}_domain_not_found`, [], value);
+  for (const [by, name] of failureNames)
+    yield counter('should_rate_limit_error', [['err_type', name]], statistics.failures[by]);
+  for (const [method, value] of statistics.calls) yield counter('total_requests', [['grpc_method', method]], value);
+  yield counter('config_load_success', [], statistics.loads.success);
+  yield counter('config_load_error', [], statistics.loads.error);
+  yield counter('global_shadow_mode', [], statistics.sums.shadowed);
 }
 
-/** A text for each metric: its type, then its series; samples of one series are added up. */
-function exposition(type: 'counter' | 'gauge', samples: readonly Sample[], extra: Labels): readonly string[] {
+const sampleOf = (metric: string, labels: Labels, extra: Labels, value: number): Sample => ({
+  metric,
+  labels: writeLabels(withExtra(labels, extra)),
+  value,
+});
+
+/** A label of a series' own wins. */
+const withExtra = (labels: Labels, extra: Labels): Labels => [
+  ...labels,
+  ...extra.filter(([name]) => !labels.some(([own]) => own === name)),
+];
+
+/**
+ * The metrics of the samples, each with its type, then its series; samples of one series are added up, and counters that are 0 left out. An empty
+ * text is a step of the work without a line.
+ */
+function* writeMetrics(type: 'counter' | 'gauge', samples: Iterable<Sample>): Iterable<string> {
   const metrics = new Map<string, Map<string, number>>();
   for (const { metric, labels, value } of samples) {
+    yield '';
+    if (type === 'counter' && value === 0) continue;
     const series = metrics.get(metric) ?? new Map<string, number>();
-    metrics.set(metric, series);
-    const all = [...labels, ...extra.filter(([name]) => !labels.some(([own]) => own === name))];
-    const written = all.map(([name, text]) => `${name}="${escapedValue(text)}"`).join(',');
-    const shown = written === '' ? metric : `${metric}{${written}}`;
-    series.set(shown, (series.get(shown) ?? 0) + value);
+    metrics.set(metric, series.set(labels, (series.get(labels) ?? 0) + value));
   }
-  return [...metrics].map(([metric, series]) => {
-    const lines = [...series].map(([shown, value]) => `${shown} ${value}\n`);
-    return `# TYPE ${metric} ${type}\n${lines.join('')}\n`;
-  });
+  for (const [metric, series] of metrics) {
+    yield beginMetric(metric, type);
+    for (const [labels, value] of series) yield writeSeries(metric, labels, value);
+    yield '\n';
+  }
 }
-
-/** Any text as a name: what a name cannot have is `_`, as there. */
-const escapedName = (text: string): string => text.replaceAll(/[^A-Za-z0-9_]/gu, '_').replace(/^(?=\d)/, '_');
-
-const escapedValue = (text: string): string =>
-  text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');

@@ -1,12 +1,9 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { joinInSlices } from '../slices.ts';
 import { registerDurations } from './duration-histogram.ts';
-import type { RuleCounts, Statistics } from './stats.ts';
-
-/** Numbers in Prometheus' exposition format. */
-export interface Exposition {
-  readonly contentType: string;
-  readonly body: string;
-}
+import { beginMetric, type Exposition, writeLabels, writeSeries } from './exposition.ts';
+import type { RuleCounts } from './rule-counts.ts';
+import type { Statistics, Sums } from './stats.ts';
 
 /** The numbers of this process for Prometheus to scrape. */
 export interface Metrics {
@@ -15,102 +12,131 @@ export interface Metrics {
   called(method: string, grpcStatus: number, elapsedMs: number): void;
 }
 
-/** A counter of what `createStatistics` keeps. */
-interface StatisticsCounter {
+/** A counter of each rule. */
+interface RuleCounter {
   readonly name: string;
   readonly help: string;
-  readonly labelNames: readonly string[];
-  samples(statistics: Statistics): Iterable<readonly [labels: Readonly<Record<string, string>>, count: number]>;
+  of(counts: RuleCounts): number;
 }
 
-const ofRules = (name: string, help: string, of: (counts: RuleCounts) => number): StatisticsCounter => ({
-  name,
-  help,
-  labelNames: ['domain', 'rule', 'algorithm'],
-  samples: (statistics) =>
-    Array.from(statistics.rules(), (counts) => {
-      const { domain, rule, algorithm } = counts;
-      return [{ domain, rule, algorithm }, of(counts)];
-    }),
-});
+const RULE_COUNTERS: readonly RuleCounter[] = [
+  { name: 'weir_hits_total', help: 'Hits that a rule counted.', of: ({ totalHits }) => totalHits },
+  { name: 'weir_hits_within_limit_total', help: 'Hits that passed.', of: ({ withinLimit }) => withinLimit },
+  {
+    name: 'weir_hits_near_limit_total',
+    help: 'Hits above NEAR_LIMIT_RATIO of the limit.',
+    of: ({ nearLimit }) => nearLimit,
+  },
+  { name: 'weir_hits_over_limit_total', help: 'Hits beyond the limit.', of: ({ overLimit }) => overLimit },
+  {
+    name: 'weir_hits_over_limit_from_cache_total',
+    help: 'Hits beyond the limit, refused from memory of an earlier refusal.',
+    of: ({ overLimitWithLocalCache }) => overLimitWithLocalCache,
+  },
+  {
+    name: 'weir_hits_shadowed_total',
+    help: 'Hits beyond the limit that the shadow_mode of a rule let pass.',
+    of: ({ shadowMode }) => shadowMode,
+  },
+  {
+    name: 'weir_hits_soft_limit_total',
+    help: 'Hits of requests that passed on the soft part of a limit.',
+    of: ({ softLimit }) => softLimit,
+  },
+];
 
-const by = (
-  label: string,
-  name: string,
-  help: string,
-  counts: (statistics: Statistics) => Iterable<readonly [string, number]>,
-): StatisticsCounter => ({
-  name,
-  help,
-  labelNames: [label],
-  samples: (statistics) => Array.from(counts(statistics), ([value, count]) => [{ [label]: value }, count]),
-});
+/** A counter of the service, with one label. */
+interface LabelledCounter {
+  readonly name: string;
+  readonly help: string;
+  readonly label: string;
+  counts(statistics: Statistics): Iterable<readonly [value: string, count: number]>;
+}
 
-const COUNTERS: readonly StatisticsCounter[] = [
-  ofRules('weir_hits_total', 'Hits that a rule counted.', ({ totalHits }) => totalHits),
-  ofRules('weir_hits_within_limit_total', 'Hits that passed.', ({ withinLimit }) => withinLimit),
-  ofRules('weir_hits_near_limit_total', 'Hits above NEAR_LIMIT_RATIO of the limit.', ({ nearLimit }) => nearLimit),
-  ofRules('weir_hits_over_limit_total', 'Hits beyond the limit.', ({ overLimit }) => overLimit),
-  ofRules(
-    'weir_hits_over_limit_from_cache_total',
-    'Hits beyond the limit, refused from memory of an earlier refusal.',
-    ({ overLimitWithLocalCache }) => overLimitWithLocalCache,
-  ),
-  ofRules(
-    'weir_hits_shadowed_total',
-    'Hits beyond the limit that the shadow_mode of a rule let pass.',
-    ({ shadowMode }) => shadowMode,
-  ),
-  ofRules(
-    'weir_hits_soft_limit_total',
-    'Hits of requests that passed on the soft part of a limit.',
-    ({ softLimit }) => softLimit,
-  ),
-  by('code', 'weir_answers_total', 'Requests answered, by overall code.', ({ answers }) => Object.entries(answers)),
-  by(
-    'by',
-    'weir_failures_total',
-    'Requests without an answer: the counters could not be reached (store), or anything else (service).',
-    ({ failures }) => Object.entries(failures),
-  ),
-  by(
-    'domain',
-    'weir_domain_not_found_total',
-    'Descriptors of domains that have no rules.',
-    ({ unknownDomains }) => unknownDomains,
-  ),
-  by(
-    'policy',
-    'weir_hits_degraded_total',
-    "Hits that the counters could not be reached for, by the limit's own policy: on_store_failure.",
-    ({ degraded }) => degraded,
-  ),
-  by(
-    'code',
-    'weir_http2_errors_total',
-    'Connections and streams of gRPC that were ended since their client broke the protocol or a limit, by error code of HTTP/2.',
-    ({ connectionErrors }) => connectionErrors,
-  ),
-  by('outcome', 'weir_rule_loads_total', 'Rule loads, by outcome.', ({ loads }) => Object.entries(loads)),
+const LABELLED_COUNTERS: readonly LabelledCounter[] = [
+  {
+    name: 'weir_answers_total',
+    help: 'Requests answered, by overall code.',
+    label: 'code',
+    counts: ({ answers }) => Object.entries(answers),
+  },
+  {
+    name: 'weir_failures_total',
+    help: 'Requests without an answer: the counters could not be reached (store), or anything else (service).',
+    label: 'by',
+    counts: ({ failures }) => Object.entries(failures),
+  },
+  {
+    name: 'weir_domain_not_found_total',
+    help: 'Descriptors of domains that have no rules.',
+    label: 'domain',
+    counts: ({ unknownDomains }) => unknownDomains,
+  },
+  {
+    name: 'weir_hits_degraded_total',
+    help: "Hits that the counters could not be reached for, by the limit's own policy: on_store_failure.",
+    label: 'policy',
+    counts: ({ degraded }) => degraded,
+  },
+  {
+    name: 'weir_http2_errors_total',
+    help: 'Connections and streams of gRPC that were ended since their client broke the protocol or a limit, by error code of HTTP/2.',
+    label: 'code',
+    counts: ({ connectionErrors }) => connectionErrors,
+  },
+  {
+    name: 'weir_rule_loads_total',
+    help: 'Rule loads, by outcome.',
+    label: 'outcome',
+    counts: ({ loads }) => Object.entries(loads),
+  },
+];
+
+/** Counters of the service that are one number each. */
+const SUMS: readonly { readonly name: string; readonly help: string; readonly of: keyof Sums }[] = [
   {
     name: 'weir_hits_from_lease_total',
     help: 'Hits that were answered from what a process had debited before: consistency: leased.',
-    labelNames: [],
-    samples: ({ sums }) => [[{}, sums.fromLease]],
+    of: 'fromLease',
   },
   {
     name: 'weir_calls_shed_total',
     help: 'Calls that were refused at once since there was more to do than could be done in time.',
-    labelNames: [],
-    samples: ({ sums }) => [[{}, sums.shedCalls]],
+    of: 'shedCalls',
   },
   {
     name: 'weir_global_shadow_mode_total',
     help: 'Requests over a limit that SHADOW_MODE let pass.',
-    labelNames: [],
-    samples: ({ sums }) => [[{}, sums.shadowed]],
+    of: 'shadowed',
   },
 ];
+
+/**
+ * All counters, a line at a time. Which series there are is settled at the first line; what rules count is read as each line is written. An empty text
+ * is a step of the work without a line.
+ */
+function* writeCounters(statistics: Statistics): Iterable<string> {
+  const rules = statistics.rules();
+  const ofService = LABELLED_COUNTERS.map((counter) => ({ ...counter, counts: [...counter.counts(statistics)] }));
+  const labelled: (readonly [labels: string, counts: RuleCounts])[] = [];
+  for (const counts of rules) {
+    const { domain, rule, algorithm } = counts;
+    labelled.push([writeLabels(Object.entries({ domain, rule, algorithm })), counts]);
+    yield '';
+  }
+  for (const { name, help, of } of RULE_COUNTERS) {
+    yield beginMetric(name, 'counter', help);
+    for (const [labels, counts] of labelled) yield writeSeries(name, labels, of(counts));
+    yield '\n';
+  }
+  for (const { name, help, label, counts } of ofService) {
+    yield beginMetric(name, 'counter', help);
+    for (const [value, count] of counts) yield writeSeries(name, writeLabels([[label, value]]), count);
+    yield '\n';
+  }
+  for (const { name, help, of } of SUMS)
+    yield `${beginMetric(name, 'counter', help)}${writeSeries(name, '', statistics.sums[of])}\n`;
+}
 
 /** How it stands with the counters. */
 export interface StoreGauges {
@@ -131,18 +157,6 @@ export function createMetrics(
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  for (const { name, help, labelNames, samples } of COUNTERS) {
-    new Counter({
-      name,
-      help,
-      labelNames,
-      registers,
-      collect() {
-        this.reset();
-        for (const [labels, count] of samples(statistics)) this.inc(labels, count);
-      },
-    });
-  }
   new Gauge({
     name: 'weir_ready',
     help: '1 while requests can be decided, else 0.',
@@ -176,7 +190,10 @@ export function createMetrics(
   });
 
   return {
-    render: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+    async render() {
+      const counters = await joinInSlices(writeCounters(statistics));
+      return { contentType: registry.contentType, body: `${counters}${await registry.metrics()}` };
+    },
     called,
   };
 }

@@ -1,6 +1,8 @@
-import type { DenyCacheState } from '../stores/deny-cache.ts';
+import type { DenyCacheState } from '../ledger/refusals.ts';
+import { inSlices } from '../slices.ts';
+import type { RuleCounts } from './rule-counts.ts';
 import { asStatisticName } from './statistic-name.ts';
-import type { FailedBy, RuleCounts, Statistics } from './stats.ts';
+import type { FailedBy, Statistics } from './stats.ts';
 
 /** What is counted of each rule: its name at envoyproxy/ratelimit (all but the last, which is ours), and where it stands. */
 export const ruleStatistics: readonly (readonly [name: string, of: (counts: RuleCounts) => number])[] = [
@@ -22,22 +24,28 @@ export const failureNames: readonly (readonly [by: FailedBy, name: string])[] = 
 /**
  * Every counter under its name at envoyproxy/ratelimit, whole names such as
  * `ratelimit.service.rate_limit.shop.user_alice.total_hits`; those of rules that were hit, and of the service, that are 0 too.
- * Rules of one name are counted together.
+ * Rules of one name are counted together. Gathered in slices.
  */
-export function referenceCounters(statistics: Statistics): ReadonlyMap<string, number> {
+export async function referenceCounters(statistics: Statistics): Promise<ReadonlyMap<string, number>> {
   const counters = new Map<string, number>();
-  const add = (name: string, count: number) => counters.set(name, (counters.get(name) ?? 0) + count);
-  for (const counts of statistics.rules())
-    for (const [name, of] of ruleStatistics) add(`ratelimit.service.rate_limit.${counts.key}.${name}`, of(counts));
-  for (const [domain, count] of statistics.unknownDomains)
-    add(`ratelimit.service.rate_limit.${asStatisticName(domain)}.domain_not_found`, count);
-  for (const [by, name] of failureNames)
-    add(`ratelimit.service.call.should_rate_limit.${name}`, statistics.failures[by]);
-  add('ratelimit.service.config_load_success', statistics.loads.success);
-  add('ratelimit.service.config_load_error', statistics.loads.error);
-  add('ratelimit.service.global_shadow_mode', statistics.sums.shadowed);
-  for (const [method, count] of statistics.calls) add(`ratelimit_server.${method}.total_requests`, count);
+  for await (const slice of inSlices(countsOf(statistics)))
+    for (const [name, count] of slice) counters.set(name, (counters.get(name) ?? 0) + count);
   return counters;
+}
+
+/** Which names there are is settled at the first count. */
+function* countsOf(statistics: Statistics): Iterable<readonly [name: string, count: number]> {
+  const domains = [...statistics.unknownDomains];
+  for (const counts of statistics.rules())
+    for (const [name, of] of ruleStatistics) yield [`ratelimit.service.rate_limit.${counts.key}.${name}`, of(counts)];
+  for (const [domain, count] of domains)
+    yield [`ratelimit.service.rate_limit.${asStatisticName(domain)}.domain_not_found`, count];
+  for (const [by, name] of failureNames)
+    yield [`ratelimit.service.call.should_rate_limit.${name}`, statistics.failures[by]];
+  yield ['ratelimit.service.config_load_success', statistics.loads.success];
+  yield ['ratelimit.service.config_load_error', statistics.loads.error];
+  yield ['ratelimit.service.global_shadow_mode', statistics.sums.shadowed];
+  for (const [method, count] of statistics.calls) yield [`ratelimit_server.${method}.total_requests`, count];
 }
 
 /**
@@ -47,10 +55,10 @@ export function referenceCounters(statistics: Statistics): ReadonlyMap<string, n
  */
 export function referenceGauges(cache: DenyCacheState | undefined): ReadonlyMap<string, number> {
   if (!cache) return new Map();
-  const { counts, size } = cache;
+  const { counts } = cache;
   const gauges = {
     averageAccessTime: 0, // it does not keep when an entry was used last
-    entryCount: size(),
+    entryCount: cache.size(),
     evacuateCount: counts.evicted,
     expiredCount: counts.expired,
     hitCount: counts.hits,

@@ -1,40 +1,9 @@
-import { type Limit, softLimitOf } from '../algorithms/limit.ts';
+import { softLimitOf } from '../algorithms/limit.ts';
+import { StoreUnavailable } from '../backends/backend.ts';
+import { inOnePiece } from '../backends/key.ts';
 import { type Answer, type Asked, type Code, Undecided, type Verdict } from '../decide.ts';
-import type { Rule } from '../rules/tree.ts';
-import { StoreUnavailable } from '../stores/store.ts';
-import { asStatisticName } from './statistic-name.ts';
-
-/** What became of hits, in hits. The names are envoyproxy/ratelimit's. */
-export interface HitCounts {
-  totalHits: number;
-  withinLimit: number;
-  nearLimit: number;
-  overLimit: number;
-  /** Those of `overLimit` that were refused from memory of an earlier refusal. */
-  overLimitWithLocalCache: number;
-  shadowMode: number;
-  /** Hits of requests that passed on the soft part of a limit. */
-  softLimit: number;
-}
-
-const NO_HITS: HitCounts = {
-  ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
-  ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0 },
-};
-const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // it has no others
-
-/** What became of the hits of one rule. */
-export interface RuleCounts extends HitCounts {
-  readonly domain: string;
-  /** The names of the levels below the domain. */
-  readonly levels: readonly string[];
-  /** The levels' names with dots between. */
-  readonly rule: string;
-  readonly algorithm: Limit['algorithm'];
-  readonly named: Rule['named'];
-  /** Domain and levels as a part of a statistic's name: two rules may have the same. */
-  readonly key: string;
-}
+import { cutName, NameRoom, OTHER } from './caller-names.ts';
+import { type CountedRule, createRuleCounts, hitCounts, type RuleCounts } from './rule-counts.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
@@ -47,7 +16,7 @@ export interface Counted
     Statistics,
     'answers' | 'failures' | 'calls' | 'connectionErrors' | 'degraded' | 'unknownDomains' | 'sums'
   > {
-  readonly rules: readonly RuleCounts[];
+  readonly rules: readonly CountedRule[];
 }
 
 /** What is one number, whatever was asked. */
@@ -92,21 +61,16 @@ export interface Statistics {
   readonly sums: Readonly<Sums>;
 }
 
-/**
- * Names that callers make, of limits that they bring along, of levels named after what was asked for, and of unknown domains,
- * and that are told apart; what comes after is counted as `(other)`. Rules of the operator's files always have their own.
- */
-export const MAX_NAMES = 10_000;
-/** So is what has a longer name, in characters, */
-export const MAX_NAME_LENGTH = 1_000;
-/** and what has more levels. */
-export const MAX_NAME_LEVELS = 32;
-export const OTHER = '(other)';
+/** The default for `STATISTICS_MAX_BYTES`. */
+const DEFAULT_NAME_BYTES = 2 * 1024 * 1024;
 
-/** @param nearLimitRatio  the part of a limit above which hits count as near it, 0 to 1 */
-export function createStatistics(nearLimitRatio: number): Statistics {
-  const rules = createRuleCounts();
-  const unknownDomains = new Map<string, number>();
+/**
+ * @param nearLimitRatio  the part of a limit above which hits count as near it, 0 to 1
+ * @param maxNameBytes    what the names that callers make may come to: half of it for limits, half for unknown domains
+ */
+export function createStatistics(nearLimitRatio: number, maxNameBytes: number = DEFAULT_NAME_BYTES): Statistics {
+  const rules = createRuleCounts(maxNameBytes / 2);
+  const domains = createDomainCounts(maxNameBytes / 2);
   const calls = new Map<string, number>();
   const connectionErrors = new Map<string, number>();
   const degraded = new Map<string, number>();
@@ -115,12 +79,8 @@ export function createStatistics(nearLimitRatio: number): Statistics {
   const loads = { success: 0, error: 0 };
   const sums: Sums = { shadowed: 0, fromLease: 0, shedCalls: 0 };
 
-  const countUnknown = (domain: string, times: number): void => {
-    const isTold = domain.length <= MAX_NAME_LENGTH && (unknownDomains.has(domain) || unknownDomains.size < MAX_NAMES);
-    increase(unknownDomains, isTold ? domain : OTHER, times);
-  };
   const count = (domain: string, verdict: Verdict): void => {
-    if (verdict.kind === 'no_domain') countUnknown(domain, 1);
+    if (verdict.kind === 'no_domain') domains.add(domain, 1);
     if (verdict.kind !== 'limited' || verdict.hits <= 0) return;
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
     if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
@@ -161,7 +121,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
       for (const [method, times] of counted.calls) increase(calls, method, times);
       for (const [code, times] of counted.connectionErrors) increase(connectionErrors, code, times);
       for (const [policy, hits] of counted.degraded) increase(degraded, policy, hits);
-      for (const [domain, times] of counted.unknownDomains) countUnknown(domain, times);
+      for (const [domain, times] of counted.unknownDomains) domains.add(domain, times);
       for (const name of Object.keys(sums) as (keyof Sums)[]) sums[name] += counted.sums[name]; // it has no others
     },
     rules: rules.all,
@@ -171,7 +131,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
     connectionErrors,
     degraded,
     loads,
-    unknownDomains,
+    unknownDomains: domains.counts,
     sums,
   };
 }
@@ -180,7 +140,7 @@ export function createStatistics(nearLimitRatio: number): Statistics {
 export function countedBy({ rules, ...statistics }: Statistics): Counted {
   const { answers, failures, calls, connectionErrors, degraded, unknownDomains, sums } = statistics;
   return {
-    rules: [...rules()],
+    rules: Array.from(rules(), ({ rule: _, key: __, ...counted }) => counted),
     answers,
     failures,
     calls,
@@ -191,61 +151,24 @@ export function countedBy({ rules, ...statistics }: Statistics): Counted {
   };
 }
 
+/** Counts by domain, of domains that callers name. */
+function createDomainCounts(maxNameBytes: number) {
+  const counts = new Map<string, number>();
+  const room = new NameRoom(maxNameBytes);
+  return {
+    counts,
+    add(domain: string, times: number): void {
+      const [name = ''] = cutName([domain]);
+      const isKnown = counts.has(name);
+      if (isKnown || name === OTHER || !room.take([name])) increase(counts, isKnown ? name : OTHER, times);
+      else counts.set(inOnePiece(name), times);
+    },
+  };
+}
+
 const increase = (counts: Map<string, number>, name: string, by: number): void => {
   counts.set(name, (counts.get(name) ?? 0) + by);
 };
-
-/** A rule, and what its levels are called this time. */
-type Found = { readonly rule: Rule; readonly levels: readonly string[] };
-
-/** The counts of each rule, by what its statistics are kept under and by algorithm. */
-function createRuleCounts() {
-  const known = new Map<string, RuleCounts>();
-  const byLimit = new WeakMap<Limit, RuleCounts>(); // of rules whose statistics have one name, whatever is asked
-  const others = newCounts(OTHER, [OTHER], 'fixed_window', 'by_request');
-  let namesOfCallers = 0;
-  const byName = (
-    domain: string,
-    levels: readonly string[],
-    algorithm: Limit['algorithm'],
-    named: Rule['named'],
-  ): RuleCounts => {
-    const path = levels.join('.');
-    const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain makes two paths read alike
-    const counts = known.get(name);
-    if (counts) return counts;
-    if (named !== 'by_rule') {
-      const isTooLong = path.length > MAX_NAME_LENGTH || levels.length > MAX_NAME_LEVELS;
-      const isOther = domain === OTHER && path === OTHER; // as another process has counted it
-      if (isTooLong || isOther || namesOfCallers >= MAX_NAMES) return others;
-      namesOfCallers++;
-    }
-    const fresh = newCounts(domain, levels, algorithm, named);
-    known.set(name, fresh);
-    return fresh;
-  };
-  return {
-    of: byName,
-    ofLimit(domain: string, { rule, levels }: Found, limit: Limit): RuleCounts {
-      const known = byLimit.get(limit);
-      if (known) return known;
-      const counts = byName(domain, levels, limit.algorithm, rule.named);
-      if (rule.named === 'by_rule') byLimit.set(limit, counts);
-      return counts;
-    },
-    all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
-  };
-}
-
-function newCounts(
-  domain: string,
-  levels: readonly string[],
-  algorithm: Limit['algorithm'],
-  named: Rule['named'],
-): RuleCounts {
-  const rule = levels.join('.');
-  return { domain, levels, rule, algorithm, named, key: asStatisticName(`${domain}.${rule}`), ...NO_HITS };
-}
 
 /**
  * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: those beyond the limit are over it, those between the

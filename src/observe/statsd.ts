@@ -2,6 +2,7 @@ import type { SocketOptions } from 'node:dgram';
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { type ClientOptions, StatsD } from 'hot-shots';
+import { inSlices } from '../slices.ts';
 import { ReconnectingStream } from './reconnecting-stream.ts';
 import { responseTimeName } from './reference-names.ts';
 import type { StatsdNames } from './statsd-names.ts';
@@ -13,7 +14,7 @@ export interface StatsdOptions {
   readonly flushIntervalMs: number;
   readonly names: StatsdNames;
   /** Every counter by its whole name; none goes back. */
-  counters(): ReadonlyMap<string, number>;
+  counters(): ReadonlyMap<string, number> | Promise<ReadonlyMap<string, number>>;
   gauges(): ReadonlyMap<string, number>;
   /** Told once when nothing can be sent, and once when it can be again. */
   onDown(error: Error): void;
@@ -46,23 +47,39 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
   const targets = createTargets(options.names);
   const sent = new Map<string, number>();
 
-  const flush = (): void => {
-    if (!accepts()) return;
-    const grown = [...options.counters()].filter(([name, count]) => count > (sent.get(name) ?? 0));
-    const gauges = [...options.gauges()];
-    targets.learn([...grown, ...gauges].map(([name]) => name));
+  const send = (slice: readonly (readonly [name: string, count: number])[]): boolean => {
+    const grown = slice.filter(([name, count]) => count > (sent.get(name) ?? 0));
+    targets.learn(grown.map(([name]) => name));
     for (const [name, count] of grown) {
       const { name: shown, tags } = targets.of(name);
       client.increment(shown, count - (sent.get(name) ?? 0), tags);
       sent.set(name, count);
     }
+    return grown.length > 0;
+  };
+  const flush = async (): Promise<void> => {
+    const counters = accepts() ? await options.counters() : [];
+    let isNews = false;
+    for await (const slice of inSlices(counters)) {
+      if (!accepts()) return; // what is left goes with the next interval
+      if (send(slice)) isNews = true;
+    }
+    if (!accepts()) return;
+    const gauges = [...options.gauges()];
+    targets.learn(gauges.map(([name]) => name));
     for (const [name, value] of gauges) {
       const { name: shown, tags } = targets.of(name);
       client.gauge(shown, value, tags);
     }
-    if (grown.length + gauges.length > 0) client.flush(onSent);
+    if (isNews || gauges.length > 0) client.flush(onSent);
   };
-  const timer = setInterval(flush, options.flushIntervalMs).unref();
+  /** The flush that runs. */
+  let flushing: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    flushing ??= flush().finally(() => {
+      flushing = undefined;
+    });
+  }, options.flushIntervalMs).unref();
 
   return {
     called(method, elapsedMs) {
@@ -72,7 +89,8 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
     },
     async close() {
       clearInterval(timer);
-      flush();
+      await flushing;
+      await flush();
       await new Promise<void>((resolve) => client.close(() => resolve()));
     },
   };

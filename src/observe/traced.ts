@@ -11,18 +11,19 @@ import {
 } from '@opentelemetry/api';
 import { CompositePropagator, W3CTraceContextPropagator } from '@opentelemetry/core';
 import { B3Propagator } from '@opentelemetry/propagator-b3';
+import { isPromise, type Replies } from '../backends/backend.ts';
 import { callerOf } from '../http/api.ts';
 import type { Route } from '../http/server.ts';
+import type { Trace } from '../ledger/ledger.ts';
 import type { Caller, Outcome, RlsService } from '../rls/service.ts';
 import { codeNumbers, nameOf } from '../rls/wire.ts';
-import type { Store } from '../stores/store.ts';
 
 /** Parts of the service that do what they did, each in a span named as envoyproxy/ratelimit names it. */
 export interface Traced {
   /** Each call in a span, which belongs to the trace that came with the call, if one did. */
   service(inner: RlsService): RlsService;
-  /** What each request asks of the store in a span, below that of the request. */
-  store(inner: Store, spanName: 'Redis Pipeline Execution' | 'Memcached Fetch Execution'): Store;
+  /** What each request asks of a backend in a span, below that of the request. */
+  backend(spanName: 'Redis Pipeline Execution' | 'Memcached Fetch Execution'): Trace;
   /** Each call of `/json` in a span, above that of its request. */
   routes(inner: ReadonlyMap<string, Route>): ReadonlyMap<string, Route>;
 }
@@ -39,7 +40,7 @@ export function createTraced(tracer: Tracer): Traced {
   };
   return {
     service: (inner) => tracedService(inner, within),
-    store: (inner, spanName) => tracedStore(inner, spanName, within),
+    backend: (spanName) => tracedBackend(spanName, within),
     routes: (inner) =>
       new Map([...inner].map(([path, route]) => [path, path === '/json' ? tracedJson(route, within) : route])),
   };
@@ -76,17 +77,19 @@ function describeOutcome(span: Span, outcome: Outcome): void {
   } else span.setAttribute('overall_code', nameOf(codeNumbers, outcome.response.overall_code) ?? 'UNKNOWN');
 }
 
-const tracedStore = (inner: Store, spanName: string, within: Within): Store => ({
-  ...inner,
-  apply: (hits, how) =>
-    within(spanName, SpanKind.CLIENT, undefined, async (span) => {
-      const decisions = await inner.apply(hits, how);
-      const unavailable = decisions.find((decision) => decision.code === 'UNAVAILABLE');
-      if (unavailable) span.setStatus({ code: SpanStatusCode.ERROR, message: unavailable.reason });
-      span.end();
-      return decisions;
-    }),
-});
+const tracedBackend =
+  (spanName: string, within: Within): Trace =>
+  (run) =>
+    within(spanName, SpanKind.CLIENT, undefined, (span) => {
+      const end = (replies: Replies): Replies => {
+        const unavailable = replies.find((reply) => reply.code === 'UNAVAILABLE');
+        if (unavailable) span.setStatus({ code: SpanStatusCode.ERROR, message: unavailable.reason });
+        span.end();
+        return replies;
+      };
+      const replies = run();
+      return isPromise(replies) ? replies.then(end) : end(replies);
+    });
 
 const tracedJson = (inner: Route, within: Within): Route => ({
   ...inner,

@@ -16,53 +16,25 @@ import {
   type WireStatus,
 } from './wire.ts';
 
-/** The largest request that is decided; a larger one is refused whole. */
-const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;
-
 /**
- * Reads a request off the wire.
+ * Turns a request into the service's own terms.
  *
- * @throws InvalidRequest  larger than `maximumRequest`
+ * @throws InvalidRequest  its reader stopped because it exceeds `maximumRequest`
  */
-export function decodeRequest({ domain, descriptors, hits_addend }: WireRequest): RateLimitRequest {
-  atMost(maximumRequest.descriptors, descriptors.length, 'descriptors', 'descriptors');
-  atMost(maximumRequest.textLength, domain.length, 'domain', 'characters');
+export function decodeRequest({ domain, descriptors, hits_addend, problem }: WireRequest): RateLimitRequest {
+  if (problem !== undefined) throw new InvalidRequest(problem);
   const hits = hits_addend === 0 ? 1 : hits_addend;
-  return {
-    domain,
-    descriptors: descriptors.map((descriptor, at) => decodeDescriptor(descriptor, hits, at)),
-  };
+  return { domain, descriptors: descriptors.map((descriptor, at) => decodeDescriptor(descriptor, hits, at)) };
 }
 
 function decodeDescriptor(wire: WireDescriptor, requestHits: number, place: number): RequestDescriptor {
   const { entries, limit, hits_addend, is_negative_hits } = wire;
-  if (!isSmall(entries)) checkSize(entries, `descriptors[${place}]`);
   const hits = Math.min(hits_addend?.value ?? requestHits, MAX_COUNT);
   return {
     entries,
     override: limit ? decodeOverride(limit, `descriptors[${place}].limit`) : undefined,
     hits: is_negative_hits ? 0 - hits : hits,
   };
-}
-
-function isSmall(entries: WireDescriptor['entries']): boolean {
-  if (entries.length > maximumRequest.entries) return false;
-  for (const { key, value } of entries)
-    if (key.length > maximumRequest.textLength || value.length > maximumRequest.textLength) return false;
-  return true;
-}
-
-/** @throws InvalidRequest  names what is too large */
-function checkSize(entries: WireDescriptor['entries'], path: string): void {
-  atMost(maximumRequest.entries, entries.length, `${path}.entries`, 'entries');
-  for (const [at, { key, value }] of entries.entries()) {
-    atMost(maximumRequest.textLength, key.length, `${path}.entries[${at}].key`, 'characters');
-    atMost(maximumRequest.textLength, value.length, `${path}.entries[${at}].value`, 'characters');
-  }
-}
-
-function atMost(maximum: number, got: number, what: string, unit: string): void {
-  if (got > maximum) throw new InvalidRequest(`${what} must have at most ${maximum} ${unit}, got ${got}`);
 }
 
 function decodeOverride(

@@ -1,5 +1,3 @@
-import { HealthImplementation, type ServingStatus } from 'grpc-health-check';
-
 /** Whether the service can decide requests, and if not, why. */
 export interface Readiness {
   readonly ready: boolean;
@@ -9,38 +7,96 @@ export interface Readiness {
   readonly notes?: readonly string[];
 }
 
-/** `grpc.health.v1.Health`, kept in step with the service's own readiness. */
-export interface Health {
-  readonly implementation: HealthImplementation;
-  /** Makes sure that the next answer is of this moment. */
-  look(): void;
-  close(): void;
-}
+/** A status as `grpc.health.v1.HealthCheckResponse` names it. */
+export type ServingStatus = 'SERVING' | 'NOT_SERVING';
+export type WatchedStatus = ServingStatus | 'SERVICE_UNKNOWN';
 
-/** How often readiness is looked at: the longest that a Watch lags behind. */
-const LOOK_INTERVAL_MS = 200;
+/** How often readiness is polled: the longest that a Watch lags behind. */
+const POLL_INTERVAL_MS = 200;
+
+/** The names that have a status, as in envoyproxy/ratelimit: the service, and the process. */
+const SERVICE = 'ratelimit';
+const PROCESS = '';
 
 /**
- * Two names, as envoyproxy/ratelimit has them: `ratelimit` is SERVING while the service is ready; the empty name is
- * SERVING as long as the process answers at all.
+ * The statuses that `grpc.health.v1.Health` reports: `ratelimit` is SERVING while the service is ready, the empty name as long as the process
+ * answers. Every other name is unknown for ever, so nothing is kept of it: a watch costs the same whatever its name.
  */
-export function createHealth(readiness: () => Readiness): Health {
-  const statusNow = (): ServingStatus => (readiness().ready ? 'SERVING' : 'NOT_SERVING');
-  let last = statusNow();
-  const implementation = new HealthImplementation({ '': 'SERVING', ratelimit: last });
-  const look = (): void => {
-    const now = statusNow();
-    if (now !== last) implementation.setStatus('ratelimit', now);
-    last = now;
-  };
-  const timer = setInterval(look, LOOK_INTERVAL_MS);
-  timer.unref();
-  return {
-    implementation,
-    look,
-    close() {
-      clearInterval(timer);
-      implementation.setStatus('ratelimit', 'NOT_SERVING');
-    },
-  };
+export class Health {
+  readonly #readiness: () => Readiness;
+  readonly #poll: NodeJS.Timeout;
+  readonly #listeners = new Set<(status: ServingStatus) => void>();
+  #status: ServingStatus;
+  #openWatches = 0;
+  #isClosed = false;
+
+  constructor(readiness: () => Readiness) {
+    this.#readiness = readiness;
+    this.#status = this.#current();
+    this.#poll = setInterval(() => this.refresh(), POLL_INTERVAL_MS).unref();
+  }
+
+  /** Watches that have not been stopped, of any name. */
+  get openWatches(): number {
+    return this.#openWatches;
+  }
+
+  /** The status of a service now; undefined: there is no service of that name. */
+  status(service: string): ServingStatus | undefined {
+    if (service === PROCESS) return 'SERVING';
+    if (service !== SERVICE) return undefined;
+    this.refresh();
+    return this.#status;
+  }
+
+  /** The statuses of all services now, by name. */
+  statuses(): ReadonlyMap<string, ServingStatus> {
+    this.refresh();
+    return new Map([
+      [PROCESS, 'SERVING'],
+      [SERVICE, this.#status],
+    ]);
+  }
+
+  /**
+   * Calls the listener with a service's status before it returns, and with each later one when it changes.
+   *
+   * @returns stops that; may be called several times
+   */
+  watch(service: string, listener: (status: WatchedStatus) => void): () => void {
+    const status = this.status(service) ?? 'SERVICE_UNKNOWN';
+    if (service === SERVICE) this.#listeners.add(listener);
+    this.#openWatches++;
+    let isOpen = true;
+    listener(status);
+    return () => {
+      if (isOpen) this.#openWatches--;
+      isOpen = false;
+      this.#listeners.delete(listener);
+    };
+  }
+
+  /** Takes over the service's readiness of this moment, and notifies watchers if it has changed. */
+  refresh(): void {
+    if (!this.#isClosed) this.#set(this.#current());
+  }
+
+  /** Sets the service NOT_SERVING for good. */
+  close(): void {
+    this.#isClosed = true;
+    clearInterval(this.#poll);
+    this.#set('NOT_SERVING');
+  }
+
+  #current(): ServingStatus {
+    return this.#readiness().ready ? 'SERVING' : 'NOT_SERVING';
+  }
+
+  #set(status: ServingStatus): void {
+    if (status === this.#status) return;
+    this.#status = status;
+    for (const listener of this.#listeners) listener(status);
+  }
 }
+
+export const createHealth = (readiness: () => Readiness): Health => new Health(readiness);

@@ -1,117 +1,135 @@
-import { parse, stringify } from 'lossless-json';
+import { JsonReader } from './json-reader.ts';
 import { fromStruct } from './struct.ts';
-import { codeNumbers, MAX_UINT32, nameOf, unitNumbers, type WireRequest, type WireResponse } from './wire.ts';
+import {
+  codeNumbers,
+  MAX_UINT32,
+  maximumRequest,
+  nameOf,
+  unitNumbers,
+  type WireRequest,
+  type WireResponse,
+} from './wire.ts';
 
-/** A JSON text is no RateLimitRequest: what was wanted where, and what came. */
-export class InvalidJson extends Error {
-  override readonly name = 'InvalidJson';
+/** Reads the next value, which is not null. */
+type Read<T> = (from: JsonReader) => T;
+
+/** A field, and its value where it is not given or null. */
+interface Field<T> {
+  readonly read: Read<T>;
+  readonly absent: T;
 }
 
-/** Turns a JSON value at a path into a field's value; `undefined` and `null` into the field's default. */
-type Read<T> = (value: unknown, path: string) => T;
+const text: Field<string> = { read: (from) => from.string(maximumRequest.textLength), absent: '' };
 
-const text: Read<string> = (value = '', path) => {
-  if (typeof value !== 'string') return wrong(path, 'a string', value);
-  return /\p{Surrogate}/u.test(value) ? wrong(path, 'text without halves of surrogate pairs', value) : value;
+const flag: Field<boolean> = {
+  read: (from) => from.takes('true') || (!from.takes('false') && from.wrong('true or false')),
+  absent: false,
 };
-const flag: Read<boolean> = (value = false, path) =>
-  typeof value === 'boolean' ? value : wrong(path, 'true or false', value);
 
-/** A whole number: as such (integers are read as bigint, `5.0` and `1e3` as number), or as decimal text, which proto3 takes too. */
-function whole(value: unknown): bigint | undefined {
-  if (typeof value === 'bigint') return value;
-  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
-  return typeof value === 'string' && /^-?\d{1,20}$/.test(value) ? BigInt(value) : undefined;
+/** A whole number: as such, which may be written `5.0` or `1e3`, or as decimal text, which proto3 accepts too. */
+function whole(from: JsonReader): bigint | undefined {
+  const number = from.number();
+  const written = number ?? from.shortString();
+  if (written === undefined) return undefined;
+  if (/^-?\d{1,20}$/.test(written)) return BigInt(written);
+  const value = number === undefined ? Number.NaN : Number(number);
+  return Number.isInteger(value) ? BigInt(value) : undefined;
 }
 
 const unsigned =
   (maximum: bigint): Read<number> =>
-  (value = 0n, path) => {
-    const number = whole(value);
+  (from) => {
+    const { position } = from;
+    const number = whole(from);
     const fits = number !== undefined && number >= 0n && number <= maximum;
-    return fits ? Number(number) : wrong(path, `a whole number from 0 to ${maximum}`, value);
+    return fits ? Number(number) : from.wrong(`a whole number from 0 to ${maximum}`, position);
   };
 const uint32 = unsigned(BigInt(MAX_UINT32));
 const uint64 = unsigned(0xffff_ffff_ffff_ffffn);
 
 const { WEEK: _, ...namedUnits } = unitNumbers; // an override's enum has no name for weeks, only the number
-const unit: Read<number> = (value = 0n, path) => {
-  if (typeof value === 'string' && Object.hasOwn(namedUnits, value))
-    return namedUnits[value as keyof typeof namedUnits]; // just found
-  const number = typeof value === 'string' ? undefined : whole(value);
+const unit: Read<number> = (from) => {
+  const { position } = from;
+  const name = from.shortString();
+  if (name !== undefined && Object.hasOwn(namedUnits, name)) return namedUnits[name as keyof typeof namedUnits]; // just found
+  const number = name === undefined ? whole(from) : undefined;
   const isInt32 = number !== undefined && BigInt.asIntN(32, number) === number;
-  return isInt32 ? Number(number) : wrong(path, `one of ${Object.keys(namedUnits).join(', ')}`, value);
+  return isInt32 ? Number(number) : from.wrong(`one of ${Object.keys(namedUnits).join(', ')}`, position);
 };
 
-const list =
-  <T>(item: Read<T>): Read<readonly T[]> =>
-  (value = [], path) =>
-    Array.isArray(value)
-      ? value.map((one, at) => item(one ?? wrong(`${path}[${at}]`, 'an object', one), `${path}[${at}]`))
-      : wrong(path, 'a list', value);
+const list = <T>(maximum: number, what: string, item: Read<T>): Field<readonly T[]> => ({
+  read: (from) => from.list(maximum, what, () => item(from)),
+  absent: [],
+});
 
 /** A wrapper or a message that may be absent. */
-const optional =
-  <T>(read: Read<T>): Read<T | null> =>
-  (value, path) =>
-    value === undefined ? null : read(value, path);
+const optional = <T>(read: Read<T>): Field<T | null> => ({ read, absent: null });
 
-const wrapped =
-  (read: Read<number>): Read<{ readonly value: number }> =>
-  (value, path) => ({ value: read(value, path) });
+const wrapped = (read: Read<number>): Field<{ readonly value: number } | null> =>
+  optional((from) => ({ value: read(from) }));
 
 /** A message: every field by its .proto name or in camelCase, none twice, none unknown. */
-const message =
-  <T extends object>(fields: { readonly [K in keyof T]: Read<T[K]> }): Read<T> =>
-  (value, path) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return wrong(path, 'an object', value);
-    const found = new Map<string, unknown>();
-    for (const [written, one] of Object.entries(value)) {
-      const name = Object.hasOwn(fields, written)
-        ? written
-        : Object.keys(fields).find((field) => camelCase(field) === written);
-      if (name === undefined)
-        throw new InvalidJson(`${join(path, written)}: unknown field; wanted one of ${Object.keys(fields).join(', ')}`);
-      if (found.has(name)) throw new InvalidJson(`${join(path, written)}: the field is there twice`);
-      found.set(name, one ?? undefined);
-    }
-    const read = Object.entries(fields) as [string, Read<unknown>][];
-    return Object.fromEntries(read.map(([name, field]) => [name, field(found.get(name), join(path, name))])) as T; // field by field
+function message<T extends object>(fields: { readonly [K in keyof T]: Field<T[K]> }): Read<T> {
+  const rows = Object.entries(fields) as [keyof T & string, Field<T[keyof T & string]>][]; // field by field
+  const bySpelling = new Map(
+    rows.flatMap(([name, { read }], at) => [name, camelCase(name)].map((spelling) => [spelling, { name, read, at }])),
+  );
+  const absent = Object.fromEntries(rows.map(([name, field]) => [name, field.absent])) as T;
+  const unknown = `unknown field; expected one of ${Object.keys(fields).join(', ')}`;
+  return (from) => {
+    const value = { ...absent };
+    let seen = 0; // a bit for each field
+    from.object((written) => {
+      const field = bySpelling.get(written);
+      if (!field) return from.within(written, () => from.fail(unknown, ': '));
+      const { name, read, at } = field;
+      if (seen & (1 << at)) from.within(written, () => from.fail('the field is there twice', ': '));
+      seen |= 1 << at;
+      from.within(name, () => {
+        if (!from.takes('null')) value[name] = read(from);
+      });
+    });
+    return value;
   };
+}
 
 const request = message<WireRequest>({
   domain: text,
   descriptors: list(
+    maximumRequest.descriptors,
+    'descriptors',
     message<WireRequest['descriptors'][number]>({
-      entries: list(message<{ key: string; value: string }>({ key: text, value: text })),
+      entries: list(
+        maximumRequest.entries,
+        'entries',
+        message<{ key: string; value: string }>({ key: text, value: text }),
+      ),
       limit: optional(
         message<NonNullable<WireRequest['descriptors'][number]['limit']>>({
-          requests_per_unit: uint32,
-          unit,
-          unit_multiplier: optional(wrapped(uint32)),
+          requests_per_unit: { read: uint32, absent: 0 },
+          unit: { read: unit, absent: 0 },
+          unit_multiplier: wrapped(uint32),
         }),
       ),
-      hits_addend: optional(wrapped(uint64)),
+      hits_addend: wrapped(uint64),
       is_negative_hits: flag,
     }),
   ),
-  hits_addend: uint32,
+  hits_addend: { read: uint32, absent: 0 },
 });
 
 /**
- * Reads a RateLimitRequest in proto3's JSON mapping, strictly.
+ * Reads a RateLimitRequest in proto3's JSON mapping, strictly. Its limits hold while it is read: what is larger than the largest request that is
+ * decided is refused where it exceeds it, and costs nothing from there on.
  *
- * @throws InvalidJson  no JSON, an unknown field, a value of the wrong type or out of range
+ * @throws InvalidJson  not JSON, an unknown field, a field given twice, a value of the wrong type or out of range, more than `maximumRequest`
  * @see https://protobuf.dev/programming-guides/json/
  */
-export function requestFromJson(body: string): WireRequest {
-  let value: unknown;
-  try {
-    value = parse(body, undefined, (written) => (/^-?\d{1,20}$/.test(written) ? BigInt(written) : Number(written)));
-  } catch (error) {
-    throw new InvalidJson(`not JSON: ${error instanceof Error ? error.message : error}`);
-  }
-  return request(value, '');
+export function requestFromJson(body: Buffer): WireRequest {
+  const from = new JsonReader(body);
+  const read = request(from);
+  from.end();
+  return read;
 }
 
 /** Writes a RateLimitResponse in proto3's JSON mapping: camelCase, enums by name, defaults left out. */
@@ -143,11 +161,6 @@ export function responseToJson({
   };
 }
 
-const camelCase = (name: string): string => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-const join = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
-
-function wrong(path: string, wanted: string, got: unknown): never {
-  throw new InvalidJson(
-    `${path === '' ? 'the body' : path} must be ${wanted}, got ${stringify(typeof got === 'string' ? got.slice(0, 100) : got)?.slice(0, 100)}`,
-  );
+function camelCase(name: string): string {
+  return name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 }

@@ -1,16 +1,25 @@
 import { createInterner } from './interner.ts';
 import { ProtoReader, WireType } from './proto-reader.ts';
 import { ProtoWriter } from './proto-writer.ts';
-import type { WireDescriptor, WireLimit, WireOverride, WireRequest, WireResponse, WireStatus } from './wire.ts';
+import {
+  maximumRequest,
+  type WireDescriptor,
+  type WireLimit,
+  type WireOverride,
+  type WireRequest,
+  type WireResponse,
+  type WireStatus,
+} from './wire.ts';
 
 /**
  * RateLimitRequest and RateLimitResponse on the wire, by hand: what protobufjs does, without an object more than the messages
  * need. Field numbers are those of proto/; test/rls/messages.test.ts holds both against protobufjs.
  */
 
-const text = createInterner();
-const reader = new ProtoReader(text);
+const reader = new ProtoReader(createInterner());
 const writer = new ProtoWriter();
+
+const { textLength } = maximumRequest;
 
 interface Mutable {
   domain: string;
@@ -18,33 +27,51 @@ interface Mutable {
   hits_addend: number;
 }
 
+/** A request exceeds `maximumRequest`: nothing behind this place was read. */
+class RequestTooLarge extends Error {}
+
 /**
- * Reads a RateLimitRequest that is the part of `bytes` from `from` to `to`.
+ * Reads a RateLimitRequest that is the part of `bytes` from `from` to `to`, up to the first thing that exceeds `maximumRequest`.
  *
  * @throws RangeError  not a message of protocol buffers
  */
 export function readRateLimitRequest(bytes: Buffer, from: number, to: number): WireRequest {
+  try {
+    return readRequest(bytes, from, to);
+  } catch (error) {
+    if (!(error instanceof RequestTooLarge)) throw error;
+    return { domain: '', descriptors: [], hits_addend: 0, problem: error.message };
+  }
+}
+
+function readRequest(bytes: Buffer, from: number, to: number): WireRequest {
   const request: Mutable = { domain: '', descriptors: [], hits_addend: 0 };
   reader.open(bytes, from, to);
   while (reader.at < to) {
     const tag = reader.tag();
-    if (tag === ((1 << 3) | WireType.LENGTH)) request.domain = reader.text();
-    else if (tag === ((2 << 3) | WireType.LENGTH)) request.descriptors.push(readDescriptor(reader.length()));
-    else if (tag === ((3 << 3) | WireType.VARINT)) request.hits_addend = reader.uint32();
+    if (tag === ((1 << 3) | WireType.LENGTH)) request.domain = reader.text(textLength) ?? tooLong('domain');
+    else if (tag === ((2 << 3) | WireType.LENGTH)) {
+      if (request.descriptors.length === maximumRequest.descriptors)
+        tooLarge('descriptors', maximumRequest.descriptors, 'descriptors');
+      request.descriptors.push(readDescriptor(reader.length(), request.descriptors.length));
+    } else if (tag === ((3 << 3) | WireType.VARINT)) request.hits_addend = reader.uint32();
     else reader.skip(tag);
   }
   return request;
 }
 
-function readDescriptor(end: number): WireDescriptor {
+function readDescriptor(end: number, place: number): WireDescriptor {
   const entries: { key: string; value: string }[] = [];
   let limit: WireOverride | null = null;
   let hits_addend: { value: number } | null = null;
   let is_negative_hits = false;
   while (reader.at < end) {
     const tag = reader.tag();
-    if (tag === ((1 << 3) | WireType.LENGTH)) entries.push(readEntry(reader.length()));
-    else if (tag === ((2 << 3) | WireType.LENGTH)) limit = readOverride(reader.length(), limit);
+    if (tag === ((1 << 3) | WireType.LENGTH)) {
+      if (entries.length === maximumRequest.entries)
+        tooLarge(`descriptors[${place}].entries`, maximumRequest.entries, 'entries');
+      entries.push(readEntry(reader.length(), place, entries.length));
+    } else if (tag === ((2 << 3) | WireType.LENGTH)) limit = readOverride(reader.length(), limit);
     else if (tag === ((3 << 3) | WireType.LENGTH)) hits_addend = readWrapped(reader.length(), hits_addend, uint64);
     else if (tag === ((4 << 3) | WireType.VARINT)) is_negative_hits = reader.uint64() !== 0;
     else reader.skip(tag);
@@ -53,17 +80,25 @@ function readDescriptor(end: number): WireDescriptor {
   return { entries, limit, hits_addend, is_negative_hits };
 }
 
-function readEntry(end: number): { key: string; value: string } {
+function readEntry(end: number, descriptor: number, place: number): { key: string; value: string } {
   const entry = { key: '', value: '' };
   while (reader.at < end) {
     const tag = reader.tag();
-    if (tag === ((1 << 3) | WireType.LENGTH)) entry.key = reader.text();
-    else if (tag === ((2 << 3) | WireType.LENGTH)) entry.value = reader.text();
+    if (tag === ((1 << 3) | WireType.LENGTH))
+      entry.key = reader.text(textLength) ?? tooLong(`descriptors[${descriptor}].entries[${place}].key`);
+    else if (tag === ((2 << 3) | WireType.LENGTH))
+      entry.value = reader.text(textLength) ?? tooLong(`descriptors[${descriptor}].entries[${place}].value`);
     else reader.skip(tag);
   }
   reader.close(end);
   return entry;
 }
+
+function tooLarge(what: string, maximum: number, unit: string): never {
+  throw new RequestTooLarge(`${what} must have at most ${maximum} ${unit}, got more`);
+}
+
+const tooLong = (what: string): never => tooLarge(what, textLength, 'characters');
 
 /** A message that comes twice is put together from both, as everywhere below. */
 function readOverride(end: number, before: WireOverride | null): WireOverride {

@@ -3,8 +3,13 @@ import type { Interner } from './interner.ts';
 /** @see https://protobuf.dev/programming-guides/encoding/#structure */
 export const WireType = { VARINT: 0, FIXED64: 1, LENGTH: 2, GROUP: 3, END_GROUP: 4, FIXED32: 5 } as const;
 
-/** Groups inside groups, in fields that nobody knows. */
+/** Fields of a message and of the messages in it, unknown ones included: twice as many as the largest valid request has. Reading them takes milliseconds. */
+const MAX_FIELDS = 131_072;
+
+/** Groups inside groups, in unknown fields. */
 const MAX_DEPTH = 100;
+
+const MAX_OCTETS_PER_CHARACTER = 3;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -13,6 +18,7 @@ export class ProtoReader {
   readonly #intern: Interner;
   #bytes: Buffer = Buffer.alloc(0);
   #end = 0;
+  #fields = 0;
   at = 0;
 
   constructor(intern: Interner) {
@@ -23,10 +29,12 @@ export class ProtoReader {
     this.#bytes = bytes;
     this.at = from;
     this.#end = to;
+    this.#fields = 0;
   }
 
   /** A field's number and wire type, as they are: number × 8 + type. */
   tag(): number {
+    if (++this.#fields > MAX_FIELDS) throw new RangeError(`a message has more than ${MAX_FIELDS} fields`);
     const tag = this.uint32();
     if (tag >>> 3 === 0) throw new RangeError('a field has number 0');
     return tag;
@@ -71,9 +79,16 @@ export class ProtoReader {
     throw new RangeError('a varint has more than 10 octets');
   }
 
-  text(): string {
+  /**
+   * A text.
+   *
+   * @param maxLength  in characters, as JavaScript counts them
+   * @returns undefined  it is longer, and was not read
+   */
+  text(maxLength: number): string | undefined {
     const end = this.length();
     const from = this.at;
+    if (end - from > maxLength && this.#isLonger(from, end, maxLength)) return undefined;
     const bytes = this.#bytes;
     let hash = 0;
     let seen = 0;
@@ -84,6 +99,12 @@ export class ProtoReader {
     }
     this.at = end;
     return seen < 0x80 ? this.#intern(bytes, from, end, hash) : decodeUtf8(bytes, from, end);
+  }
+
+  /** A character takes one to three octets; of those that take four, each counts twice. */
+  #isLonger(from: number, end: number, maxLength: number): boolean {
+    if (end - from > maxLength * MAX_OCTETS_PER_CHARACTER) return true;
+    return decodeUtf8(this.#bytes, from, end).length > maxLength;
   }
 
   /** Passes over a field that nobody knows, or one of a type that it should not have. */

@@ -1,6 +1,5 @@
 import { fileURLToPath } from 'node:url';
 import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
-import { protoPath as healthProtoPath } from 'grpc-health-check';
 import { withLinkedDescriptors } from './descriptors.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
@@ -10,18 +9,19 @@ const options = {
   defaults: true, // with absent messages as null: what wire.ts says
 };
 
-const packageDefinition = loadSync('envoy/service/ratelimit/v3/rls.proto', {
-  ...options,
-  includeDirs: [fileURLToPath(new URL('../../proto/', import.meta.url))],
-});
+const includeDirs = [fileURLToPath(new URL('../../proto/', import.meta.url))];
+const packageDefinition = loadSync('envoy/service/ratelimit/v3/rls.proto', { ...options, includeDirs });
+const healthDefinition = loadSync('grpc/health/v1/health.proto', { ...options, includeDirs });
 
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition; // a service in the file
 
 /** `RateLimitService/ShouldRateLimit`: its path, encoder and decoder. */
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>; // by the file's own types
 
+export const healthService = healthDefinition['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
+
 /** Everything that the server speaks, for the reflection service. */
 export const describedServices: PackageDefinition = withLinkedDescriptors({
   ...packageDefinition,
-  ...loadSync(healthProtoPath, options),
+  ...healthDefinition,
 });

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
+import { isPromise, StoreUnavailable } from '../backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../decide.ts';
-import { StoreUnavailable } from '../stores/store.ts';
 import { decodeRequest, encodeAnswer } from './codec.ts';
 import type { ResponseHeaders } from './headers.ts';
 import type { DynamicMetadata } from './metadata.ts';
@@ -23,12 +23,17 @@ export interface Caller {
   readonly timeoutMs: number;
   /** A header that came with the call, by its name in lower case: several of that name as one, with commas between. */
   header(name: string): string | undefined;
+  /**
+   * Calls the listener once when the caller has gone before it was answered; at once where it has gone already. Absent: the transport does not tell.
+   */
+  onGone?(listener: () => void): void;
 }
 
 /** The Rate Limit Service, whatever carries it. */
 export interface RlsService {
   /**
-   * Answers one request, after holding it where it has to wait for its turn; never throws and never rejects.
+   * Answers one request, after holding it where it has to wait for its turn; never throws and never rejects. What needs no waiting is
+   * answered before it returns.
    *
    * @param reply  called once with the outcome, before anyone is told about it
    */
@@ -50,27 +55,58 @@ export interface Extras {
 
 export function createRlsService(decider: Decider, { headers, metadata }: Extras, observer: Observer): RlsService {
   return {
-    async shouldRateLimit(request, { timeoutMs }, reply) {
+    shouldRateLimit(request, caller, reply) {
+      const { timeoutMs } = caller;
       const startedMs = performance.now();
-      const elapsedMs = () => performance.now() - startedMs;
-      let answer: Answer;
-      let response: WireResponse;
-      try {
-        answer = await decide(decodeRequest(request), decider, timeoutMs);
-        response = encodeAnswer(answer, headers(answer), metadata(request, answer));
-      } catch (cause) {
+      const fail = (cause: unknown): void => {
         const error = toStatus(cause);
         reply({ error });
         tell(observer, () => observer.failed(error, cause));
-        return;
+      };
+      const finish = (answer: Answer): void => {
+        let response: WireResponse;
+        try {
+          response = encodeAnswer(answer, headers(answer), metadata(request, answer));
+        } catch (cause) {
+          return fail(cause);
+        }
+        const leftMs = timeoutMs - (answer.delayMs > 0 ? performance.now() - startedMs : 0); // the store's part of the deadline is gone
+        const holdMs = Math.min(answer.delayMs, leftMs);
+        if (holdMs > 0) hold(response, holdMs, caller, reply);
+        else reply({ response });
+        tell(observer, () => observer.answered(request, answer));
+      };
+      let answer: Answer | Promise<Answer>;
+      try {
+        answer = decide(decodeRequest(request), decider, timeoutMs);
+      } catch (cause) {
+        fail(cause);
+        return answered;
       }
-      const holdMs = Math.min(answer.delayMs, timeoutMs - elapsedMs()); // the store's part of the deadline is gone
-      if (holdMs > 0)
-        setTimeout(() => reply({ response }), holdMs).unref(); // who waits for it keeps the process alive
-      else reply({ response });
-      tell(observer, () => observer.answered(request, answer));
+      if (isPromise(answer)) return answer.then(finish, fail);
+      finish(answer);
+      return answered;
     },
   };
+}
+
+const answered = Promise.resolve();
+const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller has gone' };
+
+/**
+ * Replies after `holdMs`, or that the caller has gone as soon as it has. In a function of its own, since closures share all variables of the function
+ * around them: a call that is held refers to its response, and no longer to its request.
+ */
+function hold(response: WireResponse, holdMs: number, caller: Caller, reply: (outcome: Outcome) => void): void {
+  let isHeld = true;
+  const end = (outcome: Outcome): void => {
+    if (!isHeld) return;
+    isHeld = false;
+    clearTimeout(timer);
+    reply(outcome);
+  };
+  const timer = setTimeout(() => end({ response }), holdMs).unref(); // the connection that waits for it keeps the process alive
+  caller.onGone?.(() => end({ error: callerGone }));
 }
 
 /** A bug in what observes must not end the service: it is told to the observer itself, and given up where even that fails. */

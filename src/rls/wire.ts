@@ -6,6 +6,8 @@ export interface WireRequest {
   readonly domain: string;
   readonly descriptors: readonly WireDescriptor[];
   readonly hits_addend: number;
+  /** Why it was not read any further: it is larger than `maximumRequest`. */
+  readonly problem?: string;
 }
 export interface WireDescriptor {
   readonly entries: readonly { readonly key: string; readonly value: string }[];
@@ -55,3 +57,6 @@ export const nameOf = (names: Readonly<Record<string, number>>, number: number):
 
 /** The most that a uint32 field can hold. */
 export const MAX_UINT32 = 0xffff_ffff;
+
+/** The largest request that is decided; a larger one is refused whole. Readers stop where a request exceeds it. */
+export const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;

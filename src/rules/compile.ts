@@ -1,11 +1,12 @@
 import type { Limit } from '../algorithms/limit.ts';
 import { format } from './format.ts';
+import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimit } from './limits.ts';
-import type { Place, Problem } from './problem.ts';
+import { type Place, type Problem, shown } from './problem.ts';
 import type { Block } from './read.ts';
-import type { Branch, Domain, Level, Naming, Node, Rule, RuleTree, WildcardNode } from './tree.ts';
-import { compileWildcard, hasWildcard } from './wildcard.ts';
-import { createWildcardIndex } from './wildcard-index.ts';
+import { finish, type Steps } from './steps.ts';
+import type { Domain, Level, Naming, Node, Rule, RuleTree } from './tree.ts';
+import { hasWildcard } from './wildcard.ts';
 
 /**
  * Makes the tree of what was read, one domain a block. What is wrong goes to `problems`, all of it; the tree is good for nothing then.
@@ -13,29 +14,55 @@ import { createWildcardIndex } from './wildcard-index.ts';
  * @param mergeDomains  blocks of the same domain are put together, in the order given, instead of refused
  */
 export function compile(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problem[]): RuleTree {
-  const domains = new Map<string, Domain>();
-  for (const [name, { nodes, spend }] of groupByDomain(blocks, mergeDomains, problems)) {
-    const above = { domain: name, levels: [], isNamedByRequest: false };
-    domains.set(name, { name, spend, root: buildLevel(nodes, above, problems) });
+  const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) =>
+    finish(compileDomain(name, parts, problems)),
+  );
+  const rules = domains.flatMap((compiled) => compiled.rules);
+  const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
+  const [first] = blocks;
+  if (first && characters > MAX_PATH_CHARACTERS) {
+    const message = `the paths of all rules, each the domain and the keys and values down to the rule, may have at most ${MAX_PATH_CHARACTERS} characters, got ${characters}`;
+    report(problems, first.place('domain'), message);
   }
-  return { domains, rules: [...domains.values()].flatMap(({ root }) => rulesOf(root)) };
+  return { domains: new Map(domains.map(({ domain }) => [domain.name, domain])), rules };
 }
 
-/** The rules of a level and of all below it. */
-function rulesOf(level: Level): readonly Rule[] {
-  const nodes = [...level.byKey.values()].flatMap(({ byValue, anyValue }) => [
-    ...byValue.values(),
-    ...(anyValue ? [anyValue] : []),
-  ]);
-  return nodes.flatMap(({ rule, children }) => [...(rule ? [rule] : []), ...(children ? rulesOf(children) : [])]);
+/** A few long keys above many rules would make `/rlconfig` larger than the memory. */
+const MAX_PATH_CHARACTERS = 64 * 1024 * 1024;
+
+/** A domain, and all its rules for listing. */
+export interface CompiledDomain {
+  readonly domain: Domain;
+  readonly rules: readonly Rule[];
 }
 
-interface DomainParts {
-  readonly nodes: readonly Block<'node'>[];
-  readonly spend: Domain['spend'];
+/** Makes the tree of one domain, a node a step. */
+export function* compileDomain(name: string, parts: DomainParts, problems: Problem[]): Steps<CompiledDomain> {
+  const above = { domain: name, levels: [], path: name, isNamedByRequest: false };
+  const domain = { name, spend: parts.spend, root: yield* buildLevel(parts.nodes, above, problems) };
+  const rules: Rule[] = [];
+  yield* listRules(domain.root, rules);
+  return { domain, rules };
 }
 
-function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problem[]) {
+/** Lists the rules of a level and of all below it. */
+function* listRules(level: Level, rules: Rule[]): Steps<void> {
+  for (const { byValue, anyValue } of level.byKey.values()) {
+    for (const { rule, children } of [...byValue.values(), ...(anyValue ? [anyValue] : [])]) {
+      if (rule) rules.push(rule);
+      if (children) yield* listRules(children, rules);
+      yield 0.1; // far less work than compiling a node
+    }
+  }
+}
+
+export interface DomainParts {
+  readonly nodes: Block<'node'>[];
+  spend: Domain['spend'];
+}
+
+/** The blocks of each domain together. */
+export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problem[]) {
   const byDomain = new Map<string, DomainParts>();
   for (const block of blocks) {
     const { domain = '', descriptors = [] } = block.values;
@@ -54,10 +81,10 @@ function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, 
         `spend must be the same in all files of domain '${domain}', got ${known.spend} and ${spend}`,
       );
     }
-    byDomain.set(domain === '' ? `(${block.place().file})` : domain, {
-      nodes: [...(known?.nodes ?? []), ...descriptors],
-      spend: spend ?? known?.spend,
-    });
+    const parts = known ?? { nodes: [], spend: undefined };
+    byDomain.set(domain === '' ? `(${block.place().file})` : domain, parts);
+    for (const node of descriptors) parts.nodes.push(node);
+    parts.spend = spend ?? parts.spend;
   }
   return byDomain;
 }
@@ -74,68 +101,54 @@ function report(problems: Problem[], place: Place, message: string, severity: Pr
   problems.push({ ...place, severity, message });
 }
 
-interface Branching {
-  readonly byValue: Map<string, Node>;
-  anyValue: Node | undefined;
-}
-
 /** What lies above a level. */
 interface Above {
   readonly domain: string;
   /** The composites of the nodes on the way down. */
   readonly levels: readonly string[];
+  /** The domain and these, with dots between. */
+  readonly path: string;
   /** Some level's name in statistics depends on the request. */
   readonly isNamedByRequest: boolean;
 }
 
-const pathOf = ({ domain, levels }: Above): string => [domain, ...levels].join('.');
-
 /** Compiles the nodes of one level, and all below them. */
-function buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: Problem[]): Level {
-  const byKey = new Map<string, Branching>();
-  const wildcards: WildcardNode[] = [];
+function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: Problem[]): Steps<Level> {
+  const level = new LevelBuilder();
   for (const block of blocks) {
     const { key = '', value = '' } = block.values;
-    const branch = byKey.get(key) ?? { byValue: new Map(), anyValue: undefined };
-    byKey.set(key, branch);
     const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
     if (key === '' && !block.wrong.has('key')) {
       report(problems, block.place('key'), 'descriptor has empty key: wanted a name such as user, got nothing');
-    } else if (isRight && (value === '' ? branch.anyValue : branch.byValue.has(value))) {
-      report(
-        problems,
-        block.place('key'),
-        `duplicate descriptor composite key '${pathOf(above)}.${compositeOf(block)}'; what was given before has it too`,
-      );
+    } else if (isRight && level.has(key, value)) {
+      const composite = `${shown(above.path)}.${shown(compositeOf(block))}`;
+      const message = `duplicate descriptor composite key '${composite}'; what was given before has it too`;
+      report(problems, block.place('key'), message);
     }
-    const node = buildNode(block, above, problems);
-    if (value !== '') branch.byValue.set(value, node);
-    else if (isRight) branch.anyValue = node;
-    if (hasWildcard(key) || hasWildcard(value)) {
-      wildcards.push({ key: compileWildcard(key), value: value === '' ? undefined : compileWildcard(value), node });
-    }
+    const node = yield* buildNode(block, above, problems);
+    if (value !== '' || isRight) level.add(key, value, node);
   }
-  const keyWildcards = wildcards.filter(({ key }) => hasWildcard(key.text));
-  const withWildcards = ([key, branch]: [string, Branching]): [string, Branch] => {
-    const own = wildcards.filter((wildcard) => wildcard.key.matches(key));
-    return [key, { ...branch, wildcards: createWildcardIndex(own, 'value') }];
-  };
-  return {
-    byKey: new Map([...byKey].map(withWildcards)),
-    keyWildcards: createWildcardIndex(keyWildcards, 'key'),
-  };
+  const { wildcardKeys } = level;
+  const [first] = blocks;
+  if (first && wildcardKeys > MAX_WILDCARD_KEYS) {
+    const message = `at most ${MAX_WILDCARD_KEYS} keys of one level may have a '*', got ${wildcardKeys}: put the '*' into values`;
+    report(problems, first.place(), message);
+    return yield* new LevelBuilder().build();
+  }
+  return yield* level.build();
 }
 
 const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
   value === '' ? key : `${key}_${value}`;
 
-function buildNode(block: Block<'node'>, above: Above, problems: Problem[]): Node {
+function* buildNode(block: Block<'node'>, above: Above, problems: Problem[]): Steps<Node> {
   const { key = '', value = '', share_threshold: shares = false, descriptors = [] } = block.values;
   const composite = compositeOf(block);
   const naming = namingOf(block);
   const here = {
     domain: above.domain,
     levels: [...above.levels, composite],
+    path: `${above.path}.${composite}`,
     isNamedByRequest: above.isNamedByRequest || naming !== 'rule',
   };
   const rule = buildRule(block, here, problems);
@@ -143,11 +156,12 @@ function buildNode(block: Block<'node'>, above: Above, problems: Problem[]): Nod
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
     report(problems, block.place('share_threshold'), message);
   }
+  yield 1;
   return {
     composite,
     naming,
     rule,
-    children: descriptors.length > 0 ? buildLevel(descriptors, here, problems) : undefined,
+    children: descriptors.length > 0 ? yield* buildLevel(descriptors, here, problems) : undefined,
     sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
   };
 }
@@ -193,7 +207,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
   return {
-    path: pathOf(here),
+    path: here.path,
     levels: here.levels,
     named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
     limits,

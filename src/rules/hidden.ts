@@ -10,16 +10,26 @@ export interface Hidden {
 /**
  * Finds the nodes of a level that one of their siblings hides: a `*` behind an earlier `*` that matches all it matches, and a key
  * alone beside a `*` that matches the key with any value. An exact value goes before both and is never hidden, so that an entry whose value is the
- * very text of a hidden pattern still gets to it. What only several siblings hide together is not found.
+ * very text of a hidden pattern still gets to it. What only several siblings hide together is not found, nor what is hidden in a level where
+ * that would take more than `MAX_STEPS`.
  *
  * @param level  the children of one node, in the order of the file
  */
 export function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
   const patterns = new Map<string, Pattern[]>(); // by their beginnings: a level may have thousands
+  const lengths: number[] = []; // of the beginnings, the shortest first
+  let steps = 0;
   const hidden = (node: Block<'node'>): readonly Hidden[] => {
-    for (const beginning of beginningsOf(node)) {
-      const pattern = patterns.get(beginning)?.find((one) => covers(one, node));
-      if (pattern) return [{ node, by: pattern.node }];
+    const longest = beginningOf(node);
+    const cost = costOf(node);
+    for (const length of lengths) {
+      if (length > longest.length || steps > MAX_STEPS) break;
+      steps += cost;
+      for (const pattern of patterns.get(longest.slice(0, length)) ?? []) {
+        if (covers(pattern, node)) return [{ node, by: pattern.node }];
+        steps += cost * costOf(pattern.node);
+        if (steps > MAX_STEPS) return [];
+      }
     }
     return [];
   };
@@ -28,10 +38,28 @@ export function findHidden(level: readonly Block<'node'>[]): readonly Hidden[] {
     const beginning = beginningOf(node);
     const alike = patterns.get(beginning);
     if (alike) alike.push(patternOf(node));
-    else patterns.set(beginning, [patternOf(node)]);
+    else {
+      patterns.set(beginning, [patternOf(node)]);
+      addInOrder(lengths, beginning.length);
+    }
     return found;
   });
   return [...behind, ...level.filter((node) => isKeyAlone(node) && !isWildcard(node)).flatMap(hidden)];
+}
+
+/** Beginnings that are looked up in one level, and patterns that are held against nodes: about a second's work. */
+const MAX_STEPS = 10_000_000;
+
+/** Steps that one lookup takes; a comparison takes those of either node for each of the other's. */
+const costOf = ({ values: { key = '', value = '' } }: Block<'node'>): number =>
+  1 + Math.floor((key.length + value.length) / STEP_CHARACTERS);
+const STEP_CHARACTERS = 64;
+
+/** Adds a number to others that are in order, unless it is there. */
+function addInOrder(numbers: number[], added: number): void {
+  const at = numbers.findIndex((number) => number >= added);
+  if (at < 0) numbers.push(added);
+  else if (numbers[at] !== added) numbers.splice(at, 0, added);
 }
 
 interface Pattern {
@@ -44,12 +72,6 @@ interface Pattern {
 function beginningOf(node: Block<'node'>): string {
   const [beginning = ''] = `${node.values.key}=${valuesOf(node)}`.split('*', 1);
   return beginning;
-}
-
-/** Every beginning that a pattern can have which matches all that the node does, the shortest first. */
-function beginningsOf(node: Block<'node'>): readonly string[] {
-  const longest = beginningOf(node);
-  return Array.from({ length: longest.length + 1 }, (_, length) => longest.slice(0, length));
 }
 
 const isKeyAlone = ({ values: { value = '' } }: Block<'node'>): boolean => value === '';

@@ -1,5 +1,5 @@
 import { findHidden } from './hidden.ts';
-import { formatLine, type Place, type Problem } from './problem.ts';
+import { formatLine, type Place, type Problem, shown } from './problem.ts';
 import type { Block } from './read.ts';
 import { hasWildcard } from './wildcard.ts';
 
@@ -13,11 +13,14 @@ export function lint(files: readonly Block<'file'>[]): readonly Problem[] {
   const domains = new Map<string, Block<'file'>[]>();
   for (const file of files) {
     const { domain = '' } = file.values;
-    domains.set(domain, [...(domains.get(domain) ?? []), file]);
+    const parts = domains.get(domain);
+    if (parts) parts.push(file);
+    else domains.set(domain, [file]);
   }
-  return [...domains].flatMap(([domain, parts]) => lintDomain(domain, parts));
+  return [...domains].flatMap(([domain, parts]) => lintDomain(shown(domain), parts));
 }
 
+/** @param domain  as messages show it */
 function lintDomain(domain: string, files: readonly Block<'file'>[]): readonly Problem[] {
   const top = files.flatMap(({ values: { descriptors = [] } }) => descriptors);
   const levels = levelsOf(top);
@@ -52,9 +55,10 @@ function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): reado
 
 function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
   return findHidden(level).map(({ node, by }) => {
-    const before = `'${compositeOf(by)}' (${formatLine(by.place())}) matches all that '${compositeOf(node)}' does, and goes before it`;
+    const [before, behind] = [shown(compositeOf(by)), shown(compositeOf(node))];
     const advice = hasWildcard(compositeOf(node)) ? 'put this one before it, or leave it out' : 'leave one of them out';
-    return warning(node.place(), `nothing gets here: ${before}; ${advice}`);
+    const why = `'${before}' (${formatLine(by.place())}) matches all that '${behind}' does, and goes before it`;
+    return warning(node.place(), `nothing gets here: ${why}; ${advice}`);
   });
 }
 

@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { compile } from './compile.ts';
 import { checkFit, type StoreTraits } from './fit.ts';
 import { lint } from './lint.ts';
+import { type PackedRules, pack } from './packed.ts';
 import { inFileOrder, type Problem } from './problem.ts';
 import { type Block, readFile } from './read.ts';
 import type { RuleTree } from './tree.ts';
@@ -35,6 +36,63 @@ export function loadRules(files: readonly RuleFile[], options: LoadOptions): Loa
   return loadBlocks(blocks, problems, options);
 }
 
+/** Rules that are right, ready to be compiled elsewhere; or every reason why there are none. It can be sent to other threads. */
+export type CheckedRules =
+  | { readonly ok: true; readonly packed: PackedRules; readonly warnings: readonly Problem[] }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** A rule file, and a text that differs whenever its content may. */
+export interface RuleFileState extends RuleFile {
+  readonly state: string;
+}
+
+/** Checks rule files. It keeps what it has read of each, and reads only those whose state has changed, and those that could not be read. */
+export function createFileChecker(options: LoadOptions): (files: readonly RuleFileState[]) => CheckedRules {
+  let known = new Map<string, { readonly state: string; readonly read: ReadFile }>();
+  return (files) => {
+    const kept = new Map<string, { readonly state: string; readonly read: ReadFile }>();
+    for (const { path, name, state } of files) {
+      const before = known.get(path);
+      const isKnown = before?.state === state && before.read.wasReadable;
+      kept.set(path, isKnown ? before : { state, read: readRuleFile({ path, name }) });
+    }
+    known = kept;
+    const read = Array.from(kept.values(), (file) => file.read);
+    return checkBlocks(
+      read.flatMap(({ blocks }) => blocks),
+      read.flatMap(({ problems }) => problems),
+      options,
+    );
+  };
+}
+
+/** The same as `loadBlocks`, but for what comes of it. */
+export function checkBlocks(
+  blocks: readonly Block<'file'>[],
+  found: readonly Problem[],
+  options: LoadOptions,
+): CheckedRules {
+  const loaded = loadBlocks(blocks, found, options);
+  if (!loaded.ok) return loaded;
+  return { ok: true, packed: pack(blocks, options.mergeDomains), warnings: loaded.warnings };
+}
+
+interface ReadFile {
+  readonly blocks: readonly Block<'file'>[];
+  readonly problems: readonly Problem[];
+  /** The file system gave its content. */
+  readonly wasReadable: boolean;
+}
+
+function readRuleFile(file: RuleFile): ReadFile {
+  const problems: Problem[] = [];
+  let wasReadable = true;
+  const blocks = readBlocks(file, problems, () => {
+    wasReadable = false;
+  });
+  return { blocks, problems, wasReadable };
+}
+
 /**
  * Compiles what was read, of files or of what says the same, one domain each.
  *
@@ -52,13 +110,17 @@ export function loadBlocks(
   return { ok: true, rules, warnings: inFileOrder([...problems, ...lint(blocks)]) };
 }
 
-function readBlocks({ path, name: file }: RuleFile, problems: Problem[]): Block<'file'>[] {
+function readBlocks(
+  { path, name: file }: RuleFile,
+  problems: Problem[],
+  onUnreadable: () => void = () => {},
+): Block<'file'>[] {
   const error = (line: number, message: string): [] => {
     problems.push({ file, line, path: '', severity: 'error', message });
     return [];
   };
   try {
-    const { root, moreDocumentsAt } = parseYaml(utf8.decode(readFileSync(path)));
+    const { root, moreDocumentsAt } = parseYaml(utf8.decode(readBounded(path)));
     for (const line of moreDocumentsAt) {
       const message = 'only the first YAML document of a file is read; this one is ignored';
       problems.push({ file, line, path: '', severity: 'warning', message });
@@ -67,9 +129,20 @@ function readBlocks({ path, name: file }: RuleFile, problems: Problem[]): Block<
     return block ? [block] : [];
   } catch (thrown) {
     if (thrown instanceof YamlError) return error(thrown.line, `error loading config file: ${thrown.message}`);
-    if (isSystemError(thrown)) return error(1, `cannot be read: ${thrown.message}`);
-    throw thrown;
+    if (!isSystemError(thrown)) throw thrown;
+    onUnreadable();
+    return error(1, `cannot be read: ${thrown.message}`);
   }
+}
+
+/** The largest rule file: some 100,000 rules. */
+const MAX_FILE_BYTES = 8 * 1024 * 1024;
+
+/** @throws YamlError  it is too large */
+function readBounded(path: string): Buffer {
+  const { size } = statSync(path, { throwIfNoEntry: false }) ?? { size: 0 }; // what is not there, reading says
+  if (size > MAX_FILE_BYTES) throw new YamlError(`a file may have at most ${MAX_FILE_BYTES} bytes, got ${size}`, 1);
+  return readFileSync(path);
 }
 
 /** Throws where bytes are no UTF-8; takes a byte order mark away. */

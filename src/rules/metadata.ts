@@ -1,5 +1,6 @@
 import type { Problem } from './problem.ts';
-import { flagOf, integerOf, type YamlMap, type YamlNode, type YamlScalar } from './yaml.ts';
+import type { YamlMap, YamlNode, YamlScalar } from './yaml.ts';
+import { flagOf, integerOf } from './yaml-scalar.ts';
 
 /** A value of JSON. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;

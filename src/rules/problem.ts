@@ -33,3 +33,10 @@ const compareText = (a: string, b: string): number => (a < b ? -1 : Number(a > b
 
 /** The path of a key of a block. */
 export const pathOfKey = (block: string, key: string): string => (block === '' ? key : `${block}.${key}`);
+
+/** The longest text of a rule file that a message shows. */
+const SHOWN_CHARACTERS = 200;
+
+/** A text of a rule file as messages show it. */
+export const shown = (text: string): string =>
+  text.length <= SHOWN_CHARACTERS ? text : `${text.slice(0, SHOWN_CHARACTERS)}…`;

@@ -1,7 +1,8 @@
 import { type Field, format, type Shape } from './format.ts';
 import { type JsonObject, readMetadata } from './metadata.ts';
-import { type Place, type Problem, pathOfKey } from './problem.ts';
-import { flagOf, integerOf, type ScalarType, type YamlEntry, type YamlMap, type YamlNode } from './yaml.ts';
+import { type Place, type Problem, pathOfKey, shown } from './problem.ts';
+import type { YamlEntry, YamlMap, YamlNode } from './yaml.ts';
+import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
 
 /** A block of a rule file, checked against the format: its values, each of which knows where it stands. */
 export interface Block<S extends Shape> {
@@ -73,7 +74,7 @@ class Reader {
       this.error(this.at(key, path), `config error, key is not of type string: ${text}; put the key in quotes`);
       return;
     }
-    const place = this.at(key, pathOfKey(path, key.text));
+    const place = this.at(key, pathOfKey(path, shown(key.text)));
     const field = Object.hasOwn(shapes[shape] ?? {}, key.text) ? shapes[shape]?.[key.text] : undefined;
     if (!field) {
       this.unknownKey(shape, key.text, place);
@@ -88,7 +89,7 @@ class Reader {
   private unknownKey(shape: Shape, key: string, place: Place): void {
     const wanted = Object.keys(shapes[shape] ?? {}).join(', ');
     if (referenceKeys.has(key)) this.warn(place, `'${key}' means nothing here and is ignored; here go ${wanted}`);
-    else this.error(place, `config error, unknown key '${key}'; wanted one of ${wanted}`);
+    else this.error(place, `config error, unknown key '${shown(key)}'; wanted one of ${wanted}`);
   }
 
   private value(field: Field, node: YamlNode, place: Place): unknown {
@@ -163,14 +164,14 @@ const nameOf: Readonly<Record<ScalarType, string>> = {
 function describe(node: YamlNode): string {
   if (node.kind === 'map') return 'a mapping';
   if (node.kind === 'list') return 'a list';
-  return node.type === 'null' ? nameOf.null : `${nameOf[node.type]} '${node.text}'`;
+  return node.type === 'null' ? nameOf.null : `${nameOf[node.type]} '${shown(node.text)}'`;
 }
 
 /** As the message of envoyproxy/ratelimit shows it, so that a search for it leads here. */
 function asGoPrints(node: YamlNode): string {
   if (node.kind === 'list') return `[${node.items.map(asGoPrints).join(' ')}]`;
   if (node.kind === 'map') return 'map[…]';
-  return isNull(node) ? '<nil>' : node.text;
+  return isNull(node) ? '<nil>' : shown(node.text);
 }
 
 const emptyMap = (line: number): YamlMap => ({ kind: 'map', line, entries: [] });

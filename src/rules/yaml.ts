@@ -1,4 +1,6 @@
 import { EVENT_ID, type Event, getScalarValue, parseEvents, SCALAR_STYLE, YAMLException } from 'js-yaml';
+import { indentFlow } from './yaml-flow.ts';
+import { type ScalarType, typeOf } from './yaml-scalar.ts';
 
 /** A YAML value that knows on which line of its file it stands (from 1). Aliases and merge keys are already resolved. */
 export type YamlNode = YamlMap | YamlList | YamlScalar;
@@ -25,7 +27,6 @@ export interface YamlScalar {
   /** What YAML 1.1 takes it for. */
   readonly type: ScalarType;
 }
-export type ScalarType = 'text' | 'integer' | 'float' | 'flag' | 'null';
 
 export interface YamlFile {
   /** The first document; undefined where the file has none. */
@@ -34,8 +35,13 @@ export interface YamlFile {
   readonly moreDocumentsAt: readonly number[];
 }
 
-/** Values a file may hold once its aliases are written out: a few kilobytes of aliases can stand for billions. */
+/** Values that a file may hold once its aliases are written out: a few kilobytes of aliases can stand for billions. */
 const MAX_VALUES = 1_000_000;
+/** A text counts as one value more for so many characters. */
+const VALUE_CHARACTERS = 64;
+/** Levels that values may be nested in, aliases written out: a level of rules takes two or three. */
+const MAX_DEPTH = 100;
+const TOO_DEEP = `values are nested more than ${MAX_DEPTH} levels deep`;
 
 /** What is wrong with a text that is no YAML, and on which line. */
 export class YamlError extends Error {
@@ -50,50 +56,44 @@ export class YamlError extends Error {
 /**
  * Parses a YAML file, keeping line numbers and the text of scalars.
  *
- * @throws YamlError  syntax, an unknown alias, a merge of something that is no mapping, aliases that expand without bound
+ * @throws YamlError  syntax, an unknown alias, a merge of something that is no mapping, too many values or too deep
  */
 export function parseYaml(text: string): YamlFile {
   const documents = composerOf(text).documents();
   return { root: documents[0]?.root, moreDocumentsAt: documents.slice(1).map(({ line }) => line) };
 }
 
-/** How often a file is mended and parsed again. */
-const MAX_MENDINGS = 200;
-
 /**
- * Parses the text. What stands in brackets or braces may be indented less than YAML wants, down to a closing bracket at the very
- * left, and be set off by tabs: Go's yaml.v2 takes that, and such files are common. It means the same with more indentation.
+ * Reads the text, and once more where lines in brackets, braces or quotes are indented less than YAML asks for, down to a closing bracket at the very left,
+ * or tabs set values off there: Go's yaml.v2 takes that, and such files are common.
  */
-function composerOf(written: string): Composer {
-  let text = written;
-  for (let mended = 0; ; mended++) {
-    try {
-      return new Composer(text, parseEvents(text, {}));
-    } catch (error) {
-      if (!(error instanceof YAMLException)) throw error;
-      const better = mended < MAX_MENDINGS ? withMoreIndentation(text, error) : undefined;
-      if (better === undefined) throw new YamlError(error.reason, (error.mark?.line ?? 0) + 1);
-      text = better;
-    }
+function composerOf(text: string): Composer {
+  try {
+    return new Composer(text, eventsOf(text));
+  } catch (error) {
+    const isIndentation = error instanceof YamlError && error.message === 'deficient indentation';
+    const indented = isIndentation ? indentFlow(text) : undefined;
+    if (indented === undefined) throw error;
+    return new Composer(indented, eventsOf(indented));
   }
 }
 
-function withMoreIndentation(text: string, { reason, mark }: YAMLException): string | undefined {
-  if (reason !== 'deficient indentation' || !mark) return undefined;
-  const lineStart = text.lastIndexOf('\n', mark.position - 1) + 1;
-  const line = text.slice(lineStart, mark.position);
-  const separation = line.search(/(?<=[:,[\]{}"'-] *)\t(?!.*[:,[\]{}"'-] *\t)/); // the last tab between values
-  if (separation >= 0) return `${text.slice(0, lineStart + separation)} ${text.slice(lineStart + separation + 1)}`;
-  const rest = text.slice(lineStart);
-  if (rest.startsWith(INDENTATION)) return undefined;
-  const first = `${text.slice(0, lineStart)}${INDENTATION}`;
-  // Most files have many such lines. They are mended together, unless a block scalar might hold one as its content.
-  const isBlockScalar = /[|>][-+0-9]*[ \t]*(#.*)?$/m.test(text);
-  return `${first}${isBlockScalar ? rest : rest.replace(/\n(?=[ \t]*[[\]{}])/g, `\n${INDENTATION}`)}`;
+/** @throws YamlError  it is no YAML, or nested too deep */
+function eventsOf(text: string): readonly Event[] {
+  try {
+    return parseEvents(text, { maxDepth: MAX_DEPTH });
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error;
+    const reason = error.reason.startsWith('nesting exceeded') ? TOO_DEEP : error.reason;
+    throw new YamlError(reason, (error.mark?.line ?? 0) + 1);
+  }
 }
 
-/** More than any nesting that the parser allows can need. */
-const INDENTATION = ' '.repeat(200);
+/** What a node takes where an alias stands for it. */
+interface Extent {
+  readonly values: number;
+  readonly depth: number;
+}
 
 /** Walks the parser's flat list of events once and nests what it finds. */
 class Composer {
@@ -101,7 +101,12 @@ class Composer {
   private readonly events: readonly Event[];
   private readonly lineStarts: readonly number[];
   private readonly anchors = new Map<string, YamlNode>();
-  private readonly sizes = new Map<YamlNode, number>();
+  private readonly extents = new Map<YamlNode, Extent>();
+  /** Values so far, aliases written out. */
+  private values = 0;
+  /** Levels that the next value is in, and the most that there were since the collection around it began. */
+  private depth = 0;
+  private deepest = 0;
   private at = 0;
   private line = 1;
 
@@ -126,28 +131,39 @@ class Composer {
   private node(): YamlNode {
     const event = this.events[this.at++];
     switch (event?.type) {
-      case EVENT_ID.SCALAR:
-        return this.keep(event, this.scalar(event), 1);
+      case EVENT_ID.SCALAR: {
+        const node = this.scalar(event);
+        const values = 1 + Math.floor(node.text.length / VALUE_CHARACTERS);
+        this.count(values);
+        return this.keep(event, node, { values, depth: 0 });
+      }
       case EVENT_ID.SEQUENCE: {
         const line = this.lineOf(event.start);
-        const items = this.untilPop();
-        return this.keep(event, { kind: 'list', line, items }, 1 + this.sizeOf(items));
+        const [items, extent] = this.untilPop();
+        return this.keep(event, { kind: 'list', line, items }, extent);
       }
       case EVENT_ID.MAPPING: {
         const line = this.lineOf(event.start);
-        const flat = this.untilPop();
-        return this.keep(event, { kind: 'map', line, entries: merged(pairs(flat)) }, 1 + this.sizeOf(flat));
+        const [flat, extent] = this.untilPop();
+        return this.keep(event, { kind: 'map', line, entries: merged(pairs(flat)) }, extent);
       }
-      case EVENT_ID.ALIAS: {
-        const name = this.text.slice(event.anchorStart, event.anchorEnd);
-        const node = this.anchors.get(name);
-        this.line = this.lineOf(event.anchorStart);
-        if (!node) throw new YamlError(`unknown anchor '${name}' referenced`, this.line);
-        return node;
-      }
+      case EVENT_ID.ALIAS:
+        return this.alias(event);
       default:
         throw new YamlError('unexpected end of the file', this.line);
     }
+  }
+
+  private alias(event: Extract<Event, { type: typeof EVENT_ID.ALIAS }>): YamlNode {
+    const name = this.text.slice(event.anchorStart, event.anchorEnd);
+    const node = this.anchors.get(name);
+    this.line = this.lineOf(event.anchorStart);
+    if (!node) throw new YamlError(`unknown anchor '${name}' referenced`, this.line);
+    const { values = 1, depth = 0 } = this.extents.get(node) ?? {}; // each that has an anchor has one
+    this.deepest = Math.max(this.deepest, this.depth + depth);
+    if (this.deepest > MAX_DEPTH) throw new YamlError(TOO_DEEP, this.line);
+    this.count(values);
+    return node;
   }
 
   private scalar(event: Extract<Event, { type: typeof EVENT_ID.SCALAR }>): YamlScalar {
@@ -158,24 +174,30 @@ class Composer {
     return { kind: 'scalar', line, text, type: tag === '!!str' || (!plain && !tag) ? 'text' : typeOf(text) };
   }
 
-  private untilPop(): YamlNode[] {
+  /** The values of a collection, and what that takes. */
+  private untilPop(): readonly [nodes: readonly YamlNode[], extent: Extent] {
     const nodes: YamlNode[] = [];
+    const { values: valuesBefore, deepest: deepestBefore } = this;
+    this.count(1);
+    this.deepest = ++this.depth;
     while (this.events[this.at]?.type !== EVENT_ID.POP) nodes.push(this.node());
+    const depth = this.deepest - --this.depth;
+    this.deepest = Math.max(this.deepest, deepestBefore);
     this.at++;
-    return nodes;
+    return [nodes, { values: this.values - valuesBefore, depth }];
   }
 
-  private keep<N extends YamlNode>(event: { anchorStart: number; anchorEnd: number }, node: N, size: number): N {
-    if (size > MAX_VALUES) {
-      throw new YamlError(`aliases expand to more than ${MAX_VALUES} values`, node.line);
-    }
-    this.sizes.set(node, size);
-    if (event.anchorStart >= 0) this.anchors.set(this.text.slice(event.anchorStart, event.anchorEnd), node);
+  private count(values: number): void {
+    this.values += values;
+    if (this.values > MAX_VALUES)
+      throw new YamlError(`the file holds more than ${MAX_VALUES} values, aliases written out`, this.line);
+  }
+
+  private keep<N extends YamlNode>(event: { anchorStart: number; anchorEnd: number }, node: N, extent: Extent): N {
+    if (event.anchorStart < 0) return node;
+    this.extents.set(node, extent);
+    this.anchors.set(this.text.slice(event.anchorStart, event.anchorEnd), node);
     return node;
-  }
-
-  private sizeOf(nodes: readonly YamlNode[]): number {
-    return nodes.reduce((sum, node) => sum + (this.sizes.get(node) ?? 1), 0);
   }
 
   private lineOf(offset: number): number {
@@ -221,32 +243,3 @@ function merged(entries: readonly YamlEntry[]): readonly YamlEntry[] {
 }
 
 const isMerge = ({ key }: YamlEntry): boolean => key.kind === 'scalar' && key.text === '<<';
-
-const FLAGS = /^(y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$/;
-const NULLS = /^(~|null|Null|NULL|)$/;
-const INTEGER = /^[-+]?(0|[1-9][0-9]*|0[0-7]+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)$/;
-const FLOAT = /^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$/;
-
-/** What a plain scalar is in YAML 1.1, as Go's yaml.v2 reads it (underscores in numbers included). */
-function typeOf(text: string): ScalarType {
-  if (NULLS.test(text)) return 'null';
-  if (FLAGS.test(text)) return 'flag';
-  if (!/^[-+.0-9]/.test(text)) return 'text';
-  const digits = text.replaceAll('_', '');
-  if (INTEGER.test(digits)) return fitsInt64(integerOf(text)) ? 'integer' : 'float';
-  const decimal = text.startsWith('.') ? text : digits; // no underscores before the first digit of a fraction
-  const isTooLarge = /[eE]/.test(decimal) && !Number.isFinite(Number(decimal));
-  return FLOAT.test(decimal) && !isTooLarge ? 'float' : 'text';
-}
-
-const fitsInt64 = (value: bigint): boolean => BigInt.asIntN(64, value) === value;
-
-/** The value of an integer scalar: `1_000` is 1000, `010` is 8, `0x1F` is 31. */
-export function integerOf(text: string): bigint {
-  const digits = text.replaceAll('_', '').replace(/^[-+]/, '');
-  const magnitude = BigInt(/^0[0-7]+$/.test(digits) ? `0o${digits.slice(1)}` : digits);
-  return text.startsWith('-') ? -magnitude : magnitude;
-}
-
-/** The value of a flag scalar: `yes`, `on`, `true` and `y` are true in any of their spellings. */
-export const flagOf = (text: string): boolean => /^(y|yes|true|on)$/i.test(text);

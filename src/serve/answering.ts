@@ -1,14 +1,13 @@
 import type { Clock } from '../clock.ts';
 import type { Answer } from '../decide.ts';
 import type { Logger } from '../observe/log.ts';
+import { openOverload } from '../overload/overload.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
-import { createShedding } from '../rls/shedding.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { Basis } from './basis.ts';
-import { watchEventLoop } from './event-loop.ts';
 import { createParts } from './parts.ts';
 import { openServers, type Servers } from './servers.ts';
 import { awaitStore, countersOf } from './store.ts';
@@ -44,20 +43,30 @@ export async function openAnswering(
     const tracing = await openTracing(settings, clock, log);
     if (tracing) parts.add(tracing);
     const spanName = storeSpans[settings.store.kind];
-    const store = tracing && spanName ? tracing.store(counters.store, spanName) : counters.store;
+    if (tracing && spanName) counters.ledger.traceWith(tracing.backend(spanName));
     const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
     const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
-    const decider = { rules: rules.book.rules, store, counters: countersOf(settings, clock), ...modes };
+    const decider = {
+      rules: rules.book.rules,
+      ledger: counters.ledger,
+      counters: countersOf(settings, clock),
+      ...modes,
+    };
     const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, log));
-    const { share } = parts.add(watchEventLoop(settings.OVERLOAD_LAG));
-    const { MAX_CALLS_UNDER_WAY: maxUnderWay } = settings;
-    const shedding = createShedding({ maxUnderWay, share, onShed: () => told.shed() });
-    const service = shedding.counting(tracing ? tracing.service(untraced) : untraced);
+    const overload = parts.add(
+      openOverload({
+        maxInFlight: settings.MAX_CALLS_UNDER_WAY,
+        lagMs: settings.OVERLOAD_LAG,
+        memoryBytes: settings.CALLER_MEMORY_BYTES && Math.floor(settings.CALLER_MEMORY_BYTES / settings.WORKERS),
+        onShed: () => told.shed(),
+      }),
+    );
+    const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     await awaitStore(counters);
     const onConnectionError = (code: string) => told.connectionFailed(code);
     const sources = {
       service,
-      shedding,
+      overload,
       routes: tracing?.routes,
       readiness,
       clock,

@@ -1,10 +1,11 @@
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Readiness } from '../rls/health.ts';
+import type { StoreTraits } from '../rules/fit.ts';
 import type { Settings } from '../settings.ts';
 import { createParts, type Part } from './parts.ts';
 import { createReadiness } from './readiness.ts';
-import { type OnLoad, type OpenRules, openRules } from './rules.ts';
+import type { OpenRules } from './rules.ts';
 import { type OpenStore, openStore, traitsOf } from './store.ts';
 
 /** What decisions are made from. */
@@ -17,7 +18,8 @@ export interface Basis extends Part {
 
 export interface BasisOptions {
   readonly clock: Clock;
-  readonly onLoad: OnLoad;
+  /** Opens the rules: from where the settings say, or from the primary process. */
+  readonly openRules: (store: StoreTraits) => Promise<OpenRules>;
   /** Whether the service is shutting down. */
   readonly isClosing: () => boolean;
 }
@@ -29,14 +31,14 @@ export interface BasisOptions {
  */
 export async function openBasis(
   settings: Settings,
-  { clock, onLoad, isClosing }: BasisOptions,
+  { clock, openRules, isClosing }: BasisOptions,
   log: Logger,
 ): Promise<Basis> {
   const parts = createParts();
   try {
     const counters = await openStore(settings, clock, log);
-    parts.add(counters.store);
-    const rules = await openRules(settings, traitsOf(settings, counters), onLoad, log);
+    parts.add(counters.ledger);
+    const rules = await openRules(traitsOf(settings, counters));
     parts.add(rules.book);
     const readiness = createReadiness(settings, rules.book, counters, isClosing);
     return { counters, rules, readiness, close: parts.close };

@@ -1,9 +1,9 @@
+import type { BreakerState } from '../backends/breaker.ts';
 import type { Clock } from '../clock.ts';
+import type { DenyCacheState } from '../ledger/refusals.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { Settings } from '../settings.ts';
-import type { BreakerState } from '../stores/breaker.ts';
-import type { DenyCacheState } from '../stores/deny-cache.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import { openAnswering } from './answering.ts';
 import type { Basis } from './basis.ts';
@@ -50,8 +50,8 @@ export function createSingle(
       };
       return openAnswering(settings, basis, { ...statistics, called }, clock, log);
     },
-    cache: () => basis.counters.cache,
-    leased: () => basis.counters.leases?.leased ?? 0,
+    cache: () => basis.counters.ledger.refusals,
+    leased: () => basis.counters.ledger.leases?.leased ?? 0,
     circuits: () => openCircuits([basis.counters.breakers.states()]),
     refresh: async () => {}, // they always are
   };

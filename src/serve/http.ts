@@ -1,3 +1,4 @@
+import type { HttpBounds } from '../http/bounded-server.ts';
 import { type HttpServer, type Route, startHttpServer } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import { start } from './cannot-start.ts';
@@ -6,13 +7,17 @@ export type HostAndPort = { readonly host: string; readonly port: number };
 
 export const at = ({ host, port }: HostAndPort): string => `${host}:${port}`;
 
-/** @throws CannotStart  the address cannot be bound; `variable` is what says so */
+/**
+ * @param bounds  what is not given is as for a server that only operators reach
+ * @throws CannotStart  the address cannot be bound; `variable` is what says so
+ */
 export function openHttp(
   variable: string,
   address: HostAndPort,
   routes: ReadonlyMap<string, Route>,
   log: Logger,
+  bounds: Partial<HttpBounds> = {},
 ): Promise<HttpServer> {
   const failed = (error: unknown) => log.error({ err: error }, 'an HTTP page failed');
-  return start(variable, `cannot listen on ${at(address)}`, () => startHttpServer(address, routes, failed));
+  return start(variable, `cannot listen on ${at(address)}`, () => startHttpServer(address, routes, failed, bounds));
 }

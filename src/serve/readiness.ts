@@ -1,7 +1,8 @@
+import type { Breakers } from '../backends/breaker.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Readiness } from '../rls/health.ts';
 import type { RuleBook } from '../rules/book.ts';
 import type { Settings } from '../settings.ts';
-import type { OpenStore } from './store.ts';
 
 type Wanted = Pick<
   Settings,
@@ -18,14 +19,14 @@ type Wanted = Pick<
  */
 export function createReadiness(
   settings: Wanted,
-  book: RuleBook,
-  { store, breakers }: Pick<OpenStore, 'store' | 'breakers'>,
+  book: Pick<RuleBook, 'rules'>,
+  { ledger, breakers }: { readonly ledger: Pick<Ledger, 'health'>; readonly breakers: Pick<Breakers, 'states'> },
   isClosing: () => boolean,
 ): () => Readiness {
   let wasReached = false;
   return () => {
     const rules = book.rules();
-    const state = store.state();
+    const state = ledger.health();
     wasReached ||= state.ready;
     const isReached = settings.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION ? state.ready : wasReached;
     const isEmpty = (rules?.domains.size ?? 0) === 0;

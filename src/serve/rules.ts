@@ -9,8 +9,11 @@ import type { Settings } from '../settings.ts';
 import { CannotStart } from './cannot-start.ts';
 import { openControlPlane } from './control-plane.ts';
 
-/** How often rule files are looked at for changes. */
-const RULES_LOOK_INTERVAL_MS = 1_000;
+/** How often rule files are polled for changes. */
+const RULES_POLL_INTERVAL_MS = 1_000;
+
+/** Problems of a load that are logged: thousands of lines would keep requests waiting. */
+const MAX_LOGGED_PROBLEMS = 200;
 
 /** The rules in force, and where they come from. */
 export interface OpenRules {
@@ -29,10 +32,13 @@ export const tellLoads =
   (statistics: Statistics, log: Logger): OnLoad =>
   (loaded, from) => {
     statistics.rulesLoaded(loaded.ok);
-    for (const problem of loaded.ok ? loaded.warnings : loaded.problems) {
+    const problems = loaded.ok ? loaded.warnings : loaded.problems;
+    for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS)) {
       if (problem.severity === 'error') log.error(formatProblem(problem));
       else log.warn(formatProblem(problem));
     }
+    const more = problems.length - MAX_LOGGED_PROBLEMS;
+    if (more > 0) log.warn(`… and ${more} more; weir check, and /rlconfig?verbose on the debug port, list them all`);
     if (loaded.ok) log.info(`loaded ${loaded.rules.rules.length} rules from ${from}`);
   };
 
@@ -60,7 +66,7 @@ export async function openRules(
   const book = openRuleBook(source, {
     mergeDomains,
     store,
-    lookIntervalMs: RULES_LOOK_INTERVAL_MS,
+    pollIntervalMs: RULES_POLL_INTERVAL_MS,
     onLoad: loadedFrom(description),
   });
   if (!book.rules() && 'path' in wanted) {

@@ -3,9 +3,9 @@ import type { Clock } from '../clock.ts';
 import { apiRoutes } from '../http/api.ts';
 import type { Route } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
+import type { Overload } from '../overload/overload.ts';
 import { createHealth, type Readiness } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
-import type { Shedding } from '../rls/shedding.ts';
 import type { Settings } from '../settings.ts';
 import { openCertificates } from '../transport/certificates.ts';
 import type { GrpcServer, OnCall } from '../transport/grpc-server.ts';
@@ -24,7 +24,7 @@ export interface Servers extends Part {
 
 export interface ServerSources {
   readonly service: RlsService;
-  readonly shedding: Shedding;
+  readonly overload: Overload;
   /** What becomes of the pages for callers; undefined: nothing. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly readiness: () => Readiness;
@@ -56,8 +56,9 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
       },
     });
     const httpAt = { host: settings.HOST, port: settings.PORT };
-    const pages = apiRoutes(sources.service, readiness, sources.shedding);
-    const http = await openHttp('PORT', httpAt, sources.routes?.(pages) ?? pages, log);
+    const pages = apiRoutes(sources.service, readiness, sources.overload);
+    const bounds = { memory: sources.overload.memory, maxConnections: settings.HTTP_MAX_CONNECTIONS };
+    const http = await openHttp('PORT', httpAt, sources.routes?.(pages) ?? pages, log, bounds);
     answering.push(http);
     const grpc = await openGrpc(settings, { ...sources, readiness }, parts.add, log);
     answering.push(grpc);
@@ -71,7 +72,7 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
 
 async function openGrpc(
   settings: Settings,
-  { service, shedding, readiness, clock, onCall, onConnectionError }: ServerSources,
+  { service, overload, readiness, clock, onCall, onConnectionError }: ServerSources,
   add: <P extends Part>(part: P) => P,
   log: Logger,
 ): Promise<GrpcServer> {
@@ -91,7 +92,7 @@ async function openGrpc(
     `cannot listen on ${path === '' ? at({ host, port }) : path}`,
     () =>
       transports[settings.GRPC_TRANSPORT]({
-        ...{ address, service, shedding, health, clock, tls, connections, onCall, onConnectionError },
+        ...{ address, service, overload, health, clock, tls, connections, onCall, onConnectionError },
       }),
   );
 }

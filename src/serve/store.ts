@@ -1,35 +1,32 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { getHeapStatistics } from 'node:v8';
+import type { Backend } from '../backends/backend.ts';
+import { Breakers } from '../backends/breaker.ts';
+import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
+import { MemcachedBackend } from '../backends/memcached/backend.ts';
+import { openServers } from '../backends/memcached/servers.ts';
+import { createMemoryBackend } from '../backends/memory/backend.ts';
+import { describeAddress } from '../backends/redis/address.ts';
+import { RedisBackend } from '../backends/redis/backend.ts';
+import { connect } from '../backends/redis/connect.ts';
+import { createProbe, isRefusal } from '../backends/redis/probe.ts';
+import { sharedCounters } from '../backends/shared-counters.ts';
+import { tlsOptions } from '../backends/tls.ts';
 import type { Clock } from '../clock.ts';
+import { type Backends, Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../observe/log.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
-import { Breakers } from '../stores/breaker.ts';
-import { createDenyCache, type DenyCache } from '../stores/deny-cache.ts';
-import { createGuard } from '../stores/guard.ts';
-import { type Counters, createCounterKeys, ownCounters } from '../stores/key.ts';
-import { LeasingStore } from '../stores/leases.ts';
-import { openServers } from '../stores/memcached/servers.ts';
-import { createMemcachedStore } from '../stores/memcached/store.ts';
-import { createMemoryStore } from '../stores/memory.ts';
-import { createPerSecondStore } from '../stores/per-second.ts';
-import { describeAddress } from '../stores/redis/address.ts';
-import { connect } from '../stores/redis/connect.ts';
-import { createRedisStore } from '../stores/redis/store.ts';
-import { sharedCounters } from '../stores/shared-counters.ts';
-import type { Store } from '../stores/store.ts';
-import { tlsOptions } from '../stores/tls.ts';
 import { CannotStart, start } from './cannot-start.ts';
+import { createRefusalLog } from './refusals.ts';
 
 /** Where counters are kept. */
 export interface OpenStore {
-  readonly store: Store;
-  /** Of refusals; undefined where there is none. */
-  readonly cache: DenyCache | undefined;
+  readonly ledger: Ledger;
   /** Of the nodes that the counters are on. */
   readonly breakers: Breakers;
-  /** Undefined where nothing can be leased. */
-  readonly leases: LeasingStore | undefined;
   /** For people: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
 }
@@ -44,44 +41,60 @@ const LEASE_IDLE_MS = 250;
 
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
-  const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes } = settings;
   const breakers = new Breakers();
-  const { store, description } = await openBackend(settings, clock, breakers, log);
-  if (settings.store.kind === 'memory') return { store, cache: undefined, breakers, leases: undefined, description };
-  const cache =
-    cacheBytes === 0 ? undefined : createDenyCache(store, { clock, maxBytes: Math.max(cacheBytes, MIN_CACHE_BYTES) });
-  const { MEMORY_MAX_COUNTERS: maxCounters, STORE_TIMEOUT: timeoutMs } = settings;
-  const leases =
-    settings.store.kind === 'redis'
-      ? new LeasingStore(cache ?? store, { clock, maxLeases: MAX_LEASES, idleMs: LEASE_IDLE_MS })
-      : undefined;
-  const guard = createGuard(leases ?? cache ?? store, {
-    clock,
-    maxCounters,
-    timeoutMs,
-    lookIntervalMs: LOOK_INTERVAL_MS,
+  const { backends, description } = await openBackends(settings, clock, breakers, log);
+  const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, STORE_TIMEOUT: timeoutMs } = settings;
+  const { kind } = settings.store;
+  const isRemote = kind !== 'memory';
+  const ledger = new Ledger(backends, {
+    ...{ clock, monotonicMs, every, instance: randomUUID() },
+    denyCacheBytes: isRemote && cacheBytes > 0 ? Math.max(cacheBytes, MIN_CACHE_BYTES) : 0,
+    leases: kind === 'redis' ? { maxLeases: MAX_LEASES, idleMs: LEASE_IDLE_MS } : undefined,
+    local: isRemote ? { ...memoryBounds(settings), timeoutMs } : undefined,
   });
-  return { store: guard, cache, breakers, leases, description };
+  return { ledger, breakers, description };
 }
 
-type Backend = Pick<OpenStore, 'store' | 'description'>;
+const monotonicMs = (): number => performance.now();
 
-async function openBackend(settings: Settings, clock: Clock, breakers: Breakers, log: Logger): Promise<Backend> {
-  const { store: wanted, MEMORY_MAX_COUNTERS: maxCounters } = settings;
-  switch (wanted.kind) {
-    case 'memory':
-      return { store: createMemoryStore(clock, { maxCounters }), description: `in memory, at most ${maxCounters}` };
+function every(intervalMs: number, run: () => void): () => void {
+  const timer = setInterval(run, intervalMs).unref();
+  return () => clearInterval(timer);
+}
+
+/** The part of V8's heap limit that counters in memory may take where no setting says otherwise. */
+const DEFAULT_HEAP_SHARE = 1 / 4;
+
+/** How many counters one process keeps in its memory, and what they may cost. */
+export function memoryBounds({ MEMORY_MAX_COUNTERS: maxCounters, MEMORY_MAX_BYTES: together, WORKERS }: Settings) {
+  const share = together === undefined ? getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE : together / WORKERS;
+  return { maxCounters, maxBytes: Math.floor(share) };
+}
+
+interface OpenBackends {
+  readonly backends: Backends;
+  readonly description: string;
+}
+
+async function openBackends(settings: Settings, clock: Clock, breakers: Breakers, log: Logger): Promise<OpenBackends> {
+  const { store: chosen } = settings;
+  switch (chosen.kind) {
+    case 'memory': {
+      const bounds = memoryBounds(settings);
+      const main = createMemoryBackend(clock, bounds);
+      return { backends: { main }, description: `in memory, at most ${bounds.maxCounters}` };
+    }
     case 'redis': {
-      const others = await openRedis('REDIS_URL', wanted.main, settings, clock, breakers, log);
-      if (!wanted.perSecond) return { ...others, description: `in Redis: ${others.description}` };
-      const perSecond = await openRedis('REDIS_PERSECOND_URL', wanted.perSecond, settings, clock, breakers, log);
+      const main = await openRedis('REDIS_URL', chosen.main, settings, clock, breakers, log);
+      if (!chosen.perSecond) return { backends: { main: main.backend }, description: `in Redis: ${main.description}` };
+      const perSecond = await openRedis('REDIS_PERSECOND_URL', chosen.perSecond, settings, clock, breakers, log);
       return {
-        store: createPerSecondStore({ perSecond: perSecond.store, others: others.store }),
-        description: `in Redis: ${others.description}; by the second: ${perSecond.description}`,
+        backends: { main: main.backend, perSecond: perSecond.backend },
+        description: `in Redis: ${main.description}; by the second: ${perSecond.description}`,
       };
     }
     case 'memcache':
-      return openMemcached(wanted, clock, log);
+      return openMemcached(chosen, clock, log);
   }
 }
 
@@ -92,12 +105,13 @@ async function openRedis(
   clock: Clock,
   breakers: Breakers,
   log: Logger,
-) {
+): Promise<{ readonly backend: Backend; readonly description: string }> {
   const { address } = redisSettings;
   const description = describeAddress(address);
   const { REDIS_STARTUP_INITIAL_INTERVAL: initialMs, REDIS_STARTUP_MAX_INTERVAL: maxMs } = settings;
+  const onTlsProblem = (problem: string) => log.error(`${description}: ${problem}`);
   const redis = await start(variable, 'cannot be used', () =>
-    connect({ ...redisSettings, startup: { initialMs, maxMs } }),
+    connect({ ...redisSettings, startup: { initialMs, maxMs }, onTlsProblem }),
   );
   let troubled = false;
   redis.on('ready', () => {
@@ -112,33 +126,47 @@ async function openRedis(
   const isSpread =
     address.kind === 'cluster' && !(settings.CLUSTER_HASH_TAG === 'domain' && settings.COUNTER_KEYS === 'own');
   const atomic = isSpread ? 'counter' : 'request';
-  const options = { atomic, name: description, slowMs: Math.max(settings.STORE_TIMEOUT, 1), breakers } as const;
-  return { store: createRedisStore(redis, clock, options), description };
+  const logRefusal = createRefusalLog(description, clock, log);
+  const onUnavailable = (reason: string): void => {
+    if (!isRefusal(reason)) return;
+    logRefusal(reason);
+    probe.refused();
+  };
+  const { CACHE_KEY_PREFIX: prefix, CLUSTER_HASH_TAG: hashTag } = settings;
+  const slowMs = Math.max(settings.STORE_TIMEOUT, 1);
+  const options = { atomic, name: description, slowMs, breakers, prefix, monotonicMs, onUnavailable } as const;
+  const probe = createProbe({
+    backend: new RedisBackend(redis, clock, options),
+    redis,
+    keys: createCounterKeys(prefix, { hashTag }),
+    onUsable: () => log.warn(`${description} takes calls again`),
+  });
+  return { backend: probe.backend, description };
 }
 
 async function openMemcached(
   { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
   clock: Clock,
   log: Logger,
-): Promise<Backend> {
+): Promise<OpenBackends> {
   const options = {
     servers,
     onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; trying again`),
     onUp: (server: string) => log.warn(`memcached ${server} answers again`),
   };
   const opened = await start('MEMCACHE_HOST_PORT', 'cannot be used', () =>
-    openServers({ ...options, tls: tls && tlsOptions(tls) }),
+    openServers({ ...options, tls: tls && tlsOptions(tls, (problem) => log.error(`memcached: ${problem}`)) }),
   );
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
-  return { store: createMemcachedStore(opened, clock), description: `in memcached at ${names}` };
+  return { backends: { main: new MemcachedBackend(opened, clock) }, description: `in memcached at ${names}` };
 }
 
 /** What rules may ask of the counters. */
-export function traitsOf({ store: { kind }, WORKERS, spend }: Settings, { store }: OpenStore): StoreTraits {
+export function traitsOf({ store: { kind }, WORKERS, spend }: Settings, { ledger }: OpenStore): StoreTraits {
   const names = { memory: 'memory', redis: 'these Redis', memcache: 'memcached' };
   return {
     name: names[kind],
-    atomic: store.atomic,
+    atomic: ledger.atomic,
     without: kind === 'memcache' ? ['sliding_window_log'] : [],
     leases: kind === 'redis',
     processes: WORKERS,
@@ -147,8 +175,8 @@ export function traitsOf({ store: { kind }, WORKERS, spend }: Settings, { store 
 }
 
 /** @throws CannotStart  sets of limits are wanted where each counter is a step by itself */
-export function checkSpend({ SPEND, spend, store: { kind } }: Settings, { store }: OpenStore, log: Logger): void {
-  if (spend === 'each' || store.atomic === 'request') return;
+export function checkSpend({ SPEND, spend, store: { kind } }: Settings, { ledger }: OpenStore, log: Logger): void {
+  if (spend === 'each' || ledger.atomic === 'request') return;
   const how = kind === 'redis' ? 'one Redis, or a Cluster with CLUSTER_HASH_TAG=domain and COUNTER_KEYS=own' : 'Redis';
   const reason = `it takes counters that are counted in one step for each request: ${how}`;
   if (SPEND !== undefined) throw new CannotStart(`SPEND: ${spend} is not possible here, since ${reason}`);
@@ -167,8 +195,8 @@ export function countersOf(settings: Settings, clock: Clock): Counters {
 const START_WAIT_MS = 1_000;
 
 /** Waits until the counters can be reached, for a moment: a service without them starts as well. */
-export async function awaitStore({ store }: OpenStore): Promise<void> {
-  for (let waitedMs = 0; !store.state().ready && waitedMs < START_WAIT_MS; waitedMs += START_LOOK_MS)
+export async function awaitStore({ ledger }: OpenStore): Promise<void> {
+  for (let waitedMs = 0; !ledger.health().ready && waitedMs < START_WAIT_MS; waitedMs += START_LOOK_MS)
     await sleep(START_LOOK_MS);
 }
 const START_LOOK_MS = 5;
@@ -177,7 +205,7 @@ const START_LOOK_MS = 5;
 const LOOK_INTERVAL_MS = 100;
 
 /** Resolves when the counters were not reached even once within this time of the start; 0: never. */
-export function whenNeverReached(maxElapsedMs: number, { store, description }: OpenStore): Promise<CannotStart> {
+export function whenNeverReached(maxElapsedMs: number, { ledger, description }: OpenStore): Promise<CannotStart> {
   return new Promise((resolve) => {
     if (maxElapsedMs === 0) return;
     const end = setTimeout(() => {
@@ -186,7 +214,7 @@ export function whenNeverReached(maxElapsedMs: number, { store, description }: O
       resolve(new CannotStart(`REDIS_STARTUP_MAX_ELAPSED_TIME: ${message}`));
     }, maxElapsedMs).unref();
     const look = setInterval(() => {
-      if (!store.state().ready) return;
+      if (!ledger.health().ready) return;
       clearTimeout(end);
       clearInterval(look);
     }, LOOK_INTERVAL_MS).unref();

@@ -40,7 +40,7 @@ export async function openView(
         },
         async statistics() {
           await refresh();
-          return new Map([...referenceCounters(statistics), ...gauges()]);
+          return joined(await referenceCounters(statistics), gauges());
         },
       },
       profileRoutes(settings.ADMIN_TOKEN),
@@ -60,4 +60,9 @@ export async function openView(
     await parts.close();
     throw error;
   }
+}
+
+function* joined<T>(one: Iterable<T>, other: Iterable<T>): Iterable<T> {
+  yield* one;
+  yield* other;
 }

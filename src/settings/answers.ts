@@ -57,6 +57,11 @@ export const answerRows = {
 /** What operators are told. */
 export const statisticsRows = {
   NEAR_LIMIT_RATIO: setting(ratio, '0.8', 'the part of a limit above which hits count as near the limit'),
+  STATISTICS_MAX_BYTES: setting(
+    integer(0, 2 ** 30, 'bytes'),
+    '2097152',
+    'what the names that callers make may come to in statistics: half of it for limits, half for unknown domains; beyond it they are counted as (other). WORKERS together have as much',
+  ),
   DISABLE_STATS: setting(flag, 'false', 'send no statistics, whatever the next ones say'),
   USE_STATSD: optional(flag, 'send statistics to StatsD; unset: unless another of the two is on'),
   STATSD_HOST: setting(someText, 'localhost', 'where StatsD or DogStatsD listens'),

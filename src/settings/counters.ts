@@ -8,7 +8,7 @@ const oneConnection = 'one connection carries all calls';
 const poolRows = {
   URL: secret(
     text,
-    'SINGLE: host:port, redis://[user:password@]host:port[/database], rediss://… for TLS, or the path of a socket; SENTINEL: master,host:port,…; CLUSTER: host:port,…',
+    'SINGLE: host:port, redis://[user:password@]host:port[/database], rediss://… for TLS, or the path of a socket; SENTINEL: master,host:port,…; CLUSTER: host:port,…, where each may be redis://[user:password@]host:port or rediss://…',
   ),
   TYPE: setting(choice('SINGLE', 'SENTINEL', 'CLUSTER'), 'SINGLE', 'what kind of Redis it is'),
   SOCKET_TYPE: optional(choice('unix', 'tcp'), 'what a SINGLE url names; unset: unix where it begins with /, else tcp'),
@@ -58,6 +58,10 @@ export const counterRows = {
     '1000000',
     'counters kept in memory; past it, cold ones are forgotten',
   ),
+  MEMORY_MAX_BYTES: optional(
+    integer(2 ** 20, 2 ** 40, 'bytes'),
+    "what counters in memory may cost with their keys; past it, cold ones are forgotten. With Redis or memcached it bounds what processes count while the store is away (on_store_failure: local); WORKERS share it equally. Unset: a quarter of V8's heap limit in each process",
+  ),
   LOCAL_CACHE_SIZE_IN_BYTES: setting(
     integer(0, 2 ** 40, 'bytes'),
     '0',
@@ -79,7 +83,11 @@ export const counterRows = {
   ),
 
   ...prefixed('REDIS', poolRows),
-  REDIS_TLS_CACERT: setting(text, '', 'file with the authority that Redis must be of; empty: those of the system'),
+  REDIS_TLS_CACERT: setting(
+    text,
+    '',
+    'file with the authority that Redis must be of, read for each connection like the two below; empty: those of the system',
+  ),
   REDIS_TLS_CLIENT_CERT: setting(text, '', 'file with the certificate to show to Redis'),
   REDIS_TLS_CLIENT_KEY: setting(text, '', 'file with its key'),
   REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: setting(
@@ -90,7 +98,7 @@ export const counterRows = {
   REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: setting(
     flag,
     'false',
-    'health is not serving while Redis cannot be reached; otherwise only until it has been for the first time',
+    'health is not serving while Redis cannot be reached or refuses the script; otherwise only until it has run for the first time',
   ),
   REDIS_STARTUP_INITIAL_INTERVAL: setting(durationMs, '1s', 'the wait after a first connection that failed'),
   REDIS_STARTUP_MAX_INTERVAL: setting(durationMs, '30s', 'the longest wait; each is twice the one before'),
@@ -114,7 +122,7 @@ export const counterRows = {
   MEMCACHE_TLS_CACERT: setting(
     text,
     '',
-    'file with the authority that the servers must be of; empty: those of the system',
+    'file with the authority that the servers must be of, read for each connection like the two below; empty: those of the system',
   ),
   MEMCACHE_TLS_CLIENT_CERT: setting(text, '', 'file with the certificate to show to the servers'),
   MEMCACHE_TLS_CLIENT_KEY: setting(text, '', 'file with its key'),

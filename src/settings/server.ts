@@ -1,5 +1,5 @@
 import { choice, durationMs, flag, integer, logLevel, port, ratio, someDurationMs, text, workers } from './kinds.ts';
-import { type Rows, secret, setting } from './row.ts';
+import { optional, type Rows, secret, setting } from './row.ts';
 
 /** Where the service listens, and how it runs. */
 export const serverRows = {
@@ -35,6 +35,11 @@ export const serverRows = {
   GRPC_KEEPALIVE_TIMEOUT: setting(someDurationMs, '20s', 'and closed where no answer comes for so long'),
   HOST: setting(text, '0.0.0.0', 'address of the HTTP server (/json, /healthcheck)'),
   PORT: setting(port, '8080', 'port of the HTTP server'),
+  HTTP_MAX_CONNECTIONS: setting(
+    integer(1, 1_000_000, 'a number of connections'),
+    '10000',
+    'connections to the HTTP server at a time, of each worker; those beyond are closed at once',
+  ),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
   ADMIN_TOKEN: secret(
@@ -52,6 +57,10 @@ export const serverRows = {
     integer(1, 1_000_000, 'a number of calls'),
     '20000',
     'calls at a time, those that are held included; more are refused with RESOURCE_EXHAUSTED',
+  ),
+  CALLER_MEMORY_BYTES: optional(
+    integer(2 ** 20, 2 ** 40, 'bytes'),
+    "what all callers together may make the service hold: requests that wait, streams, bodies, output they do not read; beyond it the connection that holds most is reset. WORKERS share it equally. Unset: a sixteenth of V8's heap limit in each process, 256 MiB at most",
   ),
   OVERLOAD_LAG: setting(
     durationMs,

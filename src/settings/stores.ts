@@ -5,8 +5,8 @@ import {
   type RedisAddress,
   wantedAddress,
   withoutCredentials,
-} from '../stores/redis/address.ts';
-import type { ClientTls } from '../stores/tls.ts';
+} from '../backends/redis/address.ts';
+import type { ClientTls } from '../backends/tls.ts';
 import type { Values } from './table.ts';
 
 /** Where counters live, and how to speak to it. */
@@ -75,10 +75,16 @@ function chooseRedis(
     problems.push(`${prefix}_URL must be ${wantedAddress[type]}, got '${withoutCredentials(url)}'`);
     return undefined;
   }
+  if ('refusal' in address) {
+    problems.push(`${prefix}_URL: ${address.refusal}`);
+    return undefined;
+  }
+  const ofSentinels = 'sentinelCredentials' in address ? address.sentinelCredentials : {};
+  const isTls = values[`${prefix}_TLS`] || ('tls' in address && address.tls);
   return {
     address,
-    tls: values[`${prefix}_TLS`] ? clientTls(values, 'REDIS') : undefined,
-    sentinelCredentials: parseCredentials(values[`${prefix}_SENTINEL_AUTH`]),
+    tls: isTls ? clientTls(values, 'REDIS') : undefined,
+    sentinelCredentials: { ...ofSentinels, ...parseCredentials(values[`${prefix}_SENTINEL_AUTH`]) },
     connectTimeoutMs: values[`${prefix}_TIMEOUT`],
   };
 }

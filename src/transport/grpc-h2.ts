@@ -1,4 +1,6 @@
 import type { Socket } from 'node:net';
+import type { MemoryAccount } from '../overload/caller-memory.ts';
+import { costOf } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import { shouldRateLimit } from '../rls/proto.ts';
 import type { Outcome } from '../rls/service.ts';
@@ -8,15 +10,16 @@ import { PREFIX_BYTES } from './grpc/message-reader.ts';
 import { Router } from './grpc/router.ts';
 import type { UnaryCall } from './grpc/unary-call.ts';
 import { type GrpcServer, type GrpcServerOptions, MAX_REQUEST_BYTES, TOO_MANY_CONNECTIONS } from './grpc-server.ts';
-import { Connection, type ConnectionHandler } from './h2/connection.ts';
+import { Connection } from './h2/connection.ts';
 import { errorNames } from './h2/errors.ts';
-import { defaultLimits, type Http2Limits, type WaitingBytes } from './h2/limits.ts';
+import { defaultLimits, type Http2Limits } from './h2/limits.ts';
+import type { ConnectionHandler } from './h2/request-frames.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
 import { addSideServices } from './side-services.ts';
 
-/** How often connections are looked at for clients that let them wait. */
-const PATIENCE_LOOK_MS = 1_000;
+/** How often connections are checked for clients that have stalled. */
+const STALL_CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Serves the Rate Limit Service, health and reflection on the HTTP/2 server of `h2/`.
@@ -29,7 +32,7 @@ export async function startH2Server(
   limits: Http2Limits = defaultLimits,
 ): Promise<GrpcServer> {
   const router = new Router(MAX_REQUEST_BYTES);
-  const underWay = addDecisions(router, options);
+  const inFlight = addDecisions(router, options);
   addSideServices(router.host, options);
   const handler: ConnectionHandler = {
     request: (stream, head) => router.open(stream, head),
@@ -37,53 +40,57 @@ export async function startH2Server(
     failed: (code) => options.onConnectionError?.(errorNames[code]),
   };
   const connections = new Set<Connection>();
-  const waiting: WaitingBytes = { count: 0 };
-  const onConnection = (socket: Socket): void => {
-    const connection = new Connection(socket, limits, handler, waiting);
+  const onConnection = (socket: Socket, account: MemoryAccount): (() => void) => {
+    const connection = new Connection(socket, account, limits, handler);
     connections.add(connection);
     const release = options.connections && limitLife(connection, options.connections);
     socket.once('close', () => {
       connections.delete(connection);
       release?.();
     });
+    return () => connection.reset();
   };
   const listener = await listen(options.address, options.tls, {
     maxCount: options.connections?.maxCount,
+    memory: options.overload.memory,
     onConnection,
     onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
   });
-  const patience = setInterval(() => {
+  const stallChecks = setInterval(() => {
     const nowMs = performance.now();
-    for (const connection of connections) connection.checkPatience(nowMs);
-  }, PATIENCE_LOOK_MS).unref();
+    for (const connection of connections) connection.checkStalls(nowMs);
+  }, STALL_CHECK_INTERVAL_MS).unref();
   const sendGoaway = (): void => {
     for (const connection of connections) connection.drain();
   };
   return {
     target: listener.target,
     async close(graceMs) {
-      await shutDown({ listener, sendGoaway, underWay, end: listener.destroyAll }, graceMs);
-      clearInterval(patience);
+      await shutDown({ listener, sendGoaway, underWay: inFlight, end: listener.destroyAll }, graceMs);
+      clearInterval(stallChecks);
     },
   };
 }
 
-/** @returns how many decisions are under way */
-function addDecisions(router: Router, { service, shedding, onCall }: GrpcServerOptions): () => number {
-  let underWay = 0;
+/** @returns how many decisions are in flight */
+function addDecisions(router: Router, { service, overload, onCall }: GrpcServerOptions): () => number {
+  let handled = 0;
   router.addUnary<WireRequest>(shouldRateLimit.path, {
-    refusal: () => shedding?.refusal(),
+    refusal: overload.refusal,
+    queue: overload.queue,
+    tooLate: overload.tooLate,
     decode: readRateLimitRequest,
+    costOf,
     handle(request, call) {
-      underWay++;
+      handled++;
       service.shouldRateLimit(request, call, (outcome) => {
-        underWay--;
+        handled--;
         reply(call, outcome);
       });
     },
     onAnswered: (code, elapsedMs) => onCall?.('ShouldRateLimit', code, elapsedMs),
   });
-  return () => underWay;
+  return () => handled + overload.queue.length;
 }
 
 function reply(call: UnaryCall<WireRequest>, outcome: Outcome): void {

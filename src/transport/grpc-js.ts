@@ -1,5 +1,13 @@
-import { type ChannelOptions, type Deadline, type handleUnaryCall, Server, ServerCredentials } from '@grpc/grpc-js';
-import { rateLimitService } from '../rls/proto.ts';
+import {
+  type ChannelOptions,
+  type Deadline,
+  type handleUnaryCall,
+  Server,
+  ServerCredentials,
+  type ServiceDefinition,
+} from '@grpc/grpc-js';
+import { readRateLimitRequest } from '../rls/messages.ts';
+import { rateLimitService, shouldRateLimit } from '../rls/proto.ts';
 import type { Caller } from '../rls/service.ts';
 import type { WireRequest, WireResponse } from '../rls/wire.ts';
 import {
@@ -23,14 +31,18 @@ import { addSideServices } from './side-services.ts';
 export async function startGrpcJsServer(options: GrpcServerOptions): Promise<GrpcServer> {
   const { address, tls, connections, onCall } = options;
   const server = new Server(channelOptions(connections));
-  const { shouldRateLimit, underWay } = handlerOf(options);
-  server.addService(rateLimitService, { ShouldRateLimit: told('ShouldRateLimit', shouldRateLimit, onCall) });
+  const { handle, underWay } = handlerOf(options);
+  server.addService(boundedService, { ShouldRateLimit: told('ShouldRateLimit', handle, onCall) });
   addSideServices(server, options);
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // what is secret, the listener knows
   const listener = await listen(address, tls, {
     maxCount: connections?.maxCount,
-    onConnection: (socket) => injector.injectConnection(socket),
+    memory: options.overload.memory,
+    onConnection(socket) {
+      injector.injectConnection(socket);
+      return () => socket.destroy();
+    },
     onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
   });
   const end = (): void => {
@@ -40,6 +52,15 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   const closing = { listener, sendGoaway: () => injector.destroy(), underWay, end };
   return { target: listener.target, close: (graceMs) => shutDown(closing, graceMs) };
 }
+
+/** With our own reader, which stops where a request is too large. */
+const boundedService: ServiceDefinition = {
+  ...rateLimitService,
+  ShouldRateLimit: {
+    ...shouldRateLimit,
+    requestDeserialize: (bytes: Buffer) => readRateLimitRequest(bytes, 0, bytes.length),
+  },
+};
 
 function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   return {
@@ -53,10 +74,10 @@ function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   };
 }
 
-function handlerOf({ service, shedding, clock }: GrpcServerOptions) {
+function handlerOf({ service, overload, clock }: GrpcServerOptions) {
   let underWay = 0;
-  const shouldRateLimit: handleUnaryCall<WireRequest, WireResponse> = (call, callback) => {
-    const refusal = shedding?.refusal();
+  const handle: handleUnaryCall<WireRequest, WireResponse> = (call, callback) => {
+    const refusal = overload.refusal();
     if (refusal) return callback(refusal);
     underWay++;
     let isOpen = true;
@@ -64,8 +85,9 @@ function handlerOf({ service, shedding, clock }: GrpcServerOptions) {
       if (isOpen) underWay--;
       isOpen = false;
     };
-    call.on('cancelled', done); // nobody waits for it any more
+    call.on('cancelled', done); // its answer is dropped
     const caller: Caller = {
+      onGone: (listener) => call.on('cancelled', listener),
       timeoutMs: timeLeftMs(call.getDeadline(), clock()),
       header: (name) => call.metadata.get(name).join(', ') || undefined,
     };
@@ -75,7 +97,7 @@ function handlerOf({ service, shedding, clock }: GrpcServerOptions) {
       else callback(null, outcome.response);
     });
   };
-  return { shouldRateLimit, underWay: () => underWay };
+  return { handle, underWay: () => underWay };
 }
 
 /** What is left until a call's deadline, which grpc-js keeps as a point in time: Infinity where the caller set none. */

@@ -1,9 +1,10 @@
 import { type handleUnaryCall, status } from '@grpc/grpc-js';
 import type { Clock } from '../clock.ts';
+import type { Overload } from '../overload/overload.ts';
 import type { Health } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
-import type { Shedding } from '../rls/shedding.ts';
 import type { Address, TlsOptions } from './listener.ts';
+import type { StartTimer } from './timer.ts';
 
 /** A gRPC server that answers on one address. */
 export interface GrpcServer {
@@ -16,10 +17,11 @@ export interface GrpcServer {
 export interface GrpcServerOptions {
   readonly address: Address;
   readonly service: RlsService;
-  /** Undefined: every call is taken. */
-  readonly shedding?: Pick<Shedding, 'refusal'>;
+  readonly overload: Overload;
   readonly health: Health;
   readonly clock: Clock;
+  /** Undefined: Node's timers. For what ends silent streams. */
+  readonly startTimer?: StartTimer;
   /** Undefined: plain text. */
   readonly tls?: TlsOptions | undefined;
   /** Undefined: connections stay for as long as their clients want, and whether those still live is not asked. */

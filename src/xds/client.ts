@@ -44,8 +44,8 @@ export interface ControlPlaneTls {
 }
 
 export interface Subscriber {
-  /** Takes an answer, or says why not. */
-  onResponse(response: WireDiscoveryResponse): { readonly refusal: string } | undefined;
+  /** Takes an answer, or says why not. The next one is given when this one has been dealt with. */
+  onResponse(response: WireDiscoveryResponse): Promise<{ readonly refusal: string } | undefined>;
   /** The stream stands: for the first time, or again. */
   onUp(): void;
   /** There is no stream, and why: once for each reason, until it stands again. */
@@ -90,6 +90,7 @@ export class DiscoveryClient {
   private ackedVersion = '';
   private refused: { readonly version: string; readonly times: number } | undefined;
   private failures = 0;
+  private received: Promise<void> = Promise.resolve();
   private state: 'new' | 'up' | 'down' = 'new';
   /** The newest reason that was told. */
   private lostFor = '';
@@ -122,7 +123,9 @@ export class DiscoveryClient {
     this.client = client;
     this.stream = stream;
     stream.on('data', (response: WireDiscoveryResponse) => {
-      if (stream === this.stream) this.receive(stream, response);
+      if (stream !== this.stream) return;
+      this.settle();
+      this.received = this.received.then(() => this.receive(stream, response));
     });
     stream.on('error', () => {}); // its status says the same
     stream.on('status', (ended: StatusObject) => {
@@ -135,14 +138,17 @@ export class DiscoveryClient {
     });
   }
 
-  private receive(stream: DiscoveryStream, response: WireDiscoveryResponse): void {
-    this.settle();
+  private async receive(stream: DiscoveryStream, response: WireDiscoveryResponse): Promise<void> {
+    if (stream !== this.stream) return;
     clearTimeout(this.heldBack); // what it was about is past
     const { version_info: version, nonce } = response;
-    const refused = this.subscriber.onResponse(response);
+    const refused = await this.subscriber.onResponse(response);
     if (!refused) {
       this.ackedVersion = version;
       this.refused = undefined;
+    }
+    if (stream !== this.stream) return;
+    if (!refused) {
       stream.write(this.request(nonce));
       return;
     }

@@ -1,7 +1,7 @@
 import { fromStruct } from '../rls/struct.ts';
 import { nameOf, unitNumbers } from '../rls/wire.ts';
 import type { Shape } from '../rules/format.ts';
-import { type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
+import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
 import { type Place, type Problem, pathOfKey } from '../rules/problem.ts';
 import type { Block } from '../rules/read.ts';
 import {
@@ -19,14 +19,26 @@ import {
  * Compiles the rules in a control plane's answer, one domain a resource, as if each resource were a rule file. All problems of all
  * resources are found in one go; one anywhere and nothing is loaded. No resources: no rules, and nothing wrong with that.
  */
-export function loadResources(
-  { type_url: typeUrl, resources }: Pick<WireDiscoveryResponse, 'type_url' | 'resources'>,
-  options: LoadOptions,
-): LoadedRules {
+export const loadResources = (answer: ResourceAnswer, options: LoadOptions): LoadedRules =>
+  withBlocks(answer, (blocks, problems) => loadBlocks(blocks, problems, options));
+
+/** The same, but for what comes of it. */
+export const checkResources = (answer: ResourceAnswer, options: LoadOptions): CheckedRules =>
+  withBlocks(answer, (blocks, problems) => checkBlocks(blocks, problems, options));
+
+/** What rules are in of a control plane's answer. */
+export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
+
+type Wrong = Extract<LoadedRules, { ok: false }>;
+
+function withBlocks<R extends { readonly ok: true }>(
+  { type_url: typeUrl, resources }: ResourceAnswer,
+  load: (blocks: readonly Block<'file'>[], problems: readonly Problem[]) => R | Wrong,
+): R | Wrong {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
   const problems: Problem[] = [];
   const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
-  const loaded = loadBlocks(blocks, problems, options);
+  const loaded = load(blocks, problems);
   return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks) };
 }
 

@@ -11,11 +11,11 @@ import {
   type Step,
   spends,
 } from '../../src/algorithms/limit.ts';
-import { type CounterKey, createCounterKeys } from '../../src/stores/key.ts';
-import { createMemoryStore } from '../../src/stores/memory.ts';
-import { decodeBatch, encodeBatch } from '../../src/stores/redis/batch.ts';
-import { script } from '../../src/stores/redis/script.ts';
-import type { Hit, Unavailable } from '../../src/stores/store.ts';
+import { type Debit, debitOf, signedHits, type Unavailable } from '../../src/backends/backend.ts';
+import { type CounterKey, createCounterKeys } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { decodeBatch, encodeBatch } from '../../src/backends/redis/batch.ts';
+import { script } from '../../src/backends/redis/script.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
 import { anyLimit, anyLimitOf, slidingWindowLogOf } from '../helpers/limits.ts';
@@ -149,16 +149,21 @@ interface Outcome {
 }
 
 /** What the TypeScript twins say of a request; they remember in `counters`. */
-function inTypeScript(counters: Map<CounterKey, Step>, hits: readonly Hit[], spend: Spend, nowMs: number): Outcome {
-  const run = (from: Map<CounterKey, Step>, { key, limit, hits: count }: Hit, charge: boolean): Step =>
+function inTypeScript(counters: Map<CounterKey, Step>, hits: readonly Debit[], spend: Spend, nowMs: number): Outcome {
+  const run = (from: Map<CounterKey, Step>, { key, limit }: Debit, count: number, charge: boolean): Step =>
     algorithmFor(limit).step(limit, from.get(key)?.state, nowMs, count, charge);
-  const told = ({ limit, hits: count }: Hit, { state, report = state }: Step, accepted: boolean, charged: boolean) =>
-    algorithmFor(limit).describe(limit, report, nowMs, { hits: count, accepted, charged });
+  const told = (
+    { limit }: Debit,
+    count: number,
+    { state, report = state }: Step,
+    accepted: boolean,
+    charged: boolean,
+  ) => algorithmFor(limit).describe(limit, report, nowMs, { hits: count, accepted, charged });
 
   const before = new Map(counters);
   const tried = new Map(counters);
   const trials = hits.map((hit) => {
-    const step = run(tried, hit, true);
+    const step = run(tried, hit, signedHits(hit), true);
     tried.set(hit.key, step);
     return step;
   });
@@ -167,23 +172,24 @@ function inTypeScript(counters: Map<CounterKey, Step>, hits: readonly Hit[], spe
   if (spend === 'each' || hits.every(({ blocks }, at) => !blocks || trials[at]?.accepted)) {
     decisions = hits.flatMap((hit, at) => {
       const step = trials[at];
-      return step ? [told(hit, step, step.accepted, true)] : [];
+      return step ? [told(hit, signedHits(hit), step, step.accepted, true)] : [];
     });
     for (const { key } of hits) touched.add(key);
     for (const [key, step] of tried) counters.set(key, step);
   } else {
     const asked = new Map<CounterKey, number>(); // of each counter by the whole request so far
     decisions = hits.map((hit, at) => {
-      asked.set(hit.key, (asked.get(hit.key) ?? 0) + hit.hits);
+      const count = signedHits(hit);
+      asked.set(hit.key, (asked.get(hit.key) ?? 0) + count);
       const accepted = trials[at]?.accepted ?? false;
-      const refusal = run(counters, hit, true);
+      const refusal = run(counters, hit, count, true);
       if (spend === 'spare_others' && !accepted && !refusal.accepted) {
         touched.add(hit.key);
         counters.set(hit.key, refusal);
-        return told(hit, refusal, accepted, true);
+        return told(hit, count, refusal, accepted, true);
       }
-      const whole = { ...hit, hits: asked.get(hit.key) ?? hit.hits };
-      return told(whole, run(counters, whole, false), accepted, false);
+      const whole = asked.get(hit.key) ?? count;
+      return told(hit, whole, run(counters, hit, whole, false), accepted, false);
     });
   }
   const ttlsMs = [...new Map(hits.map(({ key, limit }) => [key, limit]))].map(([key, { algorithm }]) => {
@@ -200,8 +206,13 @@ function inTypeScript(counters: Map<CounterKey, Step>, hits: readonly Hit[], spe
  * What the Lua twins say. The schedule's clock is not the server's, so nothing may expire by the server's: time stands
  * still within a transaction, and its end takes the expiry off again.
  */
-async function inLua(hits: readonly Hit[], spend: Spend, lost: readonly CounterKey[], nowMs: number): Promise<Outcome> {
-  const { keys, packed } = encodeBatch([{ hits, spend }], nowMs);
+async function inLua(
+  hits: readonly Debit[],
+  spend: Spend,
+  lost: readonly CounterKey[],
+  nowMs: number,
+): Promise<Outcome> {
+  const { keys, packed } = encodeBatch([{ operations: hits, spend }], nowMs);
   const transaction = connection.multi();
   for (const key of lost) transaction.del(key);
   transaction.callBuffer('EVAL', script.text, keys.length, ...keys, packed, nowMs);
@@ -211,7 +222,7 @@ async function inLua(hits: readonly Hit[], spend: Spend, lost: readonly CounterK
   const [error, reply] = replies[lost.length] ?? [];
   if (error) throw error;
   const ttlsMs = keys.map((_, at) => Number(replies[lost.length + 1 + at]?.[1]));
-  const [decisions = []] = decodeBatch(reply as Buffer, [{ hits, spend }], nowMs);
+  const [decisions = []] = decodeBatch(reply as Buffer, [{ operations: hits, spend }], nowMs);
   return { decisions, ttlsMs }; // the script's reply is bytes
 }
 
@@ -222,9 +233,9 @@ function prepare(limits: readonly Limit[]) {
   const named = (places: readonly number[]) => places.flatMap((place) => counters[place] ?? []);
   return {
     lostBy: ({ lost }: Call): CounterKey[] => named(lost).map(({ key }) => key),
-    hitsOf: ({ hits }: Call): Hit[] =>
+    hitsOf: ({ hits }: Call): Debit[] =>
       hits.flatMap(({ counter, lowered: low, ...hit }) =>
-        named([counter]).map(({ key, limit }) => ({ key, limit: low ? lowered(limit) : limit, ...hit })),
+        named([counter]).map(({ key, limit }) => debitOf({ key }, low ? lowered(limit) : limit, hit.hits, hit.blocks)),
       ),
   };
 }
@@ -293,13 +304,13 @@ test('the store in memory agrees with them, where its clock goes forward', async
     fc.asyncProperty(anySchedule(anySteadyLimit), async ({ limits, calls }) => {
       const { hitsOf } = prepare(limits);
       const clock = fakeClock(START_MS);
-      const store = createMemoryStore(clock, { maxCounters: 1_000 });
+      const store = createMemoryBackend(clock, { maxCounters: 1_000 });
       const states = new Map<CounterKey, Step>();
       for (const call of calls) {
         clock.set(Math.max(moved(clock(), call.move, limits), clock()));
         const hits = hitsOf({ ...call, hits: call.hits.map((one) => ({ ...one, lowered: false })) });
         const { decisions } = inTypeScript(states, hits, call.spend, clock());
-        expect(await store.apply(hits, { spend: call.spend, timeoutMs: 1 })).toEqual(decisions);
+        expect(await store.run(hits, { spend: call.spend, timeoutMs: 1 })).toEqual(decisions);
       }
     }),
     { numRuns: 1_000 },

@@ -5,7 +5,7 @@ import { weirOn } from '../../bench/subjects.ts';
 import { toMarkdown } from '../../bench/table.ts';
 
 const weir = weirOn('h2');
-const short = { roundMs: 100, rounds: 1 };
+const short = { roundMs: 100, rounds: 1, warmUpMs: 100 };
 
 let generator: Generator;
 beforeAll(() => {

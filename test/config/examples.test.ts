@@ -1,12 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { type Answer, decide, type RequestDescriptor } from '../../src/decide.ts';
 import { plainPath } from '../../src/rules/files.ts';
 import { loadRules } from '../../src/rules/load.ts';
-import { createMemoryStore } from '../../src/stores/memory.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
+import { ledgerOf } from '../helpers/ledger.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const EXAMPLES = fileURLToPath(new URL('../../config/examples/', import.meta.url));
@@ -171,8 +172,8 @@ function open(name: string) {
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const [domain = ''] = loaded.rules.domains.keys();
   const clock = fakeClock();
-  const decider = deciderOf(loaded.rules, { store: createMemoryStore(clock, { maxCounters: 1_000 }) });
-  return ([atMs, descriptors, hits]: Row): Promise<Answer> => {
+  const decider = deciderOf(loaded.rules, { ledger: ledgerOf(createMemoryBackend(clock, { maxCounters: 1_000 })) });
+  return async ([atMs, descriptors, hits]: Row): Promise<Answer> => {
     clock.set(START_MS + atMs);
     return decide({ domain, descriptors: descriptors.split(' ').map((one) => descriptor(one, hits)) }, decider, 1_000);
   };

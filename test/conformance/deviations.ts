@@ -27,8 +27,6 @@ const deviations: Readonly<Record<string, string>> = {
   '111c metadata: merging nested structs, seen again': 'metadata of rules stays what it was',
   '112c metadata is lost when the metric key is rebuilt': 'metadata of rules is never lost',
   '118 /json with an unknown field': 'isNegativeHits is a field of the API now',
-  '122b /json field spellings':
-    'a field that is there twice with the same value is taken; with two values it is refused',
   'C12 metadata that is no protobuf Struct: date': 'bytes in base64 stay the text that they are written as',
 };
 

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createMemoryStore } from '../../src/stores/memory.ts';
-import { connect } from '../../src/stores/redis/connect.ts';
-import { createRedisStore } from '../../src/stores/redis/store.ts';
-import type { Store } from '../../src/stores/store.ts';
+import type { Backend } from '../../src/backends/backend.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { RedisBackend } from '../../src/backends/redis/backend.ts';
+import { connect } from '../../src/backends/redis/connect.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady, ordinary } from '../helpers/connection.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
@@ -23,16 +23,16 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => Promise.all([redis.stop(), cluster.stop()]));
 
-const stores: Readonly<Record<string, (clock: () => number) => Promise<Store>>> = {
-  memory: async (clock) => createMemoryStore(clock, { maxCounters: 10_000 }),
+const stores: Readonly<Record<string, (clock: () => number) => Promise<Backend>>> = {
+  memory: async (clock) => createMemoryBackend(clock, { maxCounters: 10_000 }),
   Redis: async (clock) => {
-    return createRedisStore(await openReady(redis), clock, { replay: true });
+    return new RedisBackend(await openReady(redis), clock, { replay: true });
   },
   'a Cluster': async (clock) => {
     const nodes = cluster.nodes.map(({ port }) => ({ host: '127.0.0.1', port }));
     const connection = connect({ ...ordinary, address: { kind: 'cluster', nodes } });
-    const store = createRedisStore(connection, clock, { atomic: 'request', replay: true }); // by the keys' hash tag
-    await eventually(() => store.state().ready);
+    const store = new RedisBackend(connection, clock, { atomic: 'request', replay: true }); // by the keys' hash tag
+    await eventually(() => store.health().ready);
     return store;
   },
 };

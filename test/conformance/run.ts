@@ -4,21 +4,22 @@ import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { text as consumeText } from 'node:stream/consumers';
+import type { Backend } from '../../src/backends/backend.ts';
+import { createCounterKeys } from '../../src/backends/key.ts';
 import type { Clock } from '../../src/clock.ts';
 import type { Decider } from '../../src/decide.ts';
 import { apiRoutes } from '../../src/http/api.ts';
 import { startHttpServer } from '../../src/http/server.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
 import { createRlsService, type Outcome, type RlsService } from '../../src/rls/service.ts';
 import { runtimeDirectory } from '../../src/rules/files.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
 import { readSettings } from '../../src/settings.ts';
-import { createDenyCache } from '../../src/stores/deny-cache.ts';
-import { createCounterKeys } from '../../src/stores/key.ts';
-import type { Store } from '../../src/stores/store.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { extrasOf } from '../helpers/extras.ts';
+import { ledgerOf } from '../helpers/ledger.ts';
 import { fromWire, matches, type RecordedCase, type Step, toWire } from './recorded-case.ts';
 
 /** Kinds of steps that ask a whole process, which the tests of the command line and of the servers do, or Redis for the other service's keys. */
@@ -48,7 +49,7 @@ export async function run(
   recorded: RecordedCase,
   configs: Readonly<Record<string, string>>,
   clock: Clock & { advance(ms: number): void },
-  openStore: () => Promise<Store>,
+  openStore: () => Promise<Backend>,
 ): Promise<readonly string[]> {
   const player = new Player(recorded, configs, clock, await openStore());
   const differences: string[] = [];
@@ -67,7 +68,7 @@ class Player {
   private readonly folder = mkdtempSync(join(tmpdir(), 'recorded-'));
   private readonly configs: Readonly<Record<string, string>>;
   private readonly clock: Clock & { advance(ms: number): void };
-  private readonly store: Store;
+  private readonly ledger: Ledger;
   private readonly statistics: Statistics;
   private readonly service: RlsService;
   private readonly settings: ReturnType<typeof readSettings>;
@@ -80,7 +81,7 @@ class Player {
     { env = {}, files = {} }: RecordedCase,
     configs: Readonly<Record<string, string>>,
     clock: Clock & { advance(ms: number): void },
-    store: Store,
+    store: Backend,
   ) {
     this.configs = configs;
     this.clock = clock;
@@ -92,7 +93,7 @@ class Player {
       RUNTIME_ROOT: this.folder,
     });
     const isCached = this.settings.LOCAL_CACHE_SIZE_IN_BYTES > 0;
-    this.store = isCached ? createDenyCache(store, { clock, maxBytes: 1_000_000 }) : store;
+    this.ledger = ledgerOf(store, { clock, monotonicMs: clock, denyCacheBytes: isCached ? 1_000_000 : 0 });
     this.statistics = createStatistics(this.settings.NEAR_LIMIT_RATIO);
     this.write(files);
     this.loaded = this.load();
@@ -100,7 +101,7 @@ class Player {
   }
 
   async close(): Promise<void> {
-    await this.store.close();
+    await this.ledger.close();
     rmSync(this.folder, { recursive: true });
   }
 
@@ -128,7 +129,7 @@ class Player {
     const { settings } = this;
     const decider: Decider = {
       rules: () => (this.inForce?.ok ? this.inForce.rules : undefined),
-      store: this.store,
+      ledger: this.ledger,
       counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`, { hashTag: 'domain' })(...of) }),
       storeTimeoutMs: 10_000,
       shadowMode: settings.SHADOW_MODE,

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { plots } from '../../docs/plots.ts';
 import { type Decision, type Limit, NEVER_MS, type Spend, spends } from '../../src/algorithms/limit.ts';
+import { type Backend, debitOf } from '../../src/backends/backend.ts';
+import { createCounterKeys } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { RedisBackend } from '../../src/backends/redis/backend.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
-import { createCounterKeys } from '../../src/stores/key.ts';
-import { createMemoryStore } from '../../src/stores/memory.ts';
-import { createRedisStore } from '../../src/stores/redis/store.ts';
-import type { Store } from '../../src/stores/store.ts';
 import { openReady } from '../helpers/connection.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 
@@ -253,7 +253,7 @@ const examples: readonly Example[] = [
 
 /** A store on a clock that the test sets. */
 interface Twin {
-  readonly store: Store;
+  readonly store: Backend;
   setClock(nowMs: number): void;
 }
 
@@ -269,11 +269,11 @@ afterAll(async () => {
 });
 
 const twins: readonly (readonly [name: string, make: () => Twin])[] = [
-  ['in memory', () => onClock((clock) => createMemoryStore(clock, { maxCounters: 1_000 }))],
-  ['in Redis', () => onClock((clock) => createRedisStore(connection, clock, { replay: true }))],
+  ['in memory', () => onClock((clock) => createMemoryBackend(clock, { maxCounters: 1_000 }))],
+  ['in Redis', () => onClock((clock) => new RedisBackend(connection, clock, { replay: true }))],
 ];
 
-function onClock(create: (clock: () => number) => Store): Twin {
+function onClock(create: (clock: () => number) => Backend): Twin {
   let nowMs = 0;
   const store = create(() => nowMs);
   return {
@@ -287,12 +287,9 @@ function onClock(create: (clock: () => number) => Store): Twin {
 let counters = 0;
 /** Counters of its own for each test, though all share one Redis. */
 const hitsOn = (limits: readonly Limit[], hits: number, counter: string) =>
-  limits.map((limit) => ({
-    key: createCounterKeys('')(limit, 'docs', [{ key: 'counter', value: counter }]),
-    limit,
-    hits,
-    blocks: true,
-  }));
+  limits.map((limit) =>
+    debitOf({ key: createCounterKeys('')(limit, 'docs', [{ key: 'counter', value: counter }]) }, limit, hits, true),
+  );
 
 const MIDNIGHT_MS = Date.UTC(2026, 0, 1);
 const momentOf = (written: string): number => {
@@ -309,7 +306,7 @@ describe.each(twins)('the worked examples %s', (_, make) => {
       const now = rows.filter(([time]) => time === at);
       setClock(momentOf(at));
       const hits = now.flatMap(([, count]) => hitsOn(limits, count, counter));
-      expect({ at, decisions: await store.apply(hits, { spend: 'each', timeoutMs: 5_000 }) }).toMatchObject({
+      expect({ at, decisions: await store.run(hits, { spend: 'each', timeoutMs: 5_000 }) }).toMatchObject({
         at,
         decisions: now.map(([, , code, retryAfterMs, delayMs = 0, soft = false]) => ({
           code,
@@ -331,7 +328,7 @@ describe.each(twins)('the worked examples %s', (_, make) => {
     const limits = limitsOf(blockWith('spend: all_or_nothing'));
     const { store, setClock } = make();
     const counter = String(counters++);
-    const ask = (hits: number) => store.apply(hitsOn(limits, hits, counter), { spend, timeoutMs: 5_000 });
+    const ask = (hits: number) => store.run(hitsOn(limits, hits, counter), { spend, timeoutMs: 5_000 });
     setClock(momentOf('0:00:10'));
     await ask(1);
     await ask(1);
@@ -351,7 +348,7 @@ describe.each(twins)('the worked examples %s', (_, make) => {
     const { store, setClock } = make();
     const counter = String(counters++);
     setClock(Date.parse(midnight));
-    const ask = (hits: number) => store.apply(hitsOn([limit], hits, counter), { spend: 'each', timeoutMs: 5_000 });
+    const ask = (hits: number) => store.run(hitsOn([limit], hits, counter), { spend: 'each', timeoutMs: 5_000 });
     expect(await ask(1_000)).toMatchObject([{ code: 'OK', durationUntilResetMs: hours * 3_600_000 }]);
     expect(await ask(1)).toMatchObject([{ code: 'OVER_LIMIT', retryAfterMs: hours * 3_600_000 }]);
     setClock(Date.parse(midnight) + hours * 3_600_000);

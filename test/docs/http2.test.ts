@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { MAX_REQUEST_BYTES } from '../../src/transport/grpc-server.ts';
 import { DEFAULT_MAX_FRAME_SIZE } from '../../src/transport/h2/frames.ts';
 import { defaultLimits, type Http2Limits } from '../../src/transport/h2/limits.ts';
+import { sideLimits } from '../../src/transport/side-limits.ts';
 
 const page = readFileSync(join(__dirname, '../../docs/http2.md'), 'utf8');
 
@@ -14,13 +15,10 @@ const names: Readonly<Record<keyof Http2Limits | 'frame', string>> = {
   maxHeaderListBytes: 'header fields of a request, and 32 octets for each',
   streamWindowBytes: 'window of a stream',
   connectionWindowBytes: 'window of the connection',
-  maxUnfinishedBytes: 'requests that are not complete, all streams together',
-  maxHeldBackBytes: "answers that the client's windows hold back, all streams together",
-  maxWaitingBytes: 'both of these, on all connections together',
-  maxUnsentBytes: 'answers that the client does not take off its socket',
-  idleFrames: 'frames that bring no call nearer its answer, at once',
-  idleFramesPerSecond: 'of those, forgiven a second',
-  patienceMs: 'patience',
+  maxUnsentBytes: 'output that the client does not read',
+  controlFrames: 'control frames at once',
+  controlFramesPerSecond: 'control frames regained a second',
+  stallTimeoutMs: 'stall timeout',
 };
 
 const factors: Readonly<Record<string, number>> = { '': 1, ' KiB': 1_024, ' MiB': 1_048_576, ' s': 1_000 };
@@ -53,4 +51,20 @@ test('it tells every limit with its figure', () => {
 test('it tells how large a message may be', () => {
   const [, text = ''] = rowsBelow('gRPC').find(([name]) => name === 'messages') ?? [];
   expect(figureOf(text.split(',')[0] ?? '')).toBe(MAX_REQUEST_BYTES);
+});
+
+test('it tells every limit of the side services with its figure', () => {
+  expect(
+    Object.fromEntries(
+      rowsBelow('Side services')
+        .slice(2)
+        .map(([name, figure]) => [name, figureOf(figure)]),
+    ),
+  ).toEqual({
+    'open streams': sideLimits.maxStreams,
+    'bytes of a message, also when it is decompressed': sideLimits.maxMessageBytes,
+    'output that the client has not taken': sideLimits.maxUnreadBytes,
+    'messages of a stream that its windows hold back': sideLimits.maxUnreadMessages,
+    "time since the last message of a reflection stream's client": sideLimits.maxSilenceMs,
+  });
 });

@@ -1,14 +1,31 @@
 import fc from 'fast-check';
-import { InvalidJson, requestFromJson } from '../../src/rls/json.ts';
+import { apiRoutes } from '../../src/http/api.ts';
+import { startHttpServer } from '../../src/http/server.ts';
+import { requestFromJson } from '../../src/rls/json.ts';
+import { InvalidJson } from '../../src/rls/json-reader.ts';
+import type { WireRequest } from '../../src/rls/wire.ts';
+import { agreeable } from '../helpers/grpc-server.ts';
 import { anyMutated } from './mutations.ts';
 
-/** Whatever the text, it is a request, or it is told what is wrong. */
-function expectTold(body: string): void {
+/** Whatever the octets, they are a request, or InvalidJson is thrown. What is taken for JSON is JSON, with the same texts in it. */
+function expectReadOrRefused(body: string | Uint8Array): void {
+  const octets = Buffer.from(body as string); // or as octets, which an overload takes as well
+  let request: WireRequest;
   try {
-    expect(requestFromJson(body)).toMatchObject({ domain: expect.any(String), descriptors: expect.any(Array) });
+    request = requestFromJson(octets);
   } catch (error) {
     expect(error).toBeInstanceOf(InvalidJson);
+    expect((error as InvalidJson).message.length).toBeLessThan(1_000); // as just expected
+    return;
   }
+  expect(request).toMatchObject({ domain: expect.any(String), descriptors: expect.any(Array) });
+  const parsed = JSON.parse(octets.toString());
+  expect(request.domain).toBe(parsed.domain ?? '');
+  expect(request.descriptors.map(({ entries }) => entries)).toEqual(
+    (parsed.descriptors ?? []).map(({ entries }: { entries?: { key?: string; value?: string }[] }) =>
+      (entries ?? []).map(({ key, value }) => ({ key: key ?? '', value: value ?? '' })),
+    ),
+  );
 }
 
 const texts = [
@@ -34,23 +51,30 @@ const pieces = [
   '"',
   '\\',
   '\\ud800',
+  '\\u00',
+  '"domain"',
+  '"descriptors"',
+  '"hits_addend"',
+  '"hitsAddend"',
+  'x'.repeat(16_385),
+  '{},'.repeat(257),
 ];
 
 test('texts that are nearly right', () => {
-  fc.assert(fc.property(anyMutated(texts, pieces), expectTold), { numRuns: 10_000 });
+  fc.assert(fc.property(anyMutated(texts, pieces), expectReadOrRefused), { numRuns: 10_000 });
 });
 
 test('any text', () => {
-  fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), expectTold), { numRuns: 2_000 });
+  fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), expectReadOrRefused), { numRuns: 2_000 });
 });
 
 test('any JSON in the place of any field', () => {
   fc.assert(
     fc.property(fc.json(), fc.json(), (one, other) => {
-      expectTold(one);
-      expectTold(`{"domain": "d", "descriptors": ${one}, "hits_addend": ${other}}`);
-      expectTold(`{"domain": ${one}, "descriptors": [{"entries": ${other}}]}`);
-      expectTold(`{"descriptors": [{"entries": [{"key": ${one}}], "limit": ${other}}]}`);
+      expectReadOrRefused(one);
+      expectReadOrRefused(`{"domain": "d", "descriptors": ${one}, "hits_addend": ${other}}`);
+      expectReadOrRefused(`{"domain": ${one}, "descriptors": [{"entries": ${other}}]}`);
+      expectReadOrRefused(`{"descriptors": [{"entries": [{"key": ${one}}], "limit": ${other}}]}`);
     }),
     { numRuns: 2_000 },
   );
@@ -61,5 +85,62 @@ test.each([
   ['objects', '{"a":'.repeat(1_000_000)],
   ['descriptors', '{"descriptors":['.repeat(200_000)],
 ])('%s without an end are refused', (_what, body) => {
-  expect(() => requestFromJson(body)).toThrow(InvalidJson);
+  expect(() => requestFromJson(Buffer.from(body))).toThrow(InvalidJson);
+});
+
+const bodies = anyMutated(texts, pieces).map((text) => Buffer.from(text));
+
+/** Octets of a body that are others than they were, so that it need not be UTF-8. */
+const anySpoilt = fc
+  .tuple(bodies, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 }))
+  .map(([body, changes]) => {
+    for (const [at, octet] of changes) if (body.length > 0) body[at % body.length] = octet;
+    return body;
+  });
+
+test('any octets are read or refused', () => {
+  fc.assert(fc.property(fc.oneof(anySpoilt, fc.uint8Array({ maxLength: 100 })), expectReadOrRefused), {
+    numRuns: 5_000,
+  });
+});
+
+test.each(texts)('no beginning of a request is a request: %s', (text) => {
+  for (let length = 0; length < text.length; length++)
+    expect(() => requestFromJson(Buffer.from(text.slice(0, length)))).toThrow(InvalidJson);
+});
+
+test('a request is read as it was written, whatever its texts are', () => {
+  const anyText = fc.string({ unit: 'grapheme', maxLength: 20 });
+  const anyRequest = fc.record({
+    domain: anyText,
+    descriptors: fc.array(
+      fc.record({ entries: fc.array(fc.record({ key: anyText, value: anyText }), { maxLength: 4 }) }),
+      { maxLength: 4 },
+    ),
+    hits_addend: fc.nat(),
+  });
+  fc.assert(
+    fc.property(anyRequest, fc.constantFrom(undefined, 1, '\t'), (request, indent) => {
+      expect(requestFromJson(Buffer.from(JSON.stringify(request, undefined, indent)))).toMatchObject(request);
+    }),
+  );
+});
+
+test('/json answers 200 or 400 to any body, and lives on', async () => {
+  const errors: unknown[] = [];
+  const routes = apiRoutes(agreeable, () => ({ ready: true, reasons: [] }));
+  const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, (error) => errors.push(error));
+  try {
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(bodies, anySpoilt), async (body) => {
+        const response = await fetch(`http://127.0.0.1:${server.port}/json`, { method: 'POST', body });
+        expect([200, 400]).toContain(response.status);
+        await response.arrayBuffer();
+      }),
+      { numRuns: 300 },
+    );
+  } finally {
+    await server.close(0);
+  }
+  expect(errors).toEqual([]);
 });

@@ -1,6 +1,8 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { md, pki } from 'node-forge';
+import forge, { type pki as Pki } from 'node-forge';
+
+const { md, pki } = forge; // CommonJS: where modules are Node's own, it has no named exports
 
 /** A certificate and its key, in PEM. */
 export interface Certificate {
@@ -56,7 +58,7 @@ export function writeCertificate(folder: string, name: string, { cert, key }: Ce
   return { cert: write('crt', cert), key: write('key', key) };
 }
 
-function newCertificate(publicKey: pki.PublicKey, subject: pki.CertificateField[]): pki.Certificate {
+function newCertificate(publicKey: Pki.PublicKey, subject: Pki.CertificateField[]): Pki.Certificate {
   const certificate = pki.createCertificate();
   certificate.publicKey = publicKey;
   certificate.serialNumber = `1${(serial++).toString(16).padStart(15, '0')}`; // DER takes no zeros in front

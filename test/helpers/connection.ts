@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Redis as Connection } from 'ioredis';
-import type { RedisAddress } from '../../src/stores/redis/address.ts';
-import { connect, type RedisConnectOptions } from '../../src/stores/redis/connect.ts';
+import type { RedisAddress } from '../../src/backends/redis/address.ts';
+import { connect, type RedisConnectOptions } from '../../src/backends/redis/connect.ts';
 import type { Redis } from './redis.ts';
 
 /** What goes with an address where nothing else is said. */
@@ -25,9 +25,10 @@ export const addressOf = ({ port }: Pick<Redis, 'port'>, database = 0): RedisAdd
 export const open = (server: Pick<Redis, 'port'>): Connection =>
   connect({ ...ordinary, address: addressOf(server) }) as Connection; // to one server
 
-/** Opens a connection that commands can be sent on. */
+/** Opens a connection that commands can be sent on, which waits for their replies as long as it takes: on a busy machine, longer than the service does. */
 export async function openReady(server: Pick<Redis, 'port'>): Promise<Connection> {
   const connection = open(server);
   await once(connection, 'ready');
+  Object.assign(connection.options, { socketTimeout: undefined });
   return connection;
 }

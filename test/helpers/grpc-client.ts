@@ -6,10 +6,10 @@ import {
   type Metadata,
   type ServiceError,
 } from '@grpc/grpc-js';
-import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
-import { protoPath } from 'grpc-health-check';
+import type { MethodDefinition } from '@grpc/proto-loader';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
+import { healthMethods } from './health-methods.ts';
 
 /** A client of a gRPC server, on a connection of its own. */
 export interface GrpcClient {
@@ -20,15 +20,13 @@ export interface GrpcClient {
   call(path: string): Promise<Buffer>;
   /** The health of `ratelimit`. */
   check(service?: string): Promise<object>;
+  /** The health of all services. */
+  list(): Promise<object>;
   watch(service?: string): ClientReadableStream<{ readonly status: string }>;
   close(): void;
 }
 
-const health = loadSync(protoPath, { enums: String })['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
-const { Check: check, Watch: watch } = health as {
-  readonly Check: MethodDefinition<object, object>;
-  readonly Watch: MethodDefinition<object, { readonly status: string }>;
-}; // its methods
+const { Check: check, List: list, Watch: watch } = healthMethods;
 
 export function createClient(target: string, channel: ChannelCredentials = credentials.createInsecure()): GrpcClient {
   const client = new Client(target, channel, { 'grpc.use_local_subchannel_pool': 1 });
@@ -55,6 +53,7 @@ export function createClient(target: string, channel: ChannelCredentials = crede
       return unary(method, {});
     },
     check: (service = 'ratelimit') => unary(check, { service }),
+    list: () => unary(list, {}),
     watch: (service = 'ratelimit') =>
       client
         .makeServerStreamRequest(watch.path, watch.requestSerialize, watch.responseDeserialize, { service })

@@ -3,6 +3,7 @@ import type { RlsService } from '../../src/rls/service.ts';
 import type { WireResponse } from '../../src/rls/wire.ts';
 import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
 import { transports } from '../../src/transport/transports.ts';
+import { overloadOf } from './overload.ts';
 
 /** The transport that this run of the tests is about: see jest.config.js. */
 export const transport = (globalThis as { transport?: keyof typeof transports }).transport ?? 'h2'; // set there
@@ -22,5 +23,6 @@ export const startServer = (changes: Partial<GrpcServerOptions> = {}): Promise<G
     service: agreeable,
     health: createHealth(() => ({ ready: true, reasons: [] })),
     clock: Date.now,
+    overload: overloadOf(),
     ...changes,
   });

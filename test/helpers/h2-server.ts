@@ -3,6 +3,7 @@ import { startH2Server } from '../../src/transport/grpc-h2.ts';
 import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
 import { defaultLimits, type Http2Limits } from '../../src/transport/h2/limits.ts';
 import { agreeable } from './grpc-server.ts';
+import { overloadOf } from './overload.ts';
 
 /** A server on the HTTP/2 of our own, in this process. */
 export interface H2Server extends GrpcServer {
@@ -23,6 +24,7 @@ export async function startH2(
       service: agreeable,
       health: createHealth(() => ({ ready: true, reasons: [] })),
       clock: Date.now,
+      overload: overloadOf(),
       onConnectionError: (code) => failures.push(code),
       ...changes,
     },

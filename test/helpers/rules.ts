@@ -1,9 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadRules } from '../../src/rules/load.ts';
+import { type LoadOptions, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
 import type { Rule, RuleTree } from '../../src/rules/tree.ts';
+import type { AnswerChecker } from '../../src/xds/book.ts';
+import { checkResources } from '../../src/xds/resources.ts';
 
 /** The rules of a file with this text, which must be right. */
 export function rulesFrom(yaml: string): RuleTree {
@@ -25,3 +27,9 @@ export function ruleOf(changes: Partial<Rule> = {}): Rule {
   const plain = { limits: [], unlimited: false, shadow: false, quota: false, replaces: [], metadata: undefined };
   return { path, levels: path.split('.').slice(1), named: 'by_rule', ...plain, ...changes };
 }
+
+/** Checks a control plane's answers as the thread of the built service does, in this one: threads run no TypeScript. */
+export const answerChecker = (options: LoadOptions): AnswerChecker => ({
+  do: async (answer) => checkResources(answer, options),
+  close: () => {},
+});

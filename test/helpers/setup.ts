@@ -7,12 +7,14 @@ import {
   h2load,
   h2spec,
   memcached,
+  promtool,
+  redis6Server,
   redisServer,
   valkeyServer,
 } from './tools.ts';
 
 /** Installs every tool once, before the first test, so that no test's time limit pays for a download. */
 export default async function setup(): Promise<void> {
-  await redisServer().then(memcached).then(h2load); // apt-get runs once at a time
-  await Promise.all([valkeyServer(), envoy(), grpcio(), ghz(), grpcurl(), h2spec(), goControlPlane()]);
+  await redisServer().then(memcached).then(h2load).then(promtool); // apt-get runs once at a time
+  await Promise.all([redis6Server(), valkeyServer(), envoy(), grpcio(), ghz(), grpcurl(), h2spec(), goControlPlane()]);
 }

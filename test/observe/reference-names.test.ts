@@ -7,8 +7,8 @@ import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 const PREFIX = 'ratelimit.service.rate_limit.';
 
 /** The counters that are not 0. */
-const counted = (statistics: Statistics): Record<string, number> =>
-  Object.fromEntries([...referenceCounters(statistics)].filter(([, count]) => count > 0));
+const counted = async (statistics: Statistics): Promise<Record<string, number>> =>
+  Object.fromEntries([...(await referenceCounters(statistics))].filter(([, count]) => count > 0));
 
 describe('names', () => {
   test.each([
@@ -47,12 +47,12 @@ describe('names', () => {
   });
 });
 
-test('hits count under domain and levels; two rules of one name count together', () => {
+test('hits count under domain and levels; two rules of one name count together', async () => {
   const statistics = createStatistics(0.8);
   statistics.answered('x', answerOf([verdictOf(['a.b']), verdictOf(['a', 'b'])]));
   statistics.answered('x.a', answerOf([verdictOf(['b'], { hits: 12 })]));
   statistics.answered('10.0', answerOf([verdictOf(['0', '1:2'])]));
-  expect(counted(statistics)).toEqual({
+  expect(await counted(statistics)).toEqual({
     [`${PREFIX}x.a.b.total_hits`]: 14,
     [`${PREFIX}x.a.b.within_limit`]: 2,
     [`${PREFIX}x.a.b.near_limit`]: 2,
@@ -62,7 +62,7 @@ test('hits count under domain and levels; two rules of one name count together',
   });
 });
 
-test('what the service does counts as well', () => {
+test('what the service does counts as well', async () => {
   const statistics = createStatistics(0.8);
   statistics.answered('no:pe', answerOf([{ kind: 'no_domain' }], { shadowed: true }));
   statistics.answered('no|pe', answerOf([{ kind: 'no_domain' }]));
@@ -71,7 +71,7 @@ test('what the service does counts as well', () => {
   statistics.rulesLoaded(false);
   statistics.failed(new Error('a bug'));
   for (const method of ['Check', 'ShouldRateLimit', 'Check']) statistics.called(method);
-  expect(counted(statistics)).toEqual({
+  expect(await counted(statistics)).toEqual({
     [`${PREFIX}no_pe.domain_not_found`]: 2,
     'ratelimit.service.call.should_rate_limit.service_error': 1,
     'ratelimit.service.config_load_success': 1,

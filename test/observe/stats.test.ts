@@ -1,9 +1,12 @@
 import { algorithmFor } from '../../src/algorithms/index.ts';
 import { type Limit, type State, unitMs } from '../../src/algorithms/limit.ts';
+import { StoreUnavailable } from '../../src/backends/backend.ts';
 import { type Decider, decide, type RequestDescriptor, type Verdict } from '../../src/decide.ts';
-import { countedBy, createStatistics, type RuleCounts, type Statistics } from '../../src/observe/stats.ts';
-import { type Store, StoreUnavailable } from '../../src/stores/store.ts';
+import { OTHER } from '../../src/observe/caller-names.ts';
+import type { RuleCounts } from '../../src/observe/rule-counts.ts';
+import { countedBy, createStatistics, type Statistics } from '../../src/observe/stats.ts';
 import { deciderOf } from '../helpers/decider.ts';
+import { backendThat, ledgerOf } from '../helpers/ledger.ts';
 import { fixedWindowOf, leakyBucketOf, tokenBucketOf } from '../helpers/limits.ts';
 import { ruleOf, rulesFrom } from '../helpers/rules.ts';
 import { answerOf as answer, verdictOf } from '../helpers/verdicts.ts';
@@ -176,12 +179,7 @@ descriptors:
   - {key: user, rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: free, rate_limit: {unlimited: true}}
 `);
-  const store: Store = {
-    atomic: 'request',
-    apply: async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'gone' })),
-    state: () => ({ ready: true }),
-    close: async () => {},
-  };
+  const store = backendThat((hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'gone' })));
   const descriptor = (key: string, hits = 1) => ({ entries: [{ key, value: 'x' }], override: undefined, hits });
 
   /** The statistics after a request of which this came. */
@@ -190,8 +188,9 @@ descriptors:
     changes: Partial<Decider> = {},
   ): Promise<Statistics> {
     const statistics = createStatistics(0.8);
-    const asked = decide({ domain: 'd', descriptors }, deciderOf(rules, { store, ...changes }), 1_000);
-    statistics.failed(await asked.catch((cause: unknown) => cause));
+    const ask = async () =>
+      decide({ domain: 'd', descriptors }, deciderOf(rules, { ledger: ledgerOf(store), ...changes }), 1_000);
+    statistics.failed(await ask().catch((cause: unknown) => cause));
     return statistics;
   }
 
@@ -294,20 +293,97 @@ describe('past 10,000 names', () => {
     expect(rules[0]).toMatchObject({ domain: 'd', rule: 'rule-0', totalHits: 4 });
   });
 
-  test.each([
-    ['long', [1_000], [1_001]],
-    ['deep', new Array(32).fill(1), new Array(33).fill(1)],
-  ])('and before, if they are too %s', (_, kept, told) => {
-    const named = (lengths: readonly number[]): Verdict => {
-      const own = limited({ requestsPerUnit: 5, before: 0, hits: 1, levels: lengths.map((of) => 'x'.repeat(of)) });
-      return own.kind === 'limited' ? { ...own, rule: { ...own.rule, named: 'by_levels' } } : own;
-    };
-    const statistics = createStatistics(0.8);
-    statistics.answered('d', answer([named(told), named(kept)]));
-    expect(rulesOf(statistics).map(({ domain, levels }) => [domain, levels.length])).toEqual([
-      ['d', kept.length],
-      ['(other)', 1],
+  test('a rule and a domain of the operator that are called (other) are counted with the rest, under one name', () => {
+    const statistics = createStatistics(0.8, 0);
+    const verdict = limited({ requestsPerUnit: 5, before: 0, hits: 2, levels: [OTHER] });
+    statistics.answered('d', answer([namedByCaller(['any'])]));
+    statistics.answered(OTHER, answer([verdict]));
+    statistics.answered(OTHER, answer([{ kind: 'no_domain' }]));
+    expect(rulesOf(statistics).map(({ domain, rule, totalHits }) => [domain, rule, totalHits])).toEqual([
+      [OTHER, OTHER, 3],
     ]);
+    expect([...statistics.unknownDomains]).toEqual([[OTHER, 1]]);
+  });
+});
+
+/** A hit on a limit of these levels, which the caller has a part in. */
+function namedByCaller(levels: readonly string[], named: 'by_levels' | 'by_request' = 'by_request'): Verdict {
+  const own = limited({ requestsPerUnit: 5, before: 0, hits: 1, levels });
+  return own.kind === 'limited' ? { ...own, rule: { ...own.rule, named } } : own;
+}
+
+describe('names that callers make', () => {
+  const levelsAfter = (levels: readonly string[]): readonly string[] => {
+    const statistics = createStatistics(0.8);
+    statistics.answered('d', answer([namedByCaller(levels)]));
+    return rulesOf(statistics)[0]?.levels ?? [];
+  };
+  const lengthOf = (levels: readonly string[]) => levels.join('.').length;
+
+  test.each([
+    ['of 256 characters', ['x'.repeat(256)]],
+    ['of 256 characters in two levels', ['x'.repeat(200), 'y'.repeat(55)]],
+    ['of 32 levels', new Array<string>(32).fill('a')],
+    ['that are empty', ['', '', '']],
+  ])('%s stay as they are', (_, levels) => {
+    expect(levelsAfter(levels)).toEqual(levels);
+  });
+
+  test.each([
+    ['of 257 characters', ['x'.repeat(257)]],
+    ['of 257 characters in two levels', ['x'.repeat(200), 'y'.repeat(56)]],
+    ['of 33 levels', new Array<string>(33).fill('a')],
+    ['of 1,000 empty levels', new Array<string>(1_000).fill('')],
+    ['of 64 long levels', new Array<string>(64).fill('z'.repeat(10_000))],
+    ['of characters beyond the first 65,536', ['\u{1F600}'.repeat(200)]],
+  ])('%s are cut, and end with a digest of the whole', (_, levels) => {
+    const shown = levelsAfter(levels);
+    expect(lengthOf(shown)).toBeLessThanOrEqual(256);
+    expect(shown.length).toBeLessThanOrEqual(32);
+    expect(shown.at(-1)).toMatch(/~[\w-]{12}$/);
+    expect(shown.join('')).not.toMatch(/\p{Surrogate}/u);
+    expect(levelsAfter(levels)).toEqual(shown);
+    expect(levelsAfter(shown)).toEqual(shown); // as a worker has reported it
+    for (const other of [
+      [...levels, 'more'],
+      [`${levels[0]}.${levels[1]}`, ...levels.slice(2)],
+    ])
+      expect(levelsAfter(other)).not.toEqual(shown);
+  });
+
+  test('that are long stay apart, of limits and of domains', () => {
+    const statistics = createStatistics(0.8);
+    const long = 'x'.repeat(10_000);
+    for (const last of ['a', 'b', 'a']) {
+      statistics.answered('d', answer([namedByCaller([`${long}${last}`], 'by_levels')]));
+      statistics.answered(`${long}${last}`, answer([{ kind: 'no_domain' }]));
+    }
+    expect(rulesOf(statistics).map(({ rule, totalHits }) => [rule.length, totalHits])).toEqual([
+      [256, 2],
+      [256, 1],
+    ]);
+    expect([...statistics.unknownDomains].map(([domain, times]) => [domain.length, times])).toEqual([
+      [256, 2],
+      [256, 1],
+    ]);
+  });
+
+  test('are told apart while they come to so many bytes, half of limits and half of domains; rules always are', () => {
+    const statistics = createStatistics(0.8, 100_000);
+    for (let at = 0; at < 1_000; at++) {
+      const name = `"${at}`.padEnd(200, 'é');
+      statistics.answered('d', answer([namedByCaller([name])]));
+      statistics.answered(name, answer([{ kind: 'no_domain' }]));
+      statistics.answered('d', answer([limited({ requestsPerUnit: 5, before: 0, hits: 1, levels: [`own ${at}`] })]));
+    }
+    const names = rulesOf(statistics).filter(({ named }) => named === 'by_request');
+    const bytes = names.reduce((sum, { rule }) => sum + Buffer.byteLength(rule.replace('"', '\\"')) + 9, 0);
+    expect(bytes).toBeGreaterThan(49_000);
+    expect(bytes).toBeLessThanOrEqual(50_000 + 20);
+    expect(names.at(-1)).toMatchObject({ domain: OTHER, totalHits: 1_000 - (names.length - 1) });
+    expect(statistics.unknownDomains.size).toBe(names.length);
+    expect(statistics.unknownDomains.get(OTHER)).toBe(1_000 - (names.length - 1));
+    expect(rulesOf(statistics).filter(({ named }) => named === 'by_rule')).toHaveLength(1_000);
   });
 });
 

@@ -1,16 +1,17 @@
+import { backendThat, ledgerOf } from '../helpers/ledger.ts';
 import '../helpers/realm.ts';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Metadata, status } from '@grpc/grpc-js';
+import type { Backend } from '../../src/backends/backend.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import type { Clock } from '../../src/clock.ts';
 import { apiRoutes } from '../../src/http/api.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { startTracing, type Tracing, type TracingOptions } from '../../src/observe/tracing.ts';
 import { createRlsService, type RlsService } from '../../src/rls/service.ts';
-import { createMemoryStore } from '../../src/stores/memory.ts';
-import type { Store } from '../../src/stores/store.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { type Collector, type ReceivedSpan, startGrpcCollector, startHttpCollector } from '../helpers/collector.ts';
@@ -58,8 +59,10 @@ function start(changes: Partial<TracingOptions> = {}, clock: Clock = Date.now): 
 }
 
 /** The service, traced, on counters in memory that pass for Redis. */
-function serviceOn(store: Store = createMemoryStore(fakeClock(), { maxCounters: 10 })): RlsService {
-  const decider = deciderOf(rules, { store: tracing.store(store, 'Redis Pipeline Execution') });
+function serviceOn(store: Backend = createMemoryBackend(fakeClock(), { maxCounters: 10 })): RlsService {
+  const ledger = ledgerOf(store);
+  ledger.traceWith(tracing.backend('Redis Pipeline Execution'));
+  const decider = deciderOf(rules, { ledger });
   const observer = { answered() {}, failed() {} };
   const extras = extrasOf();
   return tracing.service(createRlsService(decider, extras, observer));
@@ -190,11 +193,9 @@ test('requests that go on at once have spans of their own', async () => {
 
 test('what fails is told by its span', async () => {
   start();
-  const store = createMemoryStore(fakeClock(), { maxCounters: 10 });
-  const service = serviceOn({
-    ...store,
-    apply: async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' })),
-  });
+  const service = serviceOn(
+    backendThat(async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }))),
+  );
   const server = await startServer({ service });
   const client = createClient(server.target);
   await expect(client.ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });

@@ -1,13 +1,15 @@
+import { ledgerOf } from '../helpers/ledger.ts';
 import '../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallOptions, Client, type ClientUnaryCall, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import type { Decider } from '../../src/decide.ts';
+import { createShedding } from '../../src/overload/shedding.ts';
 import { createHealth, type Health } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
-import { createRlsService, type Observer, type RlsService } from '../../src/rls/service.ts';
+import { createRlsService, type Observer, type Outcome, type RlsService } from '../../src/rls/service.ts';
 import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
-import { createMemoryStore } from '../../src/stores/memory.ts';
 import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
@@ -15,6 +17,8 @@ import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { gate } from '../helpers/gate.ts';
 import { startGrpcServer } from '../helpers/grpc-server.ts';
+import { heapBytes } from '../helpers/heap.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const OK = 1;
@@ -48,7 +52,10 @@ let onDecision: () => void;
 const observer: Observer = { answered: () => onDecision(), failed: () => onDecision() };
 
 function serviceWith(changes: Partial<Decider> = {}): RlsService {
-  const decider = deciderOf(rules, { store: createMemoryStore(clock, { maxCounters: 1_000 }), ...changes });
+  const decider = deciderOf(rules, {
+    ledger: ledgerOf(createMemoryBackend(clock, { maxCounters: 1_000 })),
+    ...changes,
+  });
   return createRlsService(decider, extrasOf(), observer);
 }
 
@@ -60,6 +67,7 @@ beforeEach(async () => {
     service: serviceWith(),
     health,
     clock: Date.now,
+    overload: overloadOf(),
   });
   client = new Client(server.target, credentials.createInsecure());
 });
@@ -243,4 +251,72 @@ test('10,000 calls held at once on one connection are all answered, each with a 
     .map((reply) => ('error' in reply ? reply.error : reply.delayMs))
     .sort((one, other) => one - other);
   expect(delaysMs).toEqual(Array.from({ length: CALLS }, (_, at) => FIRST_MS + Math.ceil((at + 1) / 5)));
+});
+
+describe('a caller that goes away while its call is held', () => {
+  /** A caller that can go away, as often as it likes. */
+  function caller() {
+    const listeners: (() => void)[] = [];
+    const onGone = (listener: () => void): void => void listeners.push(listener);
+    return { caller: { ...callerWith(), onGone }, listeners };
+  }
+
+  /** A call that is held for half a second, of a service that has answered one before. */
+  async function holdOne(service: RlsService) {
+    const outcomes: Outcome[] = [];
+    const { caller: one, listeners } = caller();
+    await service.shouldRateLimit(asking(['slow']), callerWith(), () => {});
+    await service.shouldRateLimit(asking(['slow']), one, (outcome) => outcomes.push(outcome));
+    const go = (): void => {
+      for (const listener of listeners) listener();
+    };
+    return { outcomes, go };
+  }
+
+  const gone: Outcome = { error: { code: status.CANCELLED, details: 'the caller has gone' } };
+
+  test('is answered with CANCELLED at once, so that its call is in flight no longer', async () => {
+    const shedding = createShedding({ maxInFlight: 1, share: () => 1, waiting: () => 0 });
+    const { outcomes, go } = await holdOne(shedding.counting(serviceWith()));
+    expect(outcomes).toEqual([]);
+    expect(shedding.mustShed()).toBe(true);
+    go();
+    expect(outcomes).toEqual([gone]);
+    expect(shedding.mustShed()).toBe(false);
+  });
+
+  test('is answered once, whenever it goes', async () => {
+    const first = await holdOne(serviceWith());
+    first.go();
+    first.go();
+    const second = await holdOne(serviceWith());
+    await sleep(600); // the turns of both
+    second.go();
+    expect(first.outcomes).toEqual([gone]);
+    expect(second.outcomes).toEqual([{ response: expect.objectContaining({ overall_code: OK }) }]);
+  });
+
+  test('leaves no timer behind', async () => {
+    const clearing = jest.spyOn(globalThis, 'clearTimeout');
+    const setting = jest.spyOn(globalThis, 'setTimeout');
+    const { go } = await holdOne(serviceWith());
+    const [timer] = setting.mock.results.map(({ value }) => value);
+    go();
+    expect(clearing).toHaveBeenCalledWith(timer);
+    jest.restoreAllMocks();
+  });
+});
+
+test('a call that is held keeps its response and nothing of its request', async () => {
+  const service = serviceWith();
+  const hold = async (): Promise<WeakRef<WireRequest>> => {
+    const request = asking(['slow']);
+    await service.shouldRateLimit(request, { ...callerWith(), onGone: () => {} }, () => {});
+    return new WeakRef(request);
+  };
+  await hold();
+  const held = await hold();
+  await new Promise(setImmediate); // a WeakRef keeps what it refers to until the end of the turn
+  heapBytes(); // collects garbage
+  expect(held.deref()).toBeUndefined();
 });

@@ -1,11 +1,14 @@
-import { InvalidJson, requestFromJson, responseToJson } from '../../src/rls/json.ts';
+import { requestFromJson, responseToJson } from '../../src/rls/json.ts';
+import { InvalidJson } from '../../src/rls/json-reader.ts';
 import { fromStruct, toStruct } from '../../src/rls/struct.ts';
 import type { JsonObject } from '../../src/rules/metadata.ts';
 
 /** A request with one descriptor that has these fields, as JSON. */
 const withDescriptor = (fields: string): string => `{"domain": "d", "descriptors": [{${fields}}]}`;
 
-const descriptorOf = (fields: string) => requestFromJson(withDescriptor(fields)).descriptors[0];
+const read = (body: string) => requestFromJson(Buffer.from(body));
+
+const descriptorOf = (fields: string) => read(withDescriptor(fields)).descriptors[0];
 
 describe('a request', () => {
   const full = {
@@ -38,13 +41,13 @@ describe('a request', () => {
         "isNegativeHits": true, "limit": {"requestsPerUnit": "5", "unit": "MINUTE", "unitMultiplier": "3"}}]}`,
     ],
   ])('in %s', (_, body) => {
-    expect(requestFromJson(body)).toEqual(full);
+    expect(read(body)).toEqual(full);
   });
 
   test.each(['{}', '{"domain": null, "descriptors": null, "hitsAddend": null}', ' \n{"descriptors": []}\n '])(
     'has the defaults in %j',
     (body) => {
-      expect(requestFromJson(body)).toEqual({ domain: '', descriptors: [], hits_addend: 0 });
+      expect(read(body)).toEqual({ domain: '', descriptors: [], hits_addend: 0 });
     },
   );
 
@@ -90,9 +93,9 @@ describe('a request', () => {
 
   test.each([
     ['"domain": 5', 'domain must be a string, got 5'],
-    ['"descriptors": {}', 'descriptors must be a list, got {}'],
+    ['"descriptors": {}', 'descriptors must be a list, got an object'],
     ['"descriptors": [null]', 'descriptors[0] must be an object, got null'],
-    ['"descriptors": [[]]', 'descriptors[0] must be an object, got []'],
+    ['"descriptors": [[]]', 'descriptors[0] must be an object, got a list'],
     ['"descriptors": ["a"]', 'descriptors[0] must be an object, got "a"'],
     ['"hitsAddend": -1', 'hits_addend must be a whole number from 0 to 4294967295, got -1'],
     ['"hitsAddend": 0.5', 'hits_addend must be a whole number from 0 to 4294967295, got 0.5'],
@@ -102,20 +105,27 @@ describe('a request', () => {
     ['"hitsAddend": ""', 'hits_addend must be a whole number from 0 to 4294967295, got ""'],
     ['"hitsAddend": " 1"', 'hits_addend must be a whole number from 0 to 4294967295, got " 1"'],
     ['"hitsAddend": true', 'hits_addend must be a whole number from 0 to 4294967295, got true'],
-    ['"hitsAddend": {"value": 1}', 'hits_addend must be a whole number from 0 to 4294967295, got {"value":1}'],
-    ['"domainn": "d"', 'domainn: unknown field; wanted one of domain, descriptors, hits_addend'],
-    ['"Domain": "d"', 'Domain: unknown field; wanted one of domain, descriptors, hits_addend'],
-    ['"__proto__": {}', '__proto__: unknown field; wanted one of domain, descriptors, hits_addend'],
-    ['"constructor": {}', 'constructor: unknown field; wanted one of domain, descriptors, hits_addend'],
+    ['"hitsAddend": {"value": 1}', 'hits_addend must be a whole number from 0 to 4294967295, got an object'],
+    ['"domainn": "d"', 'domainn: unknown field; expected one of domain, descriptors, hits_addend'],
+    ['"Domain": "d"', 'Domain: unknown field; expected one of domain, descriptors, hits_addend'],
+    ['"__proto__": {}', '__proto__: unknown field; expected one of domain, descriptors, hits_addend'],
+    ['"constructor": {}', 'constructor: unknown field; expected one of domain, descriptors, hits_addend'],
     ['"hitsAddend": 1, "hits_addend": 1', 'hits_addend: the field is there twice'],
     ['"hits_addend": null, "hitsAddend": 1', 'hitsAddend: the field is there twice'],
+    ['"hitsAddend": 1, "hitsAddend": 1', 'hitsAddend: the field is there twice'],
+    ['"domain": "d", "domain": "d"', 'domain: the field is there twice'],
+    ['"domain": null, "domain": null', 'domain: the field is there twice'],
+    ['"domain": "d", "dom\\u0061in": "d"', 'domain: the field is there twice'],
   ])('cannot be {%s}', (fields, message) => {
-    expect(() => requestFromJson(`{${fields}}`)).toThrow(new InvalidJson(message));
+    expect(() => read(`{${fields}}`)).toThrow(new InvalidJson(message));
   });
 
   test.each([
     ['"entries": [{"key": 5}]', 'descriptors[0].entries[0].key must be a string, got 5'],
-    ['"entries": [{"keys": "k"}]', 'descriptors[0].entries[0].keys: unknown field; wanted one of key, value'],
+    ['"entries": [{"key": "k", "key": "k"}]', 'descriptors[0].entries[0].key: the field is there twice'],
+    ['"isNegativeHits": true, "is_negative_hits": true', 'descriptors[0].is_negative_hits: the field is there twice'],
+    ['"limit": {"unit": 1, "unit": 1}', 'descriptors[0].limit.unit: the field is there twice'],
+    ['"entries": [{"keys": "k"}]', 'descriptors[0].entries[0].keys: unknown field; expected one of key, value'],
     ['"entries": [{"key": "k"}, null]', 'descriptors[0].entries[1] must be an object, got null'],
     ['"hitsAddend": -1', 'descriptors[0].hits_addend must be a whole number from 0 to 18446744073709551615, got -1'],
     [
@@ -149,7 +159,7 @@ describe('a request', () => {
       'descriptors[0].limit.unit_multiplier must be a whole number from 0 to 4294967295, got -1',
     ],
   ])('cannot have a descriptor {%s}', (fields, message) => {
-    expect(() => requestFromJson(withDescriptor(fields))).toThrow(new InvalidJson(message));
+    expect(() => read(withDescriptor(fields))).toThrow(new InvalidJson(message));
   });
 
   test.each([
@@ -162,17 +172,17 @@ describe('a request', () => {
     '{"domain": "d",}',
     'domain: d',
   ])('cannot be %j, which is not JSON', (body) => {
-    expect(() => requestFromJson(body)).toThrow(InvalidJson);
-    expect(() => requestFromJson(body)).toThrow(/^not JSON: /);
+    expect(() => read(body)).toThrow(InvalidJson);
+    expect(() => read(body)).toThrow(/^not JSON: /);
   });
 
   test.each([
     ['null', 'null'],
-    ['[]', '[]'],
+    ['[]', 'a list'],
     ['"d"', '"d"'],
     ['5', '5'],
   ])('cannot be %s, which is no object', (body, got) => {
-    expect(() => requestFromJson(body)).toThrow(new InvalidJson(`the body must be an object, got ${got}`));
+    expect(() => read(body)).toThrow(new InvalidJson(`the body must be an object, got ${got}`));
   });
 
   test.each([
@@ -180,7 +190,7 @@ describe('a request', () => {
     '{"descriptors": [], "descriptors": [{}]}',
     withDescriptor('"hitsAddend": 0, "hitsAddend": 5'),
   ])('cannot have a field twice in one spelling: %s', (body) => {
-    expect(() => requestFromJson(body)).toThrow(InvalidJson);
+    expect(() => read(body)).toThrow(InvalidJson);
   });
 });
 
@@ -288,11 +298,113 @@ test.each<JsonObject>([
   expect(fromStruct(toStruct(object))).toEqual(object);
 });
 
-test('numbers of millions of digits are refused without being reckoned', () => {
+test('numbers of millions of digits are refused without being calculated', () => {
   const digits = '9'.repeat(3_000_000);
   for (const hits of [digits, `"${digits}"`]) {
-    expect(() => requestFromJson(`{"domain":"d","hits_addend":${hits}}`)).toThrow(
+    expect(() => read(`{"domain":"d","hits_addend":${hits}}`)).toThrow(
       /^hits_addend must be a whole number from 0 to 4294967295, got .{1,101}$/,
     );
   }
+});
+
+describe('a string', () => {
+  test.each([
+    ['\\"\\\\\\/\\b\\f\\n\\r\\t', '"\\/\b\f\n\r\t'],
+    ['\\u0041\\u00e9\\u20AC\\uD83D\\uDE00', 'Aé€😀'],
+    ['aé€😀\\n😀é', 'aé€😀\n😀é'],
+    ['', ''],
+    ['\\u0000', '\0'],
+    ['\u007f\u2028', '\u007f\u2028'],
+  ])('may be written "%s"', (written, value) => {
+    expect(read(`{"domain": "${written}"}`).domain).toBe(value);
+  });
+
+  test.each(['\\x', '\\u12', '\\u12g4', '\\u 123', '\\', '\n', '\0', '\\U0041', '\u001f'])(
+    'cannot be written "%s"',
+    (written) => {
+      expect(() => read(`{"domain": "${written}"}`)).toThrow(/^not JSON: expected .* at octet \d+, got /);
+    },
+  );
+
+  test.each(['\\ud800', '\\udc00', '\\ud800x', '\\udc00\\ud800'])(
+    'cannot have half of a character: "%s"',
+    (written) => {
+      expect(() => read(`{"domain": "${written}"}`)).toThrow(
+        new InvalidJson(`domain must be text without halves of surrogate pairs, got "${written}"`),
+      );
+    },
+  );
+
+  test.each([
+    ['an octet that begins nothing', [0xff]],
+    ['half of a character', [0xc3]],
+    ['a character written longer than need be', [0xc0, 0xaf]],
+    ['a surrogate', [0xed, 0xa0, 0x80]],
+  ])('cannot have %s, as over gRPC', (_, octets) => {
+    const body = Buffer.concat([Buffer.from('{"domain": "'), Buffer.from(octets), Buffer.from('"}')]);
+    expect(() => requestFromJson(body)).toThrow(new InvalidJson('not JSON: not UTF-8'));
+  });
+});
+
+describe('the largest request that is decided', () => {
+  const texts = [
+    'x'.repeat(16_384),
+    'é'.repeat(16_384),
+    '😀'.repeat(8_192),
+    '\\u0041'.repeat(16_384),
+    '\\n'.repeat(16_384),
+  ];
+
+  test('is read', () => {
+    const entry = '{"key": "k"}';
+    const descriptor = `{"entries": [${Array(64).fill(entry)}]}`;
+    const { descriptors } = read(`{"domain": "d", "descriptors": [${Array(256).fill(descriptor)}]}`);
+    expect(descriptors.map(({ entries }) => entries.length)).toEqual(Array(256).fill(64));
+    for (const text of texts) {
+      expect(read(`{"domain": "${text}"}`).domain).toHaveLength(16_384);
+      expect(descriptorOf(`"entries": [{"key": "${text}"}]`)?.entries[0]?.key).toHaveLength(16_384);
+    }
+  });
+
+  // What follows is no JSON: that nobody complains of it shows that it was not read.
+  const unread = ' and the rest is not read';
+  test.each([
+    [
+      'descriptors',
+      `{"descriptors": [${Array(257).fill('{}')}${unread}`,
+      'descriptors must have at most 256 descriptors',
+    ],
+    [
+      'entries',
+      `{"descriptors": [{"entries": [${Array(65).fill('{}')}${unread}`,
+      'descriptors[0].entries must have at most 64 entries',
+    ],
+    ...texts.map((text) => [
+      'characters of a text',
+      `{"domain": "${text}x${unread}`,
+      'domain must have at most 16384 characters',
+    ]),
+    [
+      'characters of a value',
+      `{"descriptors": [{"entries": [{"value": "${texts[0]}x`,
+      'descriptors[0].entries[0].value must have at most 16384 characters',
+    ],
+    ['unknown fields', `{"x": 1${unread}`, 'x: unknown field; expected one of domain, descriptors, hits_addend'],
+    ['fields of the same name', `{"domain": "d", "domain"${':'}${unread}`, 'domain: the field is there twice'],
+    ['lists where a text belongs', `{"domain": [[[[${unread}`, 'domain must be a string, got a list'],
+    ['objects where a text belongs', `{"domain": {"a": {${unread}`, 'domain must be a string, got an object'],
+    [
+      'digits',
+      `{"hits_addend": ${'1'.repeat(1_000)}${unread}`,
+      `hits_addend must be a whole number from 0 to 4294967295, got ${'1'.repeat(100)}`,
+    ],
+  ])('ends what is read: more %s', (_, body, message) => {
+    expect(() => read(body)).toThrow(new InvalidJson(message));
+  });
+
+  test('has field names that are short: what follows the first characters of a longer one is not read', () => {
+    expect(() => read(`{"${'x'.repeat(1_000)}${unread}`)).toThrow(
+      new InvalidJson(`"${'x'.repeat(99)}: unknown field; expected one of domain, descriptors, hits_addend`),
+    );
+  });
 });

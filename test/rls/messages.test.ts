@@ -1,9 +1,10 @@
 import '../helpers/realm.ts';
 import * as fc from 'fast-check';
+import { decodeRequest } from '../../src/rls/codec.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../../src/rls/messages.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 import { WireType } from '../../src/rls/proto-reader.ts';
-import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
+import { maximumRequest, type WireRequest, type WireResponse } from '../../src/rls/wire.ts';
 
 const MAX_UINT64 = 2n ** 64n - 1n;
 
@@ -40,7 +41,7 @@ const anyText = fc.oneof(
   { arbitrary: fc.constantFrom('', 'user', 'path', 'a'.repeat(127), 'a'.repeat(128)), weight: 3 },
   { arbitrary: fc.string({ unit: 'binary-ascii', maxLength: 100 }), weight: 3 },
   { arbitrary: fc.string({ unit: 'binary', maxLength: 70 }), weight: 3 },
-  { arbitrary: fc.nat(20_000).map((length) => 'é'.repeat(length)), weight: 1 },
+  { arbitrary: fc.nat(maximumRequest.textLength).map((length) => 'é'.repeat(length)), weight: 1 },
 );
 const anyUint32 = fc.oneof(fc.nat(300).map(BigInt), fc.bigInt(0n, 2n ** 32n - 1n));
 /** Of the lengths that protobufjs reads as well. */
@@ -98,6 +99,60 @@ const anyFields = fieldsOf(textField(1), anyDescriptor, uint32Field(3));
 const anyRequest = anyFields.map((fields) => Buffer.concat(fields));
 
 const plainly = (request: WireRequest): WireRequest => JSON.parse(JSON.stringify(request));
+
+describe('reading stops where a request is too large', () => {
+  const broken = Buffer.of(0xff); // no field begins so: reading it would throw
+  const domain = lengthField(1, Buffer.from('demo'));
+  const descriptor = lengthField(2, Buffer.alloc(0));
+  const entry = lengthField(1, Buffer.alloc(0));
+  const many = (bytes: Buffer, times: number): Buffer => Buffer.concat(new Array<Buffer>(times).fill(bytes));
+  const textOf = (length: number, character = 'a'): Buffer => Buffer.from(character.repeat(length));
+
+  test.each<[string, Buffer, string]>([
+    ['at the 257th descriptor', many(descriptor, 257), 'descriptors must have at most 256 descriptors, got more'],
+    [
+      'at the 65th entry',
+      lengthField(2, Buffer.concat([many(entry, 65), broken])),
+      'descriptors[0].entries must have at most 64 entries, got more',
+    ],
+    ['at a long domain', lengthField(1, textOf(16_385)), 'domain must have at most 16384 characters, got more'],
+    [
+      'at a long key',
+      lengthField(2, lengthField(1, lengthField(1, textOf(16_385, 'é')))),
+      'descriptors[0].entries[0].key must have at most 16384 characters, got more',
+    ],
+    [
+      'at a long value',
+      lengthField(2, Buffer.concat([entry, lengthField(1, lengthField(2, textOf(50_000)))])),
+      'descriptors[0].entries[1].value must have at most 16384 characters, got more',
+    ],
+  ])('%s', (_where, bytes, problem) => {
+    expect(read(Buffer.concat([domain, bytes, broken]))).toEqual({
+      domain: '',
+      descriptors: [],
+      hits_addend: 0,
+      problem,
+    });
+    expect(() => decodeRequest(read(Buffer.concat([domain, bytes])))).toThrow(problem);
+  });
+
+  test('at more fields than any valid request has, known or not', () => {
+    const unknown = varintField(15, 1n);
+    expect(read(many(unknown, 131_072))).toMatchObject({ descriptors: [] });
+    expect(() => read(many(unknown, 131_073))).toThrow('a message has more than 131072 fields');
+    expect(() => read(many(domain, 131_073))).toThrow('a message has more than 131072 fields');
+  });
+
+  test('and not before', () => {
+    const fullDescriptor = lengthField(2, many(entry, 64));
+    const { descriptors, problem } = read(
+      Buffer.concat([domain, many(fullDescriptor, 256), lengthField(1, textOf(16_384, 'é'))]),
+    );
+    expect(problem).toBeUndefined();
+    expect(descriptors).toHaveLength(256);
+    expect(descriptors[255]?.entries).toHaveLength(64);
+  });
+});
 
 describe('a request is read as protobufjs reads it', () => {
   test('whatever its fields, their order and what is unknown', () => {

@@ -1,3 +1,4 @@
+import { backendThat, ledgerOf } from '../helpers/ledger.ts';
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,8 +13,9 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
-import { protoPath as healthProto } from 'grpc-health-check';
 import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from 'protobufjs/ext/descriptor/index.js';
+import type { Backend } from '../../src/backends/backend.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import type { Clock } from '../../src/clock.ts';
 import type { Decider } from '../../src/decide.ts';
 import { createHealth, type Health, type Readiness } from '../../src/rls/health.ts';
@@ -21,8 +23,6 @@ import { shouldRateLimit } from '../../src/rls/proto.ts';
 import { createRlsService, type Observer, type Outcome } from '../../src/rls/service.ts';
 import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wire.ts';
-import { createMemoryStore } from '../../src/stores/memory.ts';
-import type { Store } from '../../src/stores/store.ts';
 import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { fakeClock } from '../helpers/clock.ts';
@@ -30,6 +30,7 @@ import { deciderOf } from '../helpers/decider.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { gate } from '../helpers/gate.ts';
 import { startGrpcServer } from '../helpers/grpc-server.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import { accepts } from '../helpers/process.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { grpcurl } from '../helpers/tools.ts';
@@ -43,15 +44,7 @@ descriptors:
 
 const noHeaders = extrasOf();
 const clock = fakeClock(); // 40 s to the end of its minute
-const memory = (): Store => createMemoryStore(clock, { maxCounters: 1_000 });
-
-/** A store that does as told, and says that it is ready. */
-const storeThat = (apply: Store['apply']): Store => ({
-  atomic: 'request',
-  apply,
-  state: () => ({ ready: true }),
-  close: async () => {},
-});
+const memory = (): Backend => createMemoryBackend(clock, { maxCounters: 1_000 });
 
 let server: GrpcServer;
 let health: Health;
@@ -71,10 +64,16 @@ const observer: Observer = {
 };
 
 async function start(changes: Partial<Decider> = {}, now: Clock = clock): Promise<void> {
-  const decider = deciderOf(rules, { store: memory(), ...changes });
+  const decider = deciderOf(rules, { ledger: ledgerOf(memory()), ...changes });
   health = createHealth(() => readiness);
   const service = createRlsService(decider, noHeaders, observer);
-  server = await startGrpcServer({ address: { host: '127.0.0.1', port: 0 }, service, health, clock: now });
+  server = await startGrpcServer({
+    address: { host: '127.0.0.1', port: 0 },
+    service,
+    health,
+    clock: now,
+    overload: overloadOf(),
+  });
   client = new Client(server.target, credentials.createInsecure());
 }
 
@@ -196,7 +195,7 @@ descriptors:
     [
       'too many descriptors',
       { descriptors: Array(257).fill(descriptorOf('user', 'x')) },
-      'descriptors must have at most 256 descriptors, got 257',
+      'descriptors must have at most 256 descriptors, got more',
     ],
     [
       'a limit without a unit',
@@ -222,8 +221,8 @@ descriptors:
   });
 
   test('without its counters: UNAVAILABLE, but not where none are needed', async () => {
-    const apply: Store['apply'] = async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }));
-    await start({ store: storeThat(apply) });
+    const apply: Backend['run'] = async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }));
+    await start({ ledger: ledgerOf(backendThat(apply)) });
     const details = 'rate limit store unavailable: no connection';
     expect(await ask()).toEqual({ code: status.UNAVAILABLE, details });
     expect(await ask({ descriptors: [descriptorOf('user', 'admin')] })).toMatchObject({
@@ -233,7 +232,7 @@ descriptors:
 
   test('with a bug of ours: INTERNAL without the cause, which the observer is told', async () => {
     const bug = new Error('secret cause');
-    await start({ store: storeThat(() => Promise.reject(bug)) });
+    await start({ ledger: ledgerOf(backendThat(() => Promise.reject(bug))) });
     expect(await ask()).toEqual({ code: status.INTERNAL, details: 'internal error' });
     expect(told).toEqual([{ code: status.INTERNAL, cause: bug }]);
   });
@@ -257,11 +256,11 @@ descriptors:
 
   test('waits for its store as long as the service may, and no longer than its caller', async () => {
     const waited: number[] = [];
-    const store = storeThat(async (hits, { timeoutMs }) => {
+    const store = backendThat(async (hits, { timeoutMs }) => {
       waited.push(timeoutMs);
       return hits.map(() => ({ code: 'UNAVAILABLE', reason: 'not asked' }));
     });
-    await start({ store, storeTimeoutMs: 30_000 }, Date.now);
+    await start({ ledger: ledgerOf(store), storeTimeoutMs: 30_000 }, Date.now);
     await ask();
     await ask({}, { deadline: Date.now() + 60_000 });
     await ask({}, { deadline: Date.now() + 20_000 });
@@ -272,7 +271,7 @@ descriptors:
 });
 
 test('a decision comes to its end whatever the observer does', async () => {
-  const service = createRlsService(deciderOf(rules, { store: memory() }), noHeaders, {
+  const service = createRlsService(deciderOf(rules, { ledger: ledgerOf(memory()) }), noHeaders, {
     answered() {
       throw new Error('a bug in the statistics');
     },
@@ -296,12 +295,12 @@ describe('closing', () => {
     const asked = gate();
     const answered = gate();
     const store = memory();
-    const slow = storeThat(async (hits, how) => {
+    const slow = backendThat(async (hits, how) => {
       asked.open();
       await answered.passed;
-      return store.apply(hits, how);
+      return store.run(hits, how);
     });
-    await start({ store: slow });
+    await start({ ledger: ledgerOf(slow) });
     const reply = ask();
     await asked.passed;
     jest.useFakeTimers({
@@ -328,10 +327,12 @@ describe('closing', () => {
   test('ends what is still under way after its grace', async () => {
     const asked = gate();
     await start({
-      store: storeThat(() => {
-        asked.open();
-        return new Promise(() => {});
-      }),
+      ledger: ledgerOf(
+        backendThat(() => {
+          asked.open();
+          return new Promise(() => {});
+        }),
+      ),
     });
     const reply = ask();
     await asked.passed;
@@ -354,7 +355,9 @@ test('an address that is taken cannot be listened on', async () => {
   await start();
   const service = createRlsService({} as Decider, noHeaders, observer);
   const address = { host: '127.0.0.1', port: port() };
-  await expect(startGrpcServer({ address, service, health, clock })).rejects.toThrow(/EADDRINUSE/);
+  await expect(startGrpcServer({ address, service, health, clock, overload: overloadOf() })).rejects.toThrow(
+    /EADDRINUSE/,
+  );
 });
 
 /** A service by its name in a .proto file. */
@@ -362,7 +365,10 @@ const serviceIn = (definition: PackageDefinition, name: string): ServiceDefiniti
   definition[name] as ServiceDefinition; // it is one
 
 const options = { keepCase: true, defaults: true, enums: String, oneofs: true };
-const healthService = serviceIn(loadSync(healthProto, options), 'grpc.health.v1.Health');
+const healthService = serviceIn(
+  loadSync('grpc/health/v1/health.proto', { ...options, includeDirs: ['proto'] }),
+  'grpc.health.v1.Health',
+);
 
 function methodOf(service: ServiceDefinition, name: string): MethodDefinition<object, Record<string, unknown>> {
   const method = service[name];

@@ -2,12 +2,13 @@ import '../helpers/realm.ts';
 import fs, { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadSource, openRuleBook, type RuleBook } from '../../src/rules/book.ts';
 import { plainPath } from '../../src/rules/files.ts';
-import type { LoadedRules } from '../../src/rules/load.ts';
+import { createFileChecker, type LoadedRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
 
-const LOOK_INTERVAL_MS = 1_000;
+const POLL_INTERVAL_MS = 1_000;
 
 /** The text of a rule file with one rule of this key. */
 const ruleFor = (key: string, domain = 'demo'): string =>
@@ -33,11 +34,21 @@ const write = (path: string, text: string): void => writeFileSync(at(path), text
 
 function open(path: string, { mergeDomains = false } = {}): void {
   const onLoad = (loaded: LoadedRules): void => void loads.push(loaded);
-  book = openRuleBook(plainPath(at(path)), { mergeDomains, lookIntervalMs: LOOK_INTERVAL_MS, onLoad });
+  const check = createFileChecker({ mergeDomains });
+  const checker = { do: async (files: Parameters<typeof check>[0]) => check(files), close: () => {} }; // the thread's, without the thread
+  book = openRuleBook(plainPath(at(path)), { mergeDomains, pollIntervalMs: POLL_INTERVAL_MS, onLoad, checker });
 }
 
-/** Lets the book look once more. */
-const look = (): void => void jest.advanceTimersByTime(LOOK_INTERVAL_MS);
+/** Lets the book poll once more, and load what it finds. */
+async function look(): Promise<void> {
+  jest.advanceTimersByTime(POLL_INTERVAL_MS);
+  await loaded();
+}
+
+/** Small rules are loaded within a few turns. */
+async function loaded(): Promise<void> {
+  for (let turns = 0; turns < 20; turns++) await nextTurn();
+}
 
 /** The paths of the rules in force. */
 const inForce = (): readonly string[] | undefined => book?.rules()?.rules.map(({ path }) => path);
@@ -46,29 +57,30 @@ const inForce = (): readonly string[] | undefined => book?.rules()?.rules.map(({
 const outcomes = (): readonly (number | readonly string[])[] =>
   loads.map((loaded) => (loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)));
 
-test('the first load is over when the book is open', () => {
+test('the first load is over when the book is open', async () => {
   write('rules.yaml', ruleFor('user'));
   open('rules.yaml');
   expect({ rules: inForce(), outcomes: outcomes() }).toEqual({ rules: ['demo.user'], outcomes: [1] });
   expect(loads[0]?.ok && loads[0].rules).toBe(book?.rules());
 });
 
-test('nothing is loaded again while nothing changes', () => {
+test('nothing is loaded again while nothing changes', async () => {
   write('rules.yaml', ruleFor('user'));
   open('rules.yaml');
   const { rules } = { rules: book?.rules() };
-  for (let times = 0; times < 10; times++) look();
+  for (let times = 0; times < 10; times++) await look();
   expect(loads).toHaveLength(1);
   expect(book?.rules()).toBe(rules);
 });
 
-test('nor before the next look is due', () => {
+test('nor before the next look is due', async () => {
   write('rules.yaml', ruleFor('user'));
   open('rules.yaml');
   write('rules.yaml', ruleFor('address'));
-  jest.advanceTimersByTime(LOOK_INTERVAL_MS - 1);
+  jest.advanceTimersByTime(POLL_INTERVAL_MS - 1);
   expect(loads).toHaveLength(1);
   jest.advanceTimersByTime(1);
+  await loaded();
   expect(loads).toHaveLength(2);
 });
 
@@ -111,18 +123,18 @@ describe('rules are loaded again, once, after', () => {
       ['other.user'],
     ],
     ['the last file is deleted: those of before stay', () => rmSync(at('rules/a.yaml')), ['demo.user']],
-  ])('%s', (_, change, rules) => {
+  ])('%s', async (_, change, rules) => {
     mkdirSync(at('rules'));
     write('rules/a.yaml', ruleFor('user'));
     utimesSync(at('rules/a.yaml'), 1_600_000_000, 1_600_000_000);
     open('rules');
     expect(inForce()).toEqual(['demo.user']);
     change();
-    for (let times = 0; times < 3; times++) look();
+    for (let times = 0; times < 3; times++) await look();
     expect({ rules: inForce(), loads: loads.length }).toEqual({ rules, loads: 2 });
   });
 
-  test('a link is swapped for one to another directory', () => {
+  test('a link is swapped for one to another directory', async () => {
     for (const [directory, key] of [
       ['first', 'user'],
       ['second', 'resu'],
@@ -135,12 +147,12 @@ describe('rules are loaded again, once, after', () => {
     open('current');
     symlinkSync('second', at('next'));
     renameSync(at('next'), at('current'));
-    look();
-    look();
+    await look();
+    await look();
     expect({ rules: inForce(), loads: loads.length }).toEqual({ rules: ['demo.resu'], loads: 2 });
   });
 
-  test('a ConfigMap is updated: its `..data` is swapped', () => {
+  test('a ConfigMap is updated: its `..data` is swapped', async () => {
     for (const [version, key] of [
       ['..1', 'user'],
       ['..2', 'resu'],
@@ -154,18 +166,18 @@ describe('rules are loaded again, once, after', () => {
     expect(inForce()).toEqual(['demo.user']);
     symlinkSync('..2', at('..data_tmp'));
     renameSync(at('..data_tmp'), at('..data'));
-    look();
+    await look();
     expect({ rules: inForce(), loads: loads.length }).toEqual({ rules: ['demo.resu'], loads: 2 });
   });
 });
 
-test('wrong rules leave those in force alone and tell all their problems, once; right ones take over again', () => {
+test('wrong rules leave those in force alone and tell all their problems, once; right ones take over again', async () => {
   write('rules.yaml', ruleFor('user'));
   open('rules.yaml');
   const before = book?.rules();
   write('rules.yaml', 'domain: demo\ndescriptors:\n- kee: user\n- key: a\n  rate_limit: {unit: moment}\n');
-  look();
-  look();
+  await look();
+  await look();
   expect(book?.rules()).toBe(before);
   expect(outcomes()).toEqual([
     1,
@@ -176,33 +188,33 @@ test('wrong rules leave those in force alone and tell all their problems, once; 
     ],
   ]);
   write('rules.yaml', ruleFor('address'));
-  look();
+  await look();
   expect({ rules: inForce(), loads: loads.length }).toEqual({ rules: ['demo.address'], loads: 3 });
 });
 
-test('there are no rules until the files have been right for the first time', () => {
+test('there are no rules until the files have been right for the first time', async () => {
   write('rules.yaml', 'domain: [');
   open('rules.yaml');
   expect(book?.rules()).toBeUndefined();
   write('rules.yaml', ruleFor('user'));
-  look();
+  await look();
   expect(inForce()).toEqual(['demo.user']);
 });
 
-test('a place that cannot be read is told once, keeps the rules in force, and is read when it is there', () => {
+test('a place that cannot be read is told once, keeps the rules in force, and is read when it is there', async () => {
   const unreadable = [`${at('rules')}:1: cannot be read: ENOENT: no such file or directory, stat '${at('rules')}'`];
   open('rules');
-  look();
+  await look();
   expect({ rules: book?.rules(), outcomes: outcomes() }).toEqual({ rules: undefined, outcomes: [unreadable] });
 
   mkdirSync(at('rules'));
   write('rules/a.yaml', ruleFor('user'));
-  look();
+  await look();
   expect(inForce()).toEqual(['demo.user']);
 
   rmSync(at('rules'), { recursive: true });
-  look();
-  look();
+  await look();
+  await look();
   expect({ rules: inForce(), outcomes: outcomes() }).toEqual({
     rules: ['demo.user'],
     outcomes: [unreadable, 1, unreadable],
@@ -210,16 +222,16 @@ test('a place that cannot be read is told once, keeps the rules in force, and is
 
   mkdirSync(at('rules'));
   write('rules/a.yaml', ruleFor('address'));
-  look();
+  await look();
   expect(inForce()).toEqual(['demo.address']);
 });
 
-test('a file that links to nothing keeps the rules in force until it is mended', () => {
+test('a file that links to nothing keeps the rules in force until it is mended', async () => {
   mkdirSync(at('rules'));
   write('rules/a.yaml', ruleFor('user'));
   open('rules');
   symlinkSync('nowhere', at('rules/b.yaml'));
-  look();
+  await look();
   expect({ rules: inForce(), outcomes: outcomes() }).toEqual({
     rules: ['demo.user'],
     outcomes: [
@@ -228,11 +240,11 @@ test('a file that links to nothing keeps the rules in force until it is mended',
     ],
   });
   write('rules/nowhere', ruleFor('user', 'other'));
-  look();
+  await look();
   expect(inForce()).toEqual(['demo.user', 'other.user']);
 });
 
-test('files of one domain are put together only where that is wanted', () => {
+test('files of one domain are put together only where that is wanted', async () => {
   mkdirSync(at('rules'));
   write('rules/a.yaml', ruleFor('user'));
   write('rules/b.yaml', ruleFor('address'));
@@ -243,16 +255,16 @@ test('files of one domain are put together only where that is wanted', () => {
   expect(inForce()).toEqual(['demo.user', 'demo.address']);
 });
 
-test('a closed book looks no more', () => {
+test('a closed book looks no more', async () => {
   write('rules.yaml', ruleFor('user'));
   open('rules.yaml');
   book?.close();
   write('rules.yaml', ruleFor('address'));
-  look();
+  await look();
   expect(loads).toHaveLength(1);
 });
 
-test('a source can be loaded once, without a book', () => {
+test('a source can be loaded once, without a book', async () => {
   write('rules.yaml', ruleFor('user'));
   expect(loadSource(plainPath(at('rules.yaml')), { mergeDomains: false }).ok).toBe(true);
   const missing = loadSource(plainPath(at('missing')), { mergeDomains: false });
@@ -261,7 +273,7 @@ test('a source can be loaded once, without a book', () => {
   ]);
 });
 
-test('a file that cannot be read for a moment is read at the next look, though nothing about it changes', () => {
+test('a file that cannot be read for a moment is read at the next look, though nothing about it changes', async () => {
   write('rules.yaml', ruleFor('user'));
   open('rules.yaml');
   write('rules.yaml', ruleFor('path').replace('requests_per_unit: 1', 'requests_per_unit: 22'));
@@ -269,12 +281,85 @@ test('a file that cannot be read for a moment is read at the next look, though n
   const read = jest.spyOn(fs, 'readFileSync').mockImplementationOnce(() => {
     throw full;
   });
-  look();
+  await look();
   read.mockRestore();
   expect({ rules: inForce(), told: outcomes().at(-1) }).toEqual({
     rules: ['demo.user'],
     told: [expect.stringContaining('cannot be read: EMFILE')],
   });
-  look();
+  await look();
   expect(inForce()).toEqual(['demo.path']);
+});
+
+test('broken rules are parsed ever more rarely while no file changes, and at once when one does', async () => {
+  write('rules.yaml', 'domain: [');
+  const parsed: number[] = [];
+  const check = createFileChecker({ mergeDomains: false });
+  let polls = 0;
+  const checker = {
+    do: async (files: Parameters<typeof check>[0]) => {
+      parsed.push(polls);
+      return check(files);
+    },
+    close: () => {},
+  };
+  const onLoad = (load: LoadedRules): void => void loads.push(load);
+  book = openRuleBook(plainPath(at('rules.yaml')), { mergeDomains: false, pollIntervalMs: 1_000, onLoad, checker });
+  for (polls = 1; polls <= 100; polls++) await look();
+  expect(parsed).toEqual([1, 3, 7, 15, 31, 61, 91]);
+  expect(loads).toHaveLength(1);
+  write('rules.yaml', ruleFor('user'));
+  await look();
+  expect(inForce()).toEqual(['demo.user']);
+});
+
+test('of many files, only those that have changed are read again', async () => {
+  mkdirSync(at('rules'));
+  for (let file = 0; file < 10; file++) write(`rules/${file}.yaml`, ruleFor('user', `domain-${file}`));
+  open('rules');
+  write('rules/3.yaml', ruleFor('first', 'domain-3'));
+  await look(); // reads all for the first time
+  const before = book?.rules();
+  const read = jest.spyOn(fs, 'readFileSync');
+  write('rules/4.yaml', ruleFor('second', 'domain-4'));
+  await look();
+  const paths = read.mock.calls.map(([path]) => path);
+  read.mockRestore();
+  expect(paths).toEqual([at('rules/4.yaml')]);
+  const compiled = [...(book?.rules()?.domains ?? [])].filter(([name, domain]) => before?.domains.get(name) !== domain);
+  expect(compiled.map(([name]) => name)).toEqual(['domain-4']);
+});
+
+test('a reload compiles a few rules in a turn of the event loop, and puts them in force in one step', async () => {
+  const nodes = (limit: number) =>
+    Array.from({ length: 5_000 }, (_, at) => ({
+      ...{ key: `k${at % 50}`, value: `v${at}` },
+      rate_limit: { unit: 'day', requests_per_unit: limit },
+      ...(at % 10 === 0 && { descriptors: [{ key: 'inner', rate_limit: { unit: 'day', requests_per_unit: limit } }] }),
+    }));
+  const textOf = (limit: number): string => JSON.stringify({ domain: 'demo', descriptors: nodes(limit) });
+  write('rules.yaml', textOf(1));
+  const check = createFileChecker({ mergeDomains: false });
+  let turns = 0;
+  const seen = new Set<unknown>();
+  const done = new Promise<void>((resolve) => {
+    book = openRuleBook(plainPath(at('rules.yaml')), {
+      ...{ mergeDomains: false, pollIntervalMs: 1_000 },
+      onLoad(load) {
+        loads.push(load);
+        if (loads.length === 2) resolve();
+      },
+      checker: { do: async (files) => check(files), close: () => {} },
+      async pause() {
+        turns++;
+        seen.add(book?.rules()?.rules[0]?.limits[0]?.requestsPerUnit);
+      },
+    });
+  });
+  write('rules.yaml', textOf(2));
+  jest.advanceTimersByTime(1_000);
+  await done;
+  expect(turns).toBeGreaterThan(5_500 / 32); // at most 32 in a turn
+  expect([...seen]).toEqual([1]);
+  expect(book?.rules()?.rules.every(({ limits }) => limits[0]?.requestsPerUnit === 2)).toBe(true);
 });

@@ -107,3 +107,9 @@ test('of two nodes, an entry gets to each that is not hidden', () => {
     { numRuns: 2_000 },
   );
 });
+
+test('a level in which finding out would take too long is left alone', () => {
+  const unlike = Array.from({ length: 6_000 }, (_, at) => node('k', `*${10_000 + at}x`));
+  const { hidden } = load([node('k', 'a*'), node('k', 'ab*'), ...unlike, node('k', 'ac*')]);
+  expect(hidden).toEqual([1]);
+});

@@ -235,6 +235,82 @@ describe('several files', () => {
   });
 });
 
+describe('a file beyond a bound is refused, with its name:', () => {
+  const MAX_BYTES = 8 * 1024 * 1024;
+  const padded = (content: string, length: number) => content.padEnd(length, '#\n');
+
+  test('one of more than 8 MiB, before it is read', () => {
+    const content = 'domain: demo\n';
+    expect(loadRules([file('a.yaml', padded(content, MAX_BYTES))], apart).ok).toBe(true);
+    expect(told(loadRules([file('b.yaml', padded(content, MAX_BYTES + 1))], apart))).toEqual([
+      'b.yaml:1: error loading config file: a file may have at most 8388608 bytes, got 8388609',
+    ]);
+  });
+
+  test('one with values nested too deep', () => {
+    const nested = (levels: number) =>
+      `domain: d\ndescriptors:\n- key: k\n  metadata: ${'{a: '.repeat(levels)}${'}'.repeat(levels)}\n`;
+    expect(loadRules([file('a.yaml', nested(90))], apart).ok).toBe(true);
+    expect(told(loadRules([file('b.yaml', nested(120))], apart))).toEqual([
+      'b.yaml:4: error loading config file: values are nested more than 100 levels deep',
+    ]);
+  });
+
+  test('one with too many values', () => {
+    const many = `domain: d\ndescriptors: [${'{key: k},'.repeat(400_000)}]\n`;
+    expect(told(loadRules([file('a.yaml', many)], apart))).toEqual([
+      'a.yaml:2: error loading config file: the file holds more than 1000000 values, aliases written out',
+    ]);
+  });
+
+  test('one with too many keys with a `*` in one level', () => {
+    const level = (count: number) =>
+      Array.from(
+        { length: count },
+        (_, at) => `- key: k${at}*\n  rate_limit: {unit: day, requests_per_unit: 1}\n`,
+      ).join('');
+    expect(loadDescriptors(level(1_000)).ok).toBe(true);
+    expect(told(loadDescriptors(level(1_001)))).toEqual([
+      "rules.yaml:3: descriptors[0]: at most 1000 keys of one level may have a '*', got 1001: put the '*' into values",
+    ]);
+  });
+
+  test('one whose rules have long keys above them, when the paths of all come to too much', () => {
+    const rules = (count: number) =>
+      `- key: ${'x'.repeat(100_000)}\n  descriptors:\n${Array.from({ length: count }, (_, at) => `  - {key: k${at}, rate_limit: {unit: day, requests_per_unit: 1}}\n`).join('')}`;
+    expect(loadDescriptors(rules(600)).ok).toBe(true);
+    expect(told(loadDescriptors(rules(700)))).toEqual([
+      expect.stringMatching(
+        /^rules\.yaml:1: domain: the paths of all rules.* at most 67108864 characters, got 700\d{5}$/,
+      ),
+    ]);
+  });
+});
+
+test('messages show the first 200 characters of a text, and say where it is', () => {
+  const long = 'x'.repeat(100_000);
+  const same = `- key: ${long}\n  rate_limit: {unit: day, requests_per_unit: 1}\n`;
+  const files = [
+    file('a.yaml', `domain: a\n${long}: 5\ndescriptors: [{key: {}, ${long}: 5}, ${long}]\n`),
+    file('b.yaml', `domain: b\ndescriptors:\n${same}${same}`),
+    file('c.yaml', `domain: c\ndescriptors: ${long}\n`),
+  ];
+  const problems = told(loadRules(files, apart));
+  expect(problems).toHaveLength(6);
+  for (const problem of problems) expect(problem.length).toBeLessThan(1_000);
+  expect(problems.filter((problem) => problem.includes(`${'x'.repeat(200)}…`))).toHaveLength(5);
+});
+
+test('2,000 files of one domain are put together', () => {
+  const files = Array.from({ length: 2_000 }, (_, at) =>
+    file(
+      `${at}.yaml`,
+      `domain: demo\ndescriptors:\n- key: user_${at}\n  rate_limit: {unit: day, requests_per_unit: 1}\n`,
+    ),
+  );
+  expect(pathsOf(loadRules(files, merged))).toEqual(files.map((_, at) => `demo.user_${at}`));
+});
+
 describe('a file that is right', () => {
   test.each([
     ['carriage returns', 'domain: demo\r\ndescriptors:\r\n- key: user\r\n  rate_limit:\r\n    unit: day\r\n'],

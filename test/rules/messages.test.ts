@@ -23,7 +23,7 @@ const messages: Readonly<Record<string, string>> = {
   'star-not-quoted.yaml': '4: error loading config file: name of an alias node must contain at least one character',
   'unknown-anchor.yaml': "4: error loading config file: unknown anchor 'per_minute' referenced",
   'merge-of-no-mapping.yaml': '3: error loading config file: map merge requires map or sequence of maps as the value',
-  'alias-bomb.yaml': '10: error loading config file: aliases expand to more than 1000000 values',
+  'alias-bomb.yaml': '10: error loading config file: the file holds more than 1000000 values, aliases written out',
   'root-is-a-list.yaml': '1: error loading config file: wanted a mapping, got a list',
   'key-is-no-text.yaml': '4: descriptors[0]: config error, key is not of type string: true; put the key in quotes',
   'unknown-key.yaml': `4: descriptors[0].ratelimit: config error, unknown key 'ratelimit'; wanted one of ${NODE_KEYS}`,

@@ -1,4 +1,5 @@
-import { flagOf, integerOf, parseYaml, type ScalarType, YamlError, type YamlNode } from '../../src/rules/yaml.ts';
+import { parseYaml, YamlError, type YamlNode } from '../../src/rules/yaml.ts';
+import { flagOf, integerOf, type ScalarType } from '../../src/rules/yaml-scalar.ts';
 
 /** A node in YAML's flow style, scalars as their text: `{a: 1, b: [x, y]}`. */
 function show(node: YamlNode | undefined): string | undefined {
@@ -210,11 +211,32 @@ describe('what is no YAML', () => {
       .join('');
 
   test('aliases that stand for 10^20 values are refused, not written out', () => {
-    expect(failure(laughs(21))).toEqual({ line: 7, message: 'aliases expand to more than 1000000 values' });
+    expect(failure(laughs(21))).toEqual({
+      line: 7,
+      message: 'the file holds more than 1000000 values, aliases written out',
+    });
   });
 
   test('aliases that stand for many values, but not too many, are written out', () => {
     expect(parsed(laughs(6))?.match(/x/g)).toHaveLength(111_111);
+  });
+
+  const longText = 'x'.repeat(64_000);
+  test.each([
+    ['of a text of 64,000 characters', `- &a ${longText}\n${'- *a\n'.repeat(2_000)}`, 1_000],
+    ['of a list of 1,000 items', `- &a [${'x,'.repeat(1_000)}]\n${'- *a\n'.repeat(2_000)}`, 1_000],
+    ['of a mapping that is merged', `- &a {${'k: v,'.repeat(500)}}\n${'- {<<: *a}\n'.repeat(2_000)}`, 1_000],
+  ])('aliases %s are refused at the line where they come to too many values', (_, text, line) => {
+    const refused = failure(text);
+    expect(refused.message).toBe('the file holds more than 1000000 values, aliases written out');
+    expect(Math.abs(refused.line - line)).toBeLessThan(20);
+  });
+
+  test('aliases that nest deeper than values may are refused', () => {
+    const chain = (links: number): string =>
+      `- &a0 [x]\n${Array.from({ length: links }, (_, at) => `- &a${at + 1} [*a${at}]\n`).join('')}`;
+    expect(parsed(chain(97))).toContain('x');
+    expect(failure(chain(120))).toEqual({ line: 100, message: 'values are nested more than 100 levels deep' });
   });
 
   test.each([
@@ -223,7 +245,7 @@ describe('what is no YAML', () => {
     ['lists in block style', `${'- '.repeat(100_000)}x`],
     ['mappings', `${'{a: '.repeat(100_000)}`],
   ])('%s nested without end', (_, text) => {
-    expect(failure(text)).toEqual({ line: 1, message: 'nesting exceeded maxDepth (100)' });
+    expect(failure(text)).toEqual({ line: 1, message: 'values are nested more than 100 levels deep' });
   });
 });
 

@@ -1,15 +1,15 @@
+import type { BackendHealth } from '../../src/backends/backend.ts';
+import { Breakers } from '../../src/backends/breaker.ts';
 import { createReadiness } from '../../src/serve/readiness.ts';
-import { Breakers } from '../../src/stores/breaker.ts';
-import type { StoreState } from '../../src/stores/store.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
-const away: StoreState = { ready: false, reason: 'away' };
+const away: BackendHealth = { ready: false, reason: 'away' };
 const rules = rulesFrom('domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]');
 const none = { ...rules, domains: new Map(), rules: [] };
 
 /** What is in the way, with these settings; each call may change what it is about. */
 function reasonsWith(settings: Partial<Parameters<typeof createReadiness>[0]> = {}) {
-  const now = { state: { ready: true } as StoreState, rules: rules as typeof rules | undefined, isClosing: false };
+  const now = { state: { ready: true } as BackendHealth, rules: rules as typeof rules | undefined, isClosing: false };
   const off = {
     FORCE_START_WITHOUT_INITIAL_CONFIG: false,
     HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: false,
@@ -17,9 +17,9 @@ function reasonsWith(settings: Partial<Parameters<typeof createReadiness>[0]> = 
   };
   const readiness = createReadiness(
     { ...off, ...settings },
-    { rules: () => now.rules, close: () => {} },
+    { rules: () => now.rules },
     {
-      store: { atomic: 'request', apply: async () => [], state: () => now.state, close: async () => {} },
+      ledger: { health: () => now.state },
       breakers: new Breakers(),
     },
     () => now.isClosing,

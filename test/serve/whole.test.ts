@@ -1,18 +1,23 @@
-import { createStatistics } from '../../src/observe/stats.ts';
-import { createReporter, type Kept } from '../../src/serve/workers/reporter.ts';
+import { Breakers } from '../../src/backends/breaker.ts';
+import { countedBy, createStatistics } from '../../src/observe/stats.ts';
+import { createReporter, type Kept, partsOf } from '../../src/serve/workers/reporter.ts';
 import { createWhole } from '../../src/serve/workers/whole.ts';
-import { Breakers } from '../../src/stores/breaker.ts';
-import { answerOf } from '../helpers/verdicts.ts';
+import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
 const OK = 0;
 const UNAVAILABLE = 14;
 
 /** What a worker keeps whose cache has been looked into so often. */
-const keeping = (lookups: number, size: number, changes: Partial<Kept> = {}): Kept => ({
-  cache: { counts: { lookups, hits: 1, expired: 2, evicted: 3, overwritten: 4 }, size: () => size },
-  breakers: new Breakers(),
-  leases: undefined,
-  ...changes,
+const keeping = (
+  lookups: number,
+  size: number,
+  { breakers = new Breakers(), leases }: { breakers?: Kept['breakers']; leases?: { leased: number } } = {},
+): Kept => ({
+  ledger: {
+    refusals: { counts: { lookups, hits: 1, expired: 2, evicted: 3, overwritten: 4 }, size: () => size },
+    leases,
+  },
+  breakers,
 });
 
 test('a report tells of what came since the one before', () => {
@@ -105,4 +110,42 @@ test('open circuits, leased hits and calls that were refused are added up; what 
   expect([whole.leased(), whole.circuits()]).toEqual([42, new Map(Object.entries({ 'a:6379': 2, 'b:6379': 1 }))]);
   whole.ended(1);
   expect([whole.leased(), whole.circuits()]).toEqual([12, new Map(Object.entries({ 'a:6379': 1, 'b:6379': 0 }))]);
+});
+
+test('a report is sent in parts of at most 1,000 names, which say the same together', () => {
+  const reporter = createReporter(0.8);
+  for (let at = 0; at < 2_500; at++) reporter.answered('d', answerOf([verdictOf([`user_${at}`])]));
+  for (let at = 0; at < 3_100; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
+  reporter.called('Check', OK, 1.5);
+  const report = reporter.take(keeping(10, 5));
+  const parts = [...partsOf(report)];
+  expect(parts.map(({ counted }) => [counted.rules.length, counted.unknownDomains.size])).toEqual([
+    [1_000, 1_000],
+    [1_000, 1_000],
+    [500, 1_000],
+    [0, 100],
+  ]);
+  const [whole, ofParts] = [createStatistics(0.8), createStatistics(0.8)];
+  const times: number[] = [];
+  const [one, several] = [createWhole(whole), createWhole(ofParts)];
+  one.add(1, report, () => {});
+  for (const part of parts) several.add(1, structuredClone(part), (_method, _status, ms) => times.push(ms));
+  expect(countedBy(ofParts)).toEqual(countedBy(whole));
+  expect(times).toEqual([1.5]);
+  expect(several.cache()?.counts).toEqual(one.cache()?.counts);
+});
+
+test('a report without names is sent in one part', () => {
+  const reporter = createReporter(0.8);
+  reporter.shed();
+  const report = reporter.take(undefined);
+  expect([...partsOf(report)]).toEqual([report]);
+});
+
+test('what a worker reports has at most the names that one process tells apart', () => {
+  const reporter = createReporter(0.8, 10_000);
+  for (let at = 0; at < 500; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
+  const { unknownDomains } = reporter.take(undefined).counted;
+  expect(unknownDomains.size).toBeLessThan(300);
+  expect(unknownDomains.get('(other)')).toBe(500 - (unknownDomains.size - 1));
 });

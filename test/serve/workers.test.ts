@@ -1,7 +1,7 @@
 import '../helpers/realm.ts';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -155,6 +155,31 @@ test('one that is killed is replaced; calls go on, and what it has reported stil
   expect([counted[total], (await stats(weir))[total]]).toEqual([6, 18]);
 });
 
+test('a worker killed before it takes a connection is replaced, that connection ends, and SIGTERM ends the service', async () => {
+  const weir = await service({ WORKERS: '2' });
+  for (const [id, next] of [
+    [1, 3],
+    [3, 4],
+  ] as const) {
+    process.kill(pidOf(weir, id), 'SIGSTOP');
+    const sockets = Array.from({ length: 6 }, () => connect(weir.grpcPort, '127.0.0.1').on('error', () => {}));
+    const untouched = sockets.filter((socket) => socket.bytesRead === 0);
+    while (untouched.length > 1) await sleep(25).then(() => dropAnswered(untouched));
+    const closed = Promise.all(untouched.map((socket) => socket.closed || once(socket.resume(), 'close')));
+    process.kill(pidOf(weir, id), 'SIGKILL');
+    await weir.waitFor(`worker ${id} (process ${pidOf(weir, id)}) ended (SIGKILL)`);
+    await closed;
+    await weir.waitFor(() => workersOf(weir).has(next));
+    for (const socket of sockets) socket.destroy();
+  }
+  expect(await weir.stop()).toEqual({ code: 0, signal: null });
+});
+
+/** A server of HTTP/2 speaks first: a connection without a byte has been taken by no worker. */
+function dropAnswered(sockets: Socket[]): void {
+  for (const socket of sockets.filter(({ bytesRead }) => bytesRead > 0)) sockets.splice(sockets.indexOf(socket), 1);
+}
+
 test('one that hangs keeps no page from being shown', async () => {
   const weir = await service();
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
@@ -164,21 +189,50 @@ test('one that hangs keeps no page from being shown', async () => {
   process.kill(pidOf(weir, 1), 'SIGCONT');
 });
 
-test('take changed rules, each load counted once; a replacement waits for right ones', async () => {
+test('workers take changed rules, each load counted once; a replacement takes the last good ones, whatever the file holds', async () => {
   const weir = await service();
   const rules = join(folder, 'rules.yaml');
   writeFileSync(rules, RULES.replace('key: user', 'key: account'));
   while ((await stats(weir))['ratelimit.service.config_load_success'] !== 2) await sleep(25);
   for (const one of clients(weir, 6)) while ((await one.ask()).statuses[0]?.current_limit) await sleep(25);
+  writeFileSync(rules, RULES);
+  while ((await stats(weir))['ratelimit.service.config_load_success'] !== 3) await sleep(25);
+  for (const one of clients(weir, 6)) while (!(await one.ask()).statuses[0]?.current_limit) await sleep(25);
 
   writeFileSync(rules, 'domain: [\n');
   await weir.waitFor('error loading config file');
-  process.kill(pidOf(weir, 2), 'SIGKILL');
-  await weir.waitFor((output) =>
-    /worker 4 \(process \d+\) cannot start: the rules at .* are wrong: see above/.test(output),
-  );
-  writeFileSync(rules, RULES);
-  await weir.waitFor(() => [...workersOf(weir).keys()].some((id) => id > 3));
+  for (const id of [1, 2, 3]) process.kill(pidOf(weir, id), 'SIGKILL');
+  await weir.waitFor(() => [4, 5, 6].every((id) => workersOf(weir).has(id)));
+  const answers = await Promise.all(clients(weir, 6).map((one) => one.ask()));
+  for (const { statuses } of answers) expect(statuses[0]?.current_limit).toMatchObject({ requests_per_unit: LIMIT });
+});
+
+test('a replaced worker has the rules of a control plane that is away, and the service asks it on one stream', async () => {
+  const controlPlane = await startControlPlane();
+  const source = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${controlPlane.port}` };
+  const weir = await service({ ...source, WORKERS: '2' }, []);
+  const limit = { unit: 'DAY', requests_per_unit: 7 };
+  await controlPlane.serve('v1', [{ name: 'r', domain: 'demo', descriptors: [{ key: 'user', rate_limit: limit }] }]);
+  expect(controlPlane.streamCount()).toBe(1);
+  controlPlane.stop();
+  for (const id of [1, 2]) process.kill(pidOf(weir, id), 'SIGKILL');
+  await weir.waitFor(() => [3, 4].every((id) => workersOf(weir).has(id)));
+  const answers = await Promise.all(clients(weir, 6).map((one) => one.ask()));
+  for (const { statuses } of answers) expect(statuses[0]?.current_limit).toMatchObject({ requests_per_unit: 7 });
+});
+
+test('rules of many messages reach every worker whole', async () => {
+  const descriptors = Array.from({ length: 2_000 }, (_, at) => ({
+    ...{ key: 'user', value: `user-${at}` },
+    rate_limit: { unit: 'year', requests_per_unit: at + 1 },
+  }));
+  writeFileSync(join(folder, 'rules.yaml'), JSON.stringify({ domain: 'demo', descriptors }));
+  const weir = await service({ WORKERS: '2' });
+  for (const one of clients(weir, 6)) {
+    const entries = [{ key: 'user', value: 'user-1999' }];
+    const answer = await one.send({ ...queued, descriptors: [{ ...queued.descriptors[0], entries }] } as typeof queued);
+    expect(answer.statuses[0]?.current_limit).toMatchObject({ requests_per_unit: 2_000 });
+  }
 });
 
 test.each<[string, (weir: Weir) => void]>([
@@ -232,14 +286,6 @@ test('send statistics as one', async () => {
     Number(/:(\d+)\|c/.exec(line)?.[1]),
   );
   expect(hits.reduce((sum, count) => sum + count, 0)).toBe(9);
-});
-
-test('each has a stream of its own from a control plane, and so has the primary process', async () => {
-  const controlPlane = await startControlPlane();
-  stops.push(controlPlane.stop);
-  const source = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${controlPlane.port}` };
-  await service(source, []);
-  while (controlPlane.streamCount() < 4) await sleep(25);
 });
 
 test('share a unix socket, one that was left behind included, and a port for TLS', async () => {

@@ -1,19 +1,27 @@
 import '../helpers/realm.ts';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
+import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2, constants } from 'node:http2';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { Metadata, status } from '@grpc/grpc-js';
-import { createHealth } from '../../src/rls/health.ts';
+import { ReflectionV1Implementation } from '@grpc/reflection/build/src/implementations/reflection-v1.js';
+import { createHealth, type Health } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 import type { Caller } from '../../src/rls/service.ts';
 import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
 import { gate } from '../helpers/gate.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import { OK, startServer } from '../helpers/grpc-server.ts';
+import { framed } from '../helpers/h2-client.ts';
+import { healthMethods } from '../helpers/health-methods.ts';
+import { heapBytes } from '../helpers/heap.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import { start as startProcess } from '../helpers/process.ts';
+import { fakeTimers } from '../helpers/timers.ts';
 
 const unlimited = { maxCount: 1_000, maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
 
@@ -47,6 +55,12 @@ function slowly() {
 }
 
 const openSession = (): ClientHttp2Session => connectHttp2(`http://${server?.target}`).on('error', () => {});
+
+/** Begins a call on it. */
+const open = (session: ClientHttp2Session, path: string, headers: object = {}): ClientHttp2Stream => {
+  const head = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...headers };
+  return session.request(head).on('error', () => {});
+};
 
 /** Asks for a decision on an HTTP/2 connection of a test's own, and says what status came. */
 async function askOn(session: ClientHttp2Session): Promise<string> {
@@ -241,6 +255,149 @@ test('who watches its health sees NOT_SERVING before a server that closes ends t
   expect(seen).toEqual(['SERVING', 'NOT_SERVING']);
 });
 
+describe('health', () => {
+  let health: Health;
+  let ready: boolean;
+  beforeEach(() => {
+    ready = true;
+    health = createHealth(() => ({ ready, reasons: [] }));
+  });
+  afterEach(() => health.close());
+
+  const watches = async (count: number): Promise<void> => {
+    while (health.openWatches !== count) await nextTurn();
+  };
+
+  test('List shows the service and the process, whatever names clients have asked for', async () => {
+    const asking = await start({ health });
+    await once(asking.watch('other'), 'data');
+    await expect(asking.check('another')).rejects.toMatchObject({ code: status.NOT_FOUND });
+    ready = false;
+    expect(await asking.list()).toEqual({
+      statuses: { '': { status: 'SERVING' }, ratelimit: { status: 'NOT_SERVING' } },
+    });
+  });
+
+  test('a Watch of an unknown name stays open and never changes', async () => {
+    const asking = await start({ health });
+    const stream = asking.watch('other');
+    const seen: string[] = [];
+    stream.on('data', ({ status: now }) => seen.push(now));
+    await once(stream, 'data');
+    ready = false;
+    expect(await asking.check()).toEqual({ status: 'NOT_SERVING' });
+    expect([seen, health.openWatches]).toEqual([['SERVICE_UNKNOWN'], 1]);
+  });
+
+  test.each<[string, object, (session: ClientHttp2Session, stream: ClientHttp2Stream) => void]>([
+    ['is cancelled', {}, (_session, stream) => stream.close(constants.NGHTTP2_CANCEL)],
+    ['loses its connection', {}, (session) => session.destroy()],
+    ['reaches its deadline', { 'grpc-timeout': '100m' }, () => {}],
+  ])('a Watch is forgotten when it %s', async (_how, headers, end) => {
+    await start({ health });
+    const session = openSession();
+    for (const name of ['ratelimit', '', 'other']) {
+      const stream = open(session, '/grpc.health.v1.Health/Watch', headers);
+      stream.end(framed(healthMethods.Watch.requestSerialize({ service: name })));
+      await once(stream, 'data');
+      await watches(1);
+      end(session, stream);
+      await watches(0);
+      if (session.destroyed) break;
+    }
+    session.destroy();
+  });
+
+  // 4 MiB of one letter are 4 KB when they are compressed.
+  test('a Watch keeps nothing of the name that its client sent', async () => {
+    await start({ health });
+    const session = openSession();
+    const ask = async (at: number): Promise<void> => {
+      const name = `${at}`.padEnd(4_000_000, 'x');
+      const stream = open(session, '/grpc.health.v1.Health/Watch', { 'grpc-encoding': 'gzip' });
+      stream.end(framed(gzipSync(healthMethods.Watch.requestSerialize({ service: name })), 1));
+      await Promise.race([once(stream, 'data'), once(stream, 'end')]);
+    };
+    await ask(0);
+    const before = heapBytes();
+    for (let at = 1; at <= 20; at++) await ask(at);
+    expect(heapBytes() - before).toBeLessThan(4_000_000);
+    session.destroy();
+    await watches(0);
+    expect(heapBytes() - before).toBeLessThan(4_000_000);
+  });
+});
+
+describe('a reflection stream', () => {
+  const listServices = framed(Buffer.of(0x3a, 0));
+  const reflect = (session: ClientHttp2Session): ClientHttp2Stream =>
+    open(session, '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo');
+
+  test('ends with OK when its client has sent nothing for 60 s', async () => {
+    const timers = fakeTimers();
+    await start({ startTimer: timers.start });
+    const session = openSession();
+    const stream = reflect(session);
+    const trailers = once(stream, 'trailers');
+    for (let times = 0; times < 3; times++) {
+      stream.write(listServices);
+      await once(stream, 'data');
+      timers.advance(59_999);
+    }
+    expect(timers.count()).toBe(1);
+    timers.advance(1);
+    expect((await trailers)[0]).toMatchObject({ 'grpc-status': '0' });
+    expect(timers.count()).toBe(0);
+    session.destroy();
+  });
+
+  test('ends with OK after 60 s when its client never sends anything', async () => {
+    const timers = fakeTimers();
+    await start({ startTimer: timers.start });
+    const session = openSession();
+    const stream = reflect(session).resume();
+    while (timers.count() === 0) await nextTurn();
+    timers.advance(60_000);
+    const fields: object[] = [];
+    for (const event of ['response', 'trailers']) stream.on(event, (came) => fields.push(came)); // the status may be in either
+    await once(stream, 'end');
+    expect(Object.assign({}, ...fields)).toMatchObject({ 'grpc-status': '0' });
+    session.destroy();
+  });
+
+  test('answers few of the questions of a client that does not read', async () => {
+    const answers = jest.spyOn(ReflectionV1Implementation.prototype, 'handleServerReflectionRequest');
+    await start();
+    const session = connectHttp2(`http://${server?.target}`, { settings: { initialWindowSize: 0 } });
+    const stream = reflect(session.on('error', () => {}));
+    stream.write(Buffer.concat(Array.from({ length: 5_000 }, () => listServices)));
+    await once(stream, 'response');
+    for (let times = 0; times < 10; times++) await new Promise((resolve) => session.ping(resolve));
+    expect(answers.mock.calls.length).toBeGreaterThan(0);
+    expect(answers.mock.calls.length).toBeLessThan(50);
+    answers.mockRestore();
+    session.destroy();
+  });
+
+  test.each<[string, (session: ClientHttp2Session, stream: ClientHttp2Stream) => void]>([
+    ['its client ends it', (_session, stream) => stream.end()],
+    ['its client cancels it', (_session, stream) => stream.close(constants.NGHTTP2_CANCEL)],
+    ['its connection closes', (session) => session.destroy()],
+    ['a message of it cannot be read', (_session, stream) => stream.write(framed(Buffer.of(0x3a)))],
+  ])('leaves no timer when %s', async (_how, end) => {
+    const timers = fakeTimers();
+    await start({ startTimer: timers.start });
+    const session = openSession();
+    const stream = reflect(session).resume();
+    stream.write(listServices);
+    await once(stream, 'data');
+    expect(timers.count()).toBe(1);
+    end(session, stream);
+    while (timers.count() > 0) await nextTurn();
+    session.destroy();
+  });
+});
+
 test('connections beyond the most at a time are closed at once, and told; when one has gone another is taken', async () => {
   const codes: string[] = [];
   const connections = { ...unlimited, maxCount: 2 };
@@ -269,7 +426,7 @@ test('a call that is shed is not read: its service is not asked, and the next on
         reply({ response: OK });
       },
     },
-    shedding: { refusal: () => refusals.shift() },
+    overload: overloadOf({ refusal: () => refusals.shift() }),
   });
   await expect(asking.ask()).rejects.toMatchObject({ code: status.RESOURCE_EXHAUSTED, details: 'too much' });
   expect(asked).toBe(0);

@@ -10,11 +10,13 @@ import { type ConnectionOptions, connect } from 'node:tls';
 import { promisify } from 'node:util';
 import { credentials, status } from '@grpc/grpc-js';
 import { type Certificates, openCertificates } from '../../src/transport/certificates.ts';
-import type { GrpcServer } from '../../src/transport/grpc-server.ts';
+import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
 import { type Authority, type Certificate, createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
 import { startServer } from '../helpers/grpc-server.ts';
+import { overloadOf } from '../helpers/overload.ts';
 import { grpcurl } from '../helpers/tools.ts';
+import { until } from '../helpers/until.ts';
 
 const authority = createAuthority();
 const own = authority.issue('localhost', '127.0.0.1');
@@ -39,11 +41,15 @@ afterEach(async () => {
 });
 
 /** Starts a server over TLS; with an authority for clients, they must have a certificate, and with a name, for that name. */
-async function start(clientAuthority?: Authority, clientName?: string): Promise<void> {
+async function start(
+  clientAuthority?: Authority,
+  clientName?: string,
+  changes: Partial<GrpcServerOptions> = {},
+): Promise<void> {
   const clientCa = clientAuthority && writeCertificate(folder, 'client-ca', clientAuthority).cert;
   const files = { ...writeCertificate(folder, 'server', own), clientCa };
   certificates = openCertificates(files, (problem) => problems.push(problem));
-  server = await startServer({ tls: { certificates, clientName } });
+  server = await startServer({ tls: { certificates, clientName }, ...changes });
 }
 
 function client(certificate?: Certificate): GrpcClient {
@@ -179,4 +185,24 @@ test('closing ends connections that have not shaken hands', async () => {
   const socket = connectPlain(Number(server.target.split(':').at(-1)), '127.0.0.1').on('error', () => {});
   await once(socket, 'connect');
   await Promise.all([server.close(60_000), once(socket, 'close')]);
+});
+
+test('ends the oldest of many half-open handshakes, and completes those of honest clients', async () => {
+  const overload = overloadOf();
+  await start(undefined, undefined, { overload });
+  const port = Number(server.target.split(':').at(-1));
+  const halfOpen = await Promise.all(
+    Array.from({ length: 300 }, async () => {
+      const socket = connectPlain({ host: '127.0.0.1', port }).on('error', () => {});
+      await once(socket, 'connect');
+      return socket;
+    }),
+  );
+  await until('the oldest are closed', () => halfOpen.filter(({ destroyed }) => destroyed).length >= 44);
+  expect(halfOpen.filter(({ destroyed }) => destroyed)).toHaveLength(44); // 256 are left
+  const honest = client();
+  expect(await honest.ask()).toMatchObject({ overall_code: 1 });
+  expect(overload.memory.bytes).toBeGreaterThan(256 * 65_536);
+  for (const socket of halfOpen) socket.destroy();
+  await until('their memory is given back', () => overload.memory.bytes < 2 * 100_000);
 });

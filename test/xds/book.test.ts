@@ -15,6 +15,7 @@ import {
   type Verdict,
 } from '../helpers/control-plane.ts';
 import { freePort } from '../helpers/process.ts';
+import { answerChecker } from '../helpers/rules.ts';
 
 let controlPlane: ControlPlane;
 let book: RuleBook;
@@ -47,6 +48,7 @@ function open({ port = controlPlane.port, mergeDomains = false, ...changes }: Op
   };
   book = openDiscoveredRules(asked, {
     mergeDomains,
+    checker: answerChecker({ mergeDomains }),
     onLoad: (loaded: LoadedRules) =>
       told.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
     onUp: () => told.push('up'),

@@ -4,6 +4,7 @@ import type { RuleBook } from '../../src/rules/book.ts';
 import { describeLimit } from '../../src/rules/describe.ts';
 import { openDiscoveredRules } from '../../src/xds/book.ts';
 import { freePort, type Running, start } from '../helpers/process.ts';
+import { answerChecker } from '../helpers/rules.ts';
 import { goControlPlane } from '../helpers/tools.ts';
 
 /** The control plane that most are made of, with the messages that it has for rules. */
@@ -25,7 +26,13 @@ beforeEach(async () => {
       backOff: { initialMs: 100, maxMs: 200, jitter: true },
       maxMessageBytes: 4 * 1024 * 1024,
     },
-    { mergeDomains: false, onLoad: () => {}, onUp: () => {}, onDown: () => {} },
+    {
+      mergeDomains: false,
+      checker: answerChecker({ mergeDomains: false }),
+      onLoad: () => {},
+      onUp: () => {},
+      onDown: () => {},
+    },
   );
 });
 afterEach(async () => {

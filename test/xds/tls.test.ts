@@ -8,6 +8,7 @@ import { openDiscoveredRules } from '../../src/xds/book.ts';
 import type { ControlPlaneTls } from '../../src/xds/client.ts';
 import { type Authority, createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from '../helpers/control-plane.ts';
+import { answerChecker } from '../helpers/rules.ts';
 
 const authority = createAuthority();
 const other = createAuthority();
@@ -48,6 +49,7 @@ function open(tls: Partial<ControlPlaneTls> = {}): void {
     },
     {
       mergeDomains: false,
+      checker: answerChecker({ mergeDomains: false }),
       onLoad: ({ ok }) => told.push(ok ? 'loaded' : 'refused'),
       onUp: () => told.push('up'),
       onDown: (reason) => told.push(`down: ${reason}`),

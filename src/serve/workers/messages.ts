@@ -1,6 +1,7 @@
+import type { BreakerState } from '../../backends/breaker.ts';
+import type { DenyCacheCounts } from '../../ledger/refusals.ts';
 import type { Counted } from '../../observe/stats.ts';
-import type { BreakerState } from '../../stores/breaker.ts';
-import type { DenyCacheCounts } from '../../stores/deny-cache.ts';
+import type { PackedDomain } from '../../rules/packed.ts';
 import type { OnCall } from '../../transport/grpc-server.ts';
 
 /** Where a worker listens. */
@@ -28,8 +29,17 @@ export interface CallTimes {
   readonly elapsedMs: readonly number[];
 }
 
+/**
+ * The rules in force: parts of domains, those of the same domain in their order, and then an end, which says whether there are rules at all. Large
+ * rules are many messages, so that none holds up the worker's requests.
+ */
+export type RulesMessage =
+  | { readonly kind: 'rules_part'; readonly part: PackedDomain }
+  | { readonly kind: 'rules_end'; readonly areLoaded: boolean };
+
 /** What the primary process tells a worker. */
 export type ToWorker =
+  | RulesMessage
   /** Report, under this number. */
   | { readonly kind: 'report'; readonly number: number }
   /** Answer what is under way, then end. */
@@ -37,7 +47,11 @@ export type ToWorker =
 
 /** What a worker tells the primary process. */
 export type FromWorker =
+  /** It takes rules from now on: those in force, then each change. */
+  | { readonly kind: 'takes_rules' }
   | { readonly kind: 'listening'; readonly at: Listening }
   | { readonly kind: 'cannot_start'; readonly message: string }
-  /** Without a number: nobody has asked, it is the last one. */
-  | { readonly kind: 'report'; readonly number?: number; readonly report: Report };
+  /** A report, or a part of one: all parts together are the report. */
+  | { readonly kind: 'report'; readonly report: Report }
+  /** All parts of the report with this number have been sent. */
+  | { readonly kind: 'reported'; readonly number: number };

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../observe/log.ts';
+import type { RuleBook } from '../../rules/book.ts';
 import { forkMember, type Member } from './member.ts';
 import type { Listening, Report } from './messages.ts';
 
@@ -9,6 +10,8 @@ export interface PoolOptions {
   readonly count: number;
   /** How long workers that close may take before they are killed. */
   readonly closeWithinMs: number;
+  /** The rules in force, which each worker is given when it starts and when they change. */
+  readonly rules: Pick<RuleBook, 'packed' | 'onChange'>;
   readonly onReport: (id: number, report: Report) => void;
   /** Worker `id` has ended, and reports no more. */
   readonly onEnd: (id: number) => void;
@@ -35,13 +38,16 @@ const LONGEST_WAIT_MS = 10_000;
  *
  * @throws CannotStart  a worker cannot listen; then none is left
  */
-export async function openPool({ count, closeWithinMs, onReport, onEnd }: PoolOptions, log: Logger): Promise<Pool> {
+export async function openPool(
+  { count, closeWithinMs, rules, onReport, onEnd }: PoolOptions,
+  log: Logger,
+): Promise<Pool> {
   cluster.schedulingPolicy = cluster.SCHED_RR;
   cluster.setupPrimary({ serialization: 'advanced' }); // reports have maps
   const members = new Set<Member>();
   const closing = new AbortController();
   const employ = (): Member => {
-    const member = forkMember(onReport);
+    const member = forkMember(rules.packed, onReport);
     members.add(member);
     void member.ended.then(() => {
       members.delete(member);
@@ -49,6 +55,9 @@ export async function openPool({ count, closeWithinMs, onReport, onEnd }: PoolOp
     });
     return member;
   };
+  rules.onChange(() => {
+    for (const member of members) member.sendRules();
+  });
   const report = async (): Promise<void> => {
     await Promise.all(Array.from(members, (member) => member.report()));
   };

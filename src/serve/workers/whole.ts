@@ -1,5 +1,5 @@
+import type { DenyCacheCounts, DenyCacheState } from '../../ledger/refusals.ts';
 import type { Statistics } from '../../observe/stats.ts';
-import type { DenyCacheCounts, DenyCacheState } from '../../stores/deny-cache.ts';
 import type { OnCall } from '../../transport/grpc-server.ts';
 import { openCircuits } from '../crew.ts';
 import type { Report } from './messages.ts';

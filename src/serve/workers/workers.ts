@@ -1,5 +1,6 @@
 import type { Logger } from '../../observe/log.ts';
 import type { Statistics } from '../../observe/stats.ts';
+import type { RuleBook } from '../../rules/book.ts';
 import type { Settings } from '../../settings.ts';
 import { removeStaleSocket } from '../../transport/listener.ts';
 import { start } from '../cannot-start.ts';
@@ -11,7 +12,7 @@ import { createWhole } from './whole.ts';
 const END_GRACE_MS = 10_000;
 
 /** WORKERS processes answer. */
-export function createWorkers(settings: Settings, statistics: Statistics, log: Logger): Crew {
+export function createWorkers(settings: Settings, rules: RuleBook, statistics: Statistics, log: Logger): Crew {
   const { GRPC_UDS: path, WORKERS: count, DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: drainMs } = settings;
   const whole = createWhole(statistics);
   let pool: Pool | undefined;
@@ -21,6 +22,7 @@ export function createWorkers(settings: Settings, statistics: Statistics, log: L
       pool = await openPool(
         {
           count,
+          rules,
           closeWithinMs: delayMs + drainMs + END_GRACE_MS,
           onReport: (id, report) => whole.add(id, report, onCall),
           onEnd: whole.ended,

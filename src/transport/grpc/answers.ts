@@ -53,8 +53,10 @@ export const noCallText: Readonly<Record<NoCall | 431, string>> = {
 const MAX_DETAILS_OCTETS = 4_096;
 
 /**
- * Percent-encodes a text for `grpc-message`: space to `~` stand for themselves, but for `%`. What is too long is cut between two characters.
+ * Percent-encodes a text for `grpc-message`: space to `~` stand for themselves, but for `%` and for a space at either end, since HTTP/2 forbids
+ * fields that begin or end with one. A text that is too long is cut between two characters.
  *
+ * @see https://www.rfc-editor.org/rfc/rfc9113#section-8.2.1
  * @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
  */
 function encodeDetails(details: string): string {
@@ -64,7 +66,10 @@ function encodeDetails(details: string): string {
     if (encoded.length + next.length > MAX_DETAILS_OCTETS) break;
     encoded += next;
   }
-  return encoded;
+  const withoutLead = encoded.trimStart();
+  const text = withoutLead.trimEnd();
+  const blanks = (count: number): string => '%20'.repeat(count);
+  return `${blanks(encoded.length - withoutLead.length)}${text}${blanks(withoutLead.length - text.length)}`;
 }
 
 const isPlain = (character: string): boolean => character >= ' ' && character <= '~' && character !== '%';

@@ -1,5 +1,5 @@
-import { gunzipSync, inflateSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
+import { decompress } from './compression.ts';
 import { GrpcError } from './grpc-error.ts';
 
 /** One octet whether it is compressed, four how long the message is. */
@@ -10,16 +10,6 @@ const MIN_HELD_BYTES = 1_024;
 
 /** Takes a message: the part of `bytes` is only valid during the call. */
 export type OnMessage = (bytes: Buffer, from: number, to: number) => void;
-
-type Decompress = (bytes: Buffer, options: { maxOutputLength: number }) => Buffer;
-
-const decompressors = new Map<string, Decompress>([
-  ['gzip', gunzipSync],
-  ['deflate', inflateSync],
-]);
-
-/** Whether messages can be compressed in this way. */
-export const isEncoding = (name: string): boolean => name === 'identity' || decompressors.has(name);
 
 /**
  * Puts the messages of a call together. A message that comes in one piece, as most do, is handed on where it lies.
@@ -94,24 +84,7 @@ export class MessageReader {
     const flag = bytes[from];
     if (flag === 0) return this.#onMessage(bytes, from + PREFIX_BYTES, to);
     if (flag !== 1) throw new GrpcError(status.INTERNAL, `a message's compression flag is 0 or 1, got ${flag}`);
-    const message = this.#decompress(bytes.subarray(from + PREFIX_BYTES, to));
+    const message = decompress(this.#encoding, bytes.subarray(from + PREFIX_BYTES, to), this.#maxBytes);
     this.#onMessage(message, 0, message.length);
-  }
-
-  #decompress(bytes: Buffer): Buffer {
-    const decompress = decompressors.get(this.#encoding);
-    if (!decompress)
-      throw new GrpcError(status.INTERNAL, 'a message is compressed, but grpc-encoding does not say how');
-    try {
-      return decompress(bytes, { maxOutputLength: this.#maxBytes });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE')
-        // zlib's errors have one
-        throw new GrpcError(
-          status.RESOURCE_EXHAUSTED,
-          `a message may have ${this.#maxBytes} bytes at most when it is decompressed`,
-        );
-      throw new GrpcError(status.INTERNAL, `a message cannot be decompressed by ${this.#encoding}`);
-    }
   }
 }

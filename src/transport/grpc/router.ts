@@ -6,15 +6,21 @@ import {
 } from '@grpc/grpc-js';
 import type { RequestHead } from '../h2/request-head.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
+import { sideLimits } from '../side-limits.ts';
 import type { ServiceHost } from '../side-services.ts';
 import { type Failure, failureHead, noCallHead, noCallText } from './answers.ts';
 import { type CallHead, type NoCall, readCallHead } from './call-head.ts';
+import { isEncoding } from './compression.ts';
 import { HostedCall } from './hosted-call.ts';
-import { isEncoding } from './message-reader.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
 
-/** Makes what takes in a call of one method. */
-type Open = (stream: Stream, head: CallHead) => Receiver;
+/** Makes what takes in a call of one method; undefined: the call has been answered. */
+type Open = (stream: Stream, head: CallHead) => Receiver | undefined;
+
+const TOO_MANY_SIDE_STREAMS = failureHead({
+  code: status.RESOURCE_EXHAUSTED,
+  details: `a connection may have ${sideLimits.maxStreams} streams of health and reflection at a time`,
+});
 
 /** Finds the method of each request by its path. */
 export class Router {
@@ -23,7 +29,7 @@ export class Router {
   /** For services whose handlers were written for grpc-js. */
   readonly host: ServiceHost = { addService: (definition, handlers) => this.#addService(definition, handlers) };
 
-  /** @param maxRequestBytes  of a message; larger ones are RESOURCE_EXHAUSTED */
+  /** @param maxRequestBytes  of a message of a method added by `addUnary`; larger ones are RESOURCE_EXHAUSTED */
   constructor(maxRequestBytes: number) {
     this.#maxRequestBytes = maxRequestBytes;
   }
@@ -42,8 +48,12 @@ export class Router {
       // it holds nothing else
       const handler = handlers[name] ?? handlers[method.originalName ?? ''];
       if (!handler) continue;
-      const hosted = { definition: method, handler, maxRequestBytes: this.#maxRequestBytes };
-      this.#methods.set(method.path, (stream, head) => new HostedCall(hosted, stream, head));
+      const hosted = { definition: method, handler };
+      this.#methods.set(method.path, (stream, head) => {
+        if (stream.peer.sideStreams < sideLimits.maxStreams) return new HostedCall(hosted, stream, head);
+        stream.headOnly(TOO_MANY_SIDE_STREAMS);
+        return undefined;
+      });
     }
   }
 
@@ -79,9 +89,7 @@ class Refusal implements Receiver {
     this.#problem = problem;
   }
 
-  data(): void {
-    this.#stream.used();
-  }
+  data(): void {}
 
   end(): void {
     answerPlainly(this.#stream, this.#problem);
@@ -100,9 +108,7 @@ class RefusedCall implements Receiver {
     this.#refusal = refusal;
   }
 
-  data(): void {
-    this.#stream.used();
-  }
+  data(): void {}
 
   end(): void {
     this.#stream.headOnly(refusalHead(this.#refusal));

@@ -1,33 +1,54 @@
 import { status } from '@grpc/grpc-js';
+import type { CallQueue, PendingCall } from '../../overload/call-queue.ts';
+import type { Cost } from '../../rls/cost.ts';
 import type { Caller } from '../../rls/service.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { type Failure, failureHead, HEAD, OK_TRAILERS } from './answers.ts';
 import type { CallHead } from './call-head.ts';
+import { decompress, unpackedBound } from './compression.ts';
 import { GrpcError } from './grpc-error.ts';
-import { MessageReader, PREFIX_BYTES } from './message-reader.ts';
+import { PREFIX_BYTES } from './message-reader.ts';
+import { messageLength, UnaryMessage } from './unary-message.ts';
 
 /** A method that takes one message and gives one, both in their own form. */
 export interface UnaryMethod<Q> {
   /** Why the next call is not even read, always the same object for the same reason; undefined: it is. */
   readonly refusal: () => Failure | undefined;
+  /** Calls wait here while there is more to do than fits a turn of the event loop. */
+  readonly queue: CallQueue;
+  /** Why a call is refused that has waited for too long. */
+  readonly tooLate: () => Failure;
   /** @throws Error  no message of the method's type */
   readonly decode: (bytes: Buffer, from: number, to: number) => Q;
+  /** The memory and the work that a decoded request takes; `octets` is the size of its message. */
+  readonly costOf: (request: Q, octets: number) => Cost;
   /** Decides; answers by `call.answer` or `call.fail`, once. */
   readonly handle: (request: Q, call: UnaryCall<Q>) => void;
-  /** Is told of each call that got as far as `handle`, when it has been answered. */
+  /** Called for each call that got as far as `handle`, when it has been answered. */
   readonly onAnswered: (code: status, elapsedMs: number) => void;
   readonly maxRequestBytes: number;
 }
 
-/** One call of a unary method: what an answer is made of and when it comes too late. */
-export class UnaryCall<Q> implements Receiver, Caller {
+/** Octets of a message that may be a unit of work: those of a short descriptor. */
+const OCTETS_PER_UNIT = 32;
+/** A copied message's memory besides its octets. */
+const COPY_BYTES = 256;
+
+/** One call of a unary method: puts its message together, waits for its turn, and knows what an answer is made of and when it is too late. */
+export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   readonly #method: UnaryMethod<Q>;
   readonly #stream: Stream;
   readonly #head: CallHead;
-  #reader: MessageReader | undefined;
-  #request: Q | undefined;
-  #messages = 0;
-  #startedMs = 0;
+  #parts: UnaryMessage | undefined;
+  /** A complete message with its prefix, and the most work that it may take, while the call waits in the queue. */
+  #pending: { readonly message: Buffer; readonly estimate: number } | undefined;
+  #isGone = false;
+  #onGone: (() => void) | undefined;
+  /** Bytes charged for the decoded request. */
+  #requestBytes = 0;
+  completeAtMs = 0;
+  /** How long the call waited in the queue. */
+  #waitedMs = 0;
 
   constructor(method: UnaryMethod<Q>, stream: Stream, head: CallHead) {
     this.#method = method;
@@ -35,77 +56,148 @@ export class UnaryCall<Q> implements Receiver, Caller {
     this.#head = head;
   }
 
+  /** What is left of the caller's deadline when the call is handled. */
   get timeoutMs(): number {
-    return this.#head.timeoutMs;
+    return this.#head.timeoutMs - this.#waitedMs;
   }
 
   header(name: string): string | undefined {
     return this.#head.header(name);
   }
 
+  onGone(listener: () => void): void {
+    if (this.#isGone) listener();
+    else this.#onGone = listener;
+  }
+
   data(bytes: Buffer, from: number, to: number): void {
     try {
-      if (!this.#reader && isWholeMessage(bytes, from, to)) this.#take(bytes, from + PREFIX_BYTES, to);
-      else this.#pieces().push(bytes, from, to);
+      this.#parts ??= new UnaryMessage(this.#method.maxRequestBytes, (more) => this.#stream.charge(more));
+      this.#parts.push(bytes, from, to);
     } catch (error) {
-      this.fail(failureOf(error));
+      this.#refuse(failureOf(error));
     }
   }
 
-  end(): void {
-    if (this.#reader && this.#reader.pending > 0)
-      return this.fail({ code: status.INTERNAL, details: 'the request ends in the middle of a message' });
-    if (this.#request === undefined)
-      return this.fail({ code: status.UNIMPLEMENTED, details: 'the method takes one message, got none' });
+  end(bytes: Buffer, from: number, to: number): void {
+    try {
+      if (!this.#parts && isWholeMessage(bytes, from, to)) return this.#complete(bytes, from, to);
+      this.data(bytes, from, to);
+      if (this.#stream.isOver) return; // `data` has refused it
+      this.#completeParts();
+    } catch (error) {
+      this.#refuse(failureOf(error));
+    }
+  }
+
+  #completeParts(): void {
+    const parts = this.#parts;
+    if (!parts) return;
+    const message = parts.end();
+    this.#parts = undefined;
+    this.#complete(message, 0, message.length);
+    this.#stream.charge(-parts.heldBytes);
+  }
+
+  #complete(bytes: Buffer, from: number, to: number): void {
+    messageLength(bytes, from, this.#method.maxRequestBytes);
     this.#stream.isBusy = true;
-    this.#startedMs = performance.now();
-    this.#method.handle(this.#request, this);
+    this.completeAtMs = performance.now();
+    const { queue } = this.#method;
+    const octets = bytes[from] === 0 ? to - from : unpackedBound(this.#head.encoding, bytes, from + PREFIX_BYTES, to);
+    const estimate = octets / OCTETS_PER_UNIT;
+    if (queue.mayRun(estimate)) return queue.spend(this.#handle(bytes, from, to, estimate));
+    const copy = Buffer.allocUnsafeSlow(to - from);
+    bytes.copy(copy, 0, from, to);
+    this.#stream.charge(copy.length + COPY_BYTES);
+    this.#pending = { message: copy, estimate };
+    queue.add(this, estimate);
+  }
+
+  run(): number {
+    const pending = this.#pending;
+    this.#pending = undefined;
+    this.#waitedMs = performance.now() - this.completeAtMs;
+    if (pending) this.#stream.charge(-pending.message.length - COPY_BYTES);
+    if (pending && !this.#isGone) return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
+    this.#refuse(cancelled); // nobody reads it: it frees the slot of the stream
+    return 0;
+  }
+
+  refuse(): void {
+    this.#pending = undefined;
+    this.#refuse(this.#isGone ? cancelled : this.#method.tooLate());
+  }
+
+  /** @returns units of work */
+  #handle(bytes: Buffer, from: number, to: number, estimate: number): number {
+    const { decode, costOf, handle } = this.#method;
+    let request: Q;
+    let cost: Cost;
+    try {
+      const [message, start, end] = this.#unpacked(bytes, from, to);
+      request = decode(message, start, end);
+      cost = costOf(request, end - start);
+    } catch (error) {
+      this.#refuse(failureOf(error));
+      return estimate;
+    }
+    this.#requestBytes = cost.bytes;
+    this.#stream.charge(cost.bytes);
+    handle(request, this);
+    return cost.units;
+  }
+
+  #unpacked(bytes: Buffer, from: number, to: number): readonly [bytes: Buffer, from: number, to: number] {
+    const flag = bytes[from];
+    if (flag === 0) return [bytes, from + PREFIX_BYTES, to];
+    if (flag !== 1) throw new GrpcError(status.INTERNAL, `a message's compression flag is 0 or 1, got ${flag}`);
+    const { maxRequestBytes } = this.#method;
+    const message = decompress(this.#head.encoding, bytes.subarray(from + PREFIX_BYTES, to), maxRequestBytes);
+    return [message, 0, message.length];
   }
 
   cancelled(): void {
-    this.#request = undefined; // what is under way ends by itself, and its answer is dropped
+    this.#isGone = true;
+    this.#parts = undefined;
+    this.#onGone?.();
   }
 
   /** @param bytes  the message, after `PREFIX_BYTES` octets that are free, up to `length`; only used during the call */
   answer(bytes: Buffer, length: number): void {
-    const elapsedMs = performance.now() - this.#startedMs;
+    const elapsedMs = performance.now() - this.completeAtMs;
     if (elapsedMs > this.#head.timeoutMs) return this.#end(deadlineExceeded, elapsedMs);
     bytes[0] = 0;
     bytes.writeUInt32BE(length - PREFIX_BYTES, 1);
+    this.#stream.charge(-this.#requestBytes);
     this.#stream.answer(HEAD, bytes, length, OK_TRAILERS);
     this.#method.onAnswered(status.OK, elapsedMs);
   }
 
   fail(failure: Failure): void {
-    if (!this.#stream.isBusy) return this.#stream.headOnly(failureHead(failure)); // its request was never handed on
-    const elapsedMs = performance.now() - this.#startedMs;
+    const elapsedMs = performance.now() - this.completeAtMs;
     this.#end(elapsedMs > this.#head.timeoutMs ? deadlineExceeded : failure, elapsedMs);
   }
 
   #end(failure: Failure, elapsedMs: number): void {
-    this.#stream.headOnly(failureHead(failure));
+    this.#refuse(failure);
     this.#method.onAnswered(failure.code, elapsedMs);
   }
 
-  #pieces(): MessageReader {
-    this.#reader ??= new MessageReader(this.#head.encoding, this.#method.maxRequestBytes, (bytes, from, to) =>
-      this.#take(bytes, from, to),
-    );
-    return this.#reader;
-  }
-
-  #take(bytes: Buffer, from: number, to: number): void {
-    if (++this.#messages > 1) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
-    this.#request = this.#method.decode(bytes, from, to);
+  /** The request was not handed on, or could not be answered. */
+  #refuse(failure: Failure): void {
+    this.#parts = undefined;
+    this.#stream.headOnly(failureHead(failure));
   }
 }
 
+const cancelled: Failure = { code: status.CANCELLED, details: 'the caller has gone' };
 const deadlineExceeded: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
-  to - from >= PREFIX_BYTES && bytes[from] === 0 && bytes.readUInt32BE(from + 1) === to - from - PREFIX_BYTES;
+  to - from >= PREFIX_BYTES && bytes.readUInt32BE(from + 1) === to - from - PREFIX_BYTES;
 
-/** What cannot be decoded is the caller's doing, and is told. */
+/** What cannot be decoded is the caller's doing, and the caller learns why. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof GrpcError) return { code: error.code, details: error.message };
   const reason = error instanceof Error ? error.message : String(error);

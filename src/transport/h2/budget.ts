@@ -1,6 +1,6 @@
 /**
- * A token bucket for frames that cost something and bring no request nearer its answer: it is refilled by time, and by the requests
- * that do get there, since honest clients send a few such frames with each. Time is only asked for when it has run dry.
+ * A token bucket for work that brings no request nearer its answer: control frames, and the streams that such a frame touches. Time refills it, and so does
+ * each complete request, since honest clients send a few such frames with each. The clock is read only when the bucket is empty.
  */
 export class Budget {
   readonly #capacity: number;
@@ -14,7 +14,7 @@ export class Budget {
     this.#left = capacity;
   }
 
-  /** @returns false  there is nothing left to spend */
+  /** @returns false  the bucket is empty */
   spend(): boolean {
     if (--this.#left >= 0) return true;
     const nowMs = performance.now();

@@ -1,26 +1,40 @@
 import type { Socket } from 'node:net';
 import { FRAME_HEADER_BYTES } from './frames.ts';
 
-/** Room for the answers of a busy turn; what needs more gets more, once. */
+/** Room for the answers of a busy turn; what needs more gets more. */
 const CHUNK_BYTES = 16_384;
+/** Chunks that no connection uses, kept for the next: an idle connection has none. */
+const MAX_SPARE_CHUNKS = 256;
+const spareChunks: Buffer[] = [];
+const NO_BYTES = Buffer.alloc(0);
 
 /**
- * What goes out on one connection: all that is written in one turn of the event loop leaves in one write. A caller takes room with
- * `reserve` and writes into `bytes` at once.
+ * The bytes that leave on one connection: everything that is written in one turn of the event loop leaves in one write. While the system does
+ * not take what was written before, nothing more is handed to the socket.
  */
 export class Output {
   readonly #socket: Socket;
+  readonly #onFlushed: () => void;
   #isQueued = false;
-  bytes = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+  /** Size of the buffer that the socket still reads from; 0: none. */
+  #inFlightBytes = 0;
+  bytes: Buffer = NO_BYTES;
   length = 0;
 
-  constructor(socket: Socket) {
+  /** @param onFlushed  called after each flush, and when the system has taken what it had not taken at once */
+  constructor(socket: Socket, onFlushed: () => void) {
     this.#socket = socket;
+    this.#onFlushed = onFlushed;
   }
 
   /** Octets that the system has not taken yet. */
   get unsent(): number {
-    return this.#socket.writableLength;
+    return this.#socket.writableLength + this.length;
+  }
+
+  /** Bytes of memory in buffers. */
+  get heldBytes(): number {
+    return this.#inFlightBytes + this.bytes.length;
   }
 
   /** @returns where in `bytes` there are so many octets to write */
@@ -48,13 +62,13 @@ export class Output {
     return at + FRAME_HEADER_BYTES;
   }
 
-  /** A frame whose payload is there already: a part of `payload`. */
+  /** A frame whose payload exists already: a part of `payload`. */
   frame(type: number, flags: number, streamId: number, payload: Uint8Array, from = 0, to = payload.length): void {
     const at = this.reserveFrame(type, flags, streamId, to - from);
     copy(payload, from, to, this.bytes, at);
   }
 
-  /** A frame whose payload are these numbers, four octets each. */
+  /** A frame whose payload is these numbers, four octets each. */
   numbers(type: number, flags: number, streamId: number, ...values: readonly number[]): void {
     let at = this.reserveFrame(type, flags, streamId, values.length * 4);
     for (const value of values) {
@@ -65,15 +79,47 @@ export class Output {
 
   flush(): void {
     this.#isQueued = false;
-    const { length } = this;
-    if (length === 0 || !this.#socket.writable) return;
+    if (this.#inFlightBytes === 0) this.flushNow();
+  }
+
+  /** Hands everything to the socket, even what it has to keep: before its end. */
+  flushNow(): void {
+    const { length, bytes } = this;
+    if (length === 0) return;
     this.length = 0;
-    this.#socket.write(this.bytes.subarray(0, length));
-    const isFree = this.#socket.writableLength === 0 && this.bytes.length === CHUNK_BYTES; // else the socket still reads from it
-    if (!isFree) this.bytes = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+    if (!this.#socket.writable) return this.#free();
+    this.#socket.write(bytes.subarray(0, length), this.#onWritten);
+    if (this.#socket.writableLength === 0) this.#free();
+    else {
+      this.#inFlightBytes += bytes.length;
+      this.bytes = NO_BYTES;
+    }
+    this.#onFlushed();
+  }
+
+  /** The connection has ended: what was not sent never will be. */
+  discard(): void {
+    this.length = 0;
+    this.#free();
+  }
+
+  readonly #onWritten = (): void => {
+    if (this.#inFlightBytes === 0) return; // the system took it at once
+    this.#inFlightBytes = 0;
+    this.flush();
+    this.#onFlushed();
+  };
+
+  #free(): void {
+    if (this.bytes.length === CHUNK_BYTES && spareChunks.length < MAX_SPARE_CHUNKS) spareChunks.push(this.bytes);
+    this.bytes = NO_BYTES;
   }
 
   #grow(needed: number): void {
+    if (needed <= CHUNK_BYTES) {
+      this.bytes = spareChunks.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES);
+      return;
+    }
     const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2));
     this.bytes.copy(larger, 0, 0, this.length);
     this.bytes = larger;
@@ -84,7 +130,7 @@ export class Output {
 let waiting: Output[] = [];
 
 function flushLater(output: Output): void {
-  if (waiting.push(output) === 1) setImmediate(flushAll); // comes after all that this turn has read
+  if (waiting.push(output) === 1) setImmediate(flushAll); // runs after everything that this turn has read
 }
 
 function flushAll(): void {

@@ -36,8 +36,10 @@ export function readHead(fields: readonly Field[]): RequestHead | string {
   const isConnect = method === 'CONNECT';
   if (isConnect ? pseudo.has(':scheme') || path !== '' : !pseudo.has(':scheme') || path === '')
     return 'a request has :scheme and :path, unless it is CONNECT';
-  const length = others.find(({ name }) => name === 'content-length')?.value;
-  if (length !== undefined && !/^\d{1,15}$/.test(length)) return 'content-length is no number';
+  const lengths = others.filter(({ name }) => name === 'content-length').map(({ value }) => value);
+  const [length] = lengths;
+  if (length !== undefined && !/^\d{1,15}$/.test(length)) return 'content-length must be a number';
+  if (lengths.some((other) => other !== length)) return 'two content-length fields differ';
   return { method, path, fields: others, contentLength: length === undefined ? undefined : Number(length) };
 }
 

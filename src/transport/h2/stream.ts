@@ -1,55 +1,64 @@
 import { ErrorCode, type ErrorNumber } from './errors.ts';
 
-/** What takes in one request, as the layer above makes it. */
+/** Takes one request, on behalf of the layer above. */
 export interface Receiver {
-  /** Octets of the body: the part of `bytes` is only valid during the call. */
+  /** Octets of the body that are not its last: the part of `bytes` is valid only during the call. */
   data(bytes: Buffer, from: number, to: number): void;
-  /** The client has sent everything. */
-  end(): void;
-  /** Nobody waits for the answer any more: the client has cancelled, or is gone. Called at most once, and never after the answer's end. */
+  /** The last octets of the body, perhaps none: the client has sent everything. They, too, are valid only during the call. */
+  end(bytes: Buffer, from: number, to: number): void;
+  /** The client has cancelled, or its connection has ended. Called at most once, and never after the end of the answer. */
   cancelled(): void;
 }
 
-/** What writes for the streams of a connection. */
+/** Writes for the streams of a connection. */
 export interface StreamWriter {
   answer(stream: Stream, head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void;
   sendHead(stream: Stream, block: Uint8Array, isEnd: boolean): void;
   sendData(stream: Stream, bytes: Uint8Array): void;
   sendEnd(stream: Stream, trailers?: Uint8Array): void;
   resetStream(stream: Stream, code: ErrorNumber): void;
-  settle(stream: Stream): void;
+  charge(stream: Stream, bytes: number): void;
 }
 
-/** One request and its answer. What is written after its end, or to a client that is gone, is dropped. */
+/** What the streams of one connection share. */
+export interface PeerState {
+  /** Streams of side services that are open. */
+  sideStreams: number;
+  /** Octets of output that the client's windows or its socket have not taken. */
+  readonly unreadBytes: () => number;
+}
+
+/** One request and its answer. What is written after its end, or to a client that has gone, is dropped. */
 export class Stream {
   readonly id: number;
   readonly #connection: StreamWriter;
+  readonly peer: PeerState;
   receiver: Receiver | undefined;
-  /** Octets that the client still takes, and may still send. */
-  sendWindow: number;
+  /** What the client's window for this stream has beyond the initial window, which SETTINGS may change for all streams at once. */
+  sendWindowOffset = 0;
+  /** Octets that the client may still send. */
   receiveWindow: number;
-  /** Octets of the body that are still to come, where the client has said how many there are. */
-  announced: number | undefined;
-  /** Octets of the body that belong to nothing complete yet. */
-  unfinishedBytes = 0;
+  /** Octets of the body that are still to come, where content-length said how many there are. */
+  bodyBytesLeft: number | undefined;
   hasAllOfRequest = false;
-  /** The request goes on for as long as its client wants. */
+  /** The request lasts for as long as its client wants. */
   isOpenEnded = false;
   isOver = false;
-  /** The answer is being made: a stream that is cancelled keeps its place until it has been. */
+  /** A handler is running; a cancelled stream keeps its slot until it returns (rapid-reset defence). */
   isBusy = false;
-  /** What the windows hold back, in order. */
-  readonly heldBack: Uint8Array[] = [];
-  heldBackBytes = 0;
-  /** What comes after that; undefined: the answer goes on. */
+  /** Parts of the answer that wait for the client's windows, in order. */
+  readonly buffered: Uint8Array[] = [];
+  /** What is sent after the buffered parts; undefined: the answer goes on. */
   ending: Uint8Array | 'end of data' | undefined;
-  /** What `waitsForClient` was when it was last looked. */
+  /** Bytes of memory charged to the connection for this stream. */
+  chargedBytes = 0;
+  /** The value of `waitsForClient` at the previous check. */
   waitedForClient = false;
 
-  constructor(connection: StreamWriter, id: number, sendWindow: number, receiveWindow: number) {
+  constructor(connection: StreamWriter, peer: PeerState, id: number, receiveWindow: number) {
     this.#connection = connection;
+    this.peer = peer;
     this.id = id;
-    this.sendWindow = sendWindow;
     this.receiveWindow = receiveWindow;
   }
 
@@ -58,12 +67,12 @@ export class Stream {
     return (!this.hasAllOfRequest && !this.isOpenEnded) || this.ending !== undefined;
   }
 
-  /** What has come of the body so far has been used: it counts as unfinished no more. */
-  used(): void {
-    this.#connection.settle(this);
+  /** Charges memory that is kept for this stream to its connection; a negative number gives it back. The end of the stream gives back all of it. */
+  charge(bytes: number): void {
+    this.#connection.charge(this, bytes);
   }
 
-  /** The whole answer in one go: a head, a body that is a part of `bytes`, trailers. The blocks are those of `encodeFields`. */
+  /** The whole answer at once: a head, a body that is a part of `bytes`, trailers. The blocks are those of `encodeFields`. */
   answer(head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void {
     this.#connection.answer(this, head, bytes, length, trailers);
   }
@@ -73,7 +82,7 @@ export class Stream {
     this.#connection.sendHead(this, block, false);
   }
 
-  /** A further part of the answer's body, which may be held back: `bytes` must not change any more. */
+  /** A further part of the answer's body, which may have to wait: `bytes` must not change any more. */
   data(bytes: Uint8Array): void {
     this.#connection.sendData(this, bytes);
   }

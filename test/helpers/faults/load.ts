@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { type Limit, MAX_WINDOW_MS } from '../../../src/algorithms/limit.ts';
-import type { CounterKey } from '../../../src/stores/key.ts';
-import type { Hit, Store } from '../../../src/stores/store.ts';
+import { debitOf } from '../../../src/backends/backend.ts';
+import type { CounterKey } from '../../../src/backends/key.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { limitsOfEach } from '../limits.ts';
 
 /** So many hits pass on each counter, and none comes back meanwhile. */
@@ -43,11 +44,11 @@ export interface Load {
 }
 
 /** Has several callers ask the store, two counters a call. */
-export function startLoad(store: Store): Load {
+export function startLoad(store: Pick<Ledger, 'debit'>): Load {
   const counters = limitsOfEach(HITS, MAX_WINDOW_MS)
     .flatMap((limit) => Array.from({ length: OF_EACH }, (_, number) => ({ limit, number })))
     .map(({ limit, number }, at) => {
-      const hit: Hit = { key: `{${number}}${at}` as CounterKey, limit, hits: 1, blocks: true }; // a name as good as any
+      const hit = debitOf({ key: `{${number}}${at}` as CounterKey }, limit, 1, true); // a name as good as any
       return { hit, limit, admitted: 0, unavailable: 0 };
     });
   const load = { calls: 0, failed: 0, longestMs: 0, lastFailureMs: 0 };
@@ -58,15 +59,15 @@ export function startLoad(store: Store): Load {
   const call = async (asked: typeof counters, timeoutMs: number): Promise<boolean> => {
     const startedMs = performance.now();
     load.calls++;
-    const answers = await store
-      .apply(
+    const ask = async () =>
+      store.debit(
         asked.map(({ hit }) => hit),
         { spend: 'each', timeoutMs },
-      )
-      .catch((error: unknown) => {
-        thrown.push(error);
-        return [];
-      });
+      );
+    const answers = await ask().catch((error: unknown) => {
+      thrown.push(error);
+      return [];
+    });
     load.longestMs = Math.max(load.longestMs, performance.now() - startedMs);
     for (const [at, counter] of asked.entries()) {
       const answer = answers[at];

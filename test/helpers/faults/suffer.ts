@@ -34,9 +34,9 @@ export interface Report extends Pick<Load, 'calls' | 'failed' | 'longestMs' | 'r
 export async function suffer({ begin }: Fault): Promise<Report> {
   const victim = await begin();
   const settings = readSettings({ ...victim.env, STORE_TIMEOUT: `${STORE_TIMEOUT_MS}ms` });
-  const { store } = await openStore(settings, Date.now, createLogger({ level: 'silent', format: 'json' }));
+  const { ledger: store } = await openStore(settings, Date.now, createLogger({ level: 'silent', format: 'json' }));
   try {
-    await eventually(() => store.state().ready);
+    await eventually(() => store.health().ready);
     const load = startLoad(store);
     try {
       await sleep(WARM_MS);
@@ -44,7 +44,7 @@ export async function suffer({ begin }: Fault): Promise<Report> {
       await victim.strike();
       const endMs = performance.now();
       await untilQuiet(load, endMs);
-      await eventually(() => store.state().ready);
+      await eventually(() => store.health().ready);
       await load.stop();
       const recoveryMs = Math.max(load.lastFailureMs - endMs, 0);
       await load.drain();

@@ -1,12 +1,11 @@
 import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
-import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
-import { protoPath } from 'grpc-health-check';
-import { createHealth, type Health } from '../../../src/rls/health.ts';
-import { MAX_REQUEST_BYTES } from '../../../src/transport/grpc-server.ts';
+import { createHealth, Health, type WatchedStatus } from '../../../src/rls/health.ts';
+import { healthService } from '../../../src/rls/proto.ts';
 import { ErrorCode } from '../../../src/transport/h2/errors.ts';
 import { FrameType, Setting } from '../../../src/transport/h2/frames.ts';
+import { sideLimits } from '../../../src/transport/side-limits.ts';
 import {
   callHead,
   data,
@@ -20,12 +19,9 @@ import {
   windowUpdate,
 } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
+import { healthMethods } from '../../helpers/health-methods.ts';
 
-const methods = loadSync(protoPath, { enums: String })['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
-const { Check: check, Watch: watch } = methods as Record<
-  'Check' | 'Watch',
-  MethodDefinition<{ readonly service: string }, { readonly status: string }>
->; // its methods
+const { Check: check, Watch: watch } = healthMethods;
 const reflection = ['v1', 'v1alpha'].map(
   (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
 );
@@ -40,7 +36,7 @@ let ready: boolean;
 beforeEach(async () => {
   ready = true;
   health = createHealth(() => ({ ready, reasons: [] }));
-  server = await startH2({ health }, { maxUnfinishedBytes: 100 });
+  server = await startH2({ health });
   client = await openRaw(server.port);
 });
 afterEach(async () => {
@@ -74,7 +70,7 @@ const statusesIn = (body: Buffer): readonly string[] =>
 
 function turn(isReady: boolean): void {
   ready = isReady;
-  health.look();
+  health.refresh();
 }
 
 describe('a unary method', () => {
@@ -98,17 +94,17 @@ describe('a unary method', () => {
   });
 
   test.each<[string, readonly Uint8Array[], status, string]>([
-    ['none', [], status.UNIMPLEMENTED, 'the method takes one message, got 0'],
-    ['two', [ratelimit, ratelimit], status.UNIMPLEMENTED, 'the method takes one message, got 2'],
+    ['none', [], status.UNIMPLEMENTED, 'the method takes one message, got none'],
+    ['two', [ratelimit, ratelimit], status.UNIMPLEMENTED, 'the method takes one message, got more'],
     ['half of one', [ratelimit.subarray(0, 8)], status.INTERNAL, 'the request ends in the middle of a message'],
     ['one of another type', [framed(Buffer.of(0x0a))], status.INTERNAL, "no message of the method's type"],
     [
       'one that is too large',
-      [Buffer.concat([Buffer.of(0), uint32(MAX_REQUEST_BYTES + 1)])],
+      [Buffer.concat([Buffer.of(0), uint32(sideLimits.maxMessageBytes + 1)])],
       status.RESOURCE_EXHAUSTED,
       'at most',
     ],
-    ['one about nobody', [questionOf('nöbody')], status.NOT_FOUND, 'Health status unknown for service n%C3%B6body'],
+    ['a name that no service has', [questionOf('nöbody')], status.NOT_FOUND, 'unknown service'],
   ])('that gets %s says so', async (_what, parts, code, problem) => {
     const { fields, body } = await ask(parts);
     expect(fields).toMatchObject({ 'grpc-status': String(code), 'grpc-message': expect.stringContaining(problem) });
@@ -193,7 +189,7 @@ describe.each(reflection)('%s, a method that streams both ways,', (path) => {
 
   test('answers each question when it comes, and ends when its client does', async () => {
     client.send(callHead(1, { ':path': path }));
-    const questions = 20; // more octets than may be unfinished
+    const questions = 20;
     for (let count = 1; count <= questions; count++) {
       client.send(data(1, listServices.subarray(0, 4)), data(1, listServices.subarray(4)));
       await client.find(({ type }) => type === FrameType.DATA && messagesIn(dataOn(1)).length === count);
@@ -226,23 +222,85 @@ describe.each(reflection)('%s, a method that streams both ways,', (path) => {
   });
 });
 
-test('a handler that throws ends its call, and nothing else', async () => {
-  const buggy = await startH2({
-    health: {
-      ...health,
-      look() {
-        throw new Error('a bug');
-      },
+describe('after a bug of a handler', () => {
+  let other: H2Server | undefined;
+  let asking: RawClient;
+  afterEach(async () => {
+    jest.restoreAllMocks();
+    asking.close();
+    await other?.close(0);
+    expect(other?.failures).toEqual([]);
+  });
+
+  /** Connects to a server with this health. */
+  async function serve(buggy: Health): Promise<void> {
+    buggy.close();
+    other = await startH2({ health: buggy });
+    asking = await openRaw(other.port);
+  }
+  const isReady = () => ({ ready: true, reasons: [] });
+  const internal = { 'grpc-status': String(status.INTERNAL), 'grpc-message': 'internal error' };
+  const throws = (): never => {
+    throw new Error('a bug');
+  };
+
+  test.each([check.path, watch.path])(
+    '%s that throws ends with INTERNAL, and its connection serves on',
+    async (path) => {
+      class Throwing extends Health {
+        override status = throws;
+      }
+      await serve(new Throwing(isReady));
+      for (const id of [1, 3]) {
+        asking.send(callHead(id, { ':path': path }), data(id, ratelimit, true));
+        expect((await asking.reply(id)).fields).toMatchObject(internal);
+      }
     },
+  );
+
+  test('a Watch that throws when it is cancelled harms no other call', async () => {
+    class Throwing extends Health {
+      override watch = () => throws;
+    }
+    await serve(new Throwing(isReady));
+    asking.send(callHead(1, { ':path': watch.path }), data(1, ratelimit, true), rstStream(1, ErrorCode.CANCEL));
+    asking.send(callHead(3, { ':path': check.path }), data(3, ratelimit, true));
+    expect((await asking.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
-  const other = await openRaw(buggy.port);
-  other.send(callHead(1, { ':path': check.path }), data(1, ratelimit, true));
-  expect((await other.reply(1)).fields).toMatchObject({
-    'grpc-status': String(status.INTERNAL),
-    'grpc-message': 'internal error',
+
+  test('what a Watch writes after its call was cancelled or its connection closed is dropped', async () => {
+    const listeners: ((now: WatchedStatus) => void)[] = [];
+    class Deaf extends Health {
+      override watch(_service: string, listener: (now: WatchedStatus) => void): () => void {
+        listeners.push(listener);
+        return () => {};
+      }
+    }
+    await serve(new Deaf(isReady));
+    const gone = await openRaw(other?.port ?? 0);
+    for (const one of [asking, gone]) {
+      one.send(callHead(1, { ':path': watch.path }), data(1, ratelimit, true));
+      await one.settled();
+    }
+    asking.send(rstStream(1, ErrorCode.CANCEL));
+    gone.close();
+    await asking.settled();
+    for (const listener of listeners) listener('SERVING');
+    await asking.settled();
+    for (const listener of listeners) listener('SERVING');
+    expect(listeners).toHaveLength(2);
+    expect(asking.frames.filter(({ streamId }) => streamId === 1)).toEqual([]);
   });
-  await other.settled();
-  other.close();
-  await buggy.close(0);
-  expect(buggy.failures).toEqual([]);
+
+  test('a message that cannot be serialized ends its call, and reaches no code that notifies watchers', async () => {
+    await serve(new Health(isReady));
+    client.send(callHead(1, { ':path': watch.path }), data(1, ratelimit, true));
+    await client.settled();
+    jest.spyOn(healthService.Watch as typeof watch, 'responseSerialize').mockImplementation(throws);
+    turn(false);
+    expect((await client.reply(1)).fields).toMatchObject(internal);
+    client.send(callHead(3, { ':path': watch.path }), data(3, ratelimit, true)); // fails with its first message
+    expect((await client.reply(3)).fields).toMatchObject(internal);
+    expect(health.openWatches).toBe(0);
+  });
 });

@@ -2,8 +2,9 @@ import '../../helpers/realm.ts';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import * as fc from 'fast-check';
+import { isEncoding } from '../../../src/transport/grpc/compression.ts';
 import { GrpcError } from '../../../src/transport/grpc/grpc-error.ts';
-import { isEncoding, MessageReader } from '../../../src/transport/grpc/message-reader.ts';
+import { MessageReader } from '../../../src/transport/grpc/message-reader.ts';
 import { framed } from '../../helpers/h2-client.ts';
 
 const MAX_BYTES = 5_000;

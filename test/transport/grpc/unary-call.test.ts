@@ -140,6 +140,12 @@ describe('a message arrives whole', () => {
   });
 });
 
+/** A gzip stream that says so of the size of what it holds. */
+function withSize(stream: Buffer, size: number): Buffer {
+  stream.writeUInt32LE(size, stream.length - 4);
+  return stream;
+}
+
 describe('a message is refused, and the service not asked', () => {
   afterEach(async () => {
     expect([asked, told]).toEqual([[], []]);
@@ -181,6 +187,20 @@ describe('a message is refused, and the service not asked', () => {
       { 'grpc-encoding': 'gzip' },
       status.RESOURCE_EXHAUSTED,
       'a message may have 4194304 bytes at most when it is decompressed',
+    ],
+    [
+      'one that unpacks to more than it says',
+      framed(withSize(gzipSync(message), message.length - 1), 1),
+      { 'grpc-encoding': 'gzip' },
+      status.INTERNAL,
+      'cannot be decompressed by gzip',
+    ],
+    [
+      'one that says to unpack to more than its octets can',
+      framed(withSize(gzipSync(message), MAX_REQUEST_BYTES), 1),
+      { 'grpc-encoding': 'gzip' },
+      status.INTERNAL,
+      'cannot be decompressed by gzip',
     ],
   ])('%s', async (_what, body, fields, code, problem) => {
     const half = Math.floor(body.length / 2);
@@ -255,6 +275,9 @@ describe('what a failure says', () => {
     ['plain ~ text: "as it is"', 'plain ~ text: "as it is"'],
     ['100 %', '100 %25'],
     ['%41', '%2541'],
+    ['redis: ', 'redis:%20'],
+    ['  both ends ', '%20%20both ends%20'],
+    ['  ', '%20%20'],
     ['für 5 €', 'f%C3%BCr 5 %E2%82%AC'],
     ['a\r\nb\0\x7f', 'a%0D%0Ab%00%7F'],
     ['😀', '%F0%9F%98%80'],

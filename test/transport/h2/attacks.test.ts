@@ -20,10 +20,11 @@ import {
   type RawClient,
   rstStream,
   settings,
-  uint32,
   windowUpdate,
 } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
+import { overloadOf } from '../../helpers/overload.ts';
+import { until } from '../../helpers/until.ts';
 
 let server: H2Server;
 let clients: RawClient[];
@@ -123,7 +124,7 @@ describe('a reset costs its client as much as the server', () => {
     ['requests that are malformed', (id: number) => [callHead(id, { ':path': '' })]],
     ['requests that are refused', (id: number) => [callHead(id)]],
   ])('%s', async (_what, attack) => {
-    const client = await open({ idleFrames: 60, idleFramesPerSecond: 0, maxConcurrentStreams: 5 });
+    const client = await open({ controlFrames: 60, controlFramesPerSecond: 0, maxConcurrentStreams: 5 });
     client.send(...streamIds(100).flatMap(attack));
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
@@ -151,7 +152,7 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
   };
 
   test.each(Object.entries(floods))('%s', async (_what, flood) => {
-    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 });
     client.send(callHead(1), ...range(40).map(() => flood));
     client.send(call(3));
     expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
@@ -160,7 +161,7 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
   });
 
   test('RST_STREAM on a stream that has ended', async () => {
-    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 });
     client.send(call(1));
     await client.reply(1);
     client.send(...range(60).map(() => rstStream(1, ErrorCode.CANCEL)));
@@ -168,13 +169,13 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
   });
 
   test('settings in one frame', async () => {
-    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 });
     client.send(settings(...range(60).map((at) => [Setting.INITIAL_WINDOW_SIZE, at] as const)));
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
 
   test('CONTINUATION without octets (CVE-2024-27316)', async () => {
-    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 });
     client.send(frame(FrameType.HEADERS, 0, 1, block), ...range(60).map(() => frame(FrameType.CONTINUATION, 0, 1)));
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
@@ -192,7 +193,7 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
   test('requests after the client has been told that no more are taken', async () => {
     const { service, answer } = slowly();
     const limits = { maxCount: 10, maxAgeMs: 1, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
-    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 }, { service, connections: limits });
+    const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 }, { service, connections: limits });
     client.send(call(1));
     const ping = await client.find(({ type }) => type === FrameType.PING);
     client.send(frame(FrameType.PING, Flag.ACK, 0, ping.payload));
@@ -203,7 +204,7 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
   });
 
   test('calls earn what honest clients send with them', async () => {
-    const client = await open({ idleFrames: 50, idleFramesPerSecond: 0 });
+    const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 });
     for (const id of streamIds(100)) {
       client.send(
         call(id),
@@ -250,7 +251,7 @@ describe('header fields', () => {
   });
 
   test('that are too large again and again end the connection', async () => {
-    const client = await open({ maxHeaderListBytes: 1_000, idleFrames: 50, idleFramesPerSecond: 0 });
+    const client = await open({ maxHeaderListBytes: 1_000, controlFrames: 50, controlFramesPerSecond: 0 });
     client.send(...streamIds(100).map((id) => callHead(id, { filler: '-'.repeat(1_000) })));
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
@@ -335,33 +336,94 @@ describe('windows', () => {
     for (const id of streamIds(10)) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('that hold back more on all connections together than the limit end the connection', async () => {
-    const client = await open({ maxWaitingBytes: 50_000 }, large(10_000));
-    const other = await openAnother();
-    const none = settings([Setting.INITIAL_WINDOW_SIZE, 0]);
-    other.send(none, ...streamIds(4).map(largeCall));
-    await other.settled();
-    expect(server.failures).toEqual([]);
-    client.send(none, ...streamIds(4).map(largeCall));
-    await expectEnd(client, 'ENHANCE_YOUR_CALM');
-    expect(server.failures).toHaveLength(1);
+  test('cost a frame that opens them no more than the answers that it lets through', async () => {
+    const client = await open({}, large(10));
+    const streams = 2_000;
+    client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), ...streamIds(streams).map(largeCall));
+    await client.settled();
+    const sent = () => client.frames.filter(({ type }) => type === FrameType.DATA).length;
+    expect(sent()).toBe(0);
+    client.send(...range(5_000).map(() => windowUpdate(0, 1))); // of the connection, while every stream has none
+    await client.settled();
+    expect(sent()).toBe(0);
+    client.send(windowUpdate(5, 1));
+    await client.settled();
+    expect(sent()).toBe(1);
+    for (const id of streamIds(streams)) client.send(windowUpdate(id, 10_000));
+    for (const id of streamIds(streams)) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('that hold back more than the limit end the connection', async () => {
-    const client = await open({ maxHeldBackBytes: 50_000 }, large(10_000));
-    client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), ...streamIds(10).map(largeCall));
+  test('that SETTINGS open and close for all streams at once count as a control frame for each', async () => {
+    const client = await open({ controlFrames: 3_000, controlFramesPerSecond: 0 }, large(10));
+    const [none, one] = [settings([Setting.INITIAL_WINDOW_SIZE, 0]), settings([Setting.INITIAL_WINDOW_SIZE, 1])];
+    client.send(none, ...streamIds(1_000).map(largeCall));
+    await client.settled();
+    for (let times = 0; times < 20; times++) client.send(one, none);
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
 });
 
+describe('a connection that holds most of what callers may hold', () => {
+  const memoryBytes = 600_000;
+  const half = framed(Buffer.alloc(300_000)).subarray(0, 150_000);
+
+  /** Sends half a request in frames. */
+  const halfRequest = (id: number): Buffer =>
+    Buffer.concat([callHead(id), ...range(10).map((at) => data(id, half.subarray(at * 15_000, (at + 1) * 15_000)))]);
+  const isClosed = (client: RawClient): Promise<unknown> =>
+    new Promise((resolve) => client.socket.once('close', resolve));
+
+  test('is reset when another one exceeds the limit, and the other goes on', async () => {
+    const overload = overloadOf({}, memoryBytes);
+    const large = await open({}, { overload });
+    const small = await openAnother();
+    const closed = isClosed(large);
+    large.send(halfRequest(1), halfRequest(3));
+    await large.settled();
+    small.send(halfRequest(1));
+    await closed;
+    expect(server.failures).toEqual(['ENHANCE_YOUR_CALM']);
+    small.send(call(3));
+    expect((await small.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('is reset for answers that its windows do not let through', async () => {
+    const overload = overloadOf({}, memoryBytes);
+    const greedy = await open({}, { overload, ...large(10_000) });
+    const closed = isClosed(greedy);
+    greedy.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), ...streamIds(100).map(largeCall));
+    await closed;
+    expect(server.failures).toEqual(['ENHANCE_YOUR_CALM']);
+    await until('nothing is held', () => overload.memory.bytes === 0);
+  });
+
+  test('gives back what it held as soon as its streams end', async () => {
+    const overload = overloadOf({}, memoryBytes);
+    const client = await open({}, { overload });
+    client.send(call(1));
+    await client.settled();
+    const before = overload.memory.bytes;
+    for (let id = 3; id < 43; id += 2) {
+      client.send(halfRequest(id));
+      await client.settled();
+      expect(overload.memory.bytes).toBeGreaterThan(before + 150_000);
+      client.send(rstStream(id, ErrorCode.CANCEL));
+      await client.settled();
+      expect(overload.memory.bytes).toBe(before);
+    }
+    expect(server.failures).toEqual([]);
+  });
+});
+
 describe('a client that lets the server wait', () => {
-  const patience = { patienceMs: 100 };
+  const patience = { stallTimeoutMs: 100 };
 
   test.each<[string, readonly Buffer[]]>([
     ['says nothing', [Buffer.alloc(0)]],
     ['sends half the preface', [PREFACE.subarray(0, 10)]],
     ['sends the preface alone', [PREFACE]],
     ['sends half a frame after it', [PREFACE, settings().subarray(0, 5)]],
+    ['sends half a frame later', [PREFACE, settings(), frame(FrameType.PING, 0, 0, Buffer.alloc(8)).subarray(0, 12)]],
     ['sends half a header block', [PREFACE, settings(), frame(FrameType.HEADERS, 0, 1, encodeFields(callFields()))]],
   ])('%s: its connection ends', async (_what, greeting) => {
     server = await startH2({}, patience);
@@ -429,53 +491,34 @@ describe('a client that lets the server wait', () => {
 });
 
 describe('a request', () => {
-  test('that is larger than what may be unfinished ends its stream', async () => {
-    const client = await open({ maxUnfinishedBytes: 20_000 });
-    const start = Buffer.concat([Buffer.of(0), uint32(1_000_000)]);
-    client.send(callHead(1), data(1, start), data(1, Buffer.alloc(15_000)), data(1, Buffer.alloc(15_000)), call(3));
-    expect((await client.reply(1)).reset).toBe('ENHANCE_YOUR_CALM');
-    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
-    expect(server.failures).toEqual(['ENHANCE_YOUR_CALM']);
-  });
-
-  test('counts together with others that are not complete, and no more when it is', async () => {
-    const client = await open({ maxUnfinishedBytes: 20_000 });
-    const large = framed(Buffer.concat([Buffer.of(0x7a, 0xf8, 0x55), Buffer.alloc(11_000)])); // a field 15 that nobody knows
-    const [half, rest] = [large.subarray(0, 9_000), large.subarray(9_000)];
-    client.send(callHead(1), data(1, half), callHead(3), data(3, half), data(1, rest, true));
-    expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
-    client.send(callHead(5), data(5, half), data(3, rest, true), data(5, rest, true));
-    for (const id of [3, 5]) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
-    client.send(callHead(7), data(7, half), callHead(9), data(9, half), callHead(11), data(11, half));
-    expect((await client.reply(11)).reset).toBe('ENHANCE_YOUR_CALM');
-  });
-
-  test('counts together with those of other connections, too, and no more when their clients are gone', async () => {
-    const client = await open({ maxWaitingBytes: 20_000 });
-    const large = framed(Buffer.alloc(30_000));
-    const half = large.subarray(0, 15_000);
-    const other = await openAnother();
-    other.send(callHead(1), data(1, half));
-    await other.settled();
-    client.send(callHead(1), data(1, half));
-    expect((await client.reply(1)).reset).toBe('ENHANCE_YOUR_CALM');
-    const closed = new Promise((resolve) => other.socket.once('close', resolve));
-    other.close();
-    await closed;
-    const third = await openAnother();
-    let id = 1;
-    const isTaken = async (): Promise<boolean> => {
-      third.send(callHead(id), data(id, half));
-      await third.settled();
-      third.send(rstStream(id, ErrorCode.CANCEL));
-      await third.settled();
-      const [failures, before] = [server.failures.length, counted];
-      counted = failures;
-      id += 2;
-      return failures === before;
+  test('whose content-length fields differ is malformed, and equal ones are not', async () => {
+    const client = await open({});
+    const body = framed(message);
+    const lengths = (...values: readonly number[]) => values.map((value) => ['content-length', String(value)] as const);
+    const withLengths = (id: number, ...values: readonly number[]): Buffer => {
+      const block = encodeFields([...callFields(), ...lengths(...values)]);
+      return Buffer.concat([frame(FrameType.HEADERS, Flag.END_HEADERS, id, block), data(id, body, true)]);
     };
-    let counted = server.failures.length;
-    while (!(await isTaken())); // the server has noticed that the other is gone
+    client.send(withLengths(1, body.length, body.length + 1), withLengths(3, body.length, body.length));
+    expect((await client.reply(1)).reset).toBe('PROTOCOL_ERROR');
+    expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
+  });
+
+  test('is decoded once it is complete, not before', async () => {
+    let asked = 0;
+    const service: GrpcServerOptions['service'] = {
+      async shouldRateLimit(_request, _caller, reply) {
+        asked++;
+        reply({ response: OK });
+      },
+    };
+    const client = await open({}, { service });
+    client.send(callHead(1), data(1, framed(message)));
+    await client.settled();
+    expect(asked).toBe(0);
+    client.send(data(1, Buffer.alloc(0), true));
+    expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
+    expect(asked).toBe(1);
   });
 
   test('is one message: a second one ends the call', async () => {

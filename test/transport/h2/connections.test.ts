@@ -70,4 +70,4 @@ async function bytesAfter(connections: number): Promise<number> {
 test(`${CONNECTIONS} connections that come and go leave nothing behind`, async () => {
   const before = await bytesAfter(2_000);
   expect((await bytesAfter(CONNECTIONS)) - before).toBeLessThan(MAX_GROWTH_BYTES);
-});
+}, 240_000);

@@ -5,7 +5,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { ErrorCode } from '../../../src/transport/h2/errors.ts';
 import { Flag, FrameType, PREFACE, Setting } from '../../../src/transport/h2/frames.ts';
-import { HeadCache } from '../../../src/transport/h2/head-cache.ts';
+import { type Head, HeadCache } from '../../../src/transport/h2/head-cache.ts';
 import { HpackDecoder } from '../../../src/transport/h2/hpack/decoder.ts';
 import { encodeFields, TABLE_SIZE_ZERO } from '../../../src/transport/h2/hpack/encode.ts';
 import { staticTable } from '../../../src/transport/h2/hpack/static-table.ts';
@@ -216,6 +216,10 @@ describe('whatever the representations and the sizes of the table', () => {
     );
   });
 
+  /** The cost depends on whether a head is remembered. */
+  const withoutCost = (head: Head) =>
+    typeof head === 'object' && 'ownBytes' in head ? { ...head, ownBytes: undefined } : head;
+
   test('what is remembered of blocks is what decoding them again would say', () => {
     const anySize = fc.oneof({ arbitrary: fc.constant(undefined), weight: 20 }, { arbitrary: fc.nat(500), weight: 1 });
     const anyRequest = fc.record({ what: fc.nat(3), isTrailers: fc.boolean(), literal: anyLiteral, size: anySize });
@@ -232,7 +236,7 @@ describe('whatever the representations and the sizes of the table', () => {
           const decoded = decoder.decode(block, 0, block.length);
           if (decoded === 'too large') throw new Error('there is no limit');
           if (isTrailers) expect(cache.trailers(block, 0, block.length)).toEqual(decoded);
-          else expect(cache.request(block, 0, block.length)).toEqual(readHead(decoded));
+          else expect(withoutCost(cache.request(block, 0, block.length))).toEqual(readHead(decoded));
         }
       }),
     );

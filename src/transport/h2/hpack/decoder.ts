@@ -34,6 +34,11 @@ export class HpackDecoder {
     this.#maxListSize = maxListSize;
   }
 
+  /** Octets in the dynamic table, as `Field.size` counts. */
+  get tableSize(): number {
+    return this.#tableSize;
+  }
+
   /** @throws Http2Error  COMPRESSION_ERROR: the connection is lost, since the tables no longer agree */
   decode(bytes: Buffer, from: number, to: number): Decoded {
     this.#bytes = bytes;

@@ -1,0 +1,65 @@
+import { getPriority, setPriority } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Attacker } from './attack.ts';
+import type { AttackerQuestion, Outcome } from './attacker.ts';
+import { attacks } from './attacks.ts';
+import { serveParent } from './child.ts';
+import { Http2Client } from './http2-client.ts';
+import { Ledger } from './ledger.ts';
+import { TcpClient } from './tcp-client.ts';
+import { validFlood } from './valid-flood.ts';
+
+/** The other client must not wait for a processor because of this process. */
+const NICENESS = 5;
+
+setPriority(getPriority() + NICENESS);
+let run: ((attacker: Attacker) => Promise<void>) | undefined;
+let isTls = false;
+
+serveParent<AttackerQuestion, Outcome | undefined>((question) => {
+  if (question.kind === 'attack') return attack(question);
+  const found = question.kind === 'prepare' ? attacks.find(({ name }) => name === question.name) : undefined;
+  if (question.kind === 'prepare' && !found) throw new Error(`there is no attack '${question.name}'`);
+  isTls = question.kind === 'prepare' ? found?.tls === true : question.tls;
+  run = question.kind === 'prepare' ? found?.prepare() : validFlood(question.profile);
+  return undefined;
+});
+
+async function attack({
+  ports,
+  rulesPath,
+  durationMs,
+}: Extract<AttackerQuestion, { kind: 'attack' }>): Promise<Outcome> {
+  const ledger = new Ledger();
+  const faults = new Set<string>();
+  const over = sleep(durationMs, undefined, { ref: false });
+  let isOver = false;
+  over.then(() => {
+    isOver = true;
+  });
+  const attacker: Attacker = {
+    ports,
+    rulesPath,
+    over,
+    get isOver() {
+      return isOver;
+    },
+    async http2(options = {}) {
+      const tcp = new TcpClient({ port: ports.grpc, tls: isTls, onData: (bytes) => client.read(bytes) }, ledger);
+      const client: Http2Client = new Http2Client(tcp, options);
+      await Promise.race([client.greet(options), over]);
+      return client;
+    },
+    async tcp(port, onData) {
+      const client = new TcpClient({ port, ...(onData && { onData }) }, ledger);
+      await Promise.race([client.opened(), over]);
+      return client;
+    },
+    sleep: (ms) => Promise.race([sleep(ms, undefined, { ref: false }), over]),
+    fault: (what) => faults.add(what),
+  };
+  const startedMs = performance.now();
+  await Promise.race([run?.(attacker), over]);
+  const { bytes, slots, connections } = ledger.profile;
+  return { profile: { bytes, slots, connections }, faults: [...faults], elapsedMs: performance.now() - startedMs };
+}

@@ -1,0 +1,26 @@
+import { type Child, startChild } from './child.ts';
+import type { Profile } from './ledger.ts';
+import type { Service } from './service.ts';
+
+export type AttackerQuestion =
+  | { readonly kind: 'prepare'; readonly name: string }
+  | { readonly kind: 'prepare valid flood'; readonly profile: Profile; readonly tls: boolean }
+  | {
+      readonly kind: 'attack';
+      readonly ports: Service['ports'];
+      readonly rulesPath: string;
+      readonly durationMs: number;
+    };
+
+/** What an attack did. */
+export interface Outcome {
+  readonly profile: Profile;
+  /** What the service did that it must not, in words. */
+  readonly faults: readonly string[];
+  readonly elapsedMs: number;
+}
+
+/** The attacking client, in a process of its own: its connections stay open until it is killed. */
+export type AttackerProcess = Child<AttackerQuestion, Outcome | undefined>;
+
+export const startAttacker = (): AttackerProcess => startChild('./attacker-process.ts');

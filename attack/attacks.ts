@@ -1,0 +1,16 @@
+import type { Attack } from './attack.ts';
+import { compressed } from './attacks/compressed.ts';
+import { connections } from './attacks/connections.ts';
+import { floods } from './attacks/floods.ts';
+import { headers } from './attacks/headers.ts';
+import { json } from './attacks/json.ts';
+import { load } from './attacks/load.ts';
+import { state } from './attacks/state.ts';
+import { streams } from './attacks/streams.ts';
+import { windows } from './attacks/windows.ts';
+
+/** Every attack, in the order of the table. */
+export const attacks: readonly Attack[] = [
+  ...[...compressed, ...windows, ...streams, ...floods, ...headers],
+  ...[...connections, ...state, ...json, ...load],
+];

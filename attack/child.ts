@@ -1,0 +1,57 @@
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/** A process of ours that answers one question at a time. It ends with this process. */
+export interface Child<Question, Answer> {
+  /** @throws Error  it failed, has ended, or did not answer in time */
+  ask(question: Question, timeoutMs?: number): Promise<Answer>;
+  /** Ends it at once, and with it its connections. */
+  kill(): Promise<void>;
+}
+
+export type Reply<Answer> = { readonly answer: Answer } | { readonly failure: string };
+
+const ANSWER_MS = 120_000;
+
+/** Starts a TypeScript file of this folder as a process. */
+export function startChild<Question, Answer>(file: string): Child<Question, Answer> {
+  const path = fileURLToPath(new URL(file, import.meta.url));
+  const child = fork(path, { execArgv: ['--import', 'tsx'] });
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  child.on('error', () => {}); // 'exit' comes next, or has come
+  return {
+    ask: (question, timeoutMs = ANSWER_MS) =>
+      new Promise((resolve, reject) => {
+        const fail = (why: string) => done(() => reject(new Error(`${file}: ${why}`)));
+        const onMessage = (reply: Reply<Answer>) =>
+          done(() => ('failure' in reply ? reject(new Error(`${file}: ${reply.failure}`)) : resolve(reply.answer)));
+        const onExit = () => fail('the process has ended');
+        const timer = setTimeout(() => fail(`no answer after ${timeoutMs} ms`), timeoutMs);
+        const done = (settle: () => void) => {
+          clearTimeout(timer);
+          child.off('message', onMessage).off('exit', onExit);
+          settle();
+        };
+        child.on('message', onMessage).on('exit', onExit);
+        if (child.connected)
+          child.send(question as object); // a structure that JSON can carry
+        else onExit();
+      }),
+    async kill() {
+      child.kill('SIGKILL');
+      await exited;
+    },
+  };
+}
+
+/** Answers the questions of the process that started this one, and ends with it. */
+export function serveParent<Question, Answer>(reply: (question: Question) => Promise<Answer> | Answer): void {
+  process.on('message', async (question: Question) => {
+    try {
+      process.send?.({ answer: await reply(question) } satisfies Reply<Answer>);
+    } catch (error) {
+      process.send?.({ failure: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+    }
+  });
+  process.on('disconnect', () => process.exit());
+}

@@ -1,0 +1,157 @@
+import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE, Setting } from '../src/transport/h2/frames.ts';
+import { data, frame, settings, windowUpdate } from '../test/helpers/h2-client.ts';
+import type { TcpClient } from './tcp-client.ts';
+
+export interface Http2Options {
+  /** What its first SETTINGS says. */
+  readonly settings?: readonly (readonly [id: number, value: number])[];
+  /** Grants no window beyond that of the first 65,535 bytes; otherwise the connection's is as large as can be. */
+  readonly withholdsWindow?: boolean;
+  /** Called with each frame of the server, beside what the client does with it itself. */
+  readonly onFrame?: (type: number, flags: number, streamId: number, payload: Buffer) => void;
+}
+
+const MAX_DATA_BYTES = 16_384;
+const DEFAULT_WINDOW = 65_535;
+const LARGEST_INCREMENT = 2 ** 31 - 1 - DEFAULT_WINDOW;
+
+/** A client of HTTP/2 that keeps to the server's windows, answers its pings and settings, and otherwise sends what it is given. */
+export class Http2Client {
+  readonly tcp: TcpClient;
+  readonly #onFrame: Http2Options['onFrame'];
+  /** Streams that have ended, whether by an answer or by a reset. */
+  ended = 0;
+  /** Those that the server has reset. */
+  resets = 0;
+  #nextStreamId = 1;
+  #window = DEFAULT_WINDOW;
+  #streamWindow = DEFAULT_WINDOW;
+  readonly #streamWindows = new Map<number, number>();
+  #rest = Buffer.alloc(0);
+  #hasSettings = false;
+  #waiting: (() => void)[] = [];
+
+  constructor(tcp: TcpClient, options: Http2Options) {
+    this.tcp = tcp;
+    this.#onFrame = options.onFrame;
+    tcp.closed.then(() => this.#wake());
+  }
+
+  /** Streams that were taken so far. */
+  get begun(): number {
+    return (this.#nextStreamId - 1) / 2;
+  }
+
+  get isClosed(): boolean {
+    return this.tcp.isClosed;
+  }
+
+  /** Sends the preface and waits for the server's SETTINGS. */
+  async greet({ settings: pairs = [], withholdsWindow = false }: Http2Options): Promise<void> {
+    await this.tcp.opened();
+    const window = withholdsWindow ? [] : [windowUpdate(0, LARGEST_INCREMENT)];
+    await this.tcp.send(Buffer.concat([PREFACE, settings(...pairs), ...window]));
+    while (!this.#hasSettings && !this.isClosed) await this.#change();
+  }
+
+  /** The ids of the next `count` streams begin with this one, two apart. */
+  takeStreams(count: number): number {
+    const first = this.#nextStreamId;
+    this.#nextStreamId += count * 2;
+    return first;
+  }
+
+  /**
+   * Sends whole frames. Resolves when the system has taken them.
+   *
+   * @param flowBytes  how much of the connection's window they take; they wait until it is there
+   * @returns false  the connection has ended
+   */
+  async send(bytes: Uint8Array, flowBytes = 0): Promise<boolean> {
+    while (this.#window < flowBytes && !this.isClosed) await this.#change();
+    this.#window -= flowBytes;
+    return this.tcp.send(bytes);
+  }
+
+  /** Sends the body of a stream in frames as large as may be, as the windows allow. */
+  async sendBody(streamId: number, body: Buffer, isEnd: boolean): Promise<boolean> {
+    this.#streamWindows.set(streamId, this.#streamWindow);
+    for (let at = 0; at < body.length; ) {
+      const room = Math.min(this.#window, this.#streamWindows.get(streamId) ?? 0, MAX_DATA_BYTES);
+      const isWhole = body.length - at <= room;
+      if (room <= 0 || (room < MAX_DATA_BYTES && !isWhole)) {
+        if (this.isClosed) return false;
+        await this.#change();
+        continue;
+      }
+      const part = body.subarray(at, at + room);
+      at += part.length;
+      this.#streamWindows.set(streamId, (this.#streamWindows.get(streamId) ?? 0) - part.length);
+      if (!(await this.send(data(streamId, part, isEnd && at === body.length), part.length))) return false;
+    }
+    this.#streamWindows.delete(streamId);
+    return true;
+  }
+
+  /** Resolves when so many streams have ended, or the connection has. */
+  async untilEnded(count: number): Promise<void> {
+    while (this.ended < count && !this.isClosed) await this.#change();
+  }
+
+  /** To be called with what comes on the socket. */
+  readonly read = (chunk: Buffer): void => {
+    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
+    let at = 0;
+    while (bytes.length - at >= FRAME_HEADER_BYTES) {
+      const end = at + FRAME_HEADER_BYTES + bytes.readUIntBE(at, 3);
+      if (end > bytes.length) break;
+      this.#take(bytes, at, end);
+      at = end;
+    }
+    this.#rest = Buffer.from(bytes.subarray(at));
+    this.#wake();
+  };
+
+  #take(bytes: Buffer, at: number, end: number): void {
+    const type = bytes[at + 3] ?? 0;
+    const flags = bytes[at + 4] ?? 0;
+    const streamId = bytes.readUInt32BE(at + 5) & 0x7fff_ffff;
+    const payload = bytes.subarray(at + FRAME_HEADER_BYTES, end);
+    if (type === FrameType.WINDOW_UPDATE) this.#grow(streamId, payload.readUInt32BE());
+    else if (type === FrameType.SETTINGS && !(flags & Flag.ACK)) this.#set(payload);
+    else if (type === FrameType.PING && !(flags & Flag.ACK))
+      void this.tcp.send(frame(FrameType.PING, Flag.ACK, 0, Buffer.from(payload)));
+    else if (type === FrameType.RST_STREAM) {
+      this.resets++;
+      this.ended++;
+    } else if ((type === FrameType.HEADERS || type === FrameType.DATA) && flags & Flag.END_STREAM) this.ended++;
+    this.#onFrame?.(type, flags, streamId, payload);
+  }
+
+  #grow(streamId: number, increment: number): void {
+    if (streamId === 0) this.#window += increment;
+    const window = this.#streamWindows.get(streamId);
+    if (window !== undefined) this.#streamWindows.set(streamId, window + increment);
+  }
+
+  #set(payload: Buffer): void {
+    for (let at = 0; at + 6 <= payload.length; at += 6)
+      if (payload.readUInt16BE(at) === Setting.INITIAL_WINDOW_SIZE) this.#streamWindow = payload.readUInt32BE(at + 2);
+    this.#hasSettings = true;
+    void this.tcp.send(frame(FrameType.SETTINGS, Flag.ACK, 0));
+  }
+
+  /** Until the server has sent something, or the connection has ended. */
+  #change(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.isClosed) resolve();
+      else this.#waiting.push(resolve);
+    });
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resume of waiting) resume();
+  }
+}

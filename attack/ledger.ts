@@ -1,0 +1,39 @@
+/** The length of a slot of the profile. */
+export const SLOT_MS = 20;
+
+/** When an attack sent how much, so that as many valid bytes can be sent in the same manner. */
+export interface Profile {
+  /** Bytes sent in each slot, in order, slots in which nothing was sent left out. */
+  readonly slots: readonly (readonly [startMs: number, bytes: number])[];
+  readonly bytes: number;
+  /** The most connections that were open at a time. */
+  readonly connections: number;
+}
+
+/** Counts what an attacker's connections send. */
+export class Ledger {
+  readonly #startedMs = performance.now();
+  readonly #slots = new Map<number, number>();
+  #open = 0;
+  #mostOpen = 0;
+  #bytes = 0;
+
+  opened(): void {
+    this.#open++;
+    this.#mostOpen = Math.max(this.#mostOpen, this.#open);
+  }
+
+  closed(): void {
+    this.#open--;
+  }
+
+  sent(bytes: number): void {
+    const slot = Math.floor((performance.now() - this.#startedMs) / SLOT_MS) * SLOT_MS;
+    this.#slots.set(slot, (this.#slots.get(slot) ?? 0) + bytes);
+    this.#bytes += bytes;
+  }
+
+  get profile(): Profile {
+    return { slots: [...this.#slots], bytes: this.#bytes, connections: this.#mostOpen };
+  }
+}

@@ -1,0 +1,45 @@
+import { shouldRateLimit } from '../src/rls/proto.ts';
+import { DOMAIN } from './rules.ts';
+
+/** A message of protocol buffers: field `number` with these bytes. */
+export function field(number: number, bytes: Uint8Array): Buffer {
+  return Buffer.concat([varint((number << 3) | 2), varint(bytes.length), bytes]);
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 0x80);
+  return Buffer.of(...bytes, rest);
+}
+
+/** `unit` again and again, `count` times. */
+export const repeated = (count: number, unit: Uint8Array): Buffer => Buffer.alloc(count * unit.length, unit);
+
+/** An entry of a descriptor, as a field of it. */
+export const entry = (key: string, value: string): Buffer =>
+  field(1, Buffer.concat([field(1, Buffer.from(key)), field(2, Buffer.from(value))]));
+
+/** A descriptor of these entries, as a field of the request. */
+export const descriptor = (...entries: readonly Buffer[]): Buffer => field(2, Buffer.concat(entries));
+
+/** Names the domain of the rules, as a field of the request. */
+export const DOMAIN_FIELD = field(1, Buffer.from(DOMAIN));
+
+/** A request to the attack's domain, or another. */
+export const request = (descriptors: readonly Buffer[], domain = DOMAIN): Buffer =>
+  Buffer.concat([field(1, Buffer.from(domain)), ...descriptors]);
+
+/** What a proxy asks: one descriptor of one entry. */
+export const ordinaryMessage = (user: string): Buffer =>
+  shouldRateLimit.requestSerialize({
+    domain: DOMAIN,
+    descriptors: [{ entries: [{ key: 'user', value: user }], limit: null, hits_addend: null, is_negative_hits: false }],
+    hits_addend: 1,
+  });
+
+/** A limit that a descriptor brings along, as a field of it. */
+export const limitOf = (requestsPerUnit: number, unit: number): Buffer =>
+  field(2, Buffer.concat([varintField(1, requestsPerUnit), varintField(2, unit)]));
+
+const varintField = (number: number, value: number): Buffer => Buffer.concat([varint(number << 3), varint(value)]);

@@ -1,0 +1,180 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startRedis } from '../test/helpers/redis.ts';
+import type { Attack } from './attack.ts';
+import { type AttackerProcess, type AttackerQuestion, type Outcome, startAttacker } from './attacker.ts';
+import { type Bystander, type Sight, startBystander } from './bystander.ts';
+import type { Profile } from './ledger.ts';
+import { heldBytes, type Sample, type Service, startService } from './service.ts';
+import { MIB } from './units.ts';
+
+export interface RunOptions {
+  /** A checkout with a build. */
+  readonly dir: string;
+  readonly heapMib: number;
+  readonly transport: string;
+  /** How long the other client calls before the attack begins. */
+  readonly normalMs: number;
+  /** How long an attack goes on that does not end by itself. */
+  readonly attackMs: number;
+  /** Whether as many valid bytes are sent to another service, for comparison. */
+  readonly compares: boolean;
+}
+
+/** What one attack did to the service. */
+export interface Result {
+  readonly attack: string;
+  readonly sentBytes: number;
+  readonly connections: number;
+  /** The most that heap and external memory held during the attack, less what they held before it. */
+  readonly growthBytes: number;
+  readonly peakRssBytes: number;
+  /** How long the event loop stood still. */
+  readonly stallMs: number;
+  readonly bystander: Sight;
+  /** What the other client saw of as many valid bytes; undefined: not compared. */
+  readonly valid: Sight | undefined;
+  /** What a forced collection left, less what one left before the attack; undefined: none could be made. */
+  readonly keptBytes: number | undefined;
+  /** What may be kept because budgets were filled that belong to no connection. */
+  readonly mayKeepBytes: number;
+  /** How the service ended; undefined: it did not, and it answered the other client at the end. */
+  readonly end: string | undefined;
+  readonly faults: readonly string[];
+}
+
+/** Memory that may be in use after an attack and was not before: caches that are bounded by themselves. */
+export const KEPT_TOLERANCE_BYTES = 8 * MIB;
+
+/** Of the normal load, the part after which a collection is forced, and the part at whose end memory is the baseline. */
+const COLLECT_AT = 0.6;
+const RECOVERY_MS = 5_000;
+const SETTLE_MS = 500;
+/** How long the service may take after an attack until it serves as always; longer, and it counts as ended. */
+const PATIENCE_MS = 15_000;
+const POLL_MS = 1_000;
+/** Long enough for many calls of the other client. */
+const SERVED_AGAIN_MS = 200;
+/** What an attacker's process may take beyond its time before it counts as stuck. */
+const ATTACK_GRACE_MS = 20_000;
+const WARM_UP_MS = 1_000;
+const MAX_VALID_MS = 6_000;
+
+interface Stage {
+  readonly service: Service;
+  readonly bystander: Bystander;
+  readonly attacker: AttackerProcess;
+}
+
+/** Runs one attack against a service of its own, and the valid flood against another. */
+export async function runAttack(attack: Attack, options: RunOptions): Promise<Result> {
+  const { name, tls = false } = attack;
+  const prepare = { kind: 'prepare', name } as const;
+  const { result, profile } = await onStage(attack, options, prepare, (stage) => measure(attack, options, stage));
+  if (!options.compares) return result;
+  const prepareFlood = { kind: 'prepare valid flood', profile, tls } as const;
+  return { ...result, valid: await onStage(attack, options, prepareFlood, compare) };
+}
+
+/**
+ * Starts the three processes, and ends them after the run.
+ *
+ * @param question  what the attacker prepares
+ */
+async function onStage<T>(
+  attack: Attack,
+  options: RunOptions,
+  question: AttackerQuestion,
+  run: (stage: Stage) => Promise<T>,
+): Promise<T> {
+  const closing: (() => Promise<unknown>)[] = [];
+  try {
+    const redis = attack.frozenRedis ? await startRedis() : undefined;
+    if (redis) closing.unshift(redis.stop);
+    const attacker = startAttacker();
+    closing.unshift(attacker.kill);
+    const prepared = attacker.ask(question);
+    prepared.catch(() => {}); // met below, unless the service does not start
+    const service = await startService(attack, { ...options, redisUrl: redis?.url });
+    closing.unshift(service.stop);
+    await prepared;
+    redis?.pause();
+    const bystander = await startBystander(service.ports.grpc, attack.tls === true);
+    closing.unshift(bystander.kill);
+    return await run({ service, bystander, attacker });
+  } finally {
+    for (const close of closing) await close();
+  }
+}
+
+async function measure(
+  { name, timeMs, leavesBytes = 0 }: Attack,
+  { normalMs, attackMs }: RunOptions,
+  { service, bystander, attacker }: Stage,
+): Promise<{ readonly result: Result; readonly profile: Profile }> {
+  await sleep(normalMs * COLLECT_AT);
+  const before = await service.collect();
+  service.resetStall();
+  await sleep(normalMs * (1 - COLLECT_AT));
+  const baseline = median(service.samples.filter(({ atMs }) => atMs > Date.now() - normalMs * (1 - COLLECT_AT)));
+  await bystander.report();
+  const startedMs = Date.now();
+  const outcome = await attackWith(attacker, service, timeMs ?? attackMs);
+  await attacker.kill();
+  await sleep(SETTLE_MS);
+  const sight = await bystander.report(PATIENCE_MS);
+  const during = service.samples.filter(({ atMs }) => atMs >= startedMs);
+  const kept = before && (await recover(service, heldBytes(before) + KEPT_TOLERANCE_BYTES + leavesBytes));
+  await bystander.report();
+  await sleep(SERVED_AGAIN_MS);
+  const isSilent = (await bystander.report(PATIENCE_MS)).answered === 0;
+  return {
+    profile: outcome.profile,
+    result: {
+      attack: name,
+      sentBytes: outcome.profile.bytes,
+      connections: outcome.profile.connections,
+      growthBytes: Math.max(0, ...during.map(heldBytes)) - baseline,
+      peakRssBytes: Math.max(0, ...during.map(({ rss }) => rss)),
+      stallMs: Math.max(0, ...during.map(({ stallMs }) => stallMs)),
+      bystander: sight,
+      valid: undefined,
+      mayKeepBytes: leavesBytes,
+      keptBytes: kept && heldBytes(kept) - heldBytes(before),
+      end: service.end ?? (isSilent ? 'it answers no more' : undefined),
+      faults: outcome.faults,
+    },
+  };
+}
+
+async function compare({ service, bystander, attacker }: Stage): Promise<Sight> {
+  await sleep(WARM_UP_MS);
+  await bystander.report();
+  await attackWith(attacker, service, MAX_VALID_MS);
+  await attacker.kill();
+  await sleep(SETTLE_MS);
+  return bystander.report(PATIENCE_MS);
+}
+
+async function attackWith(attacker: AttackerProcess, service: Service, durationMs: number): Promise<Outcome> {
+  const { ports, rulesPath } = service;
+  const question: AttackerQuestion = { kind: 'attack', ports, rulesPath, durationMs };
+  const outcome = await attacker.ask(question, durationMs + ATTACK_GRACE_MS);
+  if (!outcome) throw new Error('the attacker did not report what it did');
+  return outcome;
+}
+
+/** Forces a collection each second, until memory is back or its time is over. @returns what the last one left */
+async function recover(service: Service, enoughBytes: number): Promise<Sample | undefined> {
+  const deadlineMs = Date.now() + RECOVERY_MS;
+  for (;;) {
+    const after = await service.collect();
+    if (!after || heldBytes(after) <= enoughBytes) return after;
+    if (Date.now() + POLL_MS > deadlineMs) return after;
+    await sleep(POLL_MS);
+  }
+}
+
+function median(samples: readonly Sample[]): number {
+  const held = samples.map(heldBytes).sort((one, other) => one - other);
+  return held[Math.floor(held.length / 2)] ?? 0;
+}

@@ -1,0 +1,90 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { attacks } from './attacks.ts';
+import { tableHead, tableRow } from './report.ts';
+import { type RunOptions, runAttack } from './run-attack.ts';
+import { PROJECT } from './service.ts';
+import { problemsOf } from './verdict.ts';
+
+const usage = `Usage: npm run attack -- [options]
+
+Starts the service with a small heap, once for each attack, and attacks it on this machine while another client goes on calling.
+Prints a table of what that did to the service and to the other client. Exits with 1 when the service failed an attack.
+
+  --only TEXT       only the attacks that have this in their names
+  --dir DIR         the checkout whose build is attacked (this one)
+  --transport NAME  h2 or grpc-js (h2)
+  --heap MIB        the limit of the service's heap (256)
+  --quick           no comparison with as many valid bytes
+  --json            a line of JSON for each attack instead of the table
+  --list            print the names of the attacks
+  --help            print this text
+`;
+
+const options = {
+  only: { type: 'string', default: '' },
+  dir: { type: 'string', default: PROJECT },
+  transport: { type: 'string', default: 'h2' },
+  heap: { type: 'string', default: '256' },
+  quick: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+  list: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const NORMAL_MS = 5_000;
+const ATTACK_MS = 2_500;
+
+runAll().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+async function runAll(): Promise<void> {
+  const { values } = parseArgs({ options });
+  if (values.help) return void process.stdout.write(usage);
+  const chosen = attacks.filter(({ name }) => name.toLowerCase().includes(values.only.toLowerCase()));
+  if (chosen.length === 0) throw new Error(`--only must be a part of an attack's name, got '${values.only}'`);
+  if (values.list) return console.log(chosen.map(({ name }) => name).join('\n'));
+  const run: RunOptions = {
+    dir: built(values.dir),
+    transport: transport(values.transport),
+    heapMib: heapMib(values.heap),
+    normalMs: NORMAL_MS,
+    attackMs: ATTACK_MS,
+    compares: !values.quick,
+  };
+  if (!values.json) console.log(tableHead);
+  const notes: string[] = [];
+  let withstood = 0;
+  for (const attack of chosen) {
+    const result = await runAttack(attack, run).catch((error: Error) => error);
+    if (result instanceof Error) {
+      notes.push(`${attack.name}: not measured: ${result.message}`);
+      continue;
+    }
+    const problems = problemsOf(result, run.heapMib);
+    console.log(values.json ? JSON.stringify({ ...result, problems }) : tableRow(result, run.heapMib));
+    if (problems.length === 0) withstood++;
+    if (result.end !== undefined) notes.push(`${attack.name}: ${result.end}`);
+  }
+  const summary = `The service withstood ${withstood} of ${chosen.length} attacks.`;
+  console.error(['', summary, ...notes].join('\n'));
+  if (withstood < chosen.length) process.exitCode = 1;
+}
+
+function built(dir: string): string {
+  if (existsSync(join(dir, 'dist/main.js'))) return resolve(dir);
+  throw new Error(`--dir must be a checkout that is built (dist/main.js), got '${dir}'`);
+}
+
+function transport(written: string): string {
+  if (written === 'h2' || written === 'grpc-js') return written;
+  throw new Error(`--transport must be h2 or grpc-js, got '${written}'`);
+}
+
+function heapMib(written: string): number {
+  if (/^[1-9]\d{1,4}$/.test(written)) return Number(written);
+  throw new Error(`--heap must be a number of MiB from 10 to 99999, got '${written}'`);
+}

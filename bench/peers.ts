@@ -1,0 +1,61 @@
+import { relative } from 'node:path';
+import { parseArgs } from 'node:util';
+import { type Generator, startGenerator } from './generator/generator.ts';
+import { type Peer, programOf } from './peers/peer.ts';
+import { peers } from './peers/peers.ts';
+import { shapes } from './shapes.ts';
+import { setStage } from './stage.ts';
+
+const usage = `Usage: npm run peers
+
+Builds the services that npm run bench compares Weir with, into .cache/peers; npm run bench finds them there.
+Prints the version and the path of each, and tries each: it must start and refuse a call that is over a limit.
+Where a peer is not available, says why. Exits with 0 in that case, too.
+
+${peers.map(({ name, variable }) => `  ${variable.padEnd(16)} a program of ${name} to take instead of building one`).join('\n')}
+
+  --help           this text
+`;
+
+provide().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+async function provide(): Promise<void> {
+  const { values } = parseArgs({ options: { help: { type: 'boolean', default: false } } });
+  if (values.help) {
+    process.stdout.write(usage);
+    return;
+  }
+  const generator = startGenerator();
+  try {
+    for (const peer of peers) console.log(await report(peer, generator));
+  } finally {
+    generator.stop();
+  }
+}
+
+/** Provides one peer: a paragraph that says what and where it is, or why it is not available. */
+async function report(peer: Peer, generator: Generator): Promise<string> {
+  try {
+    if (programOf(peer, process.env) === undefined) console.error(`Building ${peer.name} …`);
+    if (!process.env[peer.variable]) await peer.build();
+    const program = programOf(peer, process.env) ?? peer.cached;
+    const version = await peer.versionOf(program);
+    await tryOut(peer, program, generator);
+    return `${peer.name} ${version}\n  ${relative('', program)}\n  starts, and refuses a call that is over a limit`;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return `${peer.name}: not available\n${why.replace(/^/gm, '  ')}`;
+  }
+}
+
+/** @throws  it does not start, or does not apply its rules */
+async function tryOut(peer: Peer, program: string, generator: Generator): Promise<void> {
+  const subject = peer.subjectOf(program);
+  const shape = shapes.find((candidate) => subject.serves(candidate));
+  if (!shape) throw new Error(`no row of the benchmark is for ${peer.name}`);
+  const stage = await setStage(subject, shape, generator); // refuses a service without rules
+  await stage.clear();
+}

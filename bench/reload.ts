@@ -1,0 +1,91 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { startWeir } from '../test/helpers/weir.ts';
+import type { Load, Tally } from './generator/drive.ts';
+import { startGenerator } from './generator/generator.ts';
+import { usageOf } from './process-tree.ts';
+
+const usage = `Usage: npm run reload -- [options]
+
+Calls at a steady rate while the rules stay as they are, while one of their files is rewritten once a second, and while a broken file lies beside them; prints latencies
+and the processor time of the service, and by how much p99 grew. Counters are in memory.
+
+  --rules N    rules in the file (5000)
+  --rate N     calls a second (2000)
+  --seconds N  how long each load lasts (10)
+  --help       this text
+`;
+
+const options = {
+  rules: { type: 'string', default: '5000' },
+  rate: { type: 'string', default: '2000' },
+  seconds: { type: 'string', default: '10' },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const DOMAIN = 'bench';
+const REWRITE_INTERVAL_MS = 1_000;
+const CONNECTIONS = 4;
+
+measure().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
+
+async function measure(): Promise<void> {
+  const { values } = parseArgs({ options });
+  if (values.help) return void process.stdout.write(usage);
+  const folder = mkdtempSync(join(tmpdir(), 'reload-'));
+  let version = 0;
+  const rewrite = (): void => {
+    const path = join(folder, 'rules.yaml');
+    writeFileSync(`${path}.new`, ruleFile(Number(values.rules), ++version));
+    renameSync(`${path}.new`, path);
+  };
+  rewrite();
+  const generator = startGenerator();
+  const weir = await startWeir({ OVERLOAD_LAG: '0', LOG_LEVEL: 'info' }, { args: ['--rules', folder] });
+  const load: Load = {
+    port: weir.grpcPort,
+    connections: CONNECTIONS,
+    pace: { kind: 'open', callsPerSecond: Number(values.rate), end: { elapsedMs: Number(values.seconds) * 1_000 } },
+    question: { domain: DOMAIN, descriptors: [{ key: 'user', value: 'user', values: 1_000 }] },
+  };
+  const run = async (name: string): Promise<Tally> => {
+    const cpuBeforeMs = usageOf(weir.pid).cpuMs;
+    const tally = await generator.drive(load);
+    const cpu = (usageOf(weir.pid).cpuMs - cpuBeforeMs) / tally.elapsedMs;
+    console.log(`| ${name} | ${tally.p50Ms.toFixed(1)} | ${tally.p99Ms.toFixed(1)} | ${(cpu * 100).toFixed(0)} % |`);
+    return tally;
+  };
+  try {
+    console.log(`| ${values.rules} rules, ${values.rate} calls/s | p50 ms | p99 ms | processor |`);
+    console.log('| --- | ---: | ---: | ---: |');
+    await run('warm up');
+    const calm = await run('nothing changes');
+    const timer = setInterval(rewrite, REWRITE_INTERVAL_MS);
+    const reloads = await run('the file is rewritten once a second').finally(() => clearInterval(timer));
+    writeFileSync(join(folder, 'broken.yaml'), 'domain: [\n');
+    const broken = await run('a broken file lies beside it');
+    const loads = weir.output().match(/loaded \d+ rules/g)?.length ?? 0;
+    const growth = ({ p99Ms }: Tally): string => (p99Ms / calm.p99Ms).toFixed(1);
+    console.log(`\np99 by ${growth(reloads)} in ${loads - 1} reloads, by ${growth(broken)} beside the broken file`);
+  } finally {
+    generator.stop();
+    await weir.stop();
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** Every version has other limits, so that all rules are compiled anew. */
+function ruleFile(count: number, version: number): string {
+  const rules = Array.from({ length: count }, (_, at) => [
+    `  - key: key-${at % 50}`,
+    `    value: value-${at}`,
+    `    rate_limit: {unit: hour, requests_per_unit: ${version}}`,
+  ]);
+  const user = '  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000000}}';
+  return [`domain: ${DOMAIN}`, 'descriptors:', user, ...rules.flat(), ''].join('\n');
+}

@@ -1,0 +1,135 @@
+import type { Decision, Limit, Spend } from '../algorithms/limit.ts';
+import type { Counter, CounterKey } from './key.ts';
+
+/** What is done to one counter. */
+interface AnyOperation extends Counter {
+  readonly limit: Limit;
+  /** Whole hits, at least 0. */
+  readonly hits: number;
+  /** False for limits in shadow or quota mode: their refusal does not refuse the request. */
+  readonly blocks: boolean;
+}
+
+/**
+ * spend      takes hits as far as the limit lets them pass
+ * peek       says what would become of so many hits; 0: whether the counter has room
+ * give_back  takes back hits that nobody has a receipt for: Envoy's negative hits
+ * charge     takes hits that have passed already, whatever the limit says
+ * refund     takes back hits of one charge, as far as the counter still remembers it
+ * forget     makes the counter new, and earlier receipts worthless
+ */
+export type Operation =
+  | (AnyOperation & { readonly kind: 'spend' | 'peek' | 'give_back' | 'charge' | 'forget' })
+  | (AnyOperation & { readonly kind: 'refund'; readonly chargedAtMs: number });
+
+/** An operation that a request may ask for. */
+export interface Debit extends AnyOperation {
+  readonly kind: 'spend' | 'peek' | 'give_back';
+}
+
+/**
+ * What a request asks of a counter.
+ *
+ * @param hits  whole, as Envoy writes them: 0 peeks, below 0 gives back
+ */
+export function debitOf({ key, shared }: Counter, limit: Limit, hits: number, blocks: boolean): Debit {
+  const kind = hits > 0 ? 'spend' : hits === 0 ? 'peek' : 'give_back';
+  return { kind, key, shared, limit, hits: Math.abs(hits), blocks };
+}
+
+/** Hits as the algorithms take them: below 0 they are given back. */
+export const signedHits = ({ kind, hits }: Operation): number => (kind === 'give_back' ? -hits : hits);
+
+/**
+ * For each operation, what its request has asked of the same counter so far, itself included: what would have to fit for the same
+ * request to pass.
+ */
+export function askedTogether(operations: readonly Operation[]): readonly number[] {
+  const asked = new Map<CounterKey, number>();
+  return operations.map((operation) => {
+    const together = (asked.get(operation.key) ?? 0) + signedHits(operation);
+    asked.set(operation.key, together);
+    return together;
+  });
+}
+
+/** An operation that the backend could not run in time. */
+export interface Unavailable {
+  readonly code: 'UNAVAILABLE';
+  /** What was in the way, for logs; it names no credentials. */
+  readonly reason: string;
+}
+
+export type Reply = Decision | Unavailable;
+export type Replies = readonly Reply[];
+
+/** How a request's operations are run. */
+export interface RunOptions {
+  readonly spend: Spend;
+  readonly timeoutMs: number;
+  /** Replies carry the backend's time of the charge. */
+  readonly receipts?: boolean;
+}
+
+/** Whether the backend can be used, and if not, why: for health checks. */
+export type BackendHealth = { readonly ready: true } | { readonly ready: false; readonly reason: string };
+
+/** Charges of an instance that are to be counted once, however often they are sent. */
+export interface Settlement {
+  /** Names the process; another one after each start. */
+  readonly instance: string;
+  /** Counts up from 1 with each settlement of the instance on one shard. */
+  readonly number: number;
+  readonly operations: readonly Operation[];
+}
+
+/** Changes to counters that other instances have to know of. */
+export interface Invalidations {
+  /** Counters may have room again (`changed`), or are new (`forgotten`). */
+  publish(what: 'changed' | 'forgotten', key: CounterKey): void;
+  /** Whether changes of other instances arrive. */
+  isLive(): boolean;
+}
+
+/** Is called with changes that other instances publish. */
+export interface InvalidationListener {
+  changed(key: CounterKey): void;
+  forgotten(key: CounterKey): void;
+  /** Changes may have been missed until now. */
+  missed(): void;
+}
+
+/** Keeps counters; knows no policy. Every backend passes test/backends/conformance.ts. */
+export interface Backend {
+  /** What one `run` is atomic over: the whole request, or each counter by itself. */
+  readonly atomic: 'request' | 'counter';
+  /**
+   * Runs one request's operations, in order, in one step as far as `atomic` says; replies come back in the same order, and a key that appears
+   * twice sees its own first operation. `Unavailable`, per operation, when the engine cannot answer within `timeoutMs`; never because a
+   * limit is exceeded. Never rejects, never takes noticeably longer than `timeoutMs`. What needs no waiting is replied without a promise.
+   */
+  run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies>;
+  /** Operations of the same shard can be settled together. */
+  shardOf(operation: Operation): string;
+  /**
+   * Counts a settlement once: one that is sent again does nothing.
+   *
+   * @returns false  it is unknown whether it has been counted: send the same number again
+   */
+  settle(settlement: Settlement, timeoutMs: number): Promise<boolean>;
+  /** Undefined where other instances cannot be told. Subscribes on the first call. */
+  invalidations?(listener: InvalidationListener): Invalidations;
+  health(): BackendHealth;
+  close(): Promise<void>;
+}
+
+/** The counters could not be reached in time. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
+}
+
+export const isPromise = <T extends object>(value: T | Promise<T>): value is Promise<T> => 'then' in value;
+
+/** Applies a function to what is known, now or later. */
+export const after = <T extends object, R>(value: T | Promise<T>, then: (value: T) => R): R | Promise<R> =>
+  isPromise(value) ? value.then(then) : then(value);

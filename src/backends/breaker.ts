@@ -1,0 +1,83 @@
+/** Whether calls go to a node: `closed` they do, `open` they are given up at once, `half_open` one of them finds out. */
+export type BreakerState = 'closed' | 'open' | 'half_open';
+
+/** The breakers of all nodes that counters are on. */
+export class Breakers {
+  readonly #byNode = new Map<string, Breaker>();
+
+  /** @param node  as operators know it: `10.0.0.7:6379` */
+  of(node: string): Breaker {
+    const known = this.#byNode.get(node);
+    if (known) return known;
+    const fresh = new Breaker(() => performance.now());
+    this.#byNode.set(node, fresh);
+    return fresh;
+  }
+
+  states(): ReadonlyMap<string, BreakerState> {
+    return new Map([...this.#byNode].map(([node, breaker]) => [node, breaker.state]));
+  }
+}
+
+/** Calls in a row that must fail. */
+const FAILURES_TO_OPEN = 2;
+/** How long it stays open: twice as long each time, up to the longest, give or take a half. */
+const FIRST_OPEN_MS = 50;
+const LONGEST_OPEN_MS = 500;
+
+/**
+ * A circuit breaker: what a node is asked while it does not answer would only wait, and be counted late. After a while one call finds out, and what it
+ * says goes for all. The times differ from instance to instance, so that a node that has come back is not met by all at once.
+ *
+ * @see https://martinfowler.com/bliki/CircuitBreaker.html
+ */
+export class Breaker {
+  readonly #nowMs: () => number;
+  readonly #random: () => number;
+  #failures = 0;
+  #timesOpened = 0;
+  #openUntilMs = 0;
+  #isProbing = false;
+  #reason = '';
+
+  /** @param nowMs  any clock that never runs backwards */
+  constructor(nowMs: () => number, random: () => number = Math.random) {
+    this.#nowMs = nowMs;
+    this.#random = random;
+  }
+
+  get state(): BreakerState {
+    if (this.#timesOpened === 0) return 'closed';
+    return this.#isProbing || this.#nowMs() >= this.#openUntilMs ? 'half_open' : 'open';
+  }
+
+  /** Why no call may go now; undefined: it may. */
+  get refusal(): string | undefined {
+    if (this.#timesOpened === 0) return undefined;
+    const isOpen = this.#isProbing || this.#nowMs() < this.#openUntilMs;
+    return isOpen ? `the circuit is open: ${this.#reason}` : undefined;
+  }
+
+  /** A call goes: where the circuit is half open, it is the one that finds out. */
+  began(): void {
+    this.#isProbing = this.#timesOpened > 0;
+  }
+
+  succeeded(): void {
+    this.#failures = 0;
+    this.#timesOpened = 0;
+    this.#isProbing = false;
+  }
+
+  /** @param reason  for people */
+  failed(reason: string): void {
+    if (this.#timesOpened > 0 && !this.#isProbing) return; // it was under way before
+    this.#reason = reason;
+    this.#failures++;
+    if (this.#failures < FAILURES_TO_OPEN && !this.#isProbing) return;
+    const longMs = Math.min(FIRST_OPEN_MS * 2 ** this.#timesOpened, LONGEST_OPEN_MS);
+    this.#openUntilMs = this.#nowMs() + longMs * (0.5 + this.#random());
+    this.#timesOpened++;
+    this.#isProbing = false;
+  }
+}

@@ -1,0 +1,106 @@
+import { createHash } from 'node:crypto';
+import type { Limit } from '../algorithms/limit.ts';
+
+declare const counterKey: unique symbol;
+
+/** Names one counter in a store. */
+export type CounterKey = string & { readonly [counterKey]: true };
+
+/** A part of a descriptor, as the caller sent it or as the rule shares it. */
+export interface Entry {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** A counter: its name, and how it is kept where other programs count on it as well. */
+export interface Counter {
+  readonly key: CounterKey;
+  /** It is one that envoyproxy/ratelimit shares: a decimal count under a key that names its window. */
+  readonly shared?: SharedWindow | undefined;
+}
+
+/** What a count by itself does not tell. */
+export interface SharedWindow {
+  /** Milliseconds since the epoch. */
+  readonly windowStartMs: number;
+  /** How long the count is kept after a hit. */
+  readonly ttlMs: number;
+}
+
+/** Finds the counter of a limit for one descriptor. */
+export type Counters = (limit: Limit, domain: string, entries: readonly Entry[]) => Counter;
+
+/** Makes the counter key of a limit for one descriptor: which algorithm, which window, whose counter. */
+export type CounterKeys = (limit: Limit, domain: string, entries: readonly Entry[]) => CounterKey;
+
+/** Counters that are all our own. */
+export const ownCounters =
+  (keys: CounterKeys): Counters =>
+  (limit, domain, entries) => ({ key: keys(limit, domain, entries) });
+
+/** What names domain and entries in a key; longer ones are replaced by their digest, so that a store's memory has a bound. */
+const MAX_NAME_LENGTH = 512;
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('base64url');
+
+/** Longer domains have their digest as hash tag. */
+const MAX_TAG_LENGTH = 128;
+
+/**
+ * Counter keys that cannot collide: every text is preceded by its length, so that (`a_b`, `c`) and (`a`, `b_c`) differ.
+ * The window's start is state, not key; another window or algorithm is another counter, since `limit.counter` names both.
+ *
+ * @param prefix   put before every key, for a Redis that others use too
+ * @param hashTag  `domain`: all keys of a domain are in one slot of a Redis Cluster
+ * @example `fixed_window|60000|8:checkout|4:user|5:alice`, with a hash tag `{checkout}fixed_window|60000|8:checkout|…`
+ */
+export function createCounterKeys(
+  prefix: string,
+  { hashTag = 'none' }: { readonly hashTag?: 'none' | 'domain' } = {},
+): CounterKeys {
+  const startOf = (limit: Limit, domain: string): string =>
+    `${prefix}${hashTag === 'domain' ? `{${tagOf(domain)}}` : ''}${limit.counter}`;
+  const known = new WeakMap<Limit, { readonly domain: string; readonly text: string }>(); // of limits that rules have
+  return (limit, domain, entries) => {
+    let head = known.get(limit);
+    if (head?.domain !== domain) {
+      head = { domain, text: `${startOf(limit, domain)}|${domain.length}:${domain}` };
+      known.set(limit, head);
+    }
+    let key = head.text;
+    for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
+    if (key.length > MAX_NAME_LENGTH) {
+      const start = startOf(limit, domain);
+      if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`; // no slice: it would keep the long text alive
+    }
+    return key as CounterKey; // here, and in shared-counters.ts, a text becomes a key
+  };
+}
+
+/** Without braces, which would end it early, and never empty. */
+const tagOf = (domain: string): string =>
+  domain.length > MAX_TAG_LENGTH ? digest(domain) : domain.replace(/[{}]/g, '_') || '_';
+
+/** Whether V8 needs two bytes for each character of the text. */
+export const isWide = (text: string): boolean => /[\u0100-\uffff]/.test(text);
+
+/**
+ * What keeping a key in a Map costs: the string (a header of 16 bytes, then its characters, rounded up to 8) and its entry. An entry takes 28 bytes
+ * of a full Map; a Map whose keys come and go is a quarter to a half full.
+ */
+export const keyBytes = (length: number, wide: boolean): number =>
+  MAP_ENTRY_BYTES + 16 + 8 * Math.ceil((wide ? 2 * length : length) / 8);
+const MAP_ENTRY_BYTES = 72;
+
+/**
+ * The same text in one piece, of its own. A text comes as a tree of the parts that it was put together from, or as a part of a longer one, which keeps more than
+ * itself alive; V8 writes a joined text anew.
+ */
+export const inOnePiece = <T extends string>(text: T): T => [text.slice(0, 1), text.slice(1)].join('') as T; // equal to it
+
+/** Keys that a store in memory keeps as they are; of a longer one it keeps the digest. Only keys of envoyproxy/ratelimit, and prefixes, are longer. */
+const MAX_KEPT_LENGTH = 1_024;
+
+/** What stands for a key in memory: at most 1,024 characters. */
+export const keptKey = (key: CounterKey): CounterKey =>
+  key.length <= MAX_KEPT_LENGTH ? key : (`#${digest(key)}` as CounterKey); // no key begins so

@@ -1,0 +1,141 @@
+import { algorithmFor } from '../../algorithms/index.ts';
+import {
+  type Charge,
+  type Decision,
+  type Limit,
+  longestMemoryMs,
+  type Outcome,
+  type State,
+  type Step,
+} from '../../algorithms/limit.ts';
+import type { Clock } from '../../clock.ts';
+import { askedTogether, type Backend, type Operation, type RunOptions, signedHits } from '../backend.ts';
+import type { CounterKey } from '../key.ts';
+import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
+
+/** When counters were forgotten, for as long as a receipt of before could matter. */
+type Resets = Map<CounterKey, { readonly atMs: number; readonly untilMs: number }>;
+
+/** Counters in this process: gone on restart. Atomic because nothing between read and write awaits; replies without a promise. */
+export function createMemoryBackend(clock: Clock, bounds: CounterBounds): Backend {
+  const counters = new BoundedCounters(bounds);
+  const resets: Resets = new Map();
+  const runOne = (operation: Operation, nowMs: number): Decision => {
+    if (operation.kind === 'spend' || operation.kind === 'give_back') return spend(counters, operation, nowMs, true);
+    return runOther(counters, resets, operation, nowMs);
+  };
+  const run = (operations: readonly Operation[], { spend: how }: RunOptions, nowMs: number): readonly Decision[] => {
+    const [only] = operations;
+    if (only && operations.length === 1 && how === 'each') return [runOne(only, nowMs)];
+    if (how === 'each') return operations.map((operation) => runOne(operation, nowMs));
+    const accepted = tryAll(counters, operations, nowMs);
+    if (operations.every(({ blocks }, at) => accepted[at] || !blocks))
+      return operations.map((operation) => runOne(operation, nowMs));
+    const mayCharge = how === 'spare_others';
+    const together = askedTogether(operations);
+    return operations.map((operation, at) =>
+      spare(counters, operation, together[at] ?? 0, accepted[at] ?? false, mayCharge, nowMs),
+    );
+  };
+  return {
+    atomic: 'request',
+    run(operations, how) {
+      const nowMs = clock();
+      const decisions = run(operations, how, nowMs);
+      return how.receipts ? decisions.map((decision) => ({ ...decision, chargedAtMs: nowMs })) : decisions;
+    },
+    shardOf: () => '',
+    async settle({ operations }) {
+      run(operations, { spend: 'each', timeoutMs: 0 }, clock());
+      return true;
+    },
+    invalidations: () => ({ publish: () => {}, isLive: () => true }), // nobody else changes these counters
+    health: () => ({ ready: true }),
+    async close() {
+      counters.clear();
+      resets.clear();
+    },
+  };
+}
+
+function spend(counters: BoundedCounters, operation: Operation, nowMs: number, charge: Charge): Decision {
+  const hits = signedHits(operation);
+  const found = counters.find(operation.key);
+  const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
+  counters.set(operation.key, found, step, nowMs);
+  return decisionOf(operation.limit, step, nowMs, { hits, accepted: step.accepted, charged: true });
+}
+
+function runOther(counters: BoundedCounters, resets: Resets, operation: Operation, nowMs: number): Decision {
+  const { key, limit, hits } = operation;
+  const found = counters.find(key);
+  const state = counters.stateAt(found, nowMs);
+  switch (operation.kind) {
+    case 'refund': {
+      const { chargedAtMs } = operation;
+      const reset = resets.get(key);
+      const kept = reset && reset.untilMs > nowMs && chargedAtMs <= reset.atMs ? 0 : hits;
+      const step = algorithmFor(limit).refund(limit, state, nowMs, kept, chargedAtMs);
+      if (state) counters.set(key, found, step, nowMs);
+      return decisionOf(limit, step, nowMs, { hits: 0, accepted: true, charged: false });
+    }
+    case 'forget': {
+      for (const [one, { untilMs }] of resets) if (untilMs <= nowMs) resets.delete(one);
+      resets.set(key, { atMs: nowMs, untilMs: nowMs + longestMemoryMs(limit) });
+      counters.set(key, found, { accepted: true, state: [], ttlMs: 0 }, nowMs);
+      const fresh = algorithmFor(limit).step(limit, undefined, nowMs, 0, false);
+      return decisionOf(limit, fresh, nowMs, { hits: 0, accepted: fresh.accepted, charged: false });
+    }
+    case 'charge':
+      return spend(counters, operation, nowMs, 'regardless');
+    default: {
+      const step = stepOf(operation, hits, state, nowMs, false);
+      if (hits === 0) counters.set(key, found, step, nowMs); // seen: it is in use
+      return decisionOf(limit, step, nowMs, { hits, accepted: step.accepted, charged: false });
+    }
+  }
+}
+
+/** Which of the operations would be accepted, if all were run in this order. */
+function tryAll(counters: BoundedCounters, operations: readonly Operation[], nowMs: number): readonly boolean[] {
+  const states = new Map<CounterKey, State>();
+  return operations.map((operation) => {
+    const before = states.get(operation.key) ?? counters.stateAt(counters.find(operation.key), nowMs);
+    const charge = operation.kind !== 'peek';
+    const { accepted, state } = stepOf(operation, signedHits(operation), before, nowMs, charge);
+    states.set(operation.key, state);
+    return accepted;
+  });
+}
+
+/**
+ * An operation of a request that is refused: at most its own refusal is counted.
+ *
+ * @param asked  the request's hits on this counter so far: see `askedTogether`
+ */
+function spare(
+  counters: BoundedCounters,
+  operation: Operation,
+  asked: number,
+  accepted: boolean,
+  mayCharge: boolean,
+  nowMs: number,
+): Decision {
+  const { key, limit } = operation;
+  const hits = signedHits(operation);
+  const found = counters.find(key);
+  const state = counters.stateAt(found, nowMs);
+  const refusal = stepOf(operation, hits, state, nowMs, operation.kind !== 'peek');
+  if (mayCharge && !accepted && !refusal.accepted) {
+    counters.set(key, found, refusal, nowMs);
+    return decisionOf(limit, refusal, nowMs, { hits, accepted, charged: true });
+  }
+  const peek = stepOf(operation, asked, state, nowMs, false);
+  return decisionOf(limit, peek, nowMs, { hits: asked, accepted, charged: false });
+}
+
+const stepOf = ({ limit }: Operation, hits: number, state: State | undefined, nowMs: number, charge: Charge): Step =>
+  algorithmFor(limit).step(limit, state, nowMs, hits, charge);
+
+const decisionOf = (limit: Limit, { state, report = state }: Step, nowMs: number, outcome: Outcome): Decision =>
+  algorithmFor(limit).describe(limit, report, nowMs, outcome);

@@ -1,0 +1,132 @@
+import type { State, Step } from '../../algorithms/limit.ts';
+import { type CounterKey, inOnePiece, keptKey } from '../key.ts';
+import { CounterSlots, slotBytes } from './counter-slots.ts';
+import { createKeyIndex } from './key-index.ts';
+
+export interface CounterBounds {
+  readonly maxCounters: number;
+  /** What the counters may cost together, as `bytes` counts it; absent: whatever they do. */
+  readonly maxBytes?: number;
+}
+
+/** Counters passed by the hand, to find one to forget, before the next is taken whatever its merit. */
+const MAX_SWEEP = 16;
+
+/**
+ * Counters by key, so many and so many bytes at most; each until it expires.
+ *
+ * A hand goes round the counters, two for each new one: it drops what has expired and, when there is no room, what was not
+ * hit since it last came by (the CLOCK approximation of least recently used), so that a flood of new keys displaces other
+ * cold keys before a busy one. It passes at most `MAX_SWEEP` counters for each one that it drops, and a hit drops as many as make room for
+ * its own: a few with short keys for one with a long key. So no hit waits, however many expire at once and however long the keys are.
+ *
+ * @see https://en.wikipedia.org/wiki/Page_replacement_algorithm#Clock
+ */
+export class BoundedCounters {
+  readonly #maxCounters: number;
+  readonly #maxBytes: number;
+  #index: ReturnType<typeof createKeyIndex>;
+  #slots = new CounterSlots();
+  /** The slot that the hand passes next. */
+  #hand = 0;
+
+  constructor({ maxCounters, maxBytes = Number.POSITIVE_INFINITY }: CounterBounds) {
+    this.#maxCounters = maxCounters;
+    this.#maxBytes = maxBytes;
+    this.#index = createKeyIndex(maxCounters);
+  }
+
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  /** What all counters cost in memory, give or take a quarter: slots, keys with their place in an index, and long states. */
+  get bytes(): number {
+    return this.#slots.bytes;
+  }
+
+  /** Where the key's counter is, until the next `set`; undefined where there is none. */
+  find(key: CounterKey): number | undefined {
+    return this.#index.slotOf(keptKey(key));
+  }
+
+  /** What the counter found there remembers; undefined where it has expired. */
+  stateAt(found: number | undefined, nowMs: number): State | undefined {
+    return found !== undefined && this.#slots.expiresAtMs(found) > nowMs ? this.#slots.stateOf(found) : undefined;
+  }
+
+  /** Keeps what a step left on the counter that was found under this key; forgets it where nothing is left to remember. */
+  set(key: CounterKey, found: number | undefined, { state, ttlMs }: Step, nowMs: number): void {
+    if (ttlMs <= 0) {
+      if (found !== undefined) this.#forget(found, found);
+      return;
+    }
+    if (found !== undefined) this.#slots.mark(found, true);
+    const slot = found ?? this.#add(inOnePiece(keptKey(key)), nowMs);
+    this.#slots.keep(slot, state, nowMs + ttlMs);
+    if (this.#slots.bytes > this.#maxBytes) this.#shrinkBeside(slot, nowMs);
+  }
+
+  clear(): void {
+    this.#index = createKeyIndex(this.#maxCounters);
+    this.#slots = new CounterSlots();
+    this.#hand = 0;
+  }
+
+  /** A slot for a new key, which is that of the first counter that had to go. */
+  #add(key: CounterKey, nowMs: number): number {
+    const slots = this.#slots;
+    const isFull = slots.size >= this.#maxCounters || slots.bytes + slotBytes(key.length, false) > this.#maxBytes;
+    let own: number | undefined;
+    for (let passed = 0; slots.size > 0 && (passed < 2 || (isFull && own === undefined)); passed++) {
+      const old = this.#pass(nowMs, isFull && own === undefined, passed);
+      if (old === undefined || old === own) continue;
+      if (own !== undefined) {
+        own = this.#forget(old, own);
+        continue;
+      }
+      own = old;
+      this.#index.delete(slots.keyOf(own));
+      slots.replace(own, key);
+    }
+    own ??= slots.add(key);
+    this.#index.add(key, own);
+    return own;
+  }
+
+  /** Forgets others until the bytes fit, or only this counter is left. */
+  #shrinkBeside(slot: number, nowMs: number): void {
+    let own = slot;
+    let passed = 0;
+    while (this.#slots.bytes > this.#maxBytes && this.#slots.size > 1) {
+      const old = this.#pass(nowMs, true, passed++);
+      if (old === undefined || old === own) continue;
+      own = this.#forget(old, own);
+      passed = 0;
+    }
+  }
+
+  /**
+   * Moves the hand past one counter.
+   *
+   * @param passed  how many it has passed since the last that was forgotten
+   * @returns  the counter's slot where it is to be forgotten
+   */
+  #pass(nowMs: number, isFull: boolean, passed: number): number | undefined {
+    const slot = this.#hand < this.#slots.size ? this.#hand : 0;
+    this.#hand = slot + 1;
+    const isCold = isFull && (passed >= MAX_SWEEP || !this.#slots.isMarked(slot));
+    if (isCold || this.#slots.expiresAtMs(slot) <= nowMs) return slot;
+    this.#slots.mark(slot, false);
+    return undefined;
+  }
+
+  /** Forgets the slot's counter, and returns the slot that the counter of slot `own` is in then: the last one is moved. */
+  #forget(slot: number, own: number): number {
+    this.#index.delete(this.#slots.keyOf(slot));
+    this.#slots.remove(slot);
+    const last = this.#slots.size;
+    if (slot < last) this.#index.add(this.#slots.keyOf(slot), slot);
+    return own === last ? slot : own;
+  }
+}

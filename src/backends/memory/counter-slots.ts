@@ -1,0 +1,184 @@
+import type { State } from '../../algorithms/limit.ts';
+import { type CounterKey, isWide, keyBytes } from '../key.ts';
+
+/** Slots that are allocated together. */
+const CHUNK_SLOTS = 1_024;
+
+/** The longest state that lies in the slot itself. Only logs and windows in parts have longer ones. */
+const SHORT_STATE = 3;
+
+/** Of a slot: when its counter expires, then a short state. */
+const SLOT_NUMBERS = 1 + SHORT_STATE;
+
+/** In place of a length: the state is among the long ones. */
+const LONG = SHORT_STATE + 1;
+
+/** Flags of a slot: its counter was hit since the hand last passed; its key takes two bytes a character. */
+const MARKED = 1;
+const WIDE = 2;
+
+/** Numbers, a length, flags and a reference to the key. */
+const SLOT_BYTES = 8 * SLOT_NUMBERS + 1 + 1 + 8;
+
+/** The reference to a long state, its array's two headers, and each of its numbers. */
+const LONG_STATE_BYTES = 56;
+const NUMBER_BYTES = 8;
+
+interface Chunk {
+  readonly numbers: Float64Array;
+  readonly lengths: Uint8Array;
+  readonly flags: Uint8Array;
+  readonly keys: (CounterKey | undefined)[];
+  /** Undefined until there is one. */
+  longStates: (State | undefined)[] | undefined;
+}
+
+/**
+ * What is known of each counter, by the number of its slot: 0 up to `size`, without gaps. Only these numbers may be passed.
+ *
+ * Slots lie in typed arrays of a thousand each, so that there is hardly an object to collect, and growing copies nothing. All but one
+ * or two thousand unused slots are given back.
+ */
+export class CounterSlots {
+  readonly #chunks: Chunk[] = [];
+  #size = 0;
+  #bytes = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** What all counters cost: slots, keys with their place in an index, and long states. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** A new slot for the key: not expired, not marked, with nothing in it. */
+  add(key: CounterKey): number {
+    const slot = this.#size++;
+    if (slot === this.#chunks.length * CHUNK_SLOTS) this.#chunks.push(createChunk());
+    this.#begin(slot, key);
+    return slot;
+  }
+
+  /** Gives the slot to another key, as `add` does. */
+  replace(slot: number, key: CounterKey): void {
+    this.#bytes -= this.bytesOf(slot);
+    this.#clear(slot);
+    this.#begin(slot, key);
+  }
+
+  /** Forgets the slot's counter. The counter of the last slot, number `size` from now on, takes its place. */
+  remove(slot: number): void {
+    this.#bytes -= this.bytesOf(slot);
+    const last = --this.#size;
+    const from = this.#chunkOf(last);
+    const to = this.#chunkOf(slot);
+    const [atLast, at] = [last % CHUNK_SLOTS, slot % CHUNK_SLOTS];
+    to.keys[at] = from.keys[atLast];
+    to.flags[at] = from.flags[atLast] ?? 0;
+    to.lengths[at] = from.lengths[atLast] ?? 0;
+    for (let number = 0; number < SLOT_NUMBERS; number++)
+      to.numbers[numbersAt(slot) + number] = from.numbers[numbersAt(last) + number] ?? 0;
+    const long = from.longStates?.[atLast];
+    if (long || to.longStates) longStatesOf(to)[at] = long;
+    this.#clear(last);
+    if (last <= (this.#chunks.length - 2) * CHUNK_SLOTS) this.#chunks.pop();
+  }
+
+  keyOf(slot: number): CounterKey {
+    return this.#chunkOf(slot).keys[slot % CHUNK_SLOTS] as CounterKey; // each slot has one
+  }
+
+  stateOf(slot: number): State {
+    const { numbers, lengths, longStates } = this.#chunkOf(slot);
+    const length = lengths[slot % CHUNK_SLOTS] ?? 0;
+    if (length === LONG) return longStates?.[slot % CHUNK_SLOTS] ?? [];
+    const state: number[] = [];
+    for (let at = numbersAt(slot) + 1; state.length < length; at++) state.push(numbers[at] ?? 0);
+    return state;
+  }
+
+  expiresAtMs(slot: number): number {
+    return this.#chunkOf(slot).numbers[numbersAt(slot)] ?? 0;
+  }
+
+  /** What the slot's counter costs. */
+  bytesOf(slot: number): number {
+    const { keys, flags, longStates } = this.#chunkOf(slot);
+    const at = slot % CHUNK_SLOTS;
+    const { length = 0 } = keys[at] ?? {};
+    return slotBytes(length, ((flags[at] ?? 0) & WIDE) !== 0) + longBytes(longStates?.[at]);
+  }
+
+  keep(slot: number, state: State, expiresAtMs: number): void {
+    const chunk = this.#chunkOf(slot);
+    const at = slot % CHUNK_SLOTS;
+    chunk.numbers[numbersAt(slot)] = expiresAtMs;
+    if (state.length > SHORT_STATE) {
+      const longStates = longStatesOf(chunk);
+      this.#bytes += longBytes(state) - longBytes(longStates[at]);
+      chunk.lengths[at] = LONG;
+      longStates[at] = state.slice(); // which has no room to grow
+      return;
+    }
+    chunk.lengths[at] = state.length;
+    chunk.numbers.set(state, numbersAt(slot) + 1);
+    if (!chunk.longStates) return;
+    this.#bytes -= longBytes(chunk.longStates[at]);
+    chunk.longStates[at] = undefined;
+  }
+
+  isMarked(slot: number): boolean {
+    return ((this.#chunkOf(slot).flags[slot % CHUNK_SLOTS] ?? 0) & MARKED) !== 0;
+  }
+
+  mark(slot: number, marked: boolean): void {
+    const { flags } = this.#chunkOf(slot);
+    const at = slot % CHUNK_SLOTS;
+    const others = (flags[at] ?? 0) & ~MARKED;
+    flags[at] = marked ? others | MARKED : others;
+  }
+
+  #begin(slot: number, key: CounterKey): void {
+    const { keys, flags } = this.#chunkOf(slot);
+    const wide = isWide(key);
+    keys[slot % CHUNK_SLOTS] = key;
+    flags[slot % CHUNK_SLOTS] = wide ? WIDE : 0;
+    this.#bytes += slotBytes(key.length, wide);
+  }
+
+  #clear(slot: number): void {
+    const { keys, longStates } = this.#chunkOf(slot);
+    keys[slot % CHUNK_SLOTS] = undefined;
+    if (longStates) longStates[slot % CHUNK_SLOTS] = undefined;
+  }
+
+  #chunkOf(slot: number): Chunk {
+    return this.#chunks[Math.floor(slot / CHUNK_SLOTS)] as Chunk; // below `size`, or just taken
+  }
+}
+
+/** What a counter costs whose state lies in its slot: 42 bytes, and its key. */
+export const slotBytes = (keyLength: number, wide: boolean): number => SLOT_BYTES + keyBytes(keyLength, wide);
+
+const createChunk = (): Chunk => ({
+  numbers: new Float64Array(CHUNK_SLOTS * SLOT_NUMBERS),
+  lengths: new Uint8Array(CHUNK_SLOTS),
+  flags: new Uint8Array(CHUNK_SLOTS),
+  keys: emptySlots(),
+  longStates: undefined,
+});
+
+function longStatesOf(chunk: Chunk): (State | undefined)[] {
+  chunk.longStates ??= emptySlots();
+  return chunk.longStates;
+}
+
+/** Filled, or the array would grow by copying. */
+const emptySlots = <T>(): (T | undefined)[] => new Array<T | undefined>(CHUNK_SLOTS).fill(undefined);
+
+/** Where a slot's numbers begin in its chunk. */
+const numbersAt = (slot: number): number => (slot % CHUNK_SLOTS) * SLOT_NUMBERS;
+
+const longBytes = (state: State | undefined): number => (state ? LONG_STATE_BYTES + NUMBER_BYTES * state.length : 0);

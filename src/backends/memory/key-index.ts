@@ -1,0 +1,42 @@
+import type { CounterKey } from '../key.ts';
+
+/** Finds a counter's slot by its key. */
+export interface KeyIndex {
+  slotOf(key: CounterKey): number | undefined;
+  add(key: CounterKey, slot: number): void;
+  delete(key: CounterKey): void;
+}
+
+/** Keys in one Map at most, on average. A Map that grows or shrinks moves all its keys: of so few, in tens of microseconds. */
+const SHARD_KEYS = 1_024;
+
+/**
+ * Many small Maps instead of a large one, which would stand still for tens of milliseconds whenever it grows. Who chooses
+ * keys so that they meet in one shard gets the large Map, and nothing worse: the Maps themselves hash with a secret.
+ *
+ * @param maxKeys  how many keys to expect at most
+ */
+export function createKeyIndex(maxKeys: number): KeyIndex {
+  const shards = Array.from(
+    { length: 2 ** Math.ceil(Math.log2(Math.max(maxKeys / SHARD_KEYS, 1))) },
+    () => new Map<CounterKey, number>(),
+  );
+  const shardOf = (key: CounterKey) => shards[hash(key) & (shards.length - 1)];
+  return {
+    slotOf: (key) => shardOf(key)?.get(key),
+    add(key, slot) {
+      shardOf(key)?.set(key, slot);
+    },
+    delete(key) {
+      shardOf(key)?.delete(key);
+    },
+  };
+}
+
+/** 32 bits that all characters have a part in; the low ones too, in which keys that count up would differ too evenly. */
+function hash(key: CounterKey): number {
+  let mixed = 0;
+  for (let at = 0; at < key.length; at++) mixed = (Math.imul(mixed, 31) + key.charCodeAt(at)) | 0;
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x2c1b3c6d);
+  return mixed ^ (mixed >>> 12);
+}

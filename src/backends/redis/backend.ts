@@ -1,0 +1,218 @@
+import { Cluster } from 'ioredis';
+import type { Clock, Monotonic } from '../../clock.ts';
+import type {
+  Backend,
+  BackendHealth,
+  InvalidationListener,
+  Invalidations,
+  Operation,
+  Replies,
+  RunOptions,
+  Settlement,
+  Unavailable,
+} from '../backend.ts';
+import { Breakers } from '../breaker.ts';
+import { scatter } from '../scatter.ts';
+import { within } from '../within.ts';
+import { type Batch, type BatchRequest, decodeBatch, encodeBatch } from './batch.ts';
+import { Batcher } from './batcher.ts';
+import type { Connection } from './connect.ts';
+import { openInvalidations, type RedisInvalidations } from './invalidations.ts';
+import { reasonOf } from './reason.ts';
+import { script } from './script.ts';
+import { createSlotKeys, type SlotKeys } from './slots.ts';
+
+export interface RedisBackendOptions {
+  /** Of a Cluster whose keys do not have their domain as hash tag, the counter. */
+  readonly atomic?: Backend['atomic'];
+  /** Only for tests: Redis decides on the clock that is given, too, instead of its own. */
+  readonly replay?: boolean;
+  /** What operators call it; the nodes of a Cluster have their own names. */
+  readonly name?: string;
+  /** A call that takes longer counts as failed: `Breaker`. */
+  readonly slowMs?: number;
+  readonly breakers?: Breakers;
+  /** Put before every key, as before those of the counters. */
+  readonly prefix?: string;
+  readonly monotonicMs?: Monotonic;
+  /** Takes the reason of each call that has no answer. */
+  readonly onUnavailable?: (reason: string) => void;
+}
+
+/** For how long the number of an instance's last settlement is kept: one that is sent again later is counted again. */
+export const SETTLED_TTL_MS = 24 * 3_600_000;
+
+/**
+ * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all that is asked at a time, on a
+ * Cluster one for each slot, side by side.
+ */
+export class RedisBackend implements Backend {
+  readonly atomic: Backend['atomic'];
+  readonly #redis: Connection;
+  readonly #clock: Clock;
+  readonly #options: Required<RedisBackendOptions>;
+  readonly #slotKeys: SlotKeys;
+  readonly #batchers = new Map<number, Batcher>();
+  #lastError = 'not connected yet';
+  #invalidations: RedisInvalidations | undefined;
+
+  /**
+   * @param redis   a connection of `connect`; closed with the backend
+   * @param clock   this process's: calendar windows are looked for around it, since Redis knows no time zones
+   */
+  constructor(redis: Connection, clock: Clock, options: RedisBackendOptions = {}) {
+    const breakers = options.breakers ?? new Breakers();
+    const monotonicMs = (): number => performance.now();
+    const usual = {
+      atomic: 'request',
+      replay: false,
+      name: 'redis',
+      slowMs: 1_000,
+      prefix: '',
+      onUnavailable: () => {},
+    } as const;
+    this.#redis = redis;
+    this.#clock = clock;
+    this.#options = { ...usual, monotonicMs, ...options, breakers };
+    this.#slotKeys = createSlotKeys(this.#options.prefix);
+    this.atomic = this.#options.atomic;
+    redis.on('error', (error: Error) => {
+      this.#lastError = reasonOf(error);
+    });
+    redis.on('ready', () => {
+      this.#lastError = 'the connection was lost'; // the next one that is missing
+    });
+  }
+
+  run(operations: readonly Operation[], { spend, timeoutMs, receipts }: RunOptions): Replies | Promise<Replies> {
+    if (!this.#isUsable()) return operations.map(() => this.#unavailable(this.#lastError));
+    if (!(this.#redis instanceof Cluster))
+      return this.#batcherOf(ONE_NODE).run({ operations, spend, receipts }, timeoutMs);
+    return scatter(
+      operations,
+      ({ key }) => this.#slotKeys.slotOf(key), // a call may touch keys of one slot
+      (slot, own) => this.#batcherOf(slot).run({ operations: own, spend, receipts }, timeoutMs),
+    );
+  }
+
+  shardOf({ key }: Operation): string {
+    return String(this.#slotIn(key) ?? '');
+  }
+
+  async settle({ instance, number, operations }: Settlement, timeoutMs: number): Promise<boolean> {
+    const [first] = operations;
+    if (!first) return true;
+    if (!this.#isUsable()) return false;
+    const nowMs = this.#clock();
+    const { keys, packed } = this.#encode([{ operations, spend: 'each' }], nowMs);
+    const settledKey = this.#slotKeys.name(this.#slotIn(first.key), `settled|${instance}`);
+    const counted = this.#call({ keys: [...keys, settledKey], packed }, nowMs, [number, SETTLED_TTL_MS]);
+    return 'value' in (await within(timeoutMs, counted));
+  }
+
+  invalidations(listener: InvalidationListener): Invalidations {
+    const { prefix, monotonicMs } = this.#options;
+    this.#invalidations ??= openInvalidations(this.#redis, { prefix, listener, monotonicMs });
+    return this.#invalidations;
+  }
+
+  health(): BackendHealth {
+    return this.#isUsable() && this.#isWhole() ? { ready: true } : { ready: false, reason: this.#lastError };
+  }
+
+  async close(): Promise<void> {
+    this.#invalidations?.close();
+    this.#redis.disconnect();
+  }
+
+  #unavailable(reason: string): Unavailable {
+    this.#options.onUnavailable(reason);
+    return { code: 'UNAVAILABLE', reason: `redis: ${reason}` };
+  }
+
+  #isUsable(): boolean {
+    return this.#redis.status === 'ready';
+  }
+
+  #isWhole(): boolean {
+    const redis = this.#redis;
+    return !(redis instanceof Cluster) || redis.nodes('master').every(({ status }) => status === 'ready');
+  }
+
+  #slotIn(key: string): number | undefined {
+    return this.#redis instanceof Cluster ? this.#slotKeys.slotOf(key) : undefined;
+  }
+
+  #nodeOf(slot: number): string {
+    return (this.#redis instanceof Cluster ? this.#redis.slots[slot]?.[0] : undefined) ?? this.#options.name;
+  }
+
+  #batcherOf(slot: number): Batcher {
+    const known = this.#batchers.get(slot);
+    if (known) return known;
+    const { breakers, slowMs, monotonicMs } = this.#options;
+    const batcher = new Batcher({
+      ...{ slowMs, maxUnderWay: MAX_UNDER_WAY, monotonicMs },
+      unavailable: (reason) => this.#unavailable(reason),
+      send: (requests) => this.#send(requests),
+      breaker: () => breakers.of(this.#nodeOf(slot)),
+      isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
+    });
+    this.#batchers.set(slot, batcher);
+    return batcher;
+  }
+
+  async #send(requests: readonly BatchRequest[]): Promise<readonly Replies[]> {
+    try {
+      return await this.#count(requests);
+    } catch (error) {
+      if (requests.length === 1 || !isHalfMoved(error)) throw error;
+      return Promise.all(requests.map((request) => this.#countAlone(request))); // a counter by itself can always be found
+    }
+  }
+
+  async #countAlone(request: BatchRequest): Promise<Replies> {
+    try {
+      return (await this.#count([request]))[0] ?? [];
+    } catch (error) {
+      return request.operations.map(() => this.#unavailable(reasonOf(error)));
+    }
+  }
+
+  async #count(requests: readonly BatchRequest[]): Promise<readonly Replies[]> {
+    const nowMs = this.#clock();
+    return decodeBatch(await this.#call(this.#encode(requests, nowMs), nowMs), requests, nowMs);
+  }
+
+  #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
+    return encodeBatch(requests, nowMs, (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`));
+  }
+
+  /** @param more  what the script takes after the clock */
+  async #call({ keys, packed }: Batch, nowMs: number, more: readonly (string | number)[] = []): Promise<Buffer> {
+    const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
+    const args = [keys.length, ...keys, packed, ...clockMs, ...more];
+    try {
+      return bytes(await this.#redis.callBuffer('EVALSHA', script.sha1, ...args));
+    } catch (error) {
+      if (!isNoScript(error)) throw error;
+      return bytes(await this.#redis.callBuffer('EVAL', script.text, ...args)); // refused before it ran: safe to ask again
+    }
+  }
+}
+
+/** Stands for all slots where one node has them all. */
+const ONE_NODE = -1;
+/** Calls to a node at a time: while one is counted, the next is gathered. */
+const MAX_UNDER_WAY = 2;
+
+function bytes(reply: unknown): Buffer {
+  if (Buffer.isBuffer(reply)) return reply;
+  throw new TypeError(`expected the script's packed reply, got ${typeof reply}`);
+}
+
+/** No node would count for a call, each naming another: its counters are in a slot of which a part has moved. */
+const isHalfMoved = (error: unknown): boolean =>
+  error instanceof Error && error.message.startsWith('Too many Cluster redirections');
+
+const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith('NOSCRIPT');

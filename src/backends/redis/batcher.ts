@@ -1,0 +1,199 @@
+import type { Monotonic } from '../../clock.ts';
+import type { Replies, Unavailable } from '../backend.ts';
+import type { Breaker } from '../breaker.ts';
+import type { BatchRequest } from './batch.ts';
+import { reasonOf } from './reason.ts';
+
+/** Hits in a call, about: more would make other callers of Redis wait. */
+const MAX_HITS = 256;
+/** Characters of keys in a call, about. */
+const MAX_KEY_CHARS = 65_536;
+
+/** How much the last call says of how long the next one takes. */
+const NEWS = 0.2;
+
+interface Waiting extends BatchRequest {
+  readonly timeoutMs: number;
+  readonly untilMs: number;
+  readonly settle: (replies: Replies) => void;
+  isSettled: boolean;
+}
+
+export interface BatcherOptions {
+  /** Counts a batch in one call. */
+  readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
+  /** What answers a hit that nothing can be said of. */
+  readonly unavailable: (reason: string) => Unavailable;
+  /** Calls that may be under way at a time: what is asked meanwhile waits for one of them, and goes together. */
+  readonly maxUnderWay: number;
+  /** A call that takes longer has failed, whatever becomes of it. */
+  readonly slowMs: number;
+  /** Of the node that the calls go to. */
+  readonly breaker: () => Breaker;
+  /** Whether an error is an answer of the node: then it is there, and the circuit stays closed. */
+  readonly isAnswer: (error: unknown) => boolean;
+  /** Milliseconds on a clock that never runs backwards. */
+  readonly monotonicMs: Monotonic;
+}
+
+/**
+ * Gathers what is asked in one turn of the event loop, and while calls are under way, into one call. Nothing waits for a timer, and nothing is sent
+ * whose time is over. What would
+ * wait for longer than it has is refused at once: else, with more to do than can be done, everything would be answered too late, and Redis kept
+ * busy with what nobody waits for.
+ *
+ * A timer that fires looks once more after a `setImmediate`: on a busy core the reply may already lie in the socket, and timers come
+ * before sockets in a turn of the event loop.
+ */
+export class Batcher {
+  readonly #options: BatcherOptions;
+  readonly #nowMs: Monotonic;
+  #queue: Waiting[] = [];
+  #queuedHits = 0;
+  /** How long a call takes, about. */
+  #callMs = 0;
+  readonly #sent = new Set<readonly Waiting[]>();
+  #underWay = 0;
+  #isScheduled = false;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: BatcherOptions) {
+    this.#options = options;
+    this.#nowMs = options.monotonicMs;
+  }
+
+  /** Never rejects: what cannot be answered in time is unavailable. */
+  run({ operations, spend, receipts }: BatchRequest, timeoutMs: number): Promise<Replies> {
+    const refusal = this.#options.breaker().refusal ?? this.#tooManyBefore(timeoutMs);
+    if (refusal !== undefined) return Promise.resolve(operations.map(() => this.#options.unavailable(refusal)));
+    return new Promise((settle) => {
+      const untilMs = this.#nowMs() + timeoutMs;
+      this.#queue.push({ operations, spend, receipts, timeoutMs, untilMs, settle, isSettled: false });
+      this.#queuedHits += operations.length;
+      this.#watch(untilMs);
+      this.#schedule();
+    });
+  }
+
+  /** Why a request that has so long need not wait; undefined: it may. The next call of all is never refused: what it takes tells of better times. */
+  #tooManyBefore(timeoutMs: number): string | undefined {
+    const callsBefore = Math.floor(this.#queuedHits / MAX_HITS);
+    if (callsBefore === 0) return undefined;
+    const waitMs = this.#callMs * (1 + callsBefore / this.#options.maxUnderWay);
+    return waitMs > timeoutMs ? `too many requests wait: no reply within ${timeoutMs} ms` : undefined;
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#underWay >= this.#options.maxUnderWay) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      while (this.#queue.length > 0 && this.#underWay < this.#options.maxUnderWay && !this.#giveUpQueue())
+        this.#send(this.#take());
+    });
+  }
+
+  /** Where the circuit has opened, nothing waits. */
+  #giveUpQueue(): boolean {
+    const refusal = this.#options.breaker().refusal;
+    if (refusal === undefined) return false;
+    this.#queuedHits = 0;
+    for (const request of this.#queue.splice(0)) this.#giveUp(request, refusal);
+    return true;
+  }
+
+  #take(): readonly Waiting[] {
+    let hits = 0;
+    let chars = 0;
+    let count = 0;
+    for (const request of this.#queue) {
+      hits += request.operations.length;
+      for (const { key } of request.operations) chars += key.length;
+      if (count > 0 && (hits > MAX_HITS || chars > MAX_KEY_CHARS)) break;
+      count++;
+    }
+    const taken = this.#queue.splice(0, count);
+    for (const request of taken) this.#queuedHits -= request.operations.length;
+    return taken;
+  }
+
+  #send(requests: readonly Waiting[]): void {
+    const { send, slowMs, isAnswer } = this.#options;
+    const breaker = this.#options.breaker();
+    this.#underWay++;
+    this.#sent.add(requests);
+    breaker.began();
+    let isUnderWay = true;
+    const sentAtMs = this.#nowMs();
+    const end = (): void => {
+      isUnderWay = false;
+      clearTimeout(slow);
+      this.#underWay--;
+      if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
+    };
+    const succeed = (): void => {
+      if (!isUnderWay) return; // too late
+      this.#callMs += (this.#nowMs() - sentAtMs - this.#callMs) * NEWS;
+      breaker.succeeded();
+      end();
+    };
+    const fail = (reason: string): void => {
+      if (!isUnderWay) return;
+      breaker.failed(reason);
+      end(); // a slow one makes room for the next
+    };
+    const slow = setTimeout(() => setImmediate(fail, `no reply within ${slowMs} ms`), slowMs);
+    send(requests).then(
+      (answers) => {
+        this.#sent.delete(requests);
+        for (const [at, request] of requests.entries()) settle(request, answers[at] ?? []);
+        succeed();
+      },
+      (error: unknown) => {
+        const reason = reasonOf(error);
+        this.#sent.delete(requests);
+        for (const request of requests) this.#giveUp(request, reason);
+        if (isAnswer(error)) succeed();
+        else fail(reason);
+      },
+    );
+  }
+
+  #giveUp(request: Waiting, reason: string): void {
+    settle(
+      request,
+      request.operations.map(() => this.#options.unavailable(reason)),
+    );
+  }
+
+  /** Makes sure that somebody looks then. */
+  #watch(untilMs: number): void {
+    if (untilMs >= this.#timerAtMs) return;
+    clearTimeout(this.#timer);
+    this.#timerAtMs = untilMs;
+    this.#timer = setTimeout(() => setImmediate(() => this.#expire()), Math.max(untilMs - this.#nowMs(), 0));
+  }
+
+  #expire(): void {
+    const nowMs = this.#nowMs();
+    let nextMs = Number.POSITIVE_INFINITY;
+    const look = (request: Waiting): void => {
+      if (request.isSettled) return;
+      if (request.untilMs <= nowMs) this.#giveUp(request, `no reply within ${request.timeoutMs} ms`);
+      else nextMs = Math.min(nextMs, request.untilMs);
+    };
+    for (const requests of this.#sent) requests.forEach(look);
+    this.#queue.forEach(look);
+    this.#queue = this.#queue.filter(({ isSettled }) => !isSettled);
+    this.#queuedHits = this.#queue.reduce((sum, { operations }) => sum + operations.length, 0);
+    this.#timerAtMs = Number.POSITIVE_INFINITY;
+    this.#watch(nextMs);
+  }
+}
+
+function settle(request: Waiting, answers: Replies): void {
+  if (request.isSettled) return;
+  request.isSettled = true;
+  request.settle(answers);
+}

@@ -1,0 +1,36 @@
+import { isPromise, type Operation, type Replies, type Reply, type Unavailable } from './backend.ts';
+
+const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
+
+/**
+ * Runs operations that one step cannot take together: side by side, in parts. Replies come back in the order of the operations. This is the only
+ * place where replies are matched to operations by position across several calls.
+ *
+ * @param partOf  what the operations of a part have in common
+ * @param run     runs one part; `at` are the places of its operations among all
+ */
+export function scatter<O extends Operation, P>(
+  operations: readonly O[],
+  partOf: (operation: O, at: number) => P,
+  run: (part: P, operations: readonly O[], at: readonly number[]) => Replies | Promise<Replies>,
+): Replies | Promise<Replies> {
+  const parts = new Map<P, number[]>();
+  for (const [at, operation] of operations.entries()) {
+    const part = partOf(operation, at);
+    const known = parts.get(part);
+    if (known) known.push(at);
+    else parts.set(part, [at]);
+  }
+  const gathered = new Array<Reply>(operations.length).fill(noReply);
+  const gather = (places: readonly number[], replies: Replies): void => {
+    for (const [at, place] of places.entries()) gathered[place] = replies[at] ?? noReply;
+  };
+  const waiting: Promise<void>[] = [];
+  for (const [part, places] of parts) {
+    const own = places.flatMap((place) => operations[place] ?? []);
+    const replies = run(part, own, places);
+    if (isPromise(replies)) waiting.push(replies.then((late) => gather(places, late)));
+    else gather(places, replies);
+  }
+  return waiting.length === 0 ? gathered : Promise.all(waiting).then(() => gathered);
+}

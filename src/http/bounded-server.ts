@@ -1,0 +1,85 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { CallerMemory } from '../overload/caller-memory.ts';
+import { CONNECTION_BYTES, HttpConnection } from './connection.ts';
+import { HttpRequest } from './request.ts';
+
+/** What the clients of a server may make it hold, and for how long. */
+export interface HttpBounds {
+  /** Connections at a time; those beyond are closed at once. */
+  readonly maxConnections: number;
+  /** Requests of a connection whose responses are not closed; more end the connection. */
+  readonly maxRequestsInFlight: number;
+  /** The account of the memory that clients take; shared with other servers, or of this one alone. */
+  readonly memory: CallerMemory;
+  /** From a connection's beginning, or a request's first octet, to the end of the request's head. */
+  readonly headTimeoutMs: number;
+  /** From a request's first octet to the end of its body. */
+  readonly requestTimeoutMs: number;
+  /** Between two requests. */
+  readonly keepAliveTimeoutMs: number;
+  /** While responses wait for the client to read them. */
+  readonly outputTimeoutMs: number;
+  /** How often the first two timeouts are checked: connections end so much later. */
+  readonly checkIntervalMs: number;
+}
+
+const MAX_HEAD_BYTES = 16 * 1024;
+
+/** A client that is gone without a word is detected by probes of TCP, the first after so long. */
+const TCP_KEEP_ALIVE_MS = 60_000;
+
+/** What the clients of a server for operators may make it hold; a page of statistics has a few megabytes at most. */
+const OPERATOR_MEMORY_BYTES = 64 * 1024 * 1024;
+
+/** Of a server that only operators reach. */
+export const operatorBounds = (): HttpBounds => ({
+  maxConnections: 100,
+  maxRequestsInFlight: 100,
+  memory: new CallerMemory(OPERATOR_MEMORY_BYTES),
+  headTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 65_000, // longer than the minute for which load balancers keep a connection to use it again
+  outputTimeoutMs: 30_000,
+  checkIntervalMs: 2_000,
+});
+
+/** A server of Node's that hands over requests of connections that keep within the bounds, and ends the others. */
+export function createBoundedServer(
+  bounds: HttpBounds,
+  onClosed: () => void,
+  onRequest: (connection: HttpConnection, request: HttpRequest, response: ServerResponse) => void,
+): Server<typeof HttpRequest> {
+  const connections = new Map<Socket, HttpConnection>();
+  const server = createServer<typeof HttpRequest>(
+    {
+      IncomingMessage: HttpRequest,
+      insecureHTTPParser: false,
+      maxHeaderSize: MAX_HEAD_BYTES,
+      headersTimeout: bounds.headTimeoutMs,
+      requestTimeout: bounds.requestTimeoutMs,
+      keepAliveTimeout: bounds.keepAliveTimeoutMs,
+      connectionsCheckingInterval: bounds.checkIntervalMs,
+      keepAlive: true,
+      keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+    },
+    (request, response) => {
+      const connection = connections.get(request.socket);
+      if (connection?.open(request, response)) onRequest(connection, request, response);
+    },
+  );
+  server.on('connection', (socket: Socket) => {
+    const account =
+      connections.size < bounds.maxConnections
+        ? bounds.memory.open(CONNECTION_BYTES, () => socket.destroy())
+        : undefined;
+    if (!account) return void socket.destroy();
+    const connection = new HttpConnection(socket, account, bounds, onClosed);
+    connections.set(socket, connection);
+    socket.once('close', () => {
+      connections.delete(socket);
+      connection.end();
+    });
+  });
+  return server;
+}

@@ -1,0 +1,55 @@
+import { algorithmFor } from '../algorithms/index.ts';
+import type { Limit, State } from '../algorithms/limit.ts';
+import type { Debit, Operation } from '../backends/backend.ts';
+import { inOnePiece, isWide, keyBytes } from '../backends/key.ts';
+
+/** What was counted here and not yet in the backend: as the whole limit's counter would remember it, so that it is over when it no longer matters. */
+export interface Debt {
+  readonly debit: Debit;
+  owed: State | undefined;
+  returned: State | undefined;
+}
+
+/** A debt of no hits yet, which keeps nothing of the request alive but the debit. */
+export const newDebt = (debit: Debit): Debt => ({
+  debit: { ...debit, key: inOnePiece(debit.key) },
+  owed: undefined,
+  returned: undefined,
+});
+
+/** The debt, its debit, and the window that it shares with other programs. */
+const DEBT_BYTES = 200;
+/** A state's array, its header, and each of its numbers. */
+const STATE_BYTES = 56;
+const NUMBER_BYTES = 8;
+
+/** About what a debt takes in memory. */
+export const bytesOf = ({ debit: { key }, owed, returned }: Debt): number =>
+  DEBT_BYTES + keyBytes(key.length, isWide(key)) + stateBytes(owed) + stateBytes(returned);
+
+const stateBytes = (state: State | undefined): number => (state ? STATE_BYTES + NUMBER_BYTES * state.length : 0);
+
+/** Hits that a state still remembers. */
+export function hitsIn(limit: Limit, state: State | undefined, nowMs: number): number {
+  if (!state) return 0;
+  const { step, describe } = algorithmFor(limit);
+  const { state: current, report = current } = step(limit, state, nowMs, 0, false);
+  return describe(limit, report, nowMs, { hits: 0, accepted: true, charged: false }).hitsBefore;
+}
+
+/** @param hits  below 0 they are given back */
+export function stateAfter(limit: Limit, state: State | undefined, nowMs: number, hits: number): State | undefined {
+  if (hits === 0) return state;
+  const next = algorithmFor(limit).step(limit, state, nowMs, hits, hits < 0 ? true : 'regardless');
+  return next.ttlMs > 0 ? next.state : undefined;
+}
+
+/** What settles the debt. */
+export function operationsOf({ debit, owed, returned }: Debt, nowMs: number): readonly Operation[] {
+  const charged = hitsIn(debit.limit, owed, nowMs);
+  const givenBack = hitsIn(debit.limit, returned, nowMs);
+  return [
+    ...(charged > 0 ? [{ ...debit, kind: 'charge' as const, hits: charged }] : []),
+    ...(givenBack > 0 ? [{ ...debit, kind: 'give_back' as const, hits: givenBack }] : []),
+  ];
+}

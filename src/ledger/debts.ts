@@ -1,0 +1,244 @@
+import { algorithmFor } from '../algorithms/index.ts';
+import type { Decision, Spend, State } from '../algorithms/limit.ts';
+import { capacityOf, NEVER_MS } from '../algorithms/limit.ts';
+import { type Backend, type Debit, isPromise, type Operation, type Settlement } from '../backends/backend.ts';
+import type { CounterKey } from '../backends/key.ts';
+import { createMemoryBackend } from '../backends/memory/backend.ts';
+import type { Clock, Monotonic } from '../clock.ts';
+import { bytesOf, type Debt, hitsIn, newDebt, operationsOf, stateAfter } from './debt.ts';
+import type { Receipt } from './entry.ts';
+
+export interface DebtsOptions {
+  /** Where debts are settled. */
+  readonly backendOf: (debit: Pick<Debit, 'limit'>) => Backend;
+  readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
+  /** Names this process; another one after each start. */
+  readonly instance: string;
+  /** Counters that are kept in this process while the backend is away. */
+  readonly maxCounters: number;
+  /** What these counters may cost together, and what is kept to count them in the backend later: half of it each. */
+  readonly maxBytes: number;
+  /** How long a peek or a settlement may take. */
+  readonly timeoutMs: number;
+}
+
+/** Retry-After of a hit that may pass once the counters can be reached again. */
+export const RETRY_MS = 1_000;
+/** For how long debts are settled at the end, where the backend is there: what is left then is lost. */
+const CLOSE_WITHIN_MS = 1_000;
+/** Debts in a settlement, so that requests are not held up. */
+const SLICE = 64;
+/** Shards that are settled at a time. */
+const MAX_SHARDS = 64;
+
+/** Counters that are settled together, one settlement at a time. */
+interface Shard {
+  readonly backend: Backend;
+  readonly debts: Map<CounterKey, Debt>;
+  /** Sent, or to be sent again, under this number. */
+  pending: readonly Debt[];
+  number: number;
+  running: Promise<void> | undefined;
+  /** Nothing is sent to a backend that may hold it back and count it later, before it has answered a peek. */
+  mustPeek: boolean;
+}
+
+/**
+ * Counts in this process while the backend is away, each limit at its share, and settles that in the backend when it is back.
+ *
+ * What was admitted here keeps using up the share until the window ends, also after it has been settled: a window never admits more here than the
+ * share, however many outages it has. Each settlement has a number, so that the backend counts it once, however often it is sent.
+ */
+export class Debts {
+  readonly #options: DebtsOptions;
+  readonly #local: Backend;
+  readonly #shards = new Map<string, Shard>();
+  #size = 0;
+  #bytes = 0;
+
+  constructor(options: DebtsOptions) {
+    this.#options = options;
+    this.#local = createMemoryBackend(options.clock, {
+      maxCounters: options.maxCounters,
+      maxBytes: options.maxBytes / 2,
+    });
+  }
+
+  /** Counters with hits that the backend does not know of. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /**
+   * Decides debits of one request by this process alone.
+   *
+   * @param isRefused  another limit of the request refuses it, and it spends as a set: nothing is counted
+   */
+  count(debits: readonly Debit[], spend: Spend, isRefused: boolean): readonly Decision[] {
+    const asked = isRefused ? debits.map(peekOf) : debits;
+    const decisions = this.#run(asked.map(localOf), spend);
+    const refused = spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && asked[at]?.blocks);
+    for (const [at, debit] of asked.entries()) {
+      if (refused || decisions[at]?.code !== 'OK') continue;
+      if (debit.kind === 'spend') this.#owe(debit, debit.hits);
+      if (debit.kind === 'give_back') this.giveBack(debit, false);
+    }
+    return decisions.map((decision, at) => localDecision(decision, asked[at]));
+  }
+
+  /**
+   * Keeps hits that are given back until the backend can be told: first of what was counted here, then of what was counted there.
+   *
+   * @param isShared  whether this process's share is to be told, too
+   */
+  giveBack(debit: Debit, isShared: boolean): void {
+    if (isShared) this.#run([localOf(debit)], 'each');
+    const nowMs = this.#options.clock();
+    const debt = this.#debtOf(debit);
+    if (!debt) return;
+    const owed = hitsIn(debit.limit, debt.owed, nowMs);
+    const taken = Math.min(owed, debit.hits);
+    const left = stateAfter(debit.limit, debt.owed, nowMs, -taken);
+    this.#change(debt, left, stateAfter(debit.limit, debt.returned, nowMs, debit.hits - taken));
+  }
+
+  /** Takes back hits that were counted here. */
+  refund({ refund }: Receipt): void {
+    const { key, shared, limit, hits } = refund;
+    this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false }, true);
+  }
+
+  /** The counter is new: what was counted here before is void. Waits for a settlement that is on its way. */
+  async forget(debit: Debit): Promise<void> {
+    await this.#shardOf(debit).running;
+    this.drop(debit.key);
+    this.#run([{ ...localOf(debit), kind: 'forget' }], 'each');
+  }
+
+  /** What is owed for the counter is void. */
+  drop(key: CounterKey): void {
+    for (const shard of this.#shards.values()) {
+      const waiting = shard.debts.get(key);
+      shard.debts.delete(key);
+      this.#remove([...(waiting ? [waiting] : []), ...shard.pending.filter(({ debit }) => debit.key === key)]);
+      shard.pending = shard.pending.filter(({ debit }) => debit.key !== key);
+    }
+  }
+
+  /** Settles a part of the debts, where the backend is there; to be called now and then while there are any. */
+  async settle(): Promise<void> {
+    const due = [...this.#shards.values()].filter(({ debts, pending }) => debts.size + pending.length > 0);
+    await Promise.all(due.slice(0, MAX_SHARDS).map((shard) => this.#settleOne(shard)));
+  }
+
+  async close(): Promise<void> {
+    const { monotonicMs } = this.#options;
+    const endMs = monotonicMs() + CLOSE_WITHIN_MS;
+    let before = Number.POSITIVE_INFINITY;
+    while (this.#size > 0 && this.#size < before && monotonicMs() < endMs) {
+      before = this.#size;
+      await this.settle();
+    }
+    await this.#local.close();
+  }
+
+  #settleOne(shard: Shard): Promise<void> {
+    shard.running ??= this.#send(shard).finally(() => {
+      shard.running = undefined;
+    });
+    return shard.running;
+  }
+
+  async #send(shard: Shard): Promise<void> {
+    const { backend, debts } = shard;
+    if (!backend.health().ready) return;
+    if (shard.mustPeek && !(await this.#peek(shard))) return;
+    if (shard.pending.length === 0) {
+      shard.pending = [...debts.values()].slice(0, SLICE);
+      for (const { debit } of shard.pending) debts.delete(debit.key);
+      shard.number++;
+    }
+    const sent = shard.pending;
+    const operations = sent.flatMap((debt) => operationsOf(debt, this.#options.clock()));
+    const settlement: Settlement = { instance: this.#options.instance, number: shard.number, operations };
+    const isSettled = operations.length === 0 || (await backend.settle(settlement, this.#options.timeoutMs));
+    shard.mustPeek = !isSettled;
+    if (!isSettled) return;
+    this.#remove(shard.pending);
+    shard.pending = [];
+  }
+
+  async #peek({ backend, debts, pending }: Shard): Promise<boolean> {
+    const [first] = [...pending, ...debts.values()];
+    if (!first) return true;
+    const how = { spend: 'each', timeoutMs: this.#options.timeoutMs } as const;
+    const [reply] = await backend.run([{ ...first.debit, kind: 'peek', hits: 0 }], how);
+    return reply !== undefined && reply.code !== 'UNAVAILABLE';
+  }
+
+  #owe(debit: Debit, hits: number): void {
+    const debt = this.#debtOf(debit);
+    if (debt) this.#change(debt, stateAfter(debit.limit, debt.owed, this.#options.clock(), hits), debt.returned);
+  }
+
+  /** Undefined where there is no room for another debt: the hits are not settled. */
+  #debtOf(debit: Debit): Debt | undefined {
+    const { debts } = this.#shardOf(debit);
+    const known = debts.get(debit.key);
+    if (known || this.#size >= this.#options.maxCounters) return known;
+    const fresh = newDebt(debit);
+    if (this.#bytes + bytesOf(fresh) > this.#options.maxBytes / 2) return undefined;
+    debts.set(fresh.debit.key, fresh);
+    this.#size++;
+    this.#bytes += bytesOf(fresh);
+    return fresh;
+  }
+
+  /** Where there is no room for the longer states, the debt stays as it was: the hits are not settled. */
+  #change(debt: Debt, owed: State | undefined, returned: State | undefined): void {
+    const more = bytesOf({ ...debt, owed, returned }) - bytesOf(debt);
+    if (more > 0 && this.#bytes + more > this.#options.maxBytes / 2) return;
+    this.#bytes += more;
+    debt.owed = owed;
+    debt.returned = returned;
+  }
+
+  #remove(debts: readonly Debt[]): void {
+    this.#size -= debts.length;
+    for (const debt of debts) this.#bytes -= bytesOf(debt);
+  }
+
+  #shardOf(debit: Debit): Shard {
+    const backend = this.#options.backendOf(debit);
+    const name = `${isBySecond(debit) ? 's' : 'o'}${backend.shardOf(debit)}`;
+    const known = this.#shards.get(name);
+    if (known) return known;
+    const fresh = { backend, debts: new Map(), pending: [], number: 0, running: undefined, mustPeek: true };
+    this.#shards.set(name, fresh);
+    return fresh;
+  }
+
+  #run(operations: readonly Operation[], spend: Spend): readonly Decision[] {
+    const replies = this.#local.run(operations, { spend, timeoutMs: 0 });
+    if (isPromise(replies)) throw new TypeError('counters in memory reply at once');
+    return replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [] : reply)); // counters in memory always can
+  }
+}
+
+/** Limits by the second may have a Redis of their own. */
+export const isBySecond = ({ limit }: Pick<Debit, 'limit'>): boolean =>
+  limit.unit === 'SECOND' && limit.unitMultiplier === 1;
+
+const peekOf = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
+
+/** The debit on this process's share of the limit. */
+function localOf({ kind, key, limit, hits, blocks }: Debit): Debit {
+  return { kind, key, limit: algorithmFor(limit).divide(limit, limit.localShare ?? 1), hits, blocks };
+}
+
+/** What fits the whole limit may pass when the backend is back. */
+function localDecision(decision: Decision, debit: Debit | undefined): Decision {
+  const neverFits = decision.retryAfterMs === NEVER_MS && debit !== undefined && debit.hits <= capacityOf(debit.limit);
+  return { ...decision, ...(neverFits && { retryAfterMs: RETRY_MS }), degraded: 'local' };
+}

@@ -1,0 +1,233 @@
+import { capacityOf, type Decision } from '../algorithms/limit.ts';
+import { after, type Debit, type Operation, type Reply, type RunOptions } from '../backends/backend.ts';
+import type { CounterKey } from '../backends/key.ts';
+import { within } from '../backends/within.ts';
+import type { Monotonic } from '../clock.ts';
+
+export interface LeasesOptions {
+  readonly monotonicMs: Monotonic;
+  /** Leases at a time; hits on further counters are counted one by one. */
+  readonly maxLeases: number;
+  /** What was not used for so long is given back. */
+  readonly idleMs: number;
+  /** Runs one operation on the counter. */
+  readonly run: (operation: Operation, how: RunOptions) => Reply | Promise<Reply>;
+  /** Whether changes of other instances arrive; while they do not, no hits are leased. */
+  readonly isLive: () => boolean;
+}
+
+/** Part of what a counter has left that one lease takes, so that what is left is shared while it shrinks. */
+const SHARE_OF_REST = 1 / 20;
+/** For how long a lease should last at the rate of its counter. */
+const LEASE_MS = 100;
+/** The longest that tokens stay leased: a bucket has no window's end. What is refilled meanwhile may pass besides. */
+export const LONGEST_LEASE_MS = 1_000;
+/** How long giving back may take. It is tried once: what is not known to be given back is lost until the window ends. */
+const GIVE_BACK_TIMEOUT_MS = 1_000;
+
+/** All times are of the monotonic clock, but for the charge's. */
+interface Lease {
+  readonly debit: Debit;
+  /** Hits that may still be answered from it, until `expiresAtMs`. */
+  left: number;
+  expiresAtMs: number;
+  /** The store's time at which the block was charged. */
+  chargedAtMs: number;
+  /** What the counter had left, when it was asked last, besides what was leased then; until `resetAtMs`. */
+  rest: number;
+  resetAtMs: number;
+  usedAtMs: number;
+  /** Hits that were requested since `countedSinceMs`. */
+  requested: number;
+  countedSinceMs: number;
+  /** A block is on its way: resolves when it has come, with the reason where it has not. */
+  asking: Promise<Reply> | undefined;
+  /** It was replaced, or the process ends: a block that comes now is given back. */
+  isEnded: boolean;
+}
+
+/**
+ * Answers hits of limits that say `leased` from blocks that it has debited from the counter before: never more than the limit passes, whatever
+ * becomes of this process, and less by what is leased and not used. A block lasts about `LEASE_MS` at the counter's rate, and is a small part
+ * of what the counter has left.
+ *
+ * A fixed window's lease ends with the window, counted from before it was asked for. What is left is refunded when it is not used, and at the end.
+ */
+export class Leases {
+  readonly #options: LeasesOptions;
+  readonly #leases = new Map<CounterKey, Lease>();
+  readonly #running = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  constructor(options: LeasesOptions) {
+    this.#options = options;
+  }
+
+  /** Hits that are leased now and not used: by so much fewer than its limit may pass, at most. */
+  get leased(): number {
+    const nowMs = this.#options.monotonicMs();
+    let sum = 0;
+    for (const { left, expiresAtMs } of this.#leases.values()) if (expiresAtMs > nowMs) sum += left;
+    return sum;
+  }
+
+  /** Answers at once, where there is enough. */
+  spend(debit: Debit): Decision | undefined {
+    const lease = this.#leases.get(debit.key);
+    if (lease?.debit.limit !== debit.limit) return undefined;
+    const decision = spendFrom(lease, debit.hits, this.#options.monotonicMs());
+    if (decision) lease.requested += debit.hits;
+    return decision;
+  }
+
+  /** Answers within the time, from a block that others have asked for, or from the counter, which is asked for a block besides. */
+  async answer(debit: Debit, timeoutMs: number): Promise<Reply> {
+    const { monotonicMs, run } = this.#options;
+    const endMs = monotonicMs() + timeoutMs;
+    const lease = this.#isClosed ? undefined : this.#leaseOf(debit);
+    if (!lease) return run(debit, { spend: 'each', timeoutMs, receipts: true });
+    lease.requested += debit.hits;
+    for (;;) {
+      const nowMs = monotonicMs();
+      const decision = spendFrom(lease, debit.hits, nowMs);
+      if (decision) return decision;
+      const leftMs = endMs - nowMs;
+      if (leftMs <= 0) return { code: 'UNAVAILABLE', reason: `no lease within ${timeoutMs} ms` };
+      if (!lease.asking) return this.#ask(lease, debit, endMs, nowMs);
+      const asked = await within(leftMs, lease.asking); // then there may be enough for this one
+      if ('value' in asked && asked.value.code === 'UNAVAILABLE') return asked.value;
+    }
+  }
+
+  /** Refunds what was not used for a while. */
+  giveBackIdle(): void {
+    const nowMs = this.#options.monotonicMs();
+    for (const lease of this.#leases.values())
+      if (!lease.asking && nowMs - lease.usedAtMs > this.#options.idleMs) this.#end(lease);
+  }
+
+  /** The counter is new: what was debited from it before is void. */
+  drop(key: CounterKey): void {
+    const lease = this.#leases.get(key);
+    if (!lease) return;
+    lease.left = 0;
+    this.#end(lease);
+  }
+
+  /** Refunds everything; waits for blocks that are on their way. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const lease of this.#leases.values()) this.#end(lease);
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+
+  #leaseOf(debit: Debit): Lease | undefined {
+    const known = this.#leases.get(debit.key);
+    if (known?.debit.limit === debit.limit) return known;
+    if (known)
+      this.#end(known); // the rules have changed
+    else if (this.#leases.size >= this.#options.maxLeases) return undefined;
+    const fresh = newLease(debit, this.#options.monotonicMs());
+    this.#leases.set(debit.key, fresh);
+    return fresh;
+  }
+
+  /** Asks for the debit's own hits and for a block. */
+  #ask(lease: Lease, debit: Debit, endMs: number, nowMs: number): Promise<Reply> {
+    const block = this.#options.isLive() && !lease.isEnded ? blockOf(lease, nowMs) : 0;
+    if (block === 0) return this.#askAlone(lease, debit, endMs, nowMs);
+    const asked = this.#askWithBlock(lease, debit, block, endMs, nowMs);
+    lease.asking = asked;
+    return this.#track(
+      asked.then((reply) => {
+        lease.asking = undefined;
+        if (reply.code !== 'OVER_LIMIT') return reply;
+        return this.#askAlone(lease, debit, endMs, this.#options.monotonicMs()); // nothing was spent: fewer may fit
+      }),
+    );
+  }
+
+  async #askWithBlock(lease: Lease, debit: Debit, block: number, endMs: number, nowMs: number): Promise<Reply> {
+    const whole: Operation = { ...debit, hits: debit.hits + block, blocks: true };
+    const how = { spend: 'all_or_nothing', timeoutMs: endMs - nowMs, receipts: true } as const;
+    const got = await this.#options.run(whole, how);
+    if (got.code === 'UNAVAILABLE') return got;
+    learn(lease, got, nowMs);
+    if (got.code === 'OVER_LIMIT') return got;
+    const { chargedAtMs = 0 } = got;
+    if (lease.isEnded) this.#refund(debit, block, chargedAtMs);
+    else {
+      lease.left = block;
+      lease.chargedAtMs = chargedAtMs;
+      lease.expiresAtMs = debit.limit.algorithm === 'fixed_window' ? lease.resetAtMs : nowMs + LONGEST_LEASE_MS;
+    }
+    return { ...got, limitRemaining: got.limitRemaining + block };
+  }
+
+  async #askAlone(lease: Lease, debit: Debit, endMs: number, nowMs: number): Promise<Reply> {
+    const timeoutMs = Math.max(endMs - nowMs, 0);
+    const got = await this.#options.run(debit, { spend: 'each', timeoutMs, receipts: true });
+    if (got.code !== 'UNAVAILABLE') learn(lease, got, nowMs);
+    return got;
+  }
+
+  #end(lease: Lease): void {
+    const { left, debit, chargedAtMs } = lease;
+    if (this.#leases.get(debit.key) === lease) this.#leases.delete(debit.key);
+    lease.isEnded = true;
+    lease.left = 0;
+    if (left > 0) this.#refund(debit, left, chargedAtMs);
+  }
+
+  #refund(debit: Debit, hits: number, chargedAtMs: number): void {
+    const refund: Operation = { ...debit, kind: 'refund', hits, blocks: false, chargedAtMs };
+    const asked = after(this.#options.run(refund, { spend: 'each', timeoutMs: GIVE_BACK_TIMEOUT_MS }), () => undefined);
+    void this.#track(Promise.resolve(asked));
+  }
+
+  #track<T>(running: Promise<T>): Promise<T> {
+    this.#running.add(running);
+    return running.finally(() => this.#running.delete(running));
+  }
+}
+
+/** Peeks and give-backs concern the counter itself. */
+export const isLeased = ({ limit, kind }: Debit): boolean => limit.consistency === 'leased' && kind === 'spend';
+
+const newLease = (debit: Debit, nowMs: number): Lease => ({
+  ...{ debit, left: 0, expiresAtMs: 0, chargedAtMs: 0, rest: 0, resetAtMs: Number.POSITIVE_INFINITY },
+  ...{ usedAtMs: nowMs, requested: 0, countedSinceMs: nowMs, asking: undefined, isEnded: false },
+});
+
+function learn(lease: Lease, { limitRemaining, durationUntilResetMs }: Decision, askedMs: number): void {
+  lease.rest = limitRemaining;
+  lease.resetAtMs = askedMs + durationUntilResetMs;
+}
+
+function spendFrom(lease: Lease, hits: number, nowMs: number): Decision | undefined {
+  lease.usedAtMs = nowMs;
+  if (lease.expiresAtMs <= nowMs || lease.left < hits) return undefined;
+  lease.left -= hits;
+  const limitRemaining = lease.rest + lease.left;
+  return {
+    code: 'OK',
+    hitsBefore: Math.max(capacityOf(lease.debit.limit) - limitRemaining - hits, 0),
+    limitRemaining,
+    durationUntilResetMs: Math.max(Math.floor(lease.resetAtMs - nowMs), 0),
+    retryAfterMs: 0,
+    delayMs: 0,
+    soft: false,
+    fromLease: true,
+    chargedAtMs: lease.chargedAtMs,
+  };
+}
+
+/** How many hits to lease: none while it is not known how fast the counter is used, or what it has left. */
+function blockOf(lease: Lease, nowMs: number): number {
+  if (lease.left > 0 && lease.expiresAtMs > nowMs) return 0; // it wants more hits at once than there are: the rest stays
+  const elapsedMs = nowMs - lease.countedSinceMs;
+  const perMs = lease.requested / Math.max(elapsedMs, 1);
+  if (elapsedMs > LEASE_MS) [lease.requested, lease.countedSinceMs] = [0, nowMs];
+  const rest = nowMs < lease.resetAtMs ? lease.rest : capacityOf(lease.debit.limit);
+  return Math.floor(Math.min(perMs * LEASE_MS, rest * SHARE_OF_REST));
+}

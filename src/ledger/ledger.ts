@@ -1,0 +1,313 @@
+import { type Decision, type Limit, softLimitOf } from '../algorithms/limit.ts';
+import {
+  after,
+  type Backend,
+  type BackendHealth,
+  type Debit,
+  debitOf,
+  type InvalidationListener,
+  type Invalidations,
+  type Operation,
+  type Replies,
+  type Reply,
+  type RunOptions,
+  type Unavailable,
+} from '../backends/backend.ts';
+import type { Counter } from '../backends/key.ts';
+import { scatter } from '../backends/scatter.ts';
+import type { Clock, Monotonic } from '../clock.ts';
+import { Debts, isBySecond, RETRY_MS } from './debts.ts';
+import { type Entries, type Entry, Receipt } from './entry.ts';
+import { isLeased, Leases } from './lease.ts';
+import { Refusals } from './refusals.ts';
+
+export interface Backends {
+  readonly main: Backend;
+  /** Has the counters of limits by the second. */
+  readonly perSecond?: Backend | undefined;
+}
+
+export interface LedgerOptions {
+  readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
+  /** Names this process to the backends; another one after each start. */
+  readonly instance: string;
+  /** About what remembered refusals may take; 0: none are remembered. */
+  readonly denyCacheBytes: number;
+  /** Absent: nothing is leased. */
+  readonly leases?: { readonly maxLeases: number; readonly idleMs: number } | undefined;
+  /** Absent: what the backends cannot answer has no answer. */
+  readonly local?: { readonly maxCounters: number; readonly maxBytes: number; readonly timeoutMs: number } | undefined;
+  /** Calls the function now and then, until the returned one is called. */
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+}
+
+/** Runs what asks a backend, for one who watches. */
+export type Trace = (run: () => Replies | Promise<Replies>) => Replies | Promise<Replies>;
+
+/** How often debts are settled while there are any. */
+const SETTLE_INTERVAL_MS = 100;
+/** How long giving back by receipt, forgetting and peeking may take. */
+const OPERATION_TIMEOUT_MS = 1_000;
+
+/**
+ * Decides where each hit is answered: from a lease, from a remembered refusal, by a backend, or by the limit's failure policy. Owns every
+ * lease, remembered refusal and local debt. What needs no waiting is answered without a promise.
+ */
+export class Ledger {
+  readonly refusals: Refusals | undefined;
+  readonly leases: Leases | undefined;
+  readonly #backends: Backends;
+  readonly #debts: Debts | undefined;
+  readonly #options: LedgerOptions;
+  readonly #invalidations = new Map<Backend, Invalidations>();
+  readonly #stops: (() => void)[] = [];
+  #trace: Trace | undefined;
+
+  constructor(backends: Backends, options: LedgerOptions) {
+    const { monotonicMs, denyCacheBytes, leases, local, every } = options;
+    this.#backends = backends;
+    this.#options = options;
+    const isLive = (): boolean => this.#all().every((one) => this.#invalidations.get(one)?.isLive() ?? false);
+    if (denyCacheBytes > 0) this.refusals = new Refusals({ monotonicMs, maxBytes: denyCacheBytes, isLive });
+    if (leases) {
+      const run = (operation: Operation, how: RunOptions) => this.#runOne(operation, how);
+      this.leases = new Leases({ monotonicMs, ...leases, run, isLive });
+      this.#stops.push(every(leases.idleMs, () => this.leases?.giveBackIdle()));
+    }
+    if (this.refusals || this.leases) this.#listen();
+    if (local) {
+      const debts = new Debts({ ...options, ...local, backendOf: (debit) => this.#backendOf(debit) });
+      this.#debts = debts;
+      this.#stops.push(every(SETTLE_INTERVAL_MS, () => void debts.settle()));
+    }
+  }
+
+  /** What one debit is atomic over. */
+  get atomic(): Backend['atomic'] {
+    return this.#backends.perSecond ? 'counter' : this.#backends.main.atomic;
+  }
+
+  /** From now on, what asks a backend runs in it. */
+  traceWith(trace: Trace): void {
+    this.#trace = trace;
+  }
+
+  /** Answers one request's debits, in their order; never rejects. */
+  debit(request: readonly Debit[], how: RunOptions): Entries | Promise<Entries> {
+    const known = this.refusals || this.leases ? this.#knownOf(request, how) : undefined;
+    const askedMs = this.refusals ? this.#options.monotonicMs() : 0;
+    const replies = known ? this.#gather(request, known, how) : this.#ask(request, how);
+    return after(replies, (all) => this.#conclude(request, all, how, askedMs));
+  }
+
+  /** What would become of the debits; nothing is charged. */
+  peek(request: readonly Debit[]): Replies | Promise<Replies> {
+    const peeks = request.map((debit): Debit => ({ ...debit, kind: 'peek' }));
+    return this.#ask(peeks, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
+  }
+
+  /** Takes the hits of a receipt back, once. */
+  async refund(receipt: Receipt): Promise<void> {
+    if (!receipt.redeem()) return;
+    if (receipt.isLocal) this.#debts?.refund(receipt);
+    else await this.#runOne(receipt.refund, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
+  }
+
+  /**
+   * Makes a counter new, with every lease, remembered refusal and debt of it, on every instance.
+   *
+   * @returns the reason why the backend could not; then nothing is changed there
+   */
+  async forget(counter: Counter, limit: Limit): Promise<Unavailable | undefined> {
+    const debit = debitOf(counter, limit, 0, false);
+    await this.#debts?.forget(debit);
+    this.leases?.drop(counter.key);
+    this.refusals?.changed(counter.key);
+    const reply = await this.#runOne({ ...debit, kind: 'forget' }, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
+    this.refusals?.changed(counter.key);
+    this.#invalidations.get(this.#backendOf(debit))?.publish('forgotten', counter.key);
+    return reply.code === 'UNAVAILABLE' ? reply : undefined;
+  }
+
+  health(): BackendHealth {
+    return (
+      this.#all()
+        .map((backend) => backend.health())
+        .find(({ ready }) => !ready) ?? { ready: true }
+    );
+  }
+
+  async close(): Promise<void> {
+    for (const stop of this.#stops) stop();
+    await Promise.all([this.leases?.close(), this.#debts?.close()]);
+    await Promise.all(this.#all().map((backend) => backend.close()));
+  }
+
+  #all(): readonly Backend[] {
+    const { main, perSecond } = this.#backends;
+    return perSecond ? [main, perSecond] : [main];
+  }
+
+  #backendOf(debit: Pick<Debit, 'limit'>): Backend {
+    const { main, perSecond } = this.#backends;
+    return perSecond && isBySecond(debit) ? perSecond : main;
+  }
+
+  #listen(): void {
+    const listener: InvalidationListener = {
+      changed: (key) => this.refusals?.changed(key),
+      forgotten: (key) => {
+        this.refusals?.changed(key);
+        this.leases?.drop(key);
+        this.#debts?.drop(key);
+      },
+      missed: () => this.refusals?.clear(),
+    };
+    for (const backend of this.#all()) {
+      const invalidations = backend.invalidations?.(listener);
+      if (invalidations) this.#invalidations.set(backend, invalidations);
+    }
+  }
+
+  /** What is answered from memory; undefined where nothing of the request is. */
+  #knownOf(request: readonly Debit[], { spend }: RunOptions): readonly (Decision | undefined)[] | undefined {
+    let isAny = false;
+    const known = request.map((debit) => {
+      const mayLease = spend === 'each' && isLeased(debit) && this.leases !== undefined;
+      const decision = (mayLease ? this.leases?.spend(debit) : undefined) ?? this.refusals?.find(debit);
+      isAny ||= mayLease || decision !== undefined;
+      return decision;
+    });
+    return isAny ? known : undefined;
+  }
+
+  /** Asks for what is not known. A set that is known to be refused is only peeked at. */
+  #gather(
+    request: readonly Debit[],
+    known: readonly (Decision | undefined)[],
+    how: RunOptions,
+  ): Replies | Promise<Replies> {
+    const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
+    const asked = isRefused ? request.map((debit): Debit => ({ ...debit, kind: 'peek', hits: 0 })) : request;
+    const sourceOf = (debit: Debit, at: number) =>
+      known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
+    return scatter(asked, sourceOf, (source, debits, at): Replies | Promise<Replies> => {
+      if (source === 'memory') return at.flatMap((place) => known[place] ?? []);
+      if (source === 'backends') return this.#ask(debits, how);
+      return Promise.all(debits.map((debit) => this.leases?.answer(debit, how.timeoutMs) ?? noLeases));
+    });
+  }
+
+  #runOne(operation: Operation, how: RunOptions): Reply | Promise<Reply> {
+    return after(this.#ask([operation], how), ([reply = noReply]) => reply);
+  }
+
+  /** Runs operations on the backends that have their counters; whoever remembers a refusal is told what may have made room. */
+  #ask(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
+    if (this.#invalidations.size > 0 || this.refusals) this.#noteChanges(operations, false);
+    const run = (): Replies | Promise<Replies> =>
+      this.#backends.perSecond
+        ? scatter(
+            operations,
+            (operation) => this.#backendOf(operation),
+            (backend, own) => backend.run(own, how),
+          )
+        : this.#backends.main.run(operations, how);
+    const replies = this.#trace ? this.#trace(run) : run();
+    if (this.#invalidations.size === 0 && !this.refusals) return replies;
+    return after(replies, (all) => {
+      this.#noteChanges(operations, true);
+      return all;
+    });
+  }
+
+  #noteChanges(operations: readonly Operation[], isDone: boolean): void {
+    for (const operation of operations) {
+      if (operation.kind !== 'give_back' && operation.kind !== 'refund') continue;
+      this.refusals?.changed(operation.key);
+      if (isDone) this.#invalidations.get(this.#backendOf(operation))?.publish('changed', operation.key);
+    }
+  }
+
+  #conclude(request: readonly Debit[], replies: Replies, how: RunOptions, askedMs: number): Entries {
+    if (this.refusals) this.#remember(request, replies, how, askedMs);
+    const decided = this.#debts && replies.some(isUnavailable) ? this.#byPolicy(request, replies, how) : replies;
+    return how.receipts ? decided.map((reply, at) => withReceipt(reply, request[at])) : decided;
+  }
+
+  /** A counter that a request has more than once may be refused for the request's own hits: that is not remembered. */
+  #remember(request: readonly Debit[], replies: Replies, { spend }: RunOptions, askedMs: number): void {
+    const isPeeked = spend !== 'each' && replies.some((reply, at) => isKnown(reply) && request[at]?.blocks);
+    for (const [at, reply] of replies.entries()) {
+      if (reply.code !== 'OVER_LIMIT' || isKnown(reply)) continue;
+      const debit = request[at];
+      if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
+      const asked: Debit = isPeeked ? { ...debit, kind: 'peek', hits: 0 } : debit;
+      this.refusals?.remember(asked, reply, !isPeeked && spend !== 'all_or_nothing', askedMs); // a refusal is charged where it is spared, too
+    }
+  }
+
+  /** By the policy of each limit; where one that failed has none, the request has no answer. */
+  #byPolicy(request: readonly Debit[], replies: Replies, { spend }: RunOptions): Replies {
+    const failed = request.filter((_, at) => isUnavailable(replies[at]));
+    if (failed.some(({ limit }) => limit.onStoreFailure === undefined)) return replies;
+    const isRefused =
+      spend !== 'each' &&
+      request.some(({ blocks, limit, kind }, at) => {
+        const reply = replies[at];
+        const isOver = isUnavailable(reply)
+          ? limit.onStoreFailure === 'deny' && kind !== 'give_back'
+          : reply?.code === 'OVER_LIMIT';
+        return blocks && isOver;
+      });
+    const policyOf = ({ limit }: Debit, at: number) => (isUnavailable(replies[at]) ? limit.onStoreFailure : undefined);
+    const answered = scatter(request, policyOf, (policy, debits, at) => {
+      if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
+      if (policy === 'local') return this.#debts?.count(debits, spend, isRefused) ?? [];
+      return debits.map((debit) => this.#answerBy(policy, debit, isRefused));
+    });
+    return 'then' in answered ? replies : answered; // nothing here waits
+  }
+
+  #answerBy(policy: 'allow' | 'deny', debit: Debit, isRefused: boolean): Decision {
+    if (debit.kind !== 'give_back') return answerOf[policy](debit);
+    if (!isRefused) this.#debts?.giveBack(debit, false);
+    return { ...answerOf.allow(debit), degraded: policy };
+  }
+}
+
+const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
+const noLeases: Unavailable = { code: 'UNAVAILABLE', reason: 'nothing can be leased' };
+
+const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply.fromCache === true;
+
+const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
+
+function withReceipt(reply: Reply, debit: Debit | undefined): Entry | Unavailable {
+  if (reply.code !== 'OK' || debit?.kind !== 'spend') return reply;
+  const isLocal = reply.degraded === 'local';
+  if (reply.chargedAtMs === undefined && !isLocal) return reply;
+  return { ...reply, receipt: new Receipt(debit, reply.chargedAtMs ?? 0, isLocal) };
+}
+
+const unknown = { hitsBefore: 0, retryAfterMs: 0, durationUntilResetMs: 0, delayMs: 0, soft: false } as const;
+
+/** What policies say that count nothing. */
+const answerOf = {
+  allow: ({ limit }: Debit): Decision => ({
+    ...unknown,
+    code: 'OK',
+    limitRemaining: softLimitOf(limit),
+    degraded: 'allow',
+  }),
+  deny: ({ limit }: Debit): Decision => ({
+    ...unknown,
+    code: 'OVER_LIMIT',
+    hitsBefore: softLimitOf(limit),
+    limitRemaining: 0,
+    retryAfterMs: RETRY_MS,
+    durationUntilResetMs: RETRY_MS,
+    degraded: 'deny',
+  }),
+} as const;

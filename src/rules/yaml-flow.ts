@@ -1,0 +1,249 @@
+import { EditedText } from './edited-text.ts';
+
+/**
+ * Rewrites what Go's yaml.v2 takes and YAML does not: inside brackets, braces and quotes a line may be indented less than the block around them, and tabs may
+ * set values off. Such lines are indented, and such tabs become blanks; all other text, and every line break, stays.
+ *
+ * Reads each character once or twice. Text that is no YAML comes out as text that is none either.
+ *
+ * @returns undefined  it would grow beyond four times its length
+ */
+export function indentFlow(text: string): string | undefined {
+  return new FlowIndenter(text).indent();
+}
+
+/** What may be put in besides three times the text's length. */
+const SPARE_CHARACTERS = 65_536;
+
+const isBreak = (char: string): boolean => char === '\n' || char === '\r';
+const isBlank = (char: string): boolean => char === ' ' || char === '\t';
+/** Beyond the end a character is empty. */
+const isSpace = (char: string): boolean => char === '' || isBlank(char) || isBreak(char);
+const isFlowMark = (char: string): boolean => char !== '' && ',[]{}'.includes(char);
+
+/** Follows a text just far enough to know which lines begin inside brackets, braces or quotes. */
+class FlowIndenter {
+  readonly #text: string;
+  #at = 0;
+  #lineStart = 0;
+  /** Column of the key, or of the `-` or `?`, whose value is being read; one less than that of the root while there is none. */
+  #parent = -1;
+  /** The same, but without the anchor or tag before the key: lines of the value are indented by more. */
+  #innerParent = -1;
+  /** Columns where the node began that is being read on this line, with its anchor or tag and without; undefined before it. */
+  #node: { readonly start: number; content: number } | undefined;
+  /** Tabs since the line's last indicator. They matter where brackets or braces follow. */
+  #tabs: number[] = [];
+  #isIndentation = true;
+  readonly #edited: EditedText;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#edited = new EditedText(text);
+    if (text.startsWith('\ufeff')) this.#at = this.#lineStart = 1;
+  }
+
+  indent(): string | undefined {
+    while (this.#at < this.#text.length) {
+      if (this.#edited.inserted > 3 * this.#text.length + SPARE_CHARACTERS) return undefined;
+      this.#readBlock();
+    }
+    return this.#edited.toString();
+  }
+
+  /** Reads one thing outside of brackets, braces and quotes. */
+  #readBlock(): void {
+    const char = this.#char();
+    if (isBreak(char)) return this.#lineBreak();
+    if (isBlank(char)) {
+      if (char === '\t' && !this.#isIndentation) this.#tabs.push(this.#at);
+      this.#at++;
+      return;
+    }
+    this.#isIndentation = false;
+    if (char === '#' && this.#isAfterSpace()) this.#skipLine();
+    else if (this.#isDocumentMark()) this.#beginDocument();
+    else if ('-?:'.includes(char) && isSpace(this.#char(1))) this.#indicator(char);
+    else this.#readNode(char);
+  }
+
+  #beginDocument(): void {
+    this.#at += 3;
+    this.#parent = this.#innerParent = -1;
+  }
+
+  /** A `:` behind a node makes that the key of what follows. */
+  #indicator(char: string): void {
+    const key = char === ':' ? this.#node : undefined;
+    this.#parent = key?.start ?? this.#column();
+    this.#innerParent = key?.content ?? this.#column();
+    this.#node = undefined;
+    this.#tabs = [];
+    this.#at++;
+  }
+
+  #readNode(char: string): void {
+    this.#node ??= { start: this.#column(), content: this.#column() };
+    if (this.#parent < 0) this.#parent = this.#innerParent = this.#spacesAt(this.#lineStart) - 1;
+    if (char === '&' || char === '!') return this.#skipProperty(false);
+    this.#node.content = this.#column();
+    if (char === '"' || char === "'") this.#readQuoted(char);
+    else if (char === '[' || char === '{') this.#readFlow();
+    else if (char === '|' || char === '>') this.#skipBlockScalar();
+    else if (char === '*') this.#skipProperty(false);
+    else this.#readPlain();
+  }
+
+  /** A plain scalar, to the `:` that makes it a key or to its end, which may be lines below. */
+  #readPlain(): void {
+    for (;;) {
+      while (!isBreak(this.#char()) && this.#char() !== '') {
+        if (this.#char() === ':' && isSpace(this.#char(1))) return;
+        if (this.#char() === '#' && this.#isAfterSpace()) return;
+        this.#at++;
+      }
+      const [next, column] = this.#nextLine();
+      if (column <= this.#parent || this.#text[next] === '#' || this.#isDocumentMark(next - column)) return;
+      this.#at = next;
+    }
+  }
+
+  /** Where the next line that is not blank has its first character that is no blank, and how many blanks are before it; -1: there is none. */
+  #nextLine(): readonly [at: number, column: number] {
+    let at = this.#at;
+    let start = -1;
+    for (; isSpace(this.#text[at] ?? '') && at < this.#text.length; at++)
+      if (isBreak(this.#text[at] ?? '')) start = at + 1;
+    if (start < 0 || at === this.#text.length) return [at, -1];
+    return [at, this.#spacesAt(start)];
+  }
+
+  #skipBlockScalar(): void {
+    this.#skipLine();
+    while (this.#at < this.#text.length) {
+      const [next, column] = this.#nextLine();
+      if (column <= this.#parent || this.#isDocumentMark(next - column)) return;
+      this.#at = next;
+      this.#skipLine();
+    }
+  }
+
+  #readQuoted(quote: string): void {
+    this.#at++;
+    while (this.#at < this.#text.length) {
+      const char = this.#char();
+      if (isBreak(char)) this.#lineBreakInside();
+      else if (char === '\\' && quote === '"' && !isBreak(this.#char(1))) this.#at += 2;
+      else if (char === quote && quote === "'" && this.#char(1) === quote) this.#at += 2;
+      else {
+        this.#at++;
+        if (char === quote) return;
+      }
+    }
+  }
+
+  /** What is in brackets or braces, to the last that closes them. */
+  #readFlow(): void {
+    for (const at of this.#tabs.splice(0)) this.#edited.replace(at, ' ');
+    const line = this.#lineStart;
+    let depth = 0;
+    let beginsNode = true;
+    do {
+      const char = this.#char();
+      if (isBreak(char)) this.#lineBreakInside();
+      else if (isBlank(char)) {
+        if (char === '\t' && this.#lineStart === line) this.#edited.replace(this.#at, ' ');
+        this.#at++;
+      } else if (isFlowMark(char)) {
+        if (char !== ',') depth += char === '[' || char === '{' ? 1 : -1;
+        beginsNode = char !== ']' && char !== '}';
+        this.#at++;
+      } else if (char === '#' && this.#isAfterSpace()) this.#skipLine();
+      else beginsNode = this.#readInFlow(char, beginsNode);
+    } while (depth > 0 && this.#at < this.#text.length);
+  }
+
+  /** @returns  whether a node may begin after it */
+  #readInFlow(char: string, beginsNode: boolean): boolean {
+    const isLast = isSpace(this.#char(1)) || isFlowMark(this.#char(1));
+    if ((char === ':' && (!beginsNode || isLast)) || (char === '?' && beginsNode && isSpace(this.#char(1)))) {
+      this.#at++;
+      return true;
+    }
+    if (beginsNode && (char === '"' || char === "'")) this.#readQuoted(char);
+    else if (beginsNode && (char === '&' || char === '!' || char === '*')) {
+      this.#skipProperty(true);
+      return char !== '*';
+    } else this.#skipPlainInFlow();
+    return false;
+  }
+
+  /** To the end of the line at most: what follows there is no other node. */
+  #skipPlainInFlow(): void {
+    do this.#at++;
+    while (!this.#endsPlainInFlow());
+  }
+
+  #endsPlainInFlow(): boolean {
+    const char = this.#char();
+    if (char === '' || isBreak(char) || isFlowMark(char)) return true;
+    if (char === ':') return isSpace(this.#char(1)) || isFlowMark(this.#char(1));
+    return char === '#' && this.#isAfterSpace();
+  }
+
+  /** An anchor, a tag or an alias. */
+  #skipProperty(isInFlow: boolean): void {
+    const isTag = this.#char() === '!';
+    const isVerbatim = isTag && this.#char(1) === '<';
+    do {
+      if (isVerbatim && this.#char() === '>') break;
+      this.#at++;
+    } while (!isSpace(this.#char()) && (isVerbatim || (isTag && !isInFlow) || !isFlowMark(this.#char())));
+    if (this.#char() === '>') this.#at++;
+  }
+
+  /** The end of a line, inside brackets, braces or quotes: the next one is indented as the block asks for. */
+  #lineBreakInside(): void {
+    this.#lineBreak();
+    if (this.#isDocumentMark()) return; // wrong, and to stay so
+    const missing = this.#innerParent + 1 - this.#spacesAt(this.#at);
+    if (missing > 0) this.#edited.insert(this.#at, ' '.repeat(missing));
+  }
+
+  #lineBreak(): void {
+    this.#at += this.#char() === '\r' && this.#char(1) === '\n' ? 2 : 1;
+    this.#lineStart = this.#at;
+    this.#node = undefined;
+    this.#tabs = [];
+    this.#isIndentation = true;
+  }
+
+  #skipLine(): void {
+    while (!isBreak(this.#char()) && this.#char() !== '') this.#at++;
+  }
+
+  /** `---` or `...` at the beginning of a line. */
+  #isDocumentMark(at = this.#at): boolean {
+    const mark = this.#text.slice(at, at + 3);
+    if ((mark !== '---' && mark !== '...') || !isSpace(this.#text[at + 3] ?? '')) return false;
+    return at === this.#lineStart || isBreak(this.#text[at - 1] ?? '');
+  }
+
+  #isAfterSpace(): boolean {
+    return this.#at === this.#lineStart || isSpace(this.#text[this.#at - 1] ?? '');
+  }
+
+  #char(ahead = 0): string {
+    return this.#text[this.#at + ahead] ?? '';
+  }
+
+  #spacesAt(at: number): number {
+    let end = at;
+    while (this.#text[end] === ' ') end++;
+    return end - at;
+  }
+
+  #column(): number {
+    return this.#at - this.#lineStart;
+  }
+}

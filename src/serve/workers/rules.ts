@@ -1,0 +1,75 @@
+import type { Logger } from '../../observe/log.ts';
+import type { RuleBook } from '../../rules/book.ts';
+import { RulesInForce } from '../../rules/in-force.ts';
+import type { PackedDomain, PackedRules } from '../../rules/packed.ts';
+import type { OpenRules } from '../rules.ts';
+import type { RulesMessage } from './messages.ts';
+
+/** Pieces of rules in a message: some 256 rules. */
+const MESSAGE_PIECES = 8;
+
+/** The messages that carry the rules in force to a worker. */
+export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMessage> {
+  for (const { name, spend, pieces } of packed ?? []) {
+    for (let at = 0; at === 0 || at < pieces.length; at += MESSAGE_PIECES) {
+      yield { kind: 'rules_part', part: { name, spend, pieces: pieces.slice(at, at + MESSAGE_PIECES) } };
+    }
+  }
+  yield { kind: 'rules_end', areLoaded: packed !== undefined };
+}
+
+/** The rules of a worker: those that the primary process sends, which alone reads files or asks a control plane. */
+export interface ReceivedRules extends OpenRules {
+  receive(message: RulesMessage): void;
+  /** Resolves when the first message about rules has been dealt with: a worker without rules must not listen where there are some. */
+  readonly arrived: Promise<void>;
+}
+
+export function receiveRules(log: Logger): ReceivedRules {
+  const inForce = new RulesInForce();
+  let parts: PackedDomain[] = [];
+  let last: Promise<void> = Promise.resolve();
+  let arrive = (): void => {};
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  const put = async (packed: PackedRules | undefined): Promise<void> => {
+    if (packed) {
+      const { rules } = await inForce.replace(packed);
+      log.debug(`took ${rules.length} rules from the primary process`);
+    }
+    arrive();
+  };
+  const book: RuleBook = {
+    rules: () => inForce.tree,
+    packed: () => inForce.packed,
+    onChange: (listener) => inForce.onChange(listener),
+    close: () => {},
+  };
+  return {
+    book,
+    lastLoad: () => undefined,
+    description: 'the primary process',
+    arrived,
+    receive(message) {
+      if (message.kind === 'rules_part') {
+        parts.push(message.part);
+        return;
+      }
+      const packed = message.areLoaded ? joined(parts) : undefined;
+      parts = [];
+      last = last.then(() => put(packed));
+    },
+  };
+}
+
+/** Puts the parts of each domain together. */
+function joined(parts: readonly PackedDomain[]): PackedRules {
+  const domains = new Map<string, { readonly spend: PackedDomain['spend']; readonly pieces: string[] }>();
+  for (const { name, spend, pieces } of parts) {
+    const domain = domains.get(name) ?? { spend, pieces: [] };
+    domains.set(name, domain);
+    domain.pieces.push(...pieces);
+  }
+  return Array.from(domains, ([name, { spend, pieces }]) => ({ name, spend, pieces }));
+}

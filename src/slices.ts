@@ -1,0 +1,52 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+/** Items that are worked on in one turn of the event loop, lines of a page for example: about a millisecond. */
+export const SLICE_ITEMS = 1_000;
+
+/** The items, `SLICE_ITEMS` in a turn of the event loop at most, so that requests are answered in between. */
+export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<readonly T[]> {
+  let slice: T[] = [];
+  for (const item of items) {
+    slice.push(item);
+    if (slice.length < SLICE_ITEMS) continue;
+    yield slice;
+    slice = [];
+    await nextTurn();
+  }
+  if (slice.length > 0) yield slice;
+}
+
+/** The texts as one, made in slices. */
+export async function joinInSlices(texts: Iterable<string>): Promise<string> {
+  const parts: string[] = [];
+  for await (const slice of inSlices(texts)) parts.push(slice.join(''));
+  return parts.join('');
+}
+
+/** The texts in the order of `sort`, made in slices. */
+export async function sortInSlices(texts: Iterable<string>): Promise<readonly string[]> {
+  let runs: (readonly string[])[] = [];
+  for await (const slice of inSlices(texts)) runs.push(slice.toSorted());
+  while (runs.length > 1) {
+    const merged: (readonly string[])[] = [];
+    for (let at = 0; at < runs.length; at += 2) merged.push(await mergeInSlices(runs[at] ?? [], runs[at + 1] ?? []));
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+async function mergeInSlices(one: readonly string[], other: readonly string[]): Promise<readonly string[]> {
+  const all: string[] = [];
+  for await (const slice of inSlices(merge(one, other))) all.push(...slice);
+  return all;
+}
+
+/** Two sorted lists as one. */
+function* merge(one: readonly string[], other: readonly string[]): Iterable<string> {
+  let at = 0;
+  for (const text of one) {
+    for (let next = other[at]; next !== undefined && next < text; next = other[++at]) yield next;
+    yield text;
+  }
+  yield* other.slice(at);
+}

@@ -1,0 +1,137 @@
+import { ErrorCode, Http2Error } from './errors.ts';
+import { DEFAULT_MAX_FRAME_SIZE, FRAME_HEADER_BYTES, PREFACE } from './frames.ts';
+
+/** Takes one frame: its payload is `bytes` from `from` to `to`, valid only during the call. */
+export type OnFrame = (bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number) => void;
+
+/**
+ * Cuts what arrives on a connection into the client's preface and frames. A frame that lies in one chunk is handed on where it lies; one that
+ * is spread over chunks is put together first.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc9113#section-4.1
+ */
+export class FrameReader {
+  readonly #onFrame: OnFrame;
+  #prefaceLeft = PREFACE.length;
+  readonly #header = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES);
+  #headerLength = 0;
+  /** A whole frame, of which not all has arrived. */
+  #frame: Buffer | undefined;
+  #frameLength = 0;
+  #incompleteSinceMs: number | undefined;
+  /** What has arrived, but was not read because of `pause`. */
+  #rest: Buffer | undefined;
+  #isPaused = false;
+
+  constructor(onFrame: OnFrame) {
+    this.#onFrame = onFrame;
+  }
+
+  /** Bytes of memory kept for what has arrived and was not handed on. */
+  get heldBytes(): number {
+    return (this.#frame?.length ?? 0) + (this.#rest?.buffer.byteLength ?? 0);
+  }
+
+  /** When the frame began whose end has not arrived, on the monotonic clock; undefined: there is none. */
+  get incompleteSinceMs(): number | undefined {
+    return this.#incompleteSinceMs;
+  }
+
+  /** Reads no further frame, not even of the chunk that is being read, before `resume`. */
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  /** Reads what was left by `pause`. @throws Http2Error  as `read` */
+  resume(): void {
+    this.#isPaused = false;
+    const rest = this.#rest;
+    this.#rest = undefined;
+    if (rest) this.read(rest);
+  }
+
+  /** @throws Http2Error  no preface, or a frame that is longer than the limit; and whatever `onFrame` throws */
+  read(chunk: Buffer): void {
+    const { length } = chunk;
+    let at = this.#prefaceLeft > 0 ? this.#readPreface(chunk) : 0;
+    if (this.#incompleteSinceMs !== undefined) at = this.#complete(chunk, at);
+    while (length - at >= FRAME_HEADER_BYTES && !this.#isPaused) {
+      const from = at + FRAME_HEADER_BYTES;
+      const to = from + payloadLengthAt(chunk, at);
+      if (to > length) break;
+      this.#deliver(chunk, at, to);
+      at = to;
+    }
+    if (at === length) return;
+    if (this.#isPaused) this.#rest = this.#rest ? Buffer.concat([this.#rest, chunk.subarray(at)]) : chunk.subarray(at);
+    else this.#complete(chunk, at);
+  }
+
+  #readPreface(chunk: Buffer): number {
+    const from = PREFACE.length - this.#prefaceLeft;
+    const count = Math.min(this.#prefaceLeft, chunk.length);
+    if (PREFACE.compare(chunk, 0, count, from, from + count) !== 0)
+      throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'expected the HTTP/2 connection preface');
+    this.#prefaceLeft -= count;
+    return count;
+  }
+
+  /**
+   * Adds to the frame that is incomplete, and hands it on once it is complete.
+   *
+   * @returns where in the chunk the next frame begins
+   */
+  #complete(chunk: Buffer, start: number): number {
+    let at = start;
+    this.#incompleteSinceMs ??= performance.now();
+    if (!this.#frame) {
+      const count = chunk.copy(this.#header, this.#headerLength, at, at + FRAME_HEADER_BYTES - this.#headerLength);
+      this.#headerLength += count;
+      at += count;
+      if (this.#headerLength < FRAME_HEADER_BYTES) return at;
+      this.#frame = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES + payloadLengthAt(this.#header, 0));
+      this.#frameLength = this.#header.copy(this.#frame);
+      this.#headerLength = 0;
+    }
+    const frame = this.#frame;
+    const count = chunk.copy(frame, this.#frameLength, at, at + frame.length - this.#frameLength);
+    this.#frameLength += count;
+    if (this.#frameLength === frame.length) {
+      this.#frame = undefined;
+      this.#incompleteSinceMs = undefined;
+      this.#deliver(frame, 0, frame.length);
+    }
+    return at + count;
+  }
+
+  #deliver(bytes: Buffer, at: number, to: number): void {
+    const type = bytes[at + 3] as number; // the nine octets of the header are there
+    const flags = bytes[at + 4] as number;
+    this.#onFrame(bytes, at + FRAME_HEADER_BYTES, to, type, flags, uint31(bytes, at + 5));
+  }
+}
+
+/** @throws Http2Error  longer than SETTINGS_MAX_FRAME_SIZE allows */
+function payloadLengthAt(bytes: Buffer, at: number): number {
+  const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number); // as above
+  if (length > DEFAULT_MAX_FRAME_SIZE)
+    throw new Http2Error(
+      ErrorCode.FRAME_SIZE_ERROR,
+      `a frame may have ${DEFAULT_MAX_FRAME_SIZE} octets at most, got ${length}`,
+    );
+  return length;
+}
+
+export const uint31 = (bytes: Buffer, at: number): number => bytes.readUInt32BE(at) & 0x7fff_ffff;
+
+/**
+ * The payload of a frame without its padding.
+ *
+ * @throws Http2Error  the padding is longer than the frame
+ */
+export function unpadded(bytes: Buffer, from: number, to: number): readonly [from: number, to: number] {
+  const padding = bytes[from] ?? 0;
+  if (from >= to) throw new Http2Error(ErrorCode.FRAME_SIZE_ERROR, 'a padded frame without a padding length');
+  if (from + 1 + padding > to) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'the padding is longer than its frame');
+  return [from + 1, to - padding];
+}

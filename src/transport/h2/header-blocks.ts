@@ -1,0 +1,66 @@
+import { ErrorCode, Http2Error } from './errors.ts';
+import { DEFAULT_MAX_FRAME_SIZE, Flag } from './frames.ts';
+
+/** A block of header fields that spans HEADERS and CONTINUATION frames. */
+export interface HeaderBlock {
+  readonly streamId: number;
+  /** Those of its HEADERS frame. */
+  readonly flags: number;
+  readonly bytes: Buffer;
+  readonly length: number;
+}
+
+/** Puts header blocks together that come in several frames: of one stream at a time, as RFC 9113, 6.10 has it. */
+export class HeaderBlocks {
+  readonly #maxBytes: number;
+  #pending: { streamId: number; flags: number; sinceMs: number; bytes: Buffer; length: number } | undefined;
+
+  /** @param maxBytes  of a block */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get heldBytes(): number {
+    return this.#pending?.bytes.length ?? 0;
+  }
+
+  /** When the block that is incomplete began, on the monotonic clock; undefined: there is none. */
+  get pendingSinceMs(): number | undefined {
+    return this.#pending?.sinceMs;
+  }
+
+  /** The stream whose block is incomplete; undefined: there is none. */
+  get pendingStreamId(): number | undefined {
+    return this.#pending?.streamId;
+  }
+
+  begin(streamId: number, flags: number, bytes: Buffer, from: number, to: number, nowMs: number): void {
+    const held = Buffer.allocUnsafeSlow(DEFAULT_MAX_FRAME_SIZE);
+    const length = bytes.copy(held, 0, from, to);
+    this.#pending = { streamId, flags, sinceMs: nowMs, bytes: held, length };
+  }
+
+  /**
+   * Adds a CONTINUATION frame.
+   *
+   * @returns the block, once it is complete
+   * @throws Http2Error  no HEADERS frame came before, or the block is longer than the limit
+   */
+  add(bytes: Buffer, from: number, to: number, flags: number): HeaderBlock | undefined {
+    const block = this.#pending;
+    if (!block) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'CONTINUATION without HEADERS before it');
+    const length = block.length + to - from;
+    if (length > this.#maxBytes)
+      throw new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, `a header block may have ${this.#maxBytes} octets at most`);
+    if (length > block.bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, block.bytes.length * 2), this.#maxBytes));
+      block.bytes.copy(larger, 0, 0, block.length);
+      block.bytes = larger;
+    }
+    bytes.copy(block.bytes, block.length, from, to);
+    block.length = length;
+    if (!(flags & Flag.END_HEADERS)) return undefined;
+    this.#pending = undefined;
+    return block;
+  }
+}

@@ -1,0 +1,193 @@
+import type { Budget } from './budget.ts';
+import { ErrorCode, type ErrorNumber, Http2Error } from './errors.ts';
+import { uint31, unpadded } from './frame-reader.ts';
+import { Flag, FrameType } from './frames.ts';
+import { type Head, HeadCache } from './head-cache.ts';
+import { HeaderBlocks } from './header-blocks.ts';
+import type { Http2Limits } from './limits.ts';
+import type { Output } from './output.ts';
+import { findTrailersProblem, type RequestHead } from './request-head.ts';
+import { type PeerState, type Receiver, Stream, type StreamWriter } from './stream.ts';
+import type { StreamTable } from './stream-table.ts';
+
+/** The layer above a connection. */
+export interface ConnectionHandler {
+  /** A request has begun. Undefined: it has been answered already, and its body is dropped. */
+  request(stream: Stream, head: RequestHead): Receiver | undefined;
+  /** A request's fields are larger than the limit. */
+  tooLarge(stream: Stream): void;
+  /** The connection, or one of its streams, ends for this reason; `problem` is in words. */
+  failed(code: ErrorNumber, problem: string): void;
+}
+
+/** What requests share with the rest of their connection. */
+export interface RequestContext extends StreamWriter {
+  readonly limits: Http2Limits;
+  readonly handler: ConnectionHandler;
+  readonly streams: StreamTable;
+  readonly output: Output;
+  readonly budget: Budget;
+  readonly peer: PeerState;
+  /** @throws Http2Error  the client has sent too many control frames */
+  spend(): void;
+  /** Ends a stream because its client broke a rule. */
+  failStream(stream: Stream, code: ErrorNumber, problem: string): void;
+  /** Sends RST_STREAM. */
+  sendReset(streamId: number, hasAllOfRequest: boolean, code: ErrorNumber): void;
+}
+
+/** Control frames that a request earns: two of each kind that honest clients send with it. */
+const CONTROL_FRAMES_PER_REQUEST = 8;
+
+const NO_BYTES = Buffer.alloc(0);
+
+/** The receiving side of a connection's requests: HEADERS, CONTINUATION and DATA (RFC 9113, 6.1, 6.2, 6.10 and 8.1). */
+export class RequestFrames {
+  readonly #context: RequestContext;
+  readonly #limits: Http2Limits;
+  readonly #heads: HeadCache;
+  readonly #blocks: HeaderBlocks;
+  #receiveWindow: number;
+
+  constructor(context: RequestContext) {
+    this.#context = context;
+    this.#limits = context.limits;
+    this.#heads = new HeadCache(context.limits.maxHeaderListBytes);
+    this.#blocks = new HeaderBlocks(context.limits.maxHeaderBlockBytes);
+    this.#receiveWindow = context.limits.connectionWindowBytes;
+  }
+
+  /** Bytes of memory in header blocks and in what is remembered of them. */
+  get heldBytes(): number {
+    return this.#blocks.heldBytes + this.#heads.heldBytes;
+  }
+
+  /** When the header block that is incomplete began; undefined: there is none. */
+  get blockSinceMs(): number | undefined {
+    return this.#blocks.pendingSinceMs;
+  }
+
+  /** The stream whose header block is incomplete: no other frame may come before its end. */
+  get blockStreamId(): number | undefined {
+    return this.#blocks.pendingStreamId;
+  }
+
+  onHeaders(bytes: Buffer, start: number, end: number, flags: number, streamId: number): void {
+    let [from, to] = flags & Flag.PADDED ? unpadded(bytes, start, end) : [start, end];
+    if (flags & Flag.PRIORITY) {
+      if (to - from < 5)
+        throw new Http2Error(ErrorCode.FRAME_SIZE_ERROR, 'HEADERS is shorter than its priority fields');
+      if (uint31(bytes, from) === streamId)
+        throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'a stream cannot depend on itself');
+      from += 5;
+    }
+    if (flags & Flag.END_HEADERS) this.#onBlock(bytes, from, to, flags, streamId);
+    else this.#blocks.begin(streamId, flags, bytes, from, to, performance.now());
+  }
+
+  onContinuation(bytes: Buffer, from: number, to: number, flags: number): void {
+    this.#context.spend();
+    const block = this.#blocks.add(bytes, from, to, flags);
+    if (block) this.#onBlock(block.bytes, 0, block.length, block.flags, block.streamId);
+  }
+
+  #onBlock(bytes: Buffer, from: number, to: number, flags: number, streamId: number): void {
+    const { streams } = this.#context;
+    const stream = streams.get(streamId);
+    if (stream || streams.hasEndedEarly(streamId)) return this.#onTrailers(stream, bytes, from, to, flags);
+    streams.mustBeNew(streamId);
+    const head = this.#heads.request(bytes, from, to);
+    if (streamId > streams.lastAcceptedId) return this.#context.spend(); // GOAWAY has said so
+    streams.use(streamId);
+    this.#open(streamId, head, (flags & Flag.END_STREAM) !== 0);
+  }
+
+  #open(streamId: number, head: Head, isEnd: boolean): void {
+    const { streams, handler } = this.#context;
+    if (streams.slotsTaken >= this.#limits.maxConcurrentStreams) {
+      this.#context.spend();
+      this.#context.sendReset(streamId, isEnd, ErrorCode.REFUSED_STREAM);
+      return handler.failed(ErrorCode.REFUSED_STREAM, 'more streams at a time than the limit');
+    }
+    const stream = new Stream(this.#context, this.#context.peer, streamId, this.#limits.streamWindowBytes);
+    stream.hasAllOfRequest = isEnd;
+    streams.add(stream);
+    if (head === 'too large') {
+      this.#context.spend();
+      return handler.tooLarge(stream);
+    }
+    if ('problem' in head) return this.#context.failStream(stream, ErrorCode.PROTOCOL_ERROR, head.problem);
+    stream.charge(head.ownBytes);
+    stream.bodyBytesLeft = head.contentLength;
+    stream.receiver = handler.request(stream, head);
+    if (isEnd) this.#endRequest(stream, NO_BYTES, 0, 0);
+  }
+
+  /** @param stream  undefined: this server ended it before its client did */
+  #onTrailers(stream: Stream | undefined, bytes: Buffer, from: number, to: number, flags: number): void {
+    const fields = this.#heads.trailers(bytes, from, to);
+    if (!stream) return this.#context.spend();
+    const fail = (code: ErrorNumber, problem: string) => this.#context.failStream(stream, code, problem);
+    if (stream.hasAllOfRequest) return fail(ErrorCode.STREAM_CLOSED, 'HEADERS after the end of a request');
+    if (!(flags & Flag.END_STREAM))
+      return fail(ErrorCode.PROTOCOL_ERROR, 'a second HEADERS that does not end its request');
+    const problem = fields === 'too large' ? 'the trailers are too large' : findTrailersProblem(fields);
+    if (problem !== undefined) return fail(ErrorCode.PROTOCOL_ERROR, problem);
+    this.#endRequest(stream, NO_BYTES, 0, 0);
+  }
+
+  onData(bytes: Buffer, start: number, end: number, flags: number, streamId: number): void {
+    const flowLength = end - start; // padding counts
+    this.#receiveWindow -= flowLength;
+    if (this.#receiveWindow < 0)
+      throw new Http2Error(ErrorCode.FLOW_CONTROL_ERROR, 'more DATA than the window of the connection');
+    const [from, to] = flags & Flag.PADDED ? unpadded(bytes, start, end) : [start, end];
+    const isEnd = (flags & Flag.END_STREAM) !== 0;
+    if (from === to && !isEnd) this.#context.spend();
+    const stream = this.#context.streams.get(streamId);
+    if (!stream) {
+      this.#context.streams.mustBeLate('DATA', streamId);
+      this.#context.spend();
+    } else if (stream.hasAllOfRequest)
+      this.#context.failStream(stream, ErrorCode.STREAM_CLOSED, 'DATA after the end of a request');
+    else this.#takeData(stream, bytes, from, to, flowLength, isEnd);
+    this.#replenish();
+  }
+
+  #takeData(stream: Stream, bytes: Buffer, from: number, to: number, flowLength: number, isEnd: boolean): void {
+    stream.receiveWindow -= flowLength;
+    if (stream.receiveWindow < 0)
+      return this.#context.failStream(stream, ErrorCode.FLOW_CONTROL_ERROR, 'more DATA than the window of the stream');
+    if (stream.bodyBytesLeft !== undefined) stream.bodyBytesLeft -= to - from;
+    if (isEnd) return this.#endRequest(stream, bytes, from, to);
+    if (from < to) stream.receiver?.data(bytes, from, to);
+    const { streamWindowBytes } = this.#limits;
+    if (stream.isOver || stream.receiveWindow >= streamWindowBytes / 2) return;
+    this.#grant(stream.id, streamWindowBytes - stream.receiveWindow);
+    stream.receiveWindow = streamWindowBytes;
+  }
+
+  #endRequest(stream: Stream, bytes: Buffer, from: number, to: number): void {
+    if (stream.isOver) return;
+    if (stream.bodyBytesLeft !== undefined && stream.bodyBytesLeft !== 0)
+      return this.#context.failStream(
+        stream,
+        ErrorCode.PROTOCOL_ERROR,
+        'the body is not as long as content-length says',
+      );
+    stream.hasAllOfRequest = true;
+    this.#context.budget.refill(CONTROL_FRAMES_PER_REQUEST);
+    stream.receiver?.end(bytes, from, to);
+  }
+
+  #replenish(): void {
+    const { connectionWindowBytes } = this.#limits;
+    if (this.#receiveWindow >= connectionWindowBytes / 2) return;
+    this.#grant(0, connectionWindowBytes - this.#receiveWindow);
+    this.#receiveWindow = connectionWindowBytes;
+  }
+
+  #grant(streamId: number, octets: number): void {
+    this.#context.output.numbers(FrameType.WINDOW_UPDATE, 0, streamId, octets);
+  }
+}

@@ -1,0 +1,183 @@
+import { ErrorCode, Http2Error } from './errors.ts';
+import { DEFAULT_MAX_FRAME_SIZE, DEFAULT_WINDOW, Flag, FrameType, MAX_WINDOW } from './frames.ts';
+import { TABLE_SIZE_ZERO } from './hpack/encode.ts';
+import type { Output } from './output.ts';
+import type { Stream } from './stream.ts';
+
+/** The memory that a buffered part of an answer takes besides its octets. */
+const BUFFERED_PART_BYTES = 256;
+
+/**
+ * Sends the answers of a connection within the windows that the client grants (RFC 9113, 5.2). What does not fit is buffered, and charged by `charge`.
+ * Streams with buffered data are indexed by the window they wait for, so that a window that opens costs as much as it lets through.
+ */
+export class SendQueue {
+  readonly #output: Output;
+  readonly #charge: (stream: Stream, bytes: number) => void;
+  readonly #onEnd: (stream: Stream) => void;
+  /** Octets that the client takes on all streams together. */
+  #window = DEFAULT_WINDOW;
+  #initialStreamWindow = DEFAULT_WINDOW;
+  #maxFrameSize = DEFAULT_MAX_FRAME_SIZE;
+  #mustEmptyTable = false;
+  /** Octets of answers that wait for the client's windows. */
+  bufferedBytes = 0;
+  /** In the order in which they are served. A stream with buffered data is in one of the two. */
+  readonly #waitForConnection = new Set<Stream>();
+  readonly #waitForStream = new Set<Stream>();
+  /** Streams whose window the client has opened beyond the initial one. */
+  readonly #widened = new Set<Stream>();
+
+  /**
+   * @param charge  the stream keeps so many bytes more, or less where it is negative
+   * @param onEnd   the end of a stream's answer has been sent
+   */
+  constructor(output: Output, charge: (stream: Stream, bytes: number) => void, onEnd: (stream: Stream) => void) {
+    this.#output = output;
+    this.#charge = charge;
+    this.#onEnd = onEnd;
+  }
+
+  /** @param body  only used during the call, up to `length` */
+  answer(stream: Stream, head: Uint8Array, body: Uint8Array, length: number, trailers: Uint8Array): void {
+    this.#sendBlock(stream, head, 0);
+    const fits = length <= this.#streamWindow(stream) && length <= this.#window && length <= this.#maxFrameSize;
+    if (!fits || stream.buffered.length > 0) {
+      const copy = Buffer.allocUnsafeSlow(length); // a slice of a pool would keep the pool alive
+      copy.set(body.subarray(0, length));
+      this.data(stream, copy);
+      return this.end(stream, trailers);
+    }
+    this.#take(stream, length);
+    this.#output.frame(FrameType.DATA, 0, stream.id, body, 0, length);
+    this.#sendBlock(stream, trailers, Flag.END_STREAM);
+    this.#onEnd(stream);
+  }
+
+  head(stream: Stream, block: Uint8Array, isEnd: boolean): void {
+    this.#sendBlock(stream, block, isEnd ? Flag.END_STREAM : 0);
+    if (isEnd) this.#onEnd(stream);
+  }
+
+  data(stream: Stream, bytes: Uint8Array): void {
+    if (bytes.length === 0) return;
+    stream.buffered.push(bytes);
+    this.bufferedBytes += bytes.length;
+    this.#charge(stream, bytes.buffer.byteLength + BUFFERED_PART_BYTES);
+    this.#send(stream);
+  }
+
+  end(stream: Stream, trailers: Uint8Array | undefined): void {
+    stream.ending = trailers ?? 'end of data';
+    if (stream.buffered.length === 0) this.#sendEnding(stream);
+  }
+
+  /** The stream has ended, and what it has buffered is not sent. */
+  forget(stream: Stream): void {
+    for (const bytes of stream.buffered) this.bufferedBytes -= bytes.length;
+    this.#waitForConnection.delete(stream);
+    this.#waitForStream.delete(stream);
+    this.#widened.delete(stream);
+  }
+
+  /** @throws Http2Error  the window becomes larger than RFC 9113 allows */
+  openWindow(increment: number): void {
+    this.#window += increment;
+    if (this.#window > MAX_WINDOW) throw tooLarge();
+    for (const stream of this.#waitForConnection) {
+      if (this.#window <= 0) return;
+      this.#send(stream);
+    }
+  }
+
+  /** @returns false  the window becomes larger than RFC 9113 allows */
+  openStreamWindow(stream: Stream, increment: number): boolean {
+    stream.sendWindowOffset += increment;
+    if (this.#streamWindow(stream) > MAX_WINDOW) return false;
+    if (stream.sendWindowOffset > 0) this.#widened.add(stream);
+    if (this.#waitForStream.has(stream)) this.#send(stream);
+    return true;
+  }
+
+  /**
+   * SETTINGS_INITIAL_WINDOW_SIZE, which changes the windows of all streams.
+   *
+   * @param onWork  called for each stream that has to be checked
+   * @throws Http2Error  the window of a stream becomes larger than RFC 9113 allows
+   */
+  setInitialStreamWindow(value: number, onWork: () => void): void {
+    const isLarger = value > this.#initialStreamWindow;
+    this.#initialStreamWindow = value;
+    if (!isLarger) return;
+    for (const stream of this.#widened) {
+      onWork();
+      if (this.#streamWindow(stream) > MAX_WINDOW) throw tooLarge();
+    }
+    for (const stream of this.#waitForStream) {
+      onWork();
+      this.#send(stream);
+    }
+  }
+
+  setMaxFrameSize(value: number): void {
+    this.#maxFrameSize = value;
+  }
+
+  /** The client's header table may have become smaller than what it believes this server to use: the next block says that none is used. */
+  emptyTable(): void {
+    this.#mustEmptyTable = true;
+  }
+
+  #streamWindow(stream: Stream): number {
+    return this.#initialStreamWindow + stream.sendWindowOffset;
+  }
+
+  #take(stream: Stream, octets: number): void {
+    stream.sendWindowOffset -= octets;
+    this.#window -= octets;
+  }
+
+  /** Sends as much of what is buffered as the windows allow, and the answer's end after the last of it. */
+  #send(stream: Stream): void {
+    for (let bytes = stream.buffered[0]; bytes; bytes = stream.buffered[0]) {
+      const room = Math.min(this.#streamWindow(stream), this.#window, this.#maxFrameSize, DEFAULT_MAX_FRAME_SIZE);
+      if (room <= 0) return this.#wait(stream);
+      const length = Math.min(room, bytes.length);
+      this.#output.frame(FrameType.DATA, 0, stream.id, bytes, 0, length);
+      this.#take(stream, length);
+      this.bufferedBytes -= length;
+      if (length < bytes.length) {
+        stream.buffered[0] = bytes.subarray(length);
+        continue;
+      }
+      stream.buffered.shift();
+      this.#charge(stream, -bytes.buffer.byteLength - BUFFERED_PART_BYTES);
+    }
+    this.#waitForConnection.delete(stream);
+    this.#waitForStream.delete(stream);
+    if (stream.ending) this.#sendEnding(stream);
+  }
+
+  #wait(stream: Stream): void {
+    const isForStream = this.#streamWindow(stream) <= 0;
+    const [here, there] = isForStream
+      ? [this.#waitForStream, this.#waitForConnection]
+      : [this.#waitForConnection, this.#waitForStream];
+    there.delete(stream);
+    here.add(stream);
+  }
+
+  #sendEnding(stream: Stream): void {
+    if (stream.ending === 'end of data') this.#output.numbers(FrameType.DATA, Flag.END_STREAM, stream.id);
+    else if (stream.ending) this.#sendBlock(stream, stream.ending, Flag.END_STREAM);
+    this.#onEnd(stream);
+  }
+
+  #sendBlock({ id }: Stream, block: Uint8Array, flags: number): void {
+    if (!this.#mustEmptyTable) return this.#output.frame(FrameType.HEADERS, Flag.END_HEADERS | flags, id, block);
+    this.#mustEmptyTable = false;
+    this.#output.frame(FrameType.HEADERS, Flag.END_HEADERS | flags, id, Buffer.of(TABLE_SIZE_ZERO, ...block));
+  }
+}
+
+const tooLarge = (): Http2Error => new Http2Error(ErrorCode.FLOW_CONTROL_ERROR, 'a window is larger than 2^31-1');

@@ -1,0 +1,211 @@
+import '../helpers/realm.ts';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { deflateSync, gzipSync } from 'node:zlib';
+import * as fc from 'fast-check';
+import { descriptor, entry, field, repeated, request } from '../../attack/messages.ts';
+import { range } from '../../attack/range.ts';
+import { codeNumbers } from '../../src/rls/wire.ts';
+import { FrameType, MAX_WINDOW, PREFACE, Setting } from '../../src/transport/h2/frames.ts';
+import { OK } from '../helpers/grpc-server.ts';
+import {
+  call,
+  callHead,
+  data,
+  frame,
+  framed,
+  openRaw,
+  rstStream,
+  settings,
+  windowUpdate,
+} from '../helpers/h2-client.ts';
+import { type H2Server, startH2 } from '../helpers/h2-server.ts';
+import { heapBytes } from '../helpers/heap.ts';
+
+/**
+ * What a process may hold because of a client, whatever that sends: so many bytes for each byte, for each stream that it has opened, for
+ * each of its connections, and besides. It counts this process's own side of the connections as well.
+ */
+const HELD = { perByte: 16, perStream: 4_096, perConnection: 524_288, besides: 1_048_576 };
+/** What may still be held when the connections have ended: caches, and code that was compiled meanwhile. */
+const LEFT_BYTES = 2_097_152;
+const RETURN_MS = 5_000;
+const RUNS = 30;
+const TEST_TIMEOUT_MS = 240_000;
+const MAX_DATA_BYTES = 16_384;
+
+let server: H2Server;
+beforeAll(async () => {
+  server = await startH2({
+    service: {
+      shouldRateLimit: async ({ descriptors }, _caller, reply) =>
+        reply({ response: { ...OK, statuses: descriptors.map(() => ({ code: codeNumbers.OK, limit_remaining: 9 })) } }),
+    },
+  });
+});
+afterAll(() => server.close(0));
+
+const paths = {
+  decision: undefined,
+  reflection: '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
+  watch: '/grpc.health.v1.Health/Watch',
+  check: '/grpc.health.v1.Health/Check',
+  unknown: '/no.such/Method',
+} as const;
+
+const messages = {
+  ordinary: (count: number) => request(range(count % 256).map((at) => descriptor(entry('user', `name-${at}`)))),
+  'empty descriptors': (count: number) => repeated(count * 100, field(2, Buffer.alloc(0))),
+  'empty entries': (count: number) => descriptor(repeated(count * 100, field(1, Buffer.alloc(0)))),
+  'a long text': (count: number) => field(1, Buffer.alloc(count * 4_000, 'd')),
+  'which file': () => field(4, Buffer.from('envoy.service.ratelimit.v3.RateLimitService')),
+  nothing: () => Buffer.alloc(0),
+} as const;
+
+const encodings = { identity: (bytes: Buffer) => bytes, gzip: gzipSync, deflate: deflateSync } as const;
+
+const keysOf = <T extends object>(table: T) => Object.keys(table) as (keyof T)[]; // it has no others
+
+const anyCalls = fc.record({
+  kind: fc.constant('calls' as const),
+  times: fc.integer({ min: 1, max: 60 }),
+  path: fc.constantFrom(...keysOf(paths)),
+  message: fc.constantFrom(...keysOf(messages)),
+  count: fc.integer({ min: 1, max: 255 }),
+  encoding: fc.constantFrom(...keysOf(encodings)),
+  /** The part of the message that is sent. */
+  sent: fc.oneof(fc.constant(1), fc.double({ min: 0, max: 1, noNaN: true })),
+  isEnd: fc.boolean(),
+  isCancelled: fc.boolean(),
+});
+const anyFrames = fc.record({
+  kind: fc.constant('frames' as const),
+  times: fc.integer({ min: 1, max: 1_000 }),
+  frame: fc.constantFrom('ping', 'window', 'settings', 'half a frame', 'half a block'),
+  value: fc.nat(70_000),
+});
+/** One octet of a step is another. */
+const anyMutation = fc.oneof(
+  { arbitrary: fc.constant(undefined), weight: 7 },
+  { arbitrary: fc.record({ at: fc.nat(), octet: fc.nat(255) }), weight: 1 },
+);
+const anyStep = fc.record({
+  step: fc.oneof({ arbitrary: anyCalls, weight: 4 }, { arbitrary: anyFrames, weight: 1 }),
+  mutation: anyMutation,
+});
+const anyClient = fc.record({
+  reads: fc.boolean(),
+  window: fc.constantFrom(0, 1, 65_535, MAX_WINDOW),
+  steps: fc.array(anyStep, { minLength: 1, maxLength: 6 }),
+});
+
+type Calls = typeof anyCalls extends fc.Arbitrary<infer C> ? C : never;
+type Frames = typeof anyFrames extends fc.Arbitrary<infer F> ? F : never;
+type Client = typeof anyClient extends fc.Arbitrary<infer C> ? C : never;
+
+function bytesOfCalls(
+  { path, message, count, encoding, sent, isEnd, isCancelled, times }: Calls,
+  firstId: number,
+): Buffer {
+  const compressed = encodings[encoding](messages[message](count));
+  const whole = framed(compressed, encoding === 'identity' ? 0 : 1);
+  const part = whole.subarray(0, Math.ceil(whole.length * sent));
+  const pieces = range(Math.ceil(part.length / MAX_DATA_BYTES)).map((at) =>
+    part.subarray(at * MAX_DATA_BYTES, (at + 1) * MAX_DATA_BYTES),
+  );
+  const fields = { ...(paths[path] && { ':path': paths[path] }), 'grpc-encoding': encoding };
+  return Buffer.concat(
+    range(times).flatMap((time) => {
+      const id = firstId + time * 2;
+      const body = pieces.map((piece, at) => data(id, piece, isEnd && at === pieces.length - 1));
+      return [callHead(id, fields), ...body, ...(isCancelled ? [rstStream(id, 8)] : [])];
+    }),
+  );
+}
+
+function bytesOfFrames({ frame: kind, times, value }: Frames, nextId: number): Buffer {
+  const one = {
+    ping: () => frame(FrameType.PING, 0, 0, Buffer.alloc(8)),
+    window: () => windowUpdate(0, 1 + (value % 100)),
+    settings: () => settings([Setting.INITIAL_WINDOW_SIZE, value]),
+    'half a frame': () => frame(FrameType.PING, 0, 0, Buffer.alloc(8)).subarray(0, 1 + (value % 16)),
+    'half a block': () => frame(FrameType.HEADERS, 0, nextId, Buffer.alloc(value % 16_000, 1)),
+  }[kind]();
+  return Buffer.concat(range(kind.startsWith('half') ? 1 : times).map(() => one));
+}
+
+/** Sends all that a client sends. @returns how many bytes, and on how many streams */
+async function play(
+  socket: Socket,
+  { window, steps }: Client,
+): Promise<{ readonly bytes: number; readonly streams: number }> {
+  let nextId = 1;
+  let bytes = 0;
+  const send = (sent: Buffer): void => {
+    bytes += sent.length;
+    socket.write(sent);
+  };
+  send(Buffer.concat([PREFACE, settings([Setting.INITIAL_WINDOW_SIZE, window])]));
+  for (const { step, mutation } of steps) {
+    const sent = step.kind === 'calls' ? bytesOfCalls(step, nextId) : bytesOfFrames(step, nextId);
+    if (mutation && sent.length > 0) sent[mutation.at % sent.length] = mutation.octet;
+    if (step.kind === 'calls') nextId += step.times * 2;
+    send(sent);
+    await sleep(1);
+  }
+  return { bytes, streams: (nextId - 1) / 2 };
+}
+
+/** Until what the clients have sent is read, or the server reads no more of it. */
+async function settle(sockets: readonly Socket[]): Promise<void> {
+  for (let before = -1, left = 0; before !== left; ) {
+    before = left;
+    await sleep(20);
+    left = sockets.reduce((sum, socket) => sum + socket.writableLength, 0);
+  }
+  const other = await openRaw(server.port);
+  other.send(call(1));
+  await other.reply(1);
+  other.close();
+}
+
+/** What the clients send, what is held meanwhile, and what when they have gone: more than before, in bytes. */
+async function exchange(clients: readonly Client[]) {
+  const before = heapBytes();
+  const sockets = await Promise.all(clients.map(open));
+  const sent = await Promise.all(clients.map((client, at) => play(sockets[at] as Socket, client))); // one each
+  await settle(sockets);
+  const held = heapBytes() - before;
+  for (const socket of sockets) socket.destroy();
+  const deadlineMs = performance.now() + RETURN_MS;
+  let left = heapBytes() - before;
+  for (; left > LEFT_BYTES && performance.now() < deadlineMs; left = heapBytes() - before) await sleep(20);
+  return { sent, held, left };
+}
+
+async function open({ reads }: Client): Promise<Socket> {
+  const socket = connect(server.port, '127.0.0.1').on('error', () => {});
+  await once(socket, 'connect');
+  return reads ? socket.on('data', () => {}) : socket.pause();
+}
+
+test(
+  'what the process holds is bounded by what clients send, and returns when their connections end',
+  async () => {
+    await exchange(fc.sample(anyClient, { seed: 2, numRuns: 4 })); // fills caches
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyClient, { minLength: 1, maxLength: 4 }), async (clients) => {
+        const { sent, held, left } = await exchange(clients);
+        const allowed = sent.reduce<number>(
+          (sum, { bytes, streams }) => sum + bytes * HELD.perByte + streams * HELD.perStream + HELD.perConnection,
+          HELD.besides,
+        );
+        expect(held).toBeLessThan(allowed);
+        expect(left).toBeLessThan(LEFT_BYTES);
+      }),
+      { seed: 1, numRuns: RUNS, endOnFailure: true },
+    );
+  },
+  TEST_TIMEOUT_MS,
+);

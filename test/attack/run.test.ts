@@ -1,0 +1,44 @@
+import { attacks } from '../../attack/attacks.ts';
+import { runAttack } from '../../attack/run-attack.ts';
+import { PROJECT } from '../../attack/service.ts';
+import { problemsOf } from '../../attack/verdict.ts';
+
+const HEAP_MIB = 256;
+const TEST_TIMEOUT_MS = 120_000;
+
+/** Of what makes an attack succeed, everything but times: those are for a machine that does nothing else. */
+const asserted = ['ends', 'grows', 'keeps'];
+
+test.each([
+  'gzip: 10 messages of 2 million empty descriptors',
+  'gzip: 30 messages of 2 million empty descriptors, requests left open',
+  'no window: 9,900 requests of 256 descriptors, gzip',
+  'health Watch of 100 names of 4 MB, gzip, each cancelled',
+  'reflection: 30 connections that never read',
+  'requests that lack their last byte: 2,000 of 15 KB on each of 10 connections',
+  '/json: {} 1.4 million times',
+])(
+  'the service stays alive, and its memory in bounds: %s',
+  async (name) => {
+    const attack = attacks.find((one) => one.name === name);
+    if (!attack) throw new Error('there is no such attack');
+    const options = {
+      dir: PROJECT,
+      heapMib: HEAP_MIB,
+      transport: 'h2',
+      normalMs: 1_500,
+      attackMs: 1_500,
+      compares: false,
+    };
+    const result = await runAttack(attack, options);
+    const problems = problemsOf(result, HEAP_MIB).filter((problem) => asserted.includes(problem));
+    expect({ ...result, problems }).toMatchObject({ problems: [], end: undefined });
+    expect(result.sentBytes).toBeGreaterThan(10_000);
+  },
+  TEST_TIMEOUT_MS,
+);
+
+test('every attack has a name of its own', () => {
+  const names = attacks.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+});

@@ -1,0 +1,181 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { type Limit, unitMs } from '../../../src/algorithms/limit.ts';
+import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import type { CounterKey } from '../../../src/backends/key.ts';
+import { MemcachedBackend } from '../../../src/backends/memcached/backend.ts';
+import { openServers } from '../../../src/backends/memcached/servers.ts';
+import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
+import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
+import { eventually } from '../../helpers/statsd.ts';
+import { backendConformance } from '../conformance.ts';
+
+let servers: readonly Memcached[];
+beforeAll(async () => {
+  servers = await Promise.all([startMemcached(), startMemcached(), startMemcached()]);
+});
+afterAll(() => Promise.all(servers.map((server) => server.stop())));
+
+const opened: { close(): unknown }[] = [];
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close();
+});
+
+/** A store that can be used at once; closed with the test. */
+async function open(addresses: readonly string[], clock = Date.now): Promise<Backend> {
+  const store = new MemcachedBackend(
+    openServers({ servers: addresses, tls: undefined, onDown: () => {}, onUp: () => {} }),
+    clock,
+    Date.now,
+  );
+  opened.push(store);
+  await eventually(() => store.health().ready);
+  return store;
+}
+
+const one = () => servers.slice(0, 1).map(({ address }) => address);
+const all = () => servers.map(({ address }) => address);
+
+const without = 'sliding_window_log';
+backendConformance('memcached', (clock) => open(one(), clock), { atomic: 'counter', without });
+backendConformance('three memcached', (clock) => open(all(), clock), { atomic: 'counter', without });
+
+let counters = 0;
+const newKey = (): CounterKey => `counter-${process.pid}-${counters++}` as CounterKey; // as good as any
+const hitOn = (key: CounterKey, hits = 1, limit: Limit = fixedWindowOf(20, unitMs.HOUR)): Debit => {
+  return debitOf({ key }, limit, hits, true);
+};
+const apply = (store: Backend, ...hits: Debit[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
+
+test.each(limitsOfEach(20, unitMs.HOUR).filter(({ algorithm }) => algorithm !== without))(
+  'several instances admit together exactly what $algorithm admits',
+  async (limit) => {
+    const stores = await Promise.all([open(all()), open(all()), open(all())]);
+    const key = newKey();
+    const asked = Array.from({ length: 60 }, (_, at) => apply(stores[at % 3] as Backend, hitOn(key, 1, limit)));
+    const codes = (await Promise.all(asked)).flat().map(({ code }) => code);
+    expect(codes.filter((code) => code === 'OK')).toHaveLength(20);
+    expect(codes.filter((code) => code === 'OVER_LIMIT')).toHaveLength(40);
+  },
+);
+
+test('counters of the longest windows are kept: memcached takes more than thirty days for a date', async () => {
+  const store = await open(one());
+  for (const windowMs of [unitMs.MONTH, unitMs.YEAR, 100 * unitMs.YEAR]) {
+    const hit = hitOn(newKey(), 1, fixedWindowOf(1, windowMs));
+    expect(await apply(store, hit)).toMatchObject([{ code: 'OK' }]);
+    expect(await apply(store, hit)).toMatchObject([{ code: 'OVER_LIMIT' }]);
+  }
+});
+
+describe('counters that envoyproxy/ratelimit shares', () => {
+  const windowStartMs = () => Date.now() - (Date.now() % unitMs.YEAR);
+  const sharedOn = (key: CounterKey, hits: number): Debit => ({
+    ...hitOn(key, hits, fixedWindowOf(20, unitMs.YEAR)),
+    shared: { windowStartMs: windowStartMs(), ttlMs: unitMs.YEAR },
+  });
+
+  test('are decimal counts, exact whoever adds to them', async () => {
+    const [ours, theirs] = await Promise.all([open(one()), open(one())]);
+    const key = newKey();
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, at) => apply(at % 2 ? ours : theirs, sharedOn(key, 1))),
+    );
+    expect(answers.flat().filter(({ code }) => code === 'OK')).toHaveLength(20);
+    expect(await apply(ours, sharedOn(key, 0))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 30 }]);
+    expect(await apply(ours, sharedOn(key, -12), sharedOn(key, 2), sharedOn(key, 1))).toMatchObject([
+      { code: 'OK', limitRemaining: 2 },
+      { code: 'OK', hitsBefore: 18, limitRemaining: 0 },
+      { code: 'OVER_LIMIT', hitsBefore: 20 },
+    ]);
+    expect(await apply(ours, sharedOn(newKey(), 0), sharedOn(newKey(), -1))).toMatchObject([
+      { code: 'OK', limitRemaining: 20 },
+      { code: 'OK', limitRemaining: 20 },
+    ]);
+  });
+
+  test('that hold no number are no counters', async () => {
+    const store = await open(one());
+    const key = newKey();
+    await apply(store, hitOn(key)); // a state of our own
+    expect(await apply(store, sharedOn(key, 1))).toMatchObject([
+      { code: 'UNAVAILABLE', reason: expect.stringContaining('memcached: CLIENT_ERROR') },
+    ]);
+    expect(await apply(store, sharedOn(key, 0))).toMatchObject([
+      { code: 'UNAVAILABLE', reason: 'memcached: the counter is no number' },
+    ]);
+  });
+});
+
+test('texts that would be commands are no commands, and tell counters apart', async () => {
+  const store = await open(one());
+  const texts = ['a b', 'a\r\nflush_all', 'a\tb', '', 'é'.repeat(200), 'x'.repeat(251), 'x'.repeat(252), '\x7f'];
+  const keys = texts.map((text) => `${text}` as CounterKey); // whatever a caller sends
+  await apply(store, ...keys.map((key, at) => hitOn(key, at + 1)));
+  expect(await apply(store, ...keys.map((key) => hitOn(key, 0)))).toMatchObject(
+    texts.map((_, at) => ({ hitsBefore: at + 1 })),
+  );
+});
+
+describe('a server that does not answer', () => {
+  test('makes its counters unavailable in time, and no others; when it answers, all is as before', async () => {
+    const store = await open(all());
+    const keys = Array.from({ length: 20 }, newKey);
+    await apply(store, ...keys.map((key) => hitOn(key, 7)));
+    const [first] = servers;
+    first?.pause();
+    const answers = await store.run(
+      keys.map((key) => hitOn(key, 0)),
+      { spend: 'each', timeoutMs: 200 },
+    );
+    const lost = answers.filter(({ code }) => code === 'UNAVAILABLE');
+    expect(lost.length).toBeGreaterThan(0);
+    expect(lost.length).toBeLessThan(20);
+    expect(lost).toEqual(lost.map(() => ({ code: 'UNAVAILABLE', reason: expect.stringMatching(/^memcached: no /) })));
+    await eventually(() => !store.health().ready); // after a second of silence the connection is given up
+    first?.resume();
+    await eventually(() => store.health().ready);
+    expect(await apply(store, ...keys.map((key) => hitOn(key, 0)))).toMatchObject(keys.map(() => ({ hitsBefore: 7 })));
+  });
+
+  test('and is empty when it comes back, starts its counters anew', async () => {
+    const store = await open(one());
+    const key = newKey();
+    await apply(store, hitOn(key, 7));
+    await servers[0]?.stop();
+    await eventually(() => !store.health().ready);
+    expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'UNAVAILABLE' }]);
+    await servers[0]?.restart();
+    await eventually(() => store.health().ready);
+    expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'OK', hitsBefore: 0 }]);
+  });
+});
+
+/** A server that says this to whatever comes. */
+async function scripted(reply: (commands: string) => string) {
+  const server = createServer((socket) => {
+    opened.push({ close: () => socket.destroy() });
+    socket.on('error', () => {});
+    socket.on('data', (data) => socket.write(reply(data.toString('latin1'))));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  opened.push({ close: () => server.close() });
+  return `127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`;
+}
+
+test.each([
+  ['SERVER_ERROR out of memory storing object\r\n', 'memcached: SERVER_ERROR out of memory storing object'],
+  ['ERROR\r\n', 'memcached: ERROR'],
+  ['hello\r\n', "memcached: 'hello' is no reply to gets"],
+  ['VALUE a\r\n', "'VALUE a' names no item"],
+  [`VALUE a 0 99999999 1\r\n`, "'VALUE a 0 99999999 1' names no item"],
+  ['VALUE a 0 1 1\r\nxyz\r\nEND\r\n', 'the value of a does not end where it should'],
+  ['x'.repeat(3_000), "a reply's line has more than 2048 bytes"],
+  ['END\r\nEND\r\nEND\r\n', 'a reply came that nobody waits for'],
+])('the reply %j is an error, and nothing worse', async (reply, reason) => {
+  const store = await open([await scripted(() => reply)]);
+  const answers = await Promise.all([apply(store, hitOn(newKey())), apply(store, hitOn(newKey()))]);
+  expect(JSON.stringify(answers)).toContain(reason);
+});

@@ -1,0 +1,250 @@
+import '../../helpers/realm.ts';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Redis as Connection } from 'ioredis';
+import type { Limit } from '../../../src/algorithms/limit.ts';
+import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import { createCounterKeys } from '../../../src/backends/key.ts';
+import { RedisBackend } from '../../../src/backends/redis/backend.ts';
+import { LONGEST_LEASE_MS } from '../../../src/ledger/lease.ts';
+import type { Ledger } from '../../../src/ledger/ledger.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { openReady } from '../../helpers/connection.ts';
+import { ledgerOf } from '../../helpers/ledger.ts';
+import { fixedWindowOf, tokenBucketOf } from '../../helpers/limits.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+import { eventually } from '../../helpers/statsd.ts';
+
+const MINUTE_MS = 60_000;
+const START_MS = 1_700_000_040_000; // where a minute begins
+const each = { spend: 'each', timeoutMs: 10_000 } as const;
+
+const clock = fakeClock(START_MS);
+const counterKeys = createCounterKeys('');
+
+let folder: string;
+let server: Redis;
+let observer: Connection;
+let stores: Ledger[];
+
+function every(intervalMs: number, run: () => void): () => void {
+  const timer = setInterval(run, Math.min(intervalMs, 20));
+  return () => clearInterval(timer);
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'leases-'));
+  server = await startRedis({ folder });
+  observer = await openReady(server);
+});
+beforeEach(async () => {
+  clock.set(START_MS);
+  stores = [];
+  await observer.flushall();
+});
+afterEach(async () => {
+  for (const store of stores) await store.close();
+});
+afterAll(async () => {
+  observer.disconnect();
+  await server.stop();
+  await rm(folder, { recursive: true });
+});
+
+/** A process's store on its own connection; Redis decides on the test's clock. */
+const countIn = async (): Promise<Backend> => new RedisBackend(await openReady(server), clock, { replay: true });
+
+async function instances(count: number, idleMs = MINUTE_MS): Promise<void> {
+  for (let at = 0; at < count; at++) {
+    const backend = await countIn();
+    const changes = { clock, monotonicMs: clock, leases: { maxLeases: 100, idleMs }, every };
+    stores.push(ledgerOf(backend, changes));
+    const own = backend.invalidations?.({ changed: () => {}, forgotten: () => {}, missed: () => {} });
+    await eventually(() => own?.isLive() ?? false);
+  }
+}
+
+const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
+const hitOn = (limit: Limit, hits = 1): Debit => debitOf({ key: counterKeys(limit, 'api', []) }, limit, hits, true);
+
+async function ask(at: number, hit: Debit, spend: 'each' | 'all_or_nothing' = 'each') {
+  const [answer] = (await stores[at % stores.length]?.debit([hit], { ...each, spend })) ?? [];
+  return answer;
+}
+
+/**
+ * How many hits pass of so many requests a step, at once, at the stores in turn.
+ *
+ * Redis forgets counters by its own clock, however slowly the test's goes: what is left of a window, or until a bucket is full, must
+ * last much longer than the steps take.
+ */
+async function drive(limit: Limit, perStep: number, steps: number, { hits = 1, stepMs = 1 } = {}): Promise<number> {
+  let passed = 0;
+  for (let step = 0; step < steps; step++) {
+    const asked = Array.from({ length: perStep }, (_, at) => ask(step * perStep + at, hitOn(limit, hits)));
+    for (const answer of await Promise.all(asked)) if (answer?.code === 'OK') passed += hits;
+    clock.advance(stepMs);
+  }
+  return passed;
+}
+
+/** What the counter in Redis says is spent, leased hits included. */
+async function spentOf(limit: Limit): Promise<number> {
+  const [answer] = (await stores[0]?.debit([hitOn(limit, 0)], each)) ?? [];
+  return answer && 'hitsBefore' in answer ? answer.hitsBefore : Number.NaN;
+}
+
+const leasedNow = (): number => stores.reduce((sum, store) => sum + (store.leases?.leased ?? 0), 0);
+
+async function scriptCalls(): Promise<number> {
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await observer.info('commandstats'))?.[1]);
+}
+
+describe.each([1, 2, 8])('with %d processes', (count) => {
+  test.each([
+    ['a fixed window', leased(fixedWindowOf(1_000_000))],
+    ['a token bucket', leased(tokenBucketOf(1_000_000))],
+  ])('%s below its limit takes at most a twentieth of the calls', async (_, limit) => {
+    await instances(count);
+    await drive(limit, 1, 1); // the script is in Redis now
+    const before = await scriptCalls();
+    expect(await drive(limit, 40, 500)).toBe(20_000);
+    expect((await scriptCalls()) - before).toBeLessThanOrEqual(20_000 / 20);
+  });
+
+  test('a fixed window passes no more than its limit, and 98 % at least', async () => {
+    await instances(count);
+    const limit = leased(fixedWindowOf(5_000));
+    const passed = await drive(limit, 20, 400);
+    expect(passed).toBeLessThanOrEqual(5_000);
+    expect(passed).toBeGreaterThanOrEqual(4_900);
+  });
+
+  test('an empty token bucket passes no more than what is refilled, and 98 % at least', async () => {
+    await instances(count);
+    const limit = leased(tokenBucketOf(10_000, 10_000)); // full after ten seconds
+    await ask(0, hitOn(limit, 10_000));
+    const passed = await drive(limit, 20, 500, { stepMs: 10 });
+    expect(passed).toBeLessThanOrEqual(5_000);
+    expect(passed).toBeGreaterThanOrEqual(4_900);
+  });
+});
+
+test('requests for several hits pass whole, up to the limit', async () => {
+  await instances(2);
+  const limit = leased(fixedWindowOf(10_000));
+  const passed = await drive(limit, 5, 500, { hits: 7 });
+  expect(passed).toBeLessThanOrEqual(10_000);
+  expect(passed).toBeGreaterThanOrEqual(9_800);
+});
+
+test('hits given back are there for every process', async () => {
+  await instances(2);
+  const limit = leased(fixedWindowOf(1_000));
+  await ask(0, hitOn(limit, 1_000));
+  expect(await ask(1, hitOn(limit, -1_000))).toMatchObject({ code: 'OK' });
+  expect(await spentOf(limit)).toBe(0);
+  expect(await ask(0, hitOn(limit, 1_000))).toMatchObject({ code: 'OK' });
+});
+
+test('requests that spend all or nothing are counted in Redis, beside what is leased', async () => {
+  await instances(1);
+  const limit = leased(fixedWindowOf(10_000));
+  const passed = await drive(limit, 20, 50);
+  const rest = 10_000 - passed - leasedNow();
+  expect(await ask(0, hitOn(limit, rest + 1), 'all_or_nothing')).toMatchObject({ code: 'OVER_LIMIT' });
+  expect(await ask(0, hitOn(limit, rest), 'all_or_nothing')).toMatchObject({ code: 'OK' });
+});
+
+test('a process that dies takes no more than its lease with it', async () => {
+  await instances(2);
+  const limit = leased(fixedWindowOf(10_000));
+  const before = await drive(limit, 20, 100);
+  const [dead] = stores;
+  const lost = dead?.leases?.leased ?? 0;
+  expect(lost).toBeGreaterThan(0);
+  stores = stores.slice(1);
+  const passed = before + (await drive(limit, 20, 600));
+  stores.push(...(dead ? [dead] : [])); // closed only now, so that nothing came back
+  expect(passed).toBeLessThanOrEqual(10_000);
+  expect(passed).toBeGreaterThanOrEqual(10_000 - lost);
+});
+
+test('what one process does not use, another can', async () => {
+  await instances(2, 20);
+  const limit = leased(fixedWindowOf(10_000));
+  const passed = await drive(limit, 20, 50);
+  expect(leasedNow()).toBeGreaterThan(0);
+  clock.advance(21);
+  while ((await spentOf(limit)) > passed) await new Promise(setImmediate);
+  expect(leasedNow()).toBe(0);
+  expect(await ask(1, hitOn(limit, 10_000 - passed))).toMatchObject({ code: 'OK' });
+});
+
+test('near the end of a window no more than the limit passes', async () => {
+  await instances(4);
+  const limit = leased(fixedWindowOf(2_000));
+  clock.set(START_MS + MINUTE_MS - 20_000);
+  const passed = await drive(limit, 20, 150, { stepMs: 100 });
+  expect(passed).toBeLessThanOrEqual(2_000);
+  expect(passed).toBeGreaterThanOrEqual(1_960);
+});
+
+test('what was leased in a window is neither used nor given back in the next one', async () => {
+  await instances(4);
+  const limit = leased(fixedWindowOf(2_000));
+  clock.set(START_MS + MINUTE_MS - 20_000);
+  await drive(limit, 20, 50);
+  expect(leasedNow()).toBeGreaterThan(0);
+  clock.set(START_MS + MINUTE_MS);
+  expect(leasedNow()).toBe(0);
+  await stores[0]?.debit([hitOn(fixedWindowOf(2_000), 100)], each); // the new window's, strictly
+  await stores.pop()?.close();
+  expect(await spentOf(limit)).toBe(100);
+  const passed = await drive(limit, 20, 200);
+  expect(passed).toBeLessThanOrEqual(1_900);
+  expect(passed).toBeGreaterThanOrEqual(1_860);
+});
+
+test('tokens leased longer than their longest are forgotten', async () => {
+  await instances(1);
+  const limit = leased(tokenBucketOf(10_000));
+  await drive(limit, 20, 50);
+  expect(leasedNow()).toBeGreaterThan(0);
+  clock.advance(LONGEST_LEASE_MS);
+  expect(leasedNow()).toBe(0);
+});
+
+describe('Redis restarts', () => {
+  const limit = leased(fixedWindowOf(10_000));
+
+  /** Until every process has a connection again. */
+  async function untilBack(): Promise<void> {
+    while (!stores.every((store) => store.health().ready) || observer.status !== 'ready')
+      await new Promise(setImmediate);
+  }
+
+  test('with its data: the limit holds, and leases go on', async () => {
+    await instances(2);
+    const before = await drive(limit, 20, 200);
+    await server.restart();
+    await untilBack();
+    const passed = before + (await drive(limit, 20, 600));
+    expect(passed).toBeLessThanOrEqual(10_000);
+    expect(passed).toBeGreaterThanOrEqual(9_800);
+  });
+
+  test('without its data: one more limit passes, and no more', async () => {
+    await instances(2);
+    const before = await drive(limit, 20, 200);
+    const held = leasedNow();
+    await observer.flushall(); // written down, so that it comes back empty
+    await server.restart();
+    await untilBack();
+    const after = await drive(limit, 20, 800);
+    expect(after).toBeLessThanOrEqual(10_000 + held);
+    expect(before + after).toBeLessThanOrEqual(20_000);
+    expect(after).toBeGreaterThanOrEqual(9_800);
+  });
+});

@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
+import type { Limit } from '../../../src/algorithms/limit.ts';
+import { debitOf, type Operation } from '../../../src/backends/backend.ts';
+import { createCounterKeys } from '../../../src/backends/key.ts';
+import { createMemoryBackend } from '../../../src/backends/memory/backend.ts';
+import { RedisBackend } from '../../../src/backends/redis/backend.ts';
+import { fakeClock } from '../../helpers/clock.ts';
+import { openReady } from '../../helpers/connection.ts';
+import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
+import { type Redis, startRedis } from '../../helpers/redis.ts';
+
+const START_MS = 1_700_000_000_000;
+const WINDOW_MS = 3_600_000; // Redis forgets counters by its own clock: the schedules are much shorter
+const how = { spend: 'each', timeoutMs: 10_000 } as const;
+
+const clock = fakeClock(START_MS);
+let server: Redis;
+let redis: RedisBackend;
+beforeAll(async () => {
+  server = await startRedis();
+  redis = new RedisBackend(await openReady(server), clock, { replay: true });
+});
+afterAll(async () => {
+  await redis.close();
+  await server.stop();
+});
+
+/** An operation on the only counter; `back` is how many steps ago the hits of a refund were charged. */
+interface Planned {
+  readonly kind: Operation['kind'];
+  readonly hits: number;
+  readonly waitMs: number;
+  readonly back: number;
+}
+
+const anyPlan: fc.Arbitrary<readonly Planned[]> = fc.array(
+  fc.record({
+    kind: fc.constantFrom('spend', 'spend', 'peek', 'give_back', 'charge', 'refund', 'refund', 'forget'),
+    hits: fc.integer({ min: 0, max: 9 }),
+    waitMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: WINDOW_MS / 2 })),
+    back: fc.nat({ max: 5 }),
+  }),
+  { minLength: 1, maxLength: 25 },
+);
+
+test.each(limitsOfEach(5, WINDOW_MS).map((limit) => ({ limit, name: limit.algorithm })))(
+  'Redis and memory agree about charges, refunds and forgetting of $name',
+  async ({ limit }) => {
+    await fc.assert(
+      fc.asyncProperty(anyPlan, async (plan) => {
+        clock.set(START_MS);
+        const memory = createMemoryBackend(clock, { maxCounters: 100 });
+        const key = createCounterKeys(`${randomUUID()}:`)(limit, 'd', []);
+        const times: number[] = [];
+        for (const { kind, hits, waitMs, back } of plan) {
+          clock.advance(waitMs);
+          times.push(clock());
+          const common = { key, limit, hits, blocks: true };
+          const operation: Operation =
+            kind === 'refund' ? { ...common, kind, chargedAtMs: times.at(-1 - back) ?? START_MS } : { ...common, kind };
+          expect(await redis.run([operation], how)).toEqual(await memory.run([operation], how));
+        }
+      }),
+      { numRuns: 60 },
+    );
+  },
+);
+
+const on = (limit: Limit, hits: number): Operation =>
+  debitOf({ key: createCounterKeys('once:')(limit, randomUUID(), []) }, limit, hits, true);
+
+test('a settlement counts once, however often it is sent, and so does one that comes after a later one', async () => {
+  const one = on(fixedWindowOf(20, WINDOW_MS), 3);
+  const operations: readonly Operation[] = [{ ...one, kind: 'charge' }];
+  for (const number of [1, 1, 2, 1, 2])
+    expect(await redis.settle({ instance: 'a', number, operations }, 10_000)).toBe(true);
+  await redis.settle({ instance: 'b', number: 1, operations }, 10_000);
+  expect(await redis.run([{ ...one, kind: 'peek', hits: 0 }], how)).toMatchObject([{ hitsBefore: 9 }]);
+});
+
+test('a receipt has the time of its charge by the clock of Redis', async () => {
+  const [reply] = await redis.run([on(fixedWindowOf(20, WINDOW_MS), 3)], { ...how, receipts: true });
+  expect(reply).toMatchObject({ code: 'OK', chargedAtMs: clock() });
+});

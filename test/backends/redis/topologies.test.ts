@@ -1,0 +1,397 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect as connectTo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import slotOf from 'cluster-key-slot';
+import fc from 'fast-check';
+import { Redis as Client } from 'ioredis';
+import { unitMs } from '../../../src/algorithms/limit.ts';
+import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import { Breakers } from '../../../src/backends/breaker.ts';
+import { type CounterKey, createCounterKeys } from '../../../src/backends/key.ts';
+import { parseAddress, type RedisAddress } from '../../../src/backends/redis/address.ts';
+import { RedisBackend, type RedisBackendOptions } from '../../../src/backends/redis/backend.ts';
+import { connect, type RedisConnectOptions } from '../../../src/backends/redis/connect.ts';
+import type { ClientTls } from '../../../src/backends/tls.ts';
+import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
+import { addressOf, ordinary } from '../../helpers/connection.ts';
+import { fixedWindowOf } from '../../helpers/limits.ts';
+import { freePort } from '../../helpers/process.ts';
+import { startRedis } from '../../helpers/redis.ts';
+import { beginMove, clientOf, startCluster, startWatched, type TestCluster } from '../../helpers/redis-topologies.ts';
+import { eventually } from '../../helpers/statsd.ts';
+import { redis6Server, redisServer, valkeyServer } from '../../helpers/tools.ts';
+import { until } from '../../helpers/until.ts';
+import { backendConformance } from '../conformance.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** Opens a store as the service does, ready or not. */
+function open(
+  address: RedisAddress,
+  options: Partial<RedisConnectOptions> = {},
+  how: RedisBackendOptions = {},
+): Backend {
+  const connection = connect({ ...ordinary, ...options, address });
+  connection.on('error', () => {});
+  const store = new RedisBackend(connection, Date.now, how);
+  closing.push(() => store.close());
+  return store;
+}
+
+let counters = 0;
+const newKey = (text = ''): CounterKey => `${text}counter-${counters++}` as CounterKey; // as good as any
+const hitOn = (key: CounterKey, hits = 1): Debit => {
+  return debitOf({ key }, fixedWindowOf(20, unitMs.DAY), hits, true);
+};
+const apply = (store: Backend, ...hits: Debit[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
+/** The longest that sentinels may take on a busy machine: they wait when their own clock shows that they were late. */
+const FAILOVER_MS = 60_000;
+
+const isReady = (store: Backend) => eventually(() => store.health().ready);
+
+describe('over TLS', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redis-tls-'));
+  const authority = createAuthority();
+  const ca = writeCertificate(folder, 'ca', authority).cert;
+  const otherCa = writeCertificate(folder, 'other', createAuthority()).cert;
+  const server = writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
+  const named = writeCertificate(folder, 'named', authority.issue('redis.example.com'));
+  const client = writeCertificate(folder, 'client', authority.issue('weir'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  async function startTls({ cert, key }: { readonly cert: string; readonly key: string }, clients: 'yes' | 'no') {
+    const port = await freePort();
+    const files = ['--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', ca];
+    const redis = await startRedis({ args: ['--tls-port', String(port), ...files, '--tls-auth-clients', clients] });
+    closing.push(() => redis.stop());
+    return addressOf({ port });
+  }
+  const tls = (changes: Partial<ClientTls> = {}): Partial<RedisConnectOptions> => ({
+    tls: { caFile: ca, certFile: '', keyFile: '', skipHostnameVerification: false, ...changes },
+  });
+
+  test('counts, where the server is of the authority', async () => {
+    const store = open(await startTls(server, 'no'), tls());
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+
+  test('shows its own certificate where one is wanted', async () => {
+    const address = await startTls(server, 'yes');
+    const store = open(address, tls({ certFile: client.cert, keyFile: client.key }));
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+    const without = open(address, tls());
+    await eventually(() => !isNew(without));
+    expect(await apply(without, hitOn(newKey()))).toMatchObject([{ code: 'UNAVAILABLE' }]);
+  });
+
+  test('speaks TLS with the user and the password of the URLs of a Cluster', async () => {
+    const port = await freePort();
+    const files = ['--tls-cert-file', server.cert, '--tls-key-file', server.key, '--tls-ca-cert-file', ca];
+    const args = ['--tls-port', String(port), ...files, '--tls-auth-clients', 'no', '--cluster-enabled', 'yes'];
+    const own = [
+      '--tls-cluster',
+      'yes',
+      '--cluster-announce-ip',
+      '127.0.0.1',
+      '--cluster-port',
+      String(await freePort()),
+    ];
+    const redis = await startRedis({
+      args: [...args, ...own],
+    });
+    closing.push(() => redis.stop());
+    const operator = clientOf(redis);
+    await operator.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
+    await operator.acl('SETUSER', 'weir', 'on', '>s3cret', 'allcommands', 'allkeys');
+    await operator.acl('SETUSER', 'default', 'off');
+    operator.disconnect();
+    const nothing = { socket: undefined, auth: undefined };
+    const address = parseAddress(`rediss://weir:s3cret@127.0.0.1:${port}`, 'CLUSTER', nothing);
+    if (!address || 'refusal' in address) throw new Error('expected an address');
+    const store = open(address, tls());
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+
+  test('reads its files on each connection: a certificate and an authority that are rotated need no restart', async () => {
+    const own = mkdtempSync(join(folder, 'rotated-'));
+    const port = await freePort();
+    const [oldOne, newOne] = [authority, createAuthority()];
+    const files = { caFile: join(own, 'ca.crt'), certFile: join(own, 'weir.crt'), keyFile: join(own, 'weir.key') };
+    const rotate = (to: typeof authority) => {
+      writeFileSync(files.certFile, 'not written yet'); // a rotation is not one step
+      return () => {
+        writeFileSync(files.caFile, to.cert);
+        const { cert, key } = to.issue('weir');
+        writeFileSync(files.certFile, cert);
+        writeFileSync(files.keyFile, key);
+      };
+    };
+    const startOf = async (name: string, to: typeof authority) => {
+      const { cert, key } = writeCertificate(own, name, to.issue('localhost', '127.0.0.1'));
+      const of = [
+        '--tls-cert-file',
+        cert,
+        '--tls-key-file',
+        key,
+        '--tls-ca-cert-file',
+        writeCertificate(own, `${name}-ca`, to).cert,
+      ];
+      return startRedis({ args: ['--tls-port', String(port), ...of, '--tls-auth-clients', 'yes'] });
+    };
+    rotate(oldOne)();
+    const before = await startOf('before', oldOne);
+    const store = open(addressOf({ port }), tls({ ...files }));
+    await isReady(store);
+    const finish = rotate(newOne);
+    await before.stop();
+    const after = await startOf('after', newOne);
+    closing.push(() => after.stop());
+    await eventually(() => !store.health().ready);
+    finish();
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+
+  test('does not count where the server is of another authority, or has another name', async () => {
+    const [right, wrong] = await Promise.all([startTls(server, 'no'), startTls(named, 'no')]);
+    const strangers = [open(right, tls({ caFile: otherCa })), open(wrong, tls())];
+    for (const store of strangers) {
+      await eventually(() => !isNew(store));
+      expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'UNAVAILABLE' }]);
+    }
+    const lenient = open(wrong, tls({ skipHostnameVerification: true }));
+    await isReady(lenient);
+    expect(await apply(lenient, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+});
+
+/** Nothing has come of its first connection yet. */
+function isNew(store: Backend): boolean {
+  const state = store.health();
+  return !state.ready && state.reason === 'not connected yet';
+}
+
+test('over a unix socket', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'redis-socket-'));
+  closing.push(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'redis.sock');
+  const redis = await startRedis({ args: ['--unixsocket', path] });
+  closing.push(() => redis.stop());
+  const store = open({ kind: 'unix', path, database: 0 });
+  await isReady(store);
+  expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+});
+
+describe('with a password', () => {
+  test('counts for who knows it, and says what is wrong to who does not', async () => {
+    const redis = await startRedis({ args: ['--requirepass', 's3cret'] });
+    closing.push(() => redis.stop());
+    const store = open({ ...addressOf(redis), password: 's3cret' });
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+    const stranger = open(addressOf(redis));
+    await eventually(() => !isNew(stranger) || stranger.health().ready);
+    expect(await apply(stranger, hitOn(newKey()))).toMatchObject([
+      { code: 'UNAVAILABLE', reason: expect.stringContaining('NOAUTH') },
+    ]);
+  });
+});
+
+describe('behind a sentinel', () => {
+  test('counts on the master, and on the next one when it has gone', async () => {
+    const watched = await startWatched('s3cret');
+    closing.push(() => watched.stop());
+    const sentinels = [{ host: '127.0.0.1', port: watched.sentinelPort }];
+    const store = open(
+      { kind: 'sentinel', master: watched.name, sentinels },
+      { sentinelCredentials: { password: 's3cret' } },
+    );
+    await isReady(store);
+    const key = newKey();
+    expect(await apply(store, hitOn(key, 5))).toMatchObject([{ code: 'OK', limitRemaining: 15 }]);
+    await watched.master.stop();
+    await eventually(() => !store.health().ready);
+    expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'UNAVAILABLE' }]);
+    await until('the sentinel has promoted the replica', () => store.health().ready, FAILOVER_MS);
+    expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'OK', hitsBefore: 5 }]); // it had been replicated
+  }, 120_000);
+});
+
+test.each<[string, (operator: Client) => Promise<unknown>]>([
+  ['renamed', async () => {}],
+  ['forbidden', (operator) => operator.acl('SETUSER', 'default', '-info')],
+])('a server whose INFO is %s is used, and writes nothing to stderr past the log', async (how, forbid) => {
+  const server = await startRedis({ args: how === 'renamed' ? ['--rename-command', 'INFO', 'HIDDEN'] : [] });
+  closing.push(() => server.stop());
+  const operator = new Client(server.port, '127.0.0.1', { replyMapping: 'legacy', enableReadyCheck: false });
+  await forbid(operator);
+  operator.disconnect();
+  const writes = (['warn', 'error'] as const).map((level) => jest.spyOn(console, level).mockImplementation(() => {}));
+  for (const write of writes) closing.push(() => write.mockRestore());
+  const store = open(addressOf(server));
+  await isReady(store);
+  expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  for (const write of writes) expect(write).not.toHaveBeenCalled();
+});
+
+describe('a Cluster', () => {
+  let cluster: TestCluster;
+  beforeAll(async () => {
+    cluster = await startCluster();
+  }, 60_000);
+  afterAll(() => cluster.stop());
+  const address = (): RedisAddress => ({
+    kind: 'cluster',
+    nodes: cluster.nodes.slice(0, 1).map(({ port }) => ({ host: '127.0.0.1', port })),
+  });
+
+  backendConformance(
+    'a Cluster',
+    async (clock) => {
+      const store = new RedisBackend(connect({ ...ordinary, address: address() }), clock, {
+        atomic: 'counter',
+        replay: true,
+      });
+      await isReady(store);
+      return store;
+    },
+    { atomic: 'counter' },
+  );
+
+  test('takes the limits of a request in one step where their keys have the domain as hash tag', async () => {
+    const store = open(address(), {}, { atomic: 'request' });
+    await isReady(store);
+    const keys = createCounterKeys('weir:', { hashTag: 'domain' });
+    const hits = ['a', 'b', 'c', 'd'].map((value, at): Debit => {
+      const limit = fixedWindowOf(at === 3 ? 0 : 9, unitMs.DAY);
+      return debitOf({ key: keys(limit, 'shop', [{ key: 'k', value }]) }, limit, 1, true);
+    });
+    const answers = await store.run(hits, { spend: 'all_or_nothing', timeoutMs: 5_000 });
+    expect(answers).toMatchObject([...Array(3).fill({ code: 'OK', limitRemaining: 9 }), { code: 'OVER_LIMIT' }]);
+  });
+
+  test('counts each hit once while slots move from node to node', async () => {
+    const store = open(address(), {}, { atomic: 'counter' });
+    await isReady(store);
+    const key = newKey('{moving}');
+    const answers = [await apply(store, hitOn(key)), await apply(store, hitOn(key))];
+    const move = await begin(key);
+    answers.push(await apply(store, hitOn(key))); // it is where it was
+    await move.take(key);
+    answers.push(await apply(store, hitOn(key))); // ASK
+    await move.finish();
+    answers.push(await apply(store, hitOn(key))); // MOVED
+    const counted = answers.flat().map((answer) => ('reason' in answer ? answer.reason : answer.hitsBefore));
+    expect(counted).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  test('counts each request by itself where they come together, and some of their counters have moved', async () => {
+    const breakers = new Breakers();
+    const store = open(address(), {}, { atomic: 'counter', breakers });
+    await isReady(store);
+    const [gone, here, fresh] = ['gone', 'here', 'new'].map((name) => newKey(`{half-moved}${name}`));
+    if (!gone || !here || !fresh) throw new Error('expected three keys');
+    for (const key of [gone, here]) await apply(store, hitOn(key));
+    const move = await begin(gone);
+    await move.take(gone);
+    const answers = await Promise.all([gone, here, fresh].map((key) => apply(store, hitOn(key))));
+    expect(answers).toMatchObject([[{ hitsBefore: 1 }], [{ hitsBefore: 1 }], [{ hitsBefore: 0 }]]);
+    for (let times = 0; times < 3; times++) {
+      const reason = 'redis: the slot is moving to another node';
+      expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ reason }, { reason }]); // nobody has both
+    }
+    expect([...breakers.states().values()]).not.toContain('open');
+    await move.take(here);
+    await move.finish();
+    expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ hitsBefore: 2 }, { hitsBefore: 2 }]);
+  });
+
+  /** Begins to move the slot of a key that nothing else has moved yet. */
+  const begin = (key: CounterKey) => {
+    const slot = slotOf(key);
+    return beginMove(cluster, slot, Math.floor((slot * cluster.nodes.length) / 16_384));
+  };
+});
+
+describe('Valkey', () => {
+  backendConformance('Valkey', async (clock) => {
+    const server = await startRedis({ program: await valkeyServer() });
+    closing.push(() => server.stop());
+    const connection = connect({ ...ordinary, address: addressOf(server) });
+    await once(connection, 'ready');
+    return new RedisBackend(connection, clock, { replay: true });
+  });
+});
+
+describe('Redis 6.2', () => {
+  backendConformance('Redis 6.2', async (clock) => {
+    const server = await startRedis({ program: await redis6Server() });
+    closing.push(() => server.stop());
+    const connection = connect({ ...ordinary, address: addressOf(server) });
+    await once(connection, 'ready');
+    return new RedisBackend(connection, clock, { replay: true });
+  });
+});
+
+test.each([
+  ['Redis 6.2', redis6Server],
+  ['Redis 7', redisServer],
+])('%s: a master that becomes a replica behind the address of its successor is left', async (_, program) => {
+  const [first, second] = await Promise.all([1, 2].map(async () => startRedis({ program: await program() })));
+  if (!first || !second) throw new Error('expected two servers');
+  closing.push(
+    () => first.stop(),
+    () => second.stop(),
+  );
+  let target = first.port;
+  const address = createServer((socket) => {
+    const onward = connectTo(target, '127.0.0.1').on('error', () => socket.destroy());
+    socket.on('error', () => {}).on('close', () => onward.destroy());
+    socket.pipe(onward).pipe(socket);
+  });
+  const port = await freePort();
+  address.listen(port, '127.0.0.1');
+  closing.push(() => address.close());
+  const store = open(addressOf({ port }));
+  await isReady(store);
+  expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  target = second.port;
+  const operator = clientOf(first);
+  await operator.replicaof('127.0.0.1', second.port);
+  operator.disconnect();
+  expect(await apply(store, hitOn(newKey()))).toMatchObject([
+    {
+      code: 'UNAVAILABLE',
+      reason: expect.stringMatching(/^redis: READONLY You can't write against a read only replica\.?$/),
+    },
+  ]);
+  await eventually(async () => (await apply(store, hitOn(newKey())))[0]?.code === 'OK');
+});
+
+describe('the hash tag of a domain', () => {
+  const limit = fixedWindowOf(1);
+  test('puts all its keys into one slot, and tells them apart', () => {
+    const texts = fc.string({ unit: fc.constantFrom('a', '{', '}', '|', ':', 'é', '') });
+    fc.assert(
+      fc.property(
+        fc.oneof(texts, fc.string({ minLength: 120, maxLength: 140 })),
+        texts,
+        texts,
+        (domain, one, other) => {
+          const keys = createCounterKeys('', { hashTag: 'domain' });
+          const [first, second] = [one, other].map((value) => keys(limit, domain, [{ key: 'k', value }]));
+          expect(slotOf(first ?? '')).toBe(slotOf(second ?? ''));
+          expect(first === second).toBe(one === other);
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,88 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { usageOf } from '../../bench/process-tree.ts';
+import { type RawClient, rawClient } from '../helpers/raw-client.ts';
+import { eventually } from '../helpers/statsd.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const MIB = 1024 * 1024;
+const RULES = `
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000}}
+  - {key: queue, rate_limit: {unit: hour, requests_per_unit: 60, algorithm: leaky_bucket, max_delay: 1h}}
+`;
+
+let folder: string;
+let weir: Weir;
+let clients: RawClient[];
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'hostile-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+afterEach(async () => {
+  for (const { socket } of clients) socket.destroy();
+  await weir.stop();
+});
+
+async function start(env: Record<string, string>): Promise<void> {
+  clients = [];
+  weir = await startWeir(env, { args: ['--rules', folder] });
+}
+
+async function open(): Promise<RawClient> {
+  const client = await rawClient(weir.httpPort);
+  clients.push(client);
+  return client;
+}
+
+const asking = (key: string): string => `{"domain": "demo", "descriptors": [{"entries": [{"key": "${key}"}]}]}`;
+const posting = (body: string): string =>
+  `POST /json HTTP/1.1\r\nhost: weir\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+
+async function expectAnswers(): Promise<void> {
+  const client = await open();
+  client.write(posting(asking('user')));
+  await client.receives('200 OK');
+  client.socket.destroy();
+}
+
+test('a crowd of unfinished bodies takes no more memory than it may, and leaves the others alone', async () => {
+  await start({ CALLER_MEMORY_BYTES: String(32 * MIB) });
+  const first = await open();
+  first.write(posting(asking('user')));
+  await first.receives('200 OK');
+  const before = usageOf(weir.pid).memoryBytes;
+  const unfinished = posting(' '.repeat(MIB)).slice(0, -1);
+  const crowd = await Promise.all(Array.from({ length: 60 }, open));
+  for (const client of crowd) client.write(unfinished);
+  const left = () => crowd.filter(({ socket }) => !socket.destroyed).length;
+  await eventually(() => left() * 4 <= 32); // a body is charged four times its octets
+  first.write(posting(asking('user')));
+  await first.receives('200 OK', 2);
+  await expectAnswers();
+  expect((usageOf(weir.pid).memoryBytes - before) / MIB).toBeLessThan(100);
+});
+
+test('callers that hang up leave room for others, though their calls were to be held for up to an hour', async () => {
+  await start({ MAX_CALLS_UNDER_WAY: '10' });
+  const ask = async (key: string): Promise<number> =>
+    (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: asking(key) })).status;
+  expect(await ask('queue')).toBe(200);
+  const crowd = await Promise.all(Array.from({ length: 10 }, open));
+  for (const one of crowd) one.write(posting(asking('queue')));
+  await eventually(async () => (await ask('user')) === 400); // too many calls
+  for (const { socket } of crowd) socket.destroy();
+  await eventually(async () => (await ask('user')) === 200);
+});
+
+test('the HTTP server takes HTTP_MAX_CONNECTIONS connections', async () => {
+  await start({ HTTP_MAX_CONNECTIONS: '3' });
+  const kept = await Promise.all([open(), open(), open()]);
+  await (await open()).ended;
+  expect(kept.map(({ socket }) => socket.destroyed)).toEqual([false, false, false]);
+  kept[0]?.write(posting(asking('user')));
+  await kept[0]?.receives('200 OK');
+});

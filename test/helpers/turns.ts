@@ -1,0 +1,15 @@
+/** Does the work, and returns how many steps of it were counted in one turn of the event loop at most. */
+export async function mostStepsInATurn(work: (step: () => void) => Promise<unknown>): Promise<number> {
+  let steps = 0;
+  let most = 0;
+  let isDone = false;
+  const nextTurn = (): void => {
+    most = Math.max(most, steps);
+    steps = 0;
+    if (!isDone) setImmediate(nextTurn);
+  };
+  setImmediate(nextTurn);
+  await work(() => steps++);
+  isDone = true;
+  return Math.max(most, steps);
+}

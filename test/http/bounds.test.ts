@@ -1,0 +1,484 @@
+import '../helpers/realm.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { apiRoutes } from '../../src/http/api.ts';
+import type { HttpBounds } from '../../src/http/bounded-server.ts';
+import { CONNECTION_BYTES } from '../../src/http/connection.ts';
+import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
+import { CallerMemory } from '../../src/overload/caller-memory.ts';
+import type { Caller, Outcome, RlsService } from '../../src/rls/service.ts';
+import { gate } from '../helpers/gate.ts';
+import { agreeable } from '../helpers/grpc-server.ts';
+import { heapBytes } from '../helpers/heap.ts';
+import { type RawClient, rawClient } from '../helpers/raw-client.ts';
+import { eventually } from '../helpers/statsd.ts';
+
+const MIB = 1024 * 1024;
+/** More than the kernel buffers between two ends of a connection. */
+const LARGE_PAGE = 'x'.repeat(16 * MIB);
+
+let server: HttpServer;
+let memory: CallerMemory;
+let errors: unknown[];
+let clients: RawClient[];
+let mayAnswer: { readonly passed: Promise<void>; open(): void };
+
+beforeEach(() => {
+  errors = [];
+  clients = [];
+  mayAnswer = gate();
+  memory = new CallerMemory(64 * MIB);
+});
+afterEach(async () => {
+  for (const { socket } of clients) socket.destroy();
+  await server.close(0);
+  expect(errors).toEqual([]);
+});
+
+const pages: Readonly<Record<string, Route['answer']>> = {
+  '/good': () => plain(200, 'good'),
+  '/slow': () => mayAnswer.passed.then(() => plain(200, 'slow')),
+  '/large': () => plain(200, LARGE_PAGE),
+};
+
+async function start(bounds: Partial<HttpBounds> = {}, service: RlsService = agreeable, shed = false): Promise<void> {
+  const refusal = () => (shed ? { code: 8, details: 'too much' } : undefined);
+  const routes = new Map([
+    ...apiRoutes(service, () => ({ ready: true, reasons: [] }), { refusal }),
+    ...Object.entries(pages).map(([path, answer]) => [path, { help: '', answer }] as const),
+  ]);
+  const address = { host: '127.0.0.1', port: 0 };
+  server = await startHttpServer(address, routes, (error) => errors.push(error), { memory, ...bounds });
+}
+
+async function open(): Promise<RawClient> {
+  const client = await rawClient(server.port);
+  clients.push(client);
+  return client;
+}
+
+const getting = (path: string, headers = ''): string => `GET ${path} HTTP/1.1\r\nhost: weir\r\n${headers}\r\n`;
+const posting = (body: string, headers = ''): string =>
+  `POST /json HTTP/1.1\r\nhost: weir\r\ncontent-length: ${body.length}\r\n${headers}\r\n${body}`;
+
+/** Resolves when the account is at this, and stays there for what is under way already. */
+const charged = (bytes: number): Promise<void> =>
+  eventually(
+    () => memory.bytes === bytes,
+    () => `${memory.bytes} bytes are charged, not ${bytes}`,
+  );
+
+describe('the memory account', () => {
+  test('has nothing of a connection that has ended, however it ended', async () => {
+    await start();
+    const partial = posting('{"domain": "d"}').slice(0, -5);
+    for (const text of [
+      '',
+      getting('/good'),
+      getting('/good').slice(0, 9),
+      partial,
+      getting('/slow'),
+      'nonsense\r\n\r\n',
+    ]) {
+      const client = await open();
+      await charged(CONNECTION_BYTES);
+      client.write(text);
+      if (text === getting('/good')) await client.receives('good');
+      if (text === partial || text === getting('/slow')) await eventually(() => memory.bytes > CONNECTION_BYTES);
+      client.socket.destroy();
+      await charged(0);
+    }
+  });
+
+  test('has a request until its response is sent', async () => {
+    await start();
+    const client = await open();
+    client.write(getting('/slow') + getting('/slow'));
+    await eventually(() => memory.bytes >= CONNECTION_BYTES + 2 * 8 * 1024);
+    mayAnswer.open();
+    await client.receives('slow', 2);
+    await charged(CONNECTION_BYTES);
+  });
+
+  test('has the header fields of a request', async () => {
+    await start();
+    const client = await open();
+    client.write(getting('/slow', `a: ${'x'.repeat(10_000)}\r\n`));
+    await eventually(() => memory.bytes >= CONNECTION_BYTES + 10_000);
+    const others = await open();
+    const before = memory.bytes;
+    others.write(getting('/slow', 'a:b\r\n'.repeat(1_000)));
+    await eventually(() => memory.bytes >= before + 1_000 * 100);
+  });
+
+  test('has several times the octets of a body while it comes, and none when it was answered', async () => {
+    await start();
+    const client = await open();
+    const body = `{"domain": "d"}${' '.repeat(300_000)}`;
+    client.write(posting(body).slice(0, -1));
+    await eventually(() => memory.bytes > CONNECTION_BYTES + 4 * (body.length - 1));
+    client.write(' ');
+    await client.receives('200 OK');
+    await charged(CONNECTION_BYTES);
+  });
+
+  test('has no more of a body that is too long than the longest body costs', async () => {
+    await start();
+    const client = await open();
+    let most = 0;
+    client.write('POST /json HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n');
+    for (let sent = 0; sent < 30; sent++) {
+      client.write(`10000\r\n${' '.repeat(0x10000)}\r\n`);
+      await sleep(1);
+      most = Math.max(most, memory.bytes);
+    }
+    client.write('0\r\n\r\n');
+    await client.receives('x-weir-reason: the body must have at most 1048576 bytes');
+    expect(most).toBeGreaterThan(MIB);
+    expect(most).toBeLessThan(5 * MIB);
+    await charged(CONNECTION_BYTES);
+  });
+
+  test('has what a decoded request takes, by its descriptors and entries, until it is answered', async () => {
+    const replies: ((outcome: Outcome) => void)[] = [];
+    await start({}, { shouldRateLimit: async (_request, _caller, reply) => void replies.push(reply) });
+    const client = await open();
+    const descriptor = `{"entries": [${Array(64).fill('{}')}]}`;
+    client.write(posting(`{"domain": "d", "descriptors": [${Array(256).fill(descriptor)}]}`));
+    await eventually(() => replies.length === 1);
+    expect(memory.bytes).toBeGreaterThan(256 * 64 * 100);
+    replies[0]?.({ response: { overall_code: 1, statuses: [], response_headers_to_add: [] } });
+    await client.receives('200 OK');
+    await charged(CONNECTION_BYTES);
+  });
+
+  test('has a response until its client has read it', async () => {
+    await start();
+    const client = await open();
+    client.socket.pause();
+    client.write(getting('/large'));
+    await eventually(() => memory.bytes > LARGE_PAGE.length);
+    client.socket.resume();
+    await charged(CONNECTION_BYTES);
+    expect(client.received().length).toBeGreaterThan(LARGE_PAGE.length);
+  });
+
+  test('has responses that wait behind another one', async () => {
+    await start();
+    const client = await open();
+    client.write(getting('/slow') + getting('/large'));
+    await eventually(() => memory.bytes > LARGE_PAGE.length);
+    client.socket.destroy();
+    await charged(0);
+  });
+
+  test('resets the connection that holds most when it is full, and no other', async () => {
+    memory = new CallerMemory(4 * MIB);
+    await start();
+    const [small, large] = [await open(), await open()];
+    small.write(posting('{"domain": "d"}').slice(0, -1));
+    large.write(posting(' '.repeat(1_000_000)).slice(0, -1));
+    await eventually(() => memory.bytes > 3 * MIB);
+    const another = await open();
+    another.write(posting(' '.repeat(500_000)).slice(0, -1));
+    await large.ended;
+    small.write('}');
+    await small.receives('200 OK');
+    expect(another.socket.destroyed).toBe(false);
+    expect(memory.bytes).toBeLessThan(4 * MIB);
+  });
+
+  test('makes a decision for no call whose connection it has just reset', async () => {
+    memory = new CallerMemory(MIB);
+    let calls = 0;
+    await start({}, { shouldRateLimit: async () => void calls++ });
+    const client = await open();
+    client.write(posting(`{"descriptors": [${Array(256).fill(`{"entries": [${Array(64).fill('{}')}]}`)}]}`));
+    await client.ended;
+    expect([calls, memory.bytes]).toEqual([0, 0]);
+  });
+
+  test('lets no connection in when it is full of others that hold no more', async () => {
+    memory = new CallerMemory(3 * CONNECTION_BYTES);
+    await start();
+    const first = [await open(), await open(), await open()];
+    await charged(3 * CONNECTION_BYTES);
+    await (await open()).ended;
+    expect(first.map(({ socket }) => socket.destroyed)).toEqual([false, false, false]);
+    first[0]?.socket.destroy();
+    await charged(2 * CONNECTION_BYTES);
+    const next = await open();
+    next.write(getting('/good'));
+    await next.receives('good').catch(() => {}); // whose request has no room: it is the one that holds most
+    await charged(2 * CONNECTION_BYTES);
+  });
+});
+
+describe('connections', () => {
+  test('beyond the most that there may be are closed at once, until one has ended', async () => {
+    await start({ maxConnections: 2 });
+    const [first, second] = [await open(), await open()];
+    second.write(getting('/good'));
+    await second.receives('good');
+    await (await open()).ended;
+    first.socket.destroy();
+    await charged(CONNECTION_BYTES);
+    const next = await open();
+    next.write(getting('/good'));
+    await next.receives('good');
+  });
+
+  test('of a server that was given no bounds are bounded', async () => {
+    server = await startHttpServer({ host: '127.0.0.1', port: 0 }, new Map(), (error) => errors.push(error));
+    const opened = await Promise.all(Array.from({ length: 101 }, open));
+    await Promise.race(opened.map(({ ended }) => ended));
+    await sleep(50);
+    expect(opened.filter(({ socket }) => socket.destroyed)).toHaveLength(1);
+  });
+
+  test('may have so many requests in flight and no more', async () => {
+    await start({ maxRequestsInFlight: 5 });
+    const client = await open();
+    client.write(getting('/slow').repeat(5));
+    await eventually(() => memory.bytes > CONNECTION_BYTES + 5 * 8 * 1024);
+    mayAnswer.open();
+    await client.receives('slow', 5);
+    mayAnswer = gate();
+    client.write(getting('/slow').repeat(6));
+    await client.ended;
+    await charged(0);
+  });
+});
+
+describe('a client that takes its time', () => {
+  const quick = {
+    headTimeoutMs: 200,
+    requestTimeoutMs: 400,
+    keepAliveTimeoutMs: 200,
+    outputTimeoutMs: 200,
+    checkIntervalMs: 20,
+  };
+  beforeEach(() => start(quick));
+
+  test('is disconnected when it sends nothing', async () => {
+    const client = await open();
+    await client.ended;
+    await charged(0);
+  });
+
+  const chunkedHead = 'POST /json HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n';
+  test.each([
+    ['the head of a request', getting('/good').slice(0, -2), 'a'],
+    ['the head of a request after another one', getting('/good') + getting('/good').slice(0, -2), 'a'],
+    ['a body', posting(' '.repeat(1_000)).slice(0, -999), ' '],
+    ['a body in chunks', chunkedHead, '1\r\n \r\n'],
+    ['a body that is not read', posting(' '.repeat(1_000)).replace('/json', '/good').slice(0, -999), ' '],
+  ])('is disconnected when it sends %s octet by octet', async (_, beginning, piece) => {
+    const client = await open();
+    client.write(beginning);
+    const timer = setInterval(() => client.write(piece), 10); // never silent
+    await client.ended.finally(() => clearInterval(timer));
+    expect(client.received()).not.toContain('400 Bad Request'); // it was right as far as it went
+    await charged(0);
+  });
+
+  test('is disconnected when it does nothing after a response', async () => {
+    const client = await open();
+    client.write(getting('/good'));
+    await client.receives('good');
+    await client.ended;
+    await charged(0);
+  });
+
+  test('is disconnected when it does not read its responses', async () => {
+    const client = await open();
+    client.socket.pause();
+    client.write(getting('/large'));
+    await eventually(() => memory.bytes > LARGE_PAGE.length);
+    await charged(0);
+  });
+
+  test('is disconnected when it does not read a response that had to wait for another one', async () => {
+    const client = await open();
+    client.socket.pause();
+    client.write(getting('/slow') + getting('/large'));
+    await eventually(() => memory.bytes > LARGE_PAGE.length);
+    mayAnswer.open();
+    await charged(0);
+  });
+
+  test('may wait for a response as long as it takes', async () => {
+    const client = await open();
+    client.write(getting('/slow'));
+    await sleep(1_000); // more than all timeouts together
+    mayAnswer.open();
+    await client.receives('slow');
+  });
+});
+
+describe('a body that nothing reads', () => {
+  const longBody = ' '.repeat(3 * MIB);
+
+  test('is taken off its connection, so that the next request is answered', async () => {
+    await start();
+    const client = await open();
+    client.write(posting(longBody).replace('/json', '/good') + getting('/slow'));
+    mayAnswer.open();
+    await client.receives('slow');
+    expect(client.received()).toContain('good');
+    await charged(CONNECTION_BYTES);
+  });
+
+  test('is taken off its connection where a call is shed', async () => {
+    await start({}, agreeable, true);
+    const client = await open();
+    client.write(posting(longBody) + getting('/good'));
+    await client.receives('good');
+    expect(client.received()).toContain('x-weir-reason: too much');
+    await charged(CONNECTION_BYTES);
+  });
+
+  test('costs nothing while the response is not there yet', async () => {
+    await start();
+    const client = await open();
+    client.write(posting(longBody).replace('/json', '/slow') + getting('/good'));
+    const inFlight = CONNECTION_BYTES + 2 * 8 * 1024;
+    await eventually(() => memory.bytes >= inFlight); // the second request was read behind the body
+    expect(memory.bytes).toBeLessThan(inFlight + 10_000);
+    mayAnswer.open();
+    await client.receives('good');
+  });
+
+  test.each(['/good', '/slow'])('ends its connection when it has no end: %s', async (path) => {
+    await start();
+    const client = await open();
+    let sent = 0;
+    client.write(`POST ${path} HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n`);
+    const more = (): void => {
+      if (client.socket.destroyed) return;
+      sent += 0x10000;
+      client.socket.write(`10000\r\n${' '.repeat(0x10000)}\r\n`, more);
+    };
+    more();
+    await client.ended;
+    expect(sent).toBeGreaterThan(4 * MIB);
+    await charged(0);
+  });
+});
+
+test('/json answers a body without an end, and ends the connection', async () => {
+  await start();
+  const client = await open();
+  client.write('POST /json HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n');
+  const chunk = `100000\r\n${' '.repeat(MIB)}\r\n`;
+  for (let count = 0; count < 5; count++) client.write(chunk);
+  await client.ended;
+  expect(client.received()).toMatch(/^HTTP\/1.1 400 Bad Request\r\n/);
+  expect(client.received()).toContain('x-weir-reason: the body must have at most 1048576 bytes\r\n');
+  expect(client.received()).toMatch(/^connection: close\r$/im);
+  await charged(0);
+});
+
+describe('a caller that goes away', () => {
+  /** Of calls that wait: whether their callers have gone, as often as they were told. */
+  function holding() {
+    const gone: number[] = [];
+    const service: RlsService = {
+      async shouldRateLimit(_request, caller: Caller, reply) {
+        const call = gone.push(0) - 1;
+        caller.onGone?.(() => {
+          gone[call] = (gone[call] ?? 0) + 1;
+          reply({ error: { code: 1, details: 'the caller has gone' } });
+        });
+      },
+    };
+    return { service, gone };
+  }
+
+  test('is known to have gone, once for each of its calls, in whatever order they wait', async () => {
+    const { service, gone } = holding();
+    await start({}, service);
+    const client = await open();
+    client.write(posting('{"domain": "d"}').repeat(3));
+    await eventually(() => gone.length === 3);
+    expect(gone).toEqual([0, 0, 0]);
+    client.socket.destroy();
+    await eventually(() => gone.every((times) => times === 1));
+    await charged(0);
+  });
+
+  test('is known to have gone when its connection is reset for its memory', async () => {
+    memory = new CallerMemory(MIB);
+    const { service, gone } = holding();
+    await start({}, service);
+    const client = await open();
+    client.write(posting('{"domain": "d"}'));
+    await eventually(() => gone.length === 1);
+    client.write(posting(' '.repeat(MIB)));
+    await client.ended;
+    await eventually(() => gone[0] === 1);
+  });
+
+  test('is known to have gone where its call asks too late', async () => {
+    const asked = gate();
+    let times = 0;
+    await start(
+      {},
+      {
+        async shouldRateLimit(_request, caller) {
+          asked.open();
+          await charged(0);
+          caller.onGone?.(() => times++);
+        },
+      },
+    );
+    const client = await open();
+    client.write(posting('{"domain": "d"}'));
+    await asked.passed;
+    client.socket.destroy();
+    await eventually(() => times === 1);
+  });
+
+  test('has not gone when its response was sent', async () => {
+    let times = 0;
+    await start(
+      {},
+      {
+        async shouldRateLimit(_request, caller, reply) {
+          caller.onGone?.(() => times++);
+          reply({ response: { overall_code: 1, statuses: [], response_headers_to_add: [] } });
+        },
+      },
+    );
+    const client = await open();
+    client.write(posting('{"domain": "d"}'));
+    await client.receives('200 OK');
+    client.socket.destroy();
+    await charged(0);
+    expect(times).toBe(0);
+  });
+});
+
+test('a call that waits for its answer keeps neither its body nor what was decoded', async () => {
+  const CALLS = 20;
+  const replies: ((outcome: Outcome) => void)[] = [];
+  const requests: WeakRef<object>[] = [];
+  memory = new CallerMemory(1024 * MIB);
+  await start(
+    {},
+    {
+      async shouldRateLimit(request, _caller, reply) {
+        requests.push(new WeakRef(request));
+        replies.push(reply);
+      },
+    },
+  );
+  const before = heapBytes();
+  const client = await open();
+  const entry = `{"key": "${'k'.repeat(16_000)}"}`;
+  const body = posting(`{"domain": "d", "descriptors": [{"entries": [${Array(60).fill(entry)}]}]}`);
+  for (let count = 0; count < CALLS; count++) client.write(body);
+  await eventually(() => replies.length === CALLS);
+  await new Promise(setImmediate); // a WeakRef keeps what it refers to until the end of the turn
+  expect(heapBytes() - before).toBeLessThan(5 * MIB);
+  expect(requests.map((request) => request.deref())).toEqual(Array(CALLS).fill(undefined));
+});

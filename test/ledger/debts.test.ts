@@ -1,0 +1,382 @@
+import type { Limit, StoreFailurePolicy } from '../../src/algorithms/limit.ts';
+import { type Backend, type Debit, debitOf, type Reply, type Settlement } from '../../src/backends/backend.ts';
+import type { CounterKey } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import type { DebtsOptions } from '../../src/ledger/debts.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { ledgerOf } from '../helpers/ledger.ts';
+import { fixedWindowOf, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
+
+const MINUTE_MS = 60_000;
+const each = { spend: 'each', timeoutMs: 1_000 } as const;
+const unavailable = { code: 'UNAVAILABLE', reason: 'away' } as const;
+
+const clock = fakeClock();
+let isAway: boolean;
+/** What becomes of the next settlements: counted and answered, counted without an answer, or lost. */
+let settles: 'whole' | 'unanswered' | 'lost' | 'held';
+let settlements: Settlement[];
+let release: () => void;
+let inner: Backend;
+let backend: Backend;
+let ledgers: Ledger[];
+let timers: (() => void)[];
+beforeEach(() => {
+  clock.set(1_700_000_040_000); // where a minute begins
+  isAway = false;
+  settles = 'whole';
+  settlements = [];
+  ledgers = [];
+  timers = [];
+  inner = createMemoryBackend(clock, { maxCounters: 1_000 });
+  const last = new Map<string, number>();
+  backend = {
+    ...inner,
+    run: (operations, how) => (isAway ? operations.map(() => unavailable) : inner.run(operations, how)),
+    async settle(settlement, timeoutMs) {
+      if (isAway) return false;
+      settlements.push(settlement);
+      if (settles === 'lost') return false;
+      if (settles === 'held')
+        await new Promise<void>((resolve) => {
+          release = resolve;
+        });
+      if (settlement.number > (last.get(settlement.instance) ?? 0)) await inner.settle(settlement, timeoutMs);
+      last.set(settlement.instance, settlement.number);
+      return settles !== 'unanswered';
+    },
+    health: () => (isAway ? { ready: false, reason: 'away' } : { ready: true }),
+    close: async () => {},
+  };
+});
+
+const every = (_: number, run: () => void): (() => void) => {
+  timers.push(run);
+  return () => timers.splice(timers.indexOf(run), 1);
+};
+
+function instance(name = 'one', bounds: Partial<DebtsOptions> = {}): Ledger {
+  const ledger = ledgerOf(backend, {
+    ...{ clock, monotonicMs: clock, every, instance: name },
+    local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 1_000, ...bounds },
+  });
+  ledgers.push(ledger);
+  return ledger;
+}
+
+/** Lets every instance settle once. */
+async function settle(): Promise<void> {
+  for (const run of timers) run();
+  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+}
+
+const limitWith = (
+  onStoreFailure?: StoreFailurePolicy,
+  localShare?: number,
+  limit: Limit = fixedWindowOf(6),
+): Limit => ({
+  ...limit,
+  ...(onStoreFailure && { onStoreFailure }),
+  ...(localShare && { localShare }),
+});
+const hit = (limit: Limit, hits = 1, key = 'k'): Debit => debitOf({ key: key as CounterKey }, limit, hits, true);
+const spend = async (ledger: Ledger, ...debits: Debit[]) => ledger.debit(debits, each);
+const codesOf = (replies: readonly Reply[]) => replies.map(({ code }) => code);
+
+/** What the counter stands at. */
+async function stands(limit: Limit, key = 'k'): Promise<number> {
+  const [reply] = await inner.run([hit(limit, 0, key)], each);
+  return reply && 'hitsBefore' in reply ? reply.hitsBefore : Number.NaN;
+}
+
+/** How many of so many single hits pass. */
+async function passing(ledger: Ledger, limit: Limit, times: number): Promise<number> {
+  let passed = 0;
+  for (let time = 0; time < times; time++)
+    passed += codesOf(await spend(ledger, hit(limit))).filter((code) => code === 'OK').length;
+  return passed;
+}
+
+test('while the store is there, it decides', async () => {
+  const ledger = instance();
+  for (const policy of [undefined, 'allow', 'deny', 'local'] as const) {
+    const [answer] = await spend(ledger, hit(limitWith(policy), 1, `${policy}`));
+    expect(answer).toMatchObject({ code: 'OK', limitRemaining: 5 });
+    expect(answer).not.toHaveProperty('degraded');
+  }
+});
+
+test('while it is away, each limit has its policy', async () => {
+  const ledger = instance();
+  isAway = true;
+  expect(await spend(ledger, hit(limitWith('allow')))).toMatchObject([{ code: 'OK', degraded: 'allow' }]);
+  expect(await spend(ledger, hit(limitWith('deny')))).toMatchObject([
+    { code: 'OVER_LIMIT', degraded: 'deny', retryAfterMs: 1_000 },
+  ]);
+  expect(await spend(ledger, hit(limitWith('local')))).toMatchObject([
+    { code: 'OK', degraded: 'local', limitRemaining: 5 },
+  ]);
+});
+
+test('where one limit of a request has none, the request has no answer, and nothing is counted', async () => {
+  const ledger = instance();
+  isAway = true;
+  const local = limitWith('local');
+  expect(codesOf(await spend(ledger, hit(local), hit(limitWith(), 1, 'other')))).toEqual([
+    'UNAVAILABLE',
+    'UNAVAILABLE',
+  ]);
+  expect(await spend(ledger, hit(local))).toMatchObject([{ limitRemaining: 5 }]);
+});
+
+test('a process that counts by itself admits its share of the limit', async () => {
+  const ledger = instance();
+  isAway = true;
+  expect(await passing(ledger, limitWith('local', 3), 4)).toBe(2);
+});
+
+test('a share of 0 admits nothing, in however many processes', async () => {
+  isAway = true;
+  const limits = [tokenBucketOf(1, MINUTE_MS, { burst: 1 }), fixedWindowOf(4)];
+  for (const limit of limits)
+    for (const name of ['a', 'b', 'c', 'd', 'e'])
+      expect(await spend(instance(name), hit(limitWith('local', 5, limit)))).toMatchObject([
+        { code: 'OVER_LIMIT', retryAfterMs: 1_000 },
+      ]);
+});
+
+test('many short outages in one window admit no more than the limit and each share once', async () => {
+  const limit = limitWith('local', 2, fixedWindowOf(100, 24 * 60 * MINUTE_MS));
+  const processes = [instance('a'), instance('b')];
+  let passed = 0;
+  for (let outage = 0; outage < 25; outage++) {
+    isAway = true;
+    for (const process of processes) passed += await passing(process, limit, 60);
+    isAway = false;
+    for (const process of processes) passed += await passing(process, limit, 20);
+    await settle();
+    clock.advance(800);
+  }
+  expect(passed).toBeGreaterThan(100);
+  expect(passed).toBeLessThanOrEqual(100 + 2 * 50);
+});
+
+test('a bucket admits at most what it and the shares hold and are refilled with', async () => {
+  const limit = limitWith('local', 2, tokenBucketOf(60, MINUTE_MS, { burst: 10 }));
+  const processes = [instance('a'), instance('b')];
+  let passed = 0;
+  for (let outage = 0; outage < 30; outage++) {
+    isAway = outage % 2 === 0;
+    for (const process of processes) passed += await passing(process, limit, 10);
+    await settle();
+    clock.advance(1_000);
+  }
+  expect(passed).toBeLessThanOrEqual(10 + 30 + 2 * (5 + 15));
+});
+
+test('what was counted here is counted in the store when that is back, once', async () => {
+  const ledger = instance();
+  const limit = limitWith('local');
+  await spend(ledger, hit(limit, 2));
+  isAway = true;
+  await spend(ledger, hit(limit, 3));
+  isAway = false;
+  await settle();
+  expect(await stands(limit)).toBe(5);
+  isAway = true;
+  await spend(ledger, hit(limit, 1)); // a second outage owes what it counted itself, and no more
+  isAway = false;
+  await settle();
+  expect(await stands(limit)).toBe(6);
+  expect(await spend(ledger, hit(limit))).toMatchObject([{ code: 'OVER_LIMIT' }]);
+});
+
+test('a settlement that is counted, but not answered, is sent again under its number and counted once', async () => {
+  const ledger = instance();
+  const limit = limitWith('local');
+  isAway = true;
+  await spend(ledger, hit(limit, 3));
+  isAway = false;
+  settles = 'unanswered';
+  for (let time = 0; time < 4; time++) await settle();
+  isAway = true;
+  await spend(ledger, hit(limit, 2)); // goes with the next one
+  isAway = false;
+  await settle();
+  settles = 'whole';
+  await settle();
+  await settle();
+  expect(settlements.map(({ number }) => number)).toEqual([1, 1, 1, 1, 1, 1, 2]);
+  expect(await stands(limit)).toBe(5);
+});
+
+test('nothing is settled before the store has answered a peek', async () => {
+  const ledger = instance();
+  isAway = true;
+  await spend(ledger, hit(limitWith('local'), 3));
+  backend.health = () => ({ ready: true });
+  await settle();
+  expect(settlements).toEqual([]);
+});
+
+test('a debt that comes while a settlement is on its way, and one that is put back, are settled at the end', async () => {
+  const ledger = instance();
+  const limit = limitWith('local');
+  isAway = true;
+  await spend(ledger, hit(limit, 1));
+  isAway = false;
+  settles = 'held';
+  await settle();
+  isAway = true;
+  await spend(ledger, hit(limit, 2), hit(limit, 1, 'other'));
+  isAway = false;
+  settles = 'whole';
+  const closed = ledger.close();
+  await settle();
+  release();
+  await closed;
+  expect([await stands(limit), await stands(limit, 'other')]).toEqual([3, 1]);
+});
+
+test('what the limit has no room for is counted all the same', async () => {
+  const ledger = instance();
+  const limit = limitWith('local', undefined, tokenBucketOf(6));
+  await spend(ledger, hit(limit, 4));
+  isAway = true;
+  await spend(ledger, hit(limit, 5));
+  isAway = false;
+  await settle();
+  expect(await stands(limit)).toBe(9);
+});
+
+test('what was counted in a window that is over is not settled', async () => {
+  const ledger = instance();
+  const limit = limitWith('local');
+  isAway = true;
+  await spend(ledger, hit(limit, 6));
+  clock.advance(MINUTE_MS);
+  isAway = false;
+  await settle();
+  expect(await stands(limit)).toBe(0);
+  expect(settlements).toEqual([]);
+});
+
+describe('a request that spends all or nothing', () => {
+  test('is not charged to its local limit where its other one denies', async () => {
+    const ledger = instance();
+    isAway = true;
+    const limit = limitWith('local');
+    const set = [hit(limit), hit(limitWith('deny'), 1, 'other')];
+    const answers = await ledger.debit(set, { ...each, spend: 'all_or_nothing' });
+    expect(answers).toMatchObject([{ code: 'OK', limitRemaining: 6 }, { code: 'OVER_LIMIT' }]);
+    isAway = false;
+    await settle();
+    expect(await stands(limit)).toBe(0);
+  });
+
+  test('owes nothing where one of its local limits refuses', async () => {
+    const ledger = instance();
+    isAway = true;
+    const [wide, narrow] = [limitWith('local'), limitWith('local', 2)];
+    for (let time = 0; time < 5; time++)
+      await ledger.debit([hit(wide), hit(narrow, 1, 'narrow')], { ...each, spend: 'all_or_nothing' });
+    isAway = false;
+    await settle();
+    expect([await stands(wide), await stands(narrow, 'narrow')]).toEqual([3, 3]);
+  });
+});
+
+describe.each(['local', 'allow', 'deny'] as const)('with %s, hits that are given back during an outage', (policy) => {
+  test('are given back to the store when that is there again', async () => {
+    const ledger = instance();
+    const limit = limitWith(policy);
+    await spend(ledger, hit(limit, 4));
+    isAway = true;
+    expect(await spend(ledger, hit(limit, -3))).toMatchObject([{ code: 'OK', degraded: policy }]);
+    isAway = false;
+    await settle();
+    expect(await stands(limit)).toBe(1);
+  });
+
+  test('are not given back to the next window', async () => {
+    const ledger = instance();
+    const limit = limitWith(policy);
+    isAway = true;
+    await spend(ledger, hit(limit, -3));
+    clock.advance(MINUTE_MS);
+    isAway = false;
+    await spend(ledger, hit(limit, 4));
+    await settle();
+    expect(await stands(limit)).toBe(4);
+  });
+});
+
+const longKeys = (name: string): readonly string[] =>
+  Array.from({ length: 300 }, (_, at) => `${name} ${at}`.padStart(440, 'x'));
+
+test('long keys that are counted here while it is away are forgotten beyond the bytes that they may cost', async () => {
+  const ledger = instance('one', { maxCounters: 1_000_000, maxBytes: 100_000 });
+  const limit = limitWith('local');
+  isAway = true;
+  for (const key of longKeys('a')) await spend(ledger, hit(limit, 1, key));
+  const entries = await spend(
+    ledger,
+    ...longKeys('a')
+      .map((key) => hit(limit, 0, key))
+      .toReversed(),
+  );
+  const remembered = entries.filter((entry) => 'hitsBefore' in entry && entry.hitsBefore === 1);
+  expect(remembered.length).toBeGreaterThan(50);
+  expect(remembered.length).toBeLessThan(100);
+});
+
+test('debts cost no more than the bytes that they may, and those that are settled make room for others', async () => {
+  const ledger = instance('one', { maxCounters: 1_000_000, maxBytes: 200_000 });
+  const limit = limitWith('local');
+  const settledOf = async (name: string): Promise<number> => {
+    isAway = true;
+    for (const key of longKeys(name)) await spend(ledger, hit(limit, 1, key));
+    isAway = false;
+    for (let time = 0; time < 10; time++) await settle();
+    const counts = await Promise.all(longKeys(name).map((key) => stands(limit, key)));
+    return counts.filter((count) => count === 1).length;
+  };
+  const first = await settledOf('first');
+  expect(first).toBeGreaterThan(100);
+  expect(first).toBeLessThan(150);
+  expect(await settledOf('second')).toBe(first);
+});
+
+test('a log that outgrows the bytes that debts may cost owes what it owed before', async () => {
+  const ledger = instance('one', { maxBytes: 4_000 });
+  const limit = limitWith('local', undefined, slidingWindowLogOf(1_000));
+  isAway = true;
+  for (let hits = 0; hits < 300; hits++) {
+    clock.advance(1);
+    await spend(ledger, hit(limit));
+  }
+  isAway = false;
+  await settle();
+  const settled = await stands(limit);
+  expect(settled).toBeGreaterThan(50);
+  expect(settled).toBeLessThan(150);
+});
+
+test('at its end a process settles what it still owes, where the store is there', async () => {
+  const ledger = instance();
+  const limit = limitWith('local');
+  isAway = true;
+  const keys = Array.from({ length: 100 }, (_, at) => `key-${at}`);
+  await spend(ledger, ...keys.map((key) => hit(limit, 2, key)));
+  isAway = false;
+  await ledger.close();
+  for (const key of keys) expect(await stands(limit, key)).toBe(2);
+});
+
+test('and ends all the same where it is not', async () => {
+  const ledger = instance();
+  isAway = true;
+  await spend(ledger, hit(limitWith('local')));
+  await ledger.close();
+});

@@ -1,0 +1,108 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type CallQueue, createCallQueue, type PendingCall, SLICE_UNITS } from '../../src/overload/call-queue.ts';
+
+let nowMs: number;
+let log: string[];
+let queue: CallQueue;
+beforeEach(() => {
+  nowMs = 0;
+  log = [];
+  queue = createCallQueue(10, () => nowMs);
+});
+afterEach(() => queue.close());
+
+/** A call that takes so much work, and logs what becomes of it. */
+const call = (name: string, units = 1): PendingCall => ({
+  completeAtMs: nowMs,
+  run() {
+    log.push(name);
+    return units;
+  },
+  refuse: () => log.push(`${name} refused`),
+});
+
+test('lets a call run at once while the slice of this turn has room', async () => {
+  expect(queue.mayRun(1)).toBe(true);
+  queue.spend(SLICE_UNITS - 1);
+  expect(queue.mayRun(1)).toBe(true);
+  queue.spend(1);
+  expect(queue.mayRun(1)).toBe(false);
+  await nextTurn();
+  expect(queue.mayRun(1)).toBe(true);
+});
+
+test('runs as many calls a turn as fit its slice, in the order in which they came', async () => {
+  queue.spend(SLICE_UNITS);
+  for (const name of ['a', 'b', 'c', 'd', 'e']) queue.add(call(name, SLICE_UNITS / 2), 1);
+  expect(queue.length).toBe(5);
+  expect(queue.mayRun(1)).toBe(false);
+  await nextTurn();
+  expect(log).toEqual(['a', 'b']);
+  await nextTurn();
+  expect(log).toEqual(['a', 'b', 'c', 'd']);
+  await nextTurn();
+  expect(log).toEqual(['a', 'b', 'c', 'd', 'e']);
+  expect(queue.length).toBe(0);
+});
+
+test('lets a new call wait for those that came before it', async () => {
+  queue.spend(SLICE_UNITS);
+  for (const name of ['a', 'b']) queue.add(call(name, SLICE_UNITS), 1);
+  await nextTurn();
+  expect(log).toEqual(['a']);
+  expect(queue.mayRun(1)).toBe(false);
+});
+
+test('refuses a call that has waited for too long, and one that is in time runs', async () => {
+  queue.spend(SLICE_UNITS);
+  queue.add(call('early'), 1);
+  nowMs = 5;
+  queue.add(call('late'), 1);
+  nowMs = 11;
+  await nextTurn();
+  expect(log).toEqual(['early refused', 'late']);
+});
+
+test('never refuses a call where no wait is too long', async () => {
+  queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
+  queue.spend(SLICE_UNITS);
+  queue.add(call('patient'), 1);
+  nowMs = 1e9;
+  await nextTurn();
+  expect(log).toEqual(['patient']);
+});
+
+describe('costly calls', () => {
+  const COSTLY = 1_025;
+
+  test('run one a turn, after all others', async () => {
+    for (const name of ['costly 1', 'costly 2']) queue.add(call(name, COSTLY), COSTLY);
+    queue.add(call('cheap 1'), 1);
+    await nextTurn();
+    expect(log).toEqual(['cheap 1', 'costly 1']);
+    queue.add(call('cheap 2'), 1);
+    await nextTurn();
+    expect(log).toEqual(['cheap 1', 'costly 1', 'cheap 2', 'costly 2']);
+  });
+
+  test('do not keep others from running at once', () => {
+    queue.add(call('costly', COSTLY), COSTLY);
+    expect(queue.mayRun(1)).toBe(true);
+    expect(queue.mayRun(COSTLY)).toBe(false);
+  });
+
+  test('are refused together once they have waited for too long', async () => {
+    for (const name of ['a', 'b', 'c']) queue.add(call(name, COSTLY), COSTLY);
+    nowMs = 11;
+    await nextTurn();
+    expect(log).toEqual(['a refused', 'b refused', 'c refused']);
+  });
+});
+
+test('keeps its order and loses nothing over many turns', async () => {
+  const calls = 10_000;
+  queue.spend(SLICE_UNITS);
+  for (let at = 0; at < calls; at++) queue.add(call(String(at)), 1);
+  while (queue.length > 0) await nextTurn();
+  expect(log).toEqual(Array.from({ length: calls }, (_, at) => String(at)));
+});

@@ -1,0 +1,61 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type EventLoopWatch, watchEventLoop } from '../../src/overload/event-loop.ts';
+
+let watch: EventLoopWatch | undefined;
+afterEach(() => watch?.close());
+
+/** A clock by which each look comes 10 ms after the one before, and so much later. */
+function busyClock() {
+  const clock = { nowMs: 0, busyMs: 0, looks: 0 };
+  const nowMs = () => {
+    clock.looks++;
+    clock.nowMs += 10 + clock.busyMs;
+    return clock.nowMs;
+  };
+  return { clock, nowMs };
+}
+
+/** So many looks later. */
+async function looks(clock: { readonly looks: number }, times: number): Promise<void> {
+  const wanted = clock.looks + times;
+  while (clock.looks < wanted) await sleep(1);
+}
+
+test('when it is late three times in a row the share shrinks, and again each time; when it is in time it grows, up to all', async () => {
+  const { clock, nowMs } = busyClock();
+  watch = watchEventLoop(50, nowMs);
+  await looks(clock, 3);
+  expect(watch.share()).toBe(1);
+  clock.busyMs = 51;
+  await looks(clock, 2);
+  expect(watch.share()).toBe(1);
+  await looks(clock, 1);
+  expect(watch.share()).toBeCloseTo(0.7);
+  await looks(clock, 1);
+  expect(watch.share()).toBeCloseTo(0.49);
+  clock.busyMs = 49;
+  await looks(clock, 2);
+  expect(watch.share()).toBeCloseTo(0.53);
+  await looks(clock, 40);
+  expect(watch.share()).toBe(1);
+});
+
+test('late once or twice says nothing', async () => {
+  const { clock, nowMs } = busyClock();
+  watch = watchEventLoop(50, nowMs);
+  for (let time = 0; time < 3; time++) {
+    clock.busyMs = 1_000;
+    await looks(clock, 2);
+    clock.busyMs = 0;
+    await looks(clock, 1);
+  }
+  expect(watch.share()).toBe(1);
+});
+
+test('0: all calls are taken', async () => {
+  const { clock, nowMs } = busyClock();
+  clock.busyMs = 1_000_000;
+  watch = watchEventLoop(0, nowMs);
+  await looks(clock, 5);
+  expect(watch.share()).toBe(1);
+});

@@ -1,0 +1,65 @@
+import { createHealth, type Health } from '../../src/rls/health.ts';
+import { heapBytes } from '../helpers/heap.ts';
+
+let ready: boolean;
+let health: Health;
+beforeEach(() => {
+  ready = true;
+  health = createHealth(() => ({ ready, reasons: [] }));
+});
+afterEach(() => health.close());
+
+/** Watches a name; what it was notified of, and what stops it. */
+function watch(name: string): { readonly seen: readonly string[]; readonly stop: () => void } {
+  const seen: string[] = [];
+  return { seen, stop: health.watch(name, (status) => seen.push(status)) };
+}
+
+function turn(isReady: boolean): void {
+  ready = isReady;
+  health.refresh();
+}
+
+test('the service follows readiness at each question, the process is always serving, other names are unknown', () => {
+  const statuses = () => ['ratelimit', '', 'other', 'constructor'].map((name) => health.status(name));
+  expect(statuses()).toEqual(['SERVING', 'SERVING', undefined, undefined]);
+  ready = false;
+  expect(statuses()).toEqual(['NOT_SERVING', 'SERVING', undefined, undefined]);
+  expect(Object.fromEntries(health.statuses())).toEqual({ '': 'SERVING', ratelimit: 'NOT_SERVING' });
+});
+
+test('a watch gets the status at once and each one that differs from the one before', () => {
+  const [service, process, other] = [watch('ratelimit'), watch(''), watch('other')];
+  for (const isReady of [true, false, false, true]) turn(isReady);
+  expect(service.seen).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
+  expect(process.seen).toEqual(['SERVING']);
+  expect(other.seen).toEqual(['SERVICE_UNKNOWN']);
+});
+
+test('a watch that was stopped gets nothing more, and counts once', () => {
+  const [one, two] = [watch('ratelimit'), watch('other')];
+  expect(health.openWatches).toBe(2);
+  one.stop();
+  one.stop();
+  expect(health.openWatches).toBe(1);
+  turn(false);
+  expect(one.seen).toEqual(['SERVING']);
+  two.stop();
+  expect(health.openWatches).toBe(0);
+});
+
+test('closing sets the service NOT_SERVING for good', () => {
+  const { seen } = watch('ratelimit');
+  health.close();
+  turn(true);
+  expect(seen).toEqual(['SERVING', 'NOT_SERVING']);
+  expect([health.status('ratelimit'), health.status('')]).toEqual(['NOT_SERVING', 'SERVING']);
+});
+
+test('keeps no name that was watched, neither while the watch is open nor afterwards', () => {
+  const before = heapBytes();
+  const stops = Array.from({ length: 20 }, (_, at) => watch(Buffer.alloc(2 ** 20, `${at}`).toString('latin1')).stop);
+  expect(heapBytes() - before).toBeLessThan(2 ** 20);
+  for (const stop of stops) stop();
+  expect(heapBytes() - before).toBeLessThan(2 ** 20);
+});

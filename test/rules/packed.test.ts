@@ -1,0 +1,41 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { RulesInForce } from '../../src/rules/in-force.ts';
+import { createFileChecker, loadRules } from '../../src/rules/load.ts';
+import { match } from '../../src/rules/match.ts';
+import type { Level, RuleTree } from '../../src/rules/tree.ts';
+
+const CONFIG = join(__dirname, '../../config');
+const files = readdirSync(CONFIG, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.yaml'));
+
+/** Keys, values and patterns of a level and of all below it, without the functions. */
+const shapeOf = ({ byKey }: Level): unknown =>
+  Array.from(byKey, ([key, { byValue, anyValue }]) => [
+    key,
+    [...byValue.values(), ...(anyValue ? [anyValue] : [])].map(({ children, ...node }) => [
+      JSON.stringify(node),
+      children && shapeOf(children),
+    ]),
+  ]);
+const shapesOf = ({ domains, rules }: RuleTree) => [
+  JSON.stringify(rules),
+  Array.from(domains.values(), ({ name, spend, root }) => [name, spend, shapeOf(root)]),
+];
+
+test.each(files)('the rules of %s are the same when they have been packed and unpacked', (name) => {
+  const file = { path: join(CONFIG, name), name };
+  const direct = loadRules([file], { mergeDomains: true });
+  const checked = createFileChecker({ mergeDomains: true })([{ ...file, state: '1' }]);
+  if (!direct.ok || !checked.ok) throw new Error('expected rules that are right');
+  const sent = structuredClone(checked.packed); // as a thread or a process receives it
+  const rules = new RulesInForce().replaceAtOnce(sent);
+  expect(shapesOf(rules)).toEqual(shapesOf(direct.rules));
+  for (const { path: rulePath } of direct.rules.rules) {
+    const [domain = '', ...levels] = rulePath.split('.');
+    const entries = levels.map((level) => ({ key: level.split('_')[0] ?? '', value: level.split('_')[1] ?? 'any' }));
+    const found = [rules, direct.rules].map((tree) =>
+      JSON.stringify(match(tree, domain, { entries, override: undefined })),
+    );
+    expect(found[0]).toBe(found[1]);
+  }
+});

@@ -1,0 +1,40 @@
+import fc from 'fast-check';
+import { inSlices, joinInSlices, SLICE_ITEMS, sortInSlices } from '../src/slices.ts';
+import { mostStepsInATurn } from './helpers/turns.ts';
+
+/** Texts that are made one after another, each of them a step. */
+function* made(count: number, step: () => void): Iterable<string> {
+  for (let at = 0; at < count; at++) {
+    step();
+    yield String((at * 617_129) % count);
+  }
+}
+
+test('items come in order, and no more than a slice of them in a turn', async () => {
+  const all: string[] = [];
+  const most = await mostStepsInATurn(async (step) => {
+    for await (const slice of inSlices(made(5_500, step))) all.push(...slice);
+  });
+  expect(all).toEqual([...made(5_500, () => {})]);
+  expect(most).toBe(SLICE_ITEMS);
+});
+
+test('texts are joined and sorted as they would be in one go, a slice of them in a turn', async () => {
+  const texts = [...made(5_500, () => {})];
+  expect(await joinInSlices(texts)).toBe(texts.join(''));
+  expect(await sortInSlices(texts)).toEqual(texts.toSorted());
+  const most = await mostStepsInATurn((step) => joinInSlices(made(5_500, step)));
+  expect(most).toBe(SLICE_ITEMS);
+  expect(await mostStepsInATurn((step) => sortInSlices(made(5_500, step)))).toBe(SLICE_ITEMS);
+});
+
+test('any texts are sorted', async () => {
+  const anyTexts = fc.array(fc.string({ unit: 'binary', maxLength: 3 }), { minLength: 50, maxLength: 100 });
+  await fc.assert(
+    fc.asyncProperty(anyTexts, async (texts) => {
+      const many = Array.from({ length: 40 }, () => texts).flat();
+      expect(await sortInSlices(many)).toEqual(many.toSorted());
+    }),
+    { numRuns: 10 },
+  );
+});
