@@ -92,7 +92,7 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Conne
         ...{ ...sentinels, ...sentinelOptions(options, common.tls), ...own },
         sentinelRetryStrategy: retryStrategy,
       });
-      muteSentinelClients(redis);
+      mendSentinelClient(redis);
       return redis;
     }
     case 'cluster': {
@@ -128,14 +128,30 @@ function connectEachNode(cluster: Cluster): void {
   });
 }
 
-/**
- * The client listens to every sentinel for failovers, on connections whose errors it writes to stderr. A sentinel that is away needs no line: the
- * next one is asked.
- */
-export function muteSentinelClients(redis: Redis): void {
+/** What ioredis gets wrong behind sentinels: it writes errors to stderr, and ends for good when a failover comes while it asks for the master. */
+export function mendSentinelClient(redis: Redis): void {
+  muteListeners(redis);
+  outliveFailovers(redis);
+}
+
+/** It listens to every sentinel for failovers. One that is away needs no line on stderr: the next one is asked. */
+function muteListeners(redis: Redis): void {
   const { connector } = redis as unknown as { connector: SentinelConnections }; // private in the types; one of sentinels, as asked for
   const connect = connector.connectToSentinel.bind(connector);
   connector.connectToSentinel = (...args) => connect(...args).on('error', () => {});
+}
+
+/** A failover cuts the attempt to connect that it meets, and ioredis takes that for the end. Only `disconnect()` is the end. */
+function outliveFailovers(redis: Redis): void {
+  let isClosed = false;
+  const disconnect = redis.disconnect.bind(redis);
+  redis.disconnect = (reconnect = false) => {
+    isClosed ||= !reconnect;
+    disconnect(reconnect);
+  };
+  redis.on('end', () => {
+    if (!isClosed) redis.connect().catch(() => {}); // it is told as an error of the connection
+  });
 }
 
 interface SentinelConnections {

@@ -3,7 +3,7 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Monotonic } from '../../clock.ts';
 import type { InvalidationListener, Invalidations } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { type Connection, muteSentinelClients } from './connect.ts';
+import { type Connection, mendSentinelClient } from './connect.ts';
 
 /** How often an instance publishes to itself, to see that changes arrive. */
 const BEAT_MS = 250;
@@ -113,7 +113,7 @@ export function openInvalidations(redis: Connection, { prefix, listener, monoton
 function subscriberOf(redis: Connection): Redis | Cluster {
   if (redis instanceof Cluster) return redis.duplicate();
   const subscriber = redis.duplicate({ connectionName: 'weir-changes', socketTimeout: undefined });
-  if (subscriber.options.sentinels) muteSentinelClients(subscriber);
+  if (subscriber.options.sentinels) mendSentinelClient(subscriber);
   return subscriber;
 }
 

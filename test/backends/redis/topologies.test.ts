@@ -223,6 +223,24 @@ describe('behind a sentinel', () => {
     await until('the sentinel has promoted the replica', () => store.health().ready, FAILOVER_MS);
     expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'OK', hitsBefore: 5 }]); // it had been replicated
   }, 120_000);
+
+  test('comes back when a failover is announced while it asks the sentinel for the master', async () => {
+    const watched = await startWatched();
+    closing.push(() => watched.stop());
+    const sentinels = [{ host: '127.0.0.1', port: watched.sentinelPort }];
+    const connection = connect({ ...ordinary, address: { kind: 'sentinel', master: watched.name, sentinels } });
+    const store = new RedisBackend(connection, Date.now);
+    closing.push(() => store.close());
+    await isReady(store);
+    const { connector } = connection as unknown as { connector: { disconnect(): void } }; // which an announcement disconnects
+    connection.on('error', () => {});
+    const ended = new Promise((resolve) => connection.once('end', resolve));
+    connection.once('connecting', () => connector.disconnect());
+    connection.disconnect(true);
+    await ended;
+    await isReady(store);
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
 });
 
 test.each<[string, (operator: Client) => Promise<unknown>]>([
