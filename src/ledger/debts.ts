@@ -3,7 +3,7 @@ import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import { capacityOf, NEVER_MS } from '../algorithms/limit.ts';
 import { type Backend, type Debit, isPromise, type Operation, type Settlement } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
-import { createMemoryBackend } from '../backends/memory/backend.ts';
+import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import { bytesOf, type Debt, hitsIn, newDebt, operationsOf, stateAfter } from './debt.ts';
 import type { Receipt } from './entry.ts';
@@ -32,6 +32,11 @@ const SLICE = 64;
 /** Shards that are settled at a time. */
 const MAX_SHARDS = 64;
 
+type LocalCounters = Pick<MemoryBackend, 'run' | 'fork' | 'close'>;
+
+const localCounters = ({ clock, maxCounters, maxBytes }: DebtsOptions): LocalCounters =>
+  createMemoryBackend(clock, { maxCounters, maxBytes: maxBytes / 2 });
+
 /** Counters that are settled together, one settlement at a time. */
 interface Shard {
   readonly backend: Backend;
@@ -52,17 +57,19 @@ interface Shard {
  */
 export class Debts {
   readonly #options: DebtsOptions;
-  readonly #local: Backend;
+  readonly #local: LocalCounters;
   readonly #shards = new Map<string, Shard>();
   #size = 0;
   #bytes = 0;
 
-  constructor(options: DebtsOptions) {
+  constructor(options: DebtsOptions, local: LocalCounters = localCounters(options)) {
     this.#options = options;
-    this.#local = createMemoryBackend(options.clock, {
-      maxCounters: options.maxCounters,
-      maxBytes: options.maxBytes / 2,
-    });
+    this.#local = local;
+  }
+
+  /** A copy of what is counted here on these counters, for `backendOf`'s copies. */
+  copyOf(debits: readonly Debit[], backendOf: DebtsOptions['backendOf']): Debts {
+    return new Debts({ ...this.#options, backendOf }, this.#local.fork(debits).backend);
   }
 
   /** Counters with hits that the backend does not know of. */

@@ -173,6 +173,12 @@ function namingOf({ values }: Block<'node'>): Naming {
   return hasWildcard(key) ? 'key' : 'rule';
 }
 
+/** Where the limits of a node are written, or the node itself. */
+export function rulePlaceOf({ values, place }: Block<'node'>): Place {
+  if (values.rate_limit) return place('rate_limit');
+  return values.rate_limits ? place('rate_limits') : place();
+}
+
 function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule | undefined {
   const {
     rate_limit: only,
@@ -206,6 +212,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
     );
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
+  const { file, line } = rulePlaceOf(block);
   return {
     path: here.path,
     levels: here.levels,
@@ -216,6 +223,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
     quota,
     replaces,
     metadata,
+    place: { file, line },
   };
 }
 

@@ -1,4 +1,4 @@
-import { type DomainParts, groupByDomain } from './compile.ts';
+import { type DomainParts, groupByDomain, rulePlaceOf } from './compile.ts';
 import { type Field, format, type Shape } from './format.ts';
 import type { Place } from './problem.ts';
 import type { Block } from './read.ts';
@@ -21,7 +21,13 @@ export interface PackedDomain {
 /** Nodes of a piece. */
 const PIECE_NODES = 32;
 
-type PackedNode = readonly [depth: number, values: Readonly<Record<string, unknown>>];
+/** A node with the place of its rule. */
+type PackedNode = readonly [
+  depth: number,
+  values: Readonly<Record<string, unknown>>,
+  line: number | null,
+  file: string,
+];
 
 const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
 
@@ -37,8 +43,10 @@ export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): P
   });
 }
 
-function packNode({ values: { descriptors = [], ...own } }: Block<'node'>, depth: number): readonly PackedNode[] {
-  return [[depth, plain('node', own)], ...descriptors.flatMap((child) => packNode(child, depth + 1))];
+function packNode(block: Block<'node'>, depth: number): readonly PackedNode[] {
+  const { descriptors = [], ...own } = block.values;
+  const { file, line = null } = rulePlaceOf(block);
+  return [[depth, plain('node', own), line, file], ...descriptors.flatMap((child) => packNode(child, depth + 1))];
 }
 
 /** The values of a block, and of those in it, without their places. */
@@ -47,13 +55,15 @@ function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonl
 }
 
 /** The nodes of a domain, a piece a step. */
-export function* unpack({ name, spend, pieces }: PackedDomain): Steps<DomainParts> {
-  const place: Place = { file: name, line: undefined, path: '' }; // never shown: there are no problems
+export function* unpack({ spend, pieces }: PackedDomain): Steps<DomainParts> {
   const nodes: Block<'node'>[] = [];
+  const files = new Map<string, string>(); // one text for all nodes of a file
   const parents: { descriptors?: Block<'node'>[] }[] = [];
   for (const piece of pieces) {
     const packed = JSON.parse(piece) as readonly PackedNode[]; // as `pack` wrote it
-    for (const [depth, own] of packed) {
+    for (const [depth, own, line, file] of packed) {
+      const place: Place = { file: files.get(file) ?? file, line: line ?? undefined, path: '' };
+      files.set(place.file, place.file);
       const values: { descriptors?: Block<'node'>[] } = { ...revived('node', own, place) };
       const parent = parents[depth - 1];
       if (parent) parent.descriptors ??= [];

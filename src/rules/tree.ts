@@ -35,6 +35,8 @@ export interface Branch {
 export interface WildcardIndex {
   /** The first, in the order of the file, that matches key and value. */
   find(key: string, value: string): Node | undefined;
+  /** All of them, in the order of the file. */
+  readonly all: readonly WildcardNode[];
 }
 
 export interface WildcardNode {
@@ -86,4 +88,12 @@ export interface Rule {
   readonly replaces: readonly string[];
   /** What the operator wants to be told to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
+  /** Where it is written; absent for the limit of a request. */
+  readonly place?: RulePlace;
+}
+
+/** A line of a rule file; a control plane's rules have none. */
+export interface RulePlace {
+  readonly file: string;
+  readonly line: number | undefined;
 }

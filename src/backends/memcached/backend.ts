@@ -11,6 +11,7 @@ import type { Clock } from '../../clock.ts';
 import {
   type Backend,
   type BackendHealth,
+  type Fork,
   type Operation,
   type Replies,
   type RunOptions,
@@ -18,7 +19,8 @@ import {
   signedHits,
   type Unavailable,
 } from '../backend.ts';
-import type { SharedWindow } from '../key.ts';
+import { forkFrom } from '../fork.ts';
+import type { CounterKey, SharedWindow } from '../key.ts';
 import { scatter } from '../scatter.ts';
 import { describeShared } from '../shared-counters.ts';
 import { within } from '../within.ts';
@@ -81,6 +83,32 @@ export class MemcachedBackend implements Backend {
   async settle({ operations }: Settlement, timeoutMs: number): Promise<boolean> {
     const outcome = await within(timeoutMs, this.#count(operations, timeoutMs));
     return 'value' in outcome || isSent(outcome.reason);
+  }
+
+  async fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Fork> {
+    const nowMs = this.#clocks.clock();
+    const states = new Map<CounterKey, State>();
+    const failures = new Map<CounterKey, string>();
+    const read = async ({ key, shared }: Pick<Operation, 'key' | 'shared'>): Promise<void> => {
+      const name = safeKey(key);
+      const get = async () => (await this.#serverOf(name).get(name))?.value;
+      const reply = await within(timeoutMs, get());
+      if ('reason' in reply) failures.set(key, `memcached: ${reply.reason}`);
+      else if (shared) states.set(key, [shared.windowStartMs, Math.min(countIn(reply.value), MAX_COUNT)]);
+      else if (reply.value) {
+        const state = unpackState(reply.value);
+        if (state) states.set(key, state);
+      }
+    };
+    const unread = async (counter: Pick<Operation, 'key' | 'shared'>): Promise<void> => {
+      try {
+        await read(counter);
+      } catch (error) {
+        failures.set(counter.key, `memcached: ${error instanceof Error ? error.message : error}`); // a count that is no number
+      }
+    };
+    await Promise.all(counters.map(unread));
+    return forkFrom(new Map([[0, { nowMs, states, failures }]]), { original: this, partOf: () => 0, spend: 'each' });
   }
 
   health(): BackendHealth {
