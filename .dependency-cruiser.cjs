@@ -27,6 +27,18 @@ const mayImport = {
     'src/observe/mogrifier.ts',
   ],
   'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
+  'src/admin/': [
+    'src/admin/',
+    'src/http/',
+    'src/rls/',
+    'src/decide.ts',
+    'src/rules/',
+    'src/ledger/',
+    'src/backends/',
+    'src/algorithms/',
+    'src/clock.ts',
+    'src/slices.ts',
+  ],
   'src/overload/': ['src/overload/', 'src/rls/'],
   'src/xds/': ['src/xds/', 'src/rls/struct.ts', 'src/rls/wire.ts', 'src/rules/'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/clock.ts'],
@@ -48,7 +60,7 @@ const packageOf = {
   '^(js-yaml|luxon)$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',
   '^@opentelemetry': '^src/observe/trac(ed|ing)\\.ts$',
-  '^commander$': '^src/main\\.ts$',
+  '^commander$': '^src/(main\\.ts$|commands/)',
 };
 
 module.exports = {

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { ask, InvalidDescriptor } from './ask.ts';
 import { type CheckOptions, check } from './check.ts';
+import { addAdminCommands } from './commands/admin.ts';
 import { MAX_UINT32 } from './rls/wire.ts';
 import { CannotStart } from './serve/cannot-start.ts';
 import { serveAsWorker } from './serve/workers/worker.ts';
@@ -46,6 +47,14 @@ program
   .option('--target <host:port>', 'gRPC address of the service', 'localhost:8081')
   .option('--json', 'print the answer as JSON', false)
   .action(askService);
+
+addAdminCommands(program, {
+  clock: Date.now,
+  env: process.env,
+  isTerminal: process.stdout.isTTY,
+  print: (text) => console.log(text),
+  fail,
+});
 
 await program.parseAsync();
 

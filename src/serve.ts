@@ -4,6 +4,7 @@ import { createLogger } from './observe/log.ts';
 import { referenceGauges } from './observe/reference-names.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
+import { adminRoutes } from './serve/admin.ts';
 import { openBasis } from './serve/basis.ts';
 import type { CannotStart } from './serve/cannot-start.ts';
 import { createSingle } from './serve/crew.ts';
@@ -53,8 +54,9 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
         : createSingle(settings, basis, statistics, clock, log);
     const { circuits: openCircuits, leased, refresh } = crew;
     const gauges = () => referenceGauges(crew.cache());
+    const admin = adminRoutes(settings, basis, { ask: crew.ask, clock, version }, log);
     const { debug, called } = parts.add(
-      await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, log),
+      await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, admin, log),
     );
     const { grpc, http } = parts.add(await crew.open(called));
     const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };

@@ -1,4 +1,6 @@
+import { write } from 'node:fs';
 import { appendFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
 import type { Clock } from '../clock.ts';
 import { Problem } from './problem.ts';
 import type { Records } from './records.ts';
@@ -57,7 +59,9 @@ export class Audit {
 
   async #write(change: Change & { readonly failed?: string }): Promise<void> {
     const { sink, clock, records } = this.#options;
-    const line = JSON.stringify({ at: new Date(clock()).toISOString(), ...change } satisfies AuditLine);
+    // biome-ignore lint/style/noRestrictedGlobals: formats a time that the clock gave
+    const at = new Date(clock()).toISOString();
+    const line = JSON.stringify({ at, ...change } satisfies AuditLine);
     try {
       if (sink === 'stderr') await writeToStderr(`${line}\n`);
       else await appendFile(sink, `${line}\n`, { flush: true });
@@ -71,7 +75,5 @@ export class Audit {
   }
 }
 
-const writeToStderr = (text: string): Promise<void> =>
-  new Promise((resolve, reject) => {
-    process.stderr.write(text, (error) => (error ? reject(error) : resolve()));
-  });
+const writeToStderr = (text: string): Promise<unknown> => promisify(write)(STDERR, text);
+const STDERR = 2;

@@ -24,7 +24,7 @@ export interface Explanation {
   readonly answer?: object;
   /** Why the request has no answer. */
   readonly error?: string;
-  readonly rules: { readonly version: string; readonly source: string };
+  readonly rules: { readonly version?: string; readonly source: string };
   readonly descriptors: readonly ExplainedDescriptor[];
   readonly decision?: ExplainedDecision;
 }
@@ -92,7 +92,8 @@ export interface ExplainedDecision {
 export interface ExplainOptions {
   readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork'> };
   readonly extras: Extras;
-  readonly packed: () => PackedRules | undefined;
+  /** The rules in force as they are sent to other processes: what their version is made of. */
+  readonly packed?: () => PackedRules | undefined;
   /** For people: where the rules come from. */
   readonly source: string;
 }
@@ -113,7 +114,8 @@ interface Observed {
  */
 export async function explain(wire: WireRequest, options: ExplainOptions): Promise<Explanation> {
   const { decider, extras, packed, source } = options;
-  const rules = { version: versionOf(packed()), source };
+  const own = packed?.();
+  const rules = { ...(own && { version: versionOf(own) }), source };
   let observed: readonly Observed[] = [];
   const ledger: Decider['ledger'] = {
     async debit(request, how) {

@@ -1,3 +1,4 @@
+import type { AdminAgent } from '../admin/agent.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer } from '../decide.ts';
 import type { Logger } from '../observe/log.ts';
@@ -7,6 +8,7 @@ import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
+import { openAgent } from './agent.ts';
 import type { Basis } from './basis.ts';
 import { createParts } from './parts.ts';
 import { openServers, type Servers } from './servers.ts';
@@ -26,6 +28,18 @@ export interface Told {
   shed(): void;
 }
 
+/** The servers, and what knows of their answers. */
+export interface Answering extends Servers {
+  readonly agent: AdminAgent;
+}
+
+/** What the service decides with. */
+export function deciderOf(settings: Settings, { counters, rules }: Pick<Basis, 'counters' | 'rules'>, clock: Clock) {
+  const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
+  const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
+  return { rules: rules.book.rules, ledger: counters.ledger, counters: countersOf(settings, clock), ...modes };
+}
+
 /**
  * Answers requests, over gRPC and HTTP.
  *
@@ -37,22 +51,16 @@ export async function openAnswering(
   told: Told,
   clock: Clock,
   log: Logger,
-): Promise<Servers> {
+): Promise<Answering> {
   const parts = createParts();
   try {
     const tracing = await openTracing(settings, clock, log);
     if (tracing) parts.add(tracing);
     const spanName = storeSpans[settings.store.kind];
     if (tracing && spanName) counters.ledger.traceWith(tracing.backend(spanName));
-    const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
-    const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
-    const decider = {
-      rules: rules.book.rules,
-      ledger: counters.ledger,
-      counters: countersOf(settings, clock),
-      ...modes,
-    };
-    const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, log));
+    const decider = deciderOf(settings, { counters, rules }, clock);
+    const agent = parts.add(openAgent(settings, { counters, rules }, decider, extrasOf(settings)));
+    const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, agent, log));
     const overload = parts.add(
       openOverload({
         maxInFlight: settings.MAX_CALLS_UNDER_WAY,
@@ -74,7 +82,7 @@ export async function openAnswering(
       onConnectionError,
     };
     const { grpc, http } = parts.add(await openServers(settings, sources, log));
-    return { grpc, http, close: parts.close };
+    return { grpc, http, agent, close: parts.close };
   } catch (error) {
     await parts.close();
     throw error;
@@ -88,7 +96,8 @@ const storeSpans = {
   memcache: 'Memcached Fetch Execution',
 } as const;
 
-function extrasOf(settings: Settings): Extras {
+/** What goes with the answers. */
+export function extrasOf(settings: Settings): Extras {
   const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
   return {
     headers: createResponseHeaders({
@@ -102,9 +111,12 @@ function extrasOf(settings: Settings): Extras {
   };
 }
 
-function createObserver(told: Told, log: Logger): Observer {
+function createObserver(told: Told, agent: AdminAgent, log: Logger): Observer {
   return {
-    answered: ({ domain }, answer) => told.answered(domain, answer),
+    answered(request, answer) {
+      told.answered(request.domain, answer);
+      agent.answered(request, answer);
+    },
     failed({ details }, cause) {
       told.failed(cause);
       if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed by a bug of ours');

@@ -1,3 +1,4 @@
+import { type AdminAgent, type NamedReply, type Question, type ReplyTo, replyTo } from '../admin/agent.ts';
 import type { BreakerState } from '../backends/breaker.ts';
 import type { Clock } from '../clock.ts';
 import type { DenyCacheState } from '../ledger/refusals.ts';
@@ -16,6 +17,8 @@ export interface Crew {
    * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
    */
   open(onCall: OnCall): Promise<Servers>;
+  /** Asks every process that answers requests. */
+  ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** What is known to be over its limit; undefined where that is not kept. */
   cache(): DenyCacheState | undefined;
   /** For each node of the store, how many processes have their circuit to it open. */
@@ -42,14 +45,19 @@ export function createSingle(
   clock: Clock,
   log: Logger,
 ): Crew {
+  let agent: AdminAgent | undefined;
   return {
-    open(onCall) {
+    async open(onCall) {
       const called: OnCall = (method, status, elapsedMs) => {
         statistics.called(method);
         onCall(method, status, elapsedMs);
       };
-      return openAnswering(settings, basis, { ...statistics, called }, clock, log);
+      const answering = await openAnswering(settings, basis, { ...statistics, called }, clock, log);
+      agent = answering.agent;
+      return answering;
     },
+    ask: async (question) =>
+      agent ? [{ process: 'this process', reply: replyTo(question, await agent.ask(question)) }] : [],
     cache: () => basis.counters.ledger.refusals,
     leased: () => basis.counters.ledger.leases?.leased ?? 0,
     circuits: () => openCircuits([basis.counters.breakers.states()]),

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
+import { memoryRecords, type Records } from '../admin/records.ts';
 import type { Backend } from '../backends/backend.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
@@ -11,6 +12,7 @@ import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect } from '../backends/redis/connect.ts';
 import { createProbe, isRefusal } from '../backends/redis/probe.ts';
+import { RedisRecords } from '../backends/redis/records.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
 import { tlsOptions } from '../backends/tls.ts';
 import type { Clock } from '../clock.ts';
@@ -29,6 +31,8 @@ export interface OpenStore {
   readonly breakers: Breakers;
   /** For people: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
+  /** Where operators' changes are kept. */
+  readonly records: Records;
 }
 
 /** The least that a cache of refusals may take, whatever is set, as in envoyproxy/ratelimit. */
@@ -42,7 +46,7 @@ const LEASE_IDLE_MS = 250;
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
   const breakers = new Breakers();
-  const { backends, description } = await openBackends(settings, clock, breakers, log);
+  const { backends, description, records } = await openBackends(settings, clock, breakers, log);
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, STORE_TIMEOUT: timeoutMs } = settings;
   const { kind } = settings.store;
   const isRemote = kind !== 'memory';
@@ -52,7 +56,7 @@ export async function openStore(settings: Settings, clock: Clock, log: Logger): 
     leases: kind === 'redis' ? { maxLeases: MAX_LEASES, idleMs: LEASE_IDLE_MS } : undefined,
     local: isRemote ? { ...memoryBounds(settings), timeoutMs } : undefined,
   });
-  return { ledger, breakers, description };
+  return { ledger, breakers, description, records: records ?? memoryRecords() };
 }
 
 const monotonicMs = (): number => performance.now();
@@ -74,6 +78,8 @@ export function memoryBounds({ MEMORY_MAX_COUNTERS: maxCounters, MEMORY_MAX_BYTE
 interface OpenBackends {
   readonly backends: Backends;
   readonly description: string;
+  /** Absent: the engine keeps none. */
+  readonly records?: Records;
 }
 
 async function openBackends(settings: Settings, clock: Clock, breakers: Breakers, log: Logger): Promise<OpenBackends> {
@@ -86,10 +92,13 @@ async function openBackends(settings: Settings, clock: Clock, breakers: Breakers
     }
     case 'redis': {
       const main = await openRedis('REDIS_URL', chosen.main, settings, clock, breakers, log);
-      if (!chosen.perSecond) return { backends: { main: main.backend }, description: `in Redis: ${main.description}` };
+      const { records } = main;
+      if (!chosen.perSecond)
+        return { backends: { main: main.backend }, records, description: `in Redis: ${main.description}` };
       const perSecond = await openRedis('REDIS_PERSECOND_URL', chosen.perSecond, settings, clock, breakers, log);
       return {
         backends: { main: main.backend, perSecond: perSecond.backend },
+        records,
         description: `in Redis: ${main.description}; by the second: ${perSecond.description}`,
       };
     }
@@ -105,7 +114,7 @@ async function openRedis(
   clock: Clock,
   breakers: Breakers,
   log: Logger,
-): Promise<{ readonly backend: Backend; readonly description: string }> {
+): Promise<{ readonly backend: Backend; readonly description: string; readonly records: Records }> {
   const { address } = redisSettings;
   const description = describeAddress(address);
   const { REDIS_STARTUP_INITIAL_INTERVAL: initialMs, REDIS_STARTUP_MAX_INTERVAL: maxMs } = settings;
@@ -141,7 +150,7 @@ async function openRedis(
     keys: createCounterKeys(prefix, { hashTag }),
     onUsable: () => log.warn(`${description} takes calls again`),
   });
-  return { backend: probe.backend, description };
+  return { backend: probe.backend, description, records: new RedisRecords(redis, prefix) };
 }
 
 async function openMemcached(

@@ -1,5 +1,5 @@
 import { debugRoutes } from '../http/debug.ts';
-import { profileRoutes } from '../http/profile.ts';
+import type { Route } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import { createMetrics, type StoreGauges } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
@@ -23,6 +23,7 @@ export async function openView(
   settings: Settings,
   { rules, readiness }: Pick<Basis, 'rules' | 'readiness'>,
   numbers: Numbers & StoreGauges,
+  admin: ReadonlyMap<string, Route>,
   log: Logger,
 ): Promise<View> {
   const { statistics, gauges, refresh } = numbers;
@@ -43,7 +44,7 @@ export async function openView(
           return joined(await referenceCounters(statistics), gauges());
         },
       },
-      profileRoutes(settings.ADMIN_TOKEN),
+      admin,
     );
     const address = { host: settings.DEBUG_HOST, port: settings.DEBUG_PORT };
     const debug = await openHttp('DEBUG_PORT', address, pages, log);

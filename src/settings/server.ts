@@ -1,5 +1,5 @@
 import { choice, durationMs, flag, integer, logLevel, port, ratio, someDurationMs, text, workers } from './kinds.ts';
-import { optional, type Rows, secret, setting } from './row.ts';
+import { optional, type Rows, setting } from './row.ts';
 
 /** Where the service listens, and how it runs. */
 export const serverRows = {
@@ -42,10 +42,6 @@ export const serverRows = {
   ),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
-  ADMIN_TOKEN: secret(
-    text,
-    'what `Authorization: Bearer …` must say for /debug/pprof on the debug port; unset: profiling is off',
-  ),
   WORKERS: setting(
     workers,
     '1',

@@ -1,0 +1,218 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { Clock } from '../clock.ts';
+import { MAX_UINT32, type WireRequest } from '../rls/wire.ts';
+import { CommandFailed, callApi, type Target } from './client.ts';
+import { explainOffline, renderExplanation, type SentExplanation } from './explain.ts';
+import { type Paint, paintFor } from './paint.ts';
+import {
+  renderAudit,
+  renderCounters,
+  renderPage,
+  renderTop,
+  renderUnmatched,
+  type SentAudit,
+  type SentCounters,
+  type SentPage,
+  type SentTop,
+  type SentUnmatched,
+} from './render.ts';
+
+/** What commands take from the process. */
+export interface Surroundings {
+  readonly clock: Clock;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly isTerminal: boolean;
+  /** Prints a text and the end of its line. */
+  readonly print: (text: string) => void;
+  /** Prints what is wrong; the process ends with 1. */
+  readonly fail: (message: string) => void;
+}
+
+interface Common extends Target {
+  readonly json: boolean;
+}
+
+/** Adds the commands that speak to the admin API. */
+export function addAdminCommands(program: Command, surroundings: Surroundings): void {
+  addExplain(program, surroundings);
+  addViews(program, surroundings);
+  addCounters(program, surroundings);
+}
+
+function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
+  command(program, 'explain', 'say what a request would be answered with now, and why; counts nothing', around.env)
+    .argument('<domain>')
+    .argument('<descriptor...>', 'key=value[,key=value…], one a descriptor')
+    .option('--hits <n>', 'hits that the request counts', count, 1)
+    .option('--rules <path>', 'explain by rule files alone, without a service, on new counters')
+    .action(
+      guarded(
+        fail,
+        async (domain: string, descriptors: string[], options: Common & { hits: number; rules?: string }) => {
+          const request = requestOf(domain, descriptors, options.hits);
+          const explanation: SentExplanation =
+            options.rules === undefined
+              ? await callApi(options, 'POST', '/api/v1/explain', request)
+              : await explainOffline(options.rules, request, clock);
+          print(options.json ? jsonOf(explanation) : renderExplanation(explanation, paintOf(around)));
+        },
+      ),
+    );
+}
+
+function addViews(program: Command, { print, fail, ...around }: Surroundings): void {
+  command(
+    program,
+    'unmatched',
+    'list the descriptors of the last minute that met no rule, with the nearest rule',
+    around.env,
+  )
+    .option('--domain <domain>', 'of this domain alone')
+    .option('--count <n>', 'how many', count, 20)
+    .action(
+      guarded(fail, async (options: Common & { domain?: string; count: number }) => {
+        const found = await callApi<SentUnmatched>(
+          options,
+          'GET',
+          `/api/v1/unmatched?${queryOf({ domain: options.domain, count: options.count })}`,
+        );
+        print(options.json ? jsonOf(found) : renderUnmatched(found, paintOf(around)));
+      }),
+    );
+  command(
+    program,
+    'top',
+    'list the descriptors that hit each rule most in the last minute, or are refused most',
+    around.env,
+  )
+    .addOption(new Option('--by <what>', 'what is counted').choices(['hits', 'refusals']).default('hits'))
+    .option('--rule <path>', 'of this rule alone')
+    .option('--count <n>', 'how many of each rule', count, 10)
+    .option('--follow', 'print it again every two seconds', false)
+    .action(
+      guarded(fail, async (options: Common & { by: string; rule?: string; count: number; follow: boolean }) => {
+        const { by, rule, count: most } = options;
+        for (;;) {
+          const found = await callApi<SentTop>(options, 'GET', `/api/v1/top?${queryOf({ by, rule, count: most })}`);
+          const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
+          print(clear + (options.json ? jsonOf(found) : renderTop(found, paintOf(around))));
+          if (!options.follow) return;
+          await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
+        }
+      }),
+    );
+  command(program, 'audit', 'list the newest changes that operators made', around.env)
+    .option('--count <n>', 'how many', count, 20)
+    .action(
+      guarded(fail, async (options: Common & { count: number }) => {
+        const found = await callApi<SentAudit>(options, 'GET', `/api/v1/audit?${queryOf({ count: options.count })}`);
+        print(options.json ? jsonOf(found) : renderAudit(found));
+      }),
+    );
+}
+
+const FOLLOW_INTERVAL_MS = 2_000;
+
+function addCounters(program: Command, { print, fail, ...around }: Surroundings): void {
+  const show = (options: Common, found: SentCounters): void =>
+    print(options.json ? jsonOf(found) : renderCounters(found, paintOf(around)));
+  command(program, 'get', 'show the counters of a descriptor', around.env)
+    .argument('<domain>')
+    .argument('<descriptor>', 'key=value[,key=value…]')
+    .action(
+      guarded(fail, async (domain: string, descriptor: string, options: Common) =>
+        show(options, await callApi(options, 'GET', `/api/v1/counters?${queryOf({ domain, descriptor })}`)),
+      ),
+    );
+  command(program, 'counters', 'list counters, a page at a time', around.env)
+    .option('--domain <domain>', 'of this domain alone')
+    .option('--rule <path>', 'of this rule alone')
+    .option('--after <next>', 'where the page begins: `next` of the one before')
+    .action(
+      guarded(fail, async (options: Common & { domain?: string; rule?: string; after?: string }) => {
+        const { domain, rule, after } = options;
+        const found = await callApi<SentPage>(options, 'GET', `/api/v1/counters?${queryOf({ domain, rule, after })}`);
+        print(options.json ? jsonOf(found) : renderPage(found));
+      }),
+    );
+  command(program, 'reset', 'make the counters of a descriptor new, on every instance', around.env)
+    .argument('<domain>')
+    .argument('<descriptor>', 'key=value[,key=value…]')
+    .requiredOption('--reason <text>', 'why: for the audit log')
+    .action(
+      guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
+        const body = { domain, descriptor: entriesOf(descriptor), reason: options.reason };
+        show(options, await callApi(options, 'POST', '/api/v1/counters/reset', body));
+      }),
+    );
+  command(program, 'grant', 'give hits back to the counters of a descriptor', around.env)
+    .argument('<domain>')
+    .argument('<descriptor>', 'key=value[,key=value…]')
+    .argument('<hits>', 'how many', count)
+    .requiredOption('--reason <text>', 'why: for the audit log')
+    .action(
+      guarded(fail, async (domain: string, descriptor: string, hits: number, options: Common & { reason: string }) => {
+        const body = { domain, descriptor: entriesOf(descriptor), hits, reason: options.reason };
+        show(options, await callApi(options, 'POST', '/api/v1/counters/grant', body));
+      }),
+    );
+}
+
+function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
+  return program
+    .command(name)
+    .description(description)
+    .option('--target <host:port>', 'debug port of the service', 'localhost:6070')
+    .option(
+      '--token <secret>',
+      'a token of ADMIN_TOKEN; WEIR_TOKEN in the environment, where it is not given',
+      env.WEIR_TOKEN,
+    )
+    .option('--json', 'print what the service sends', false);
+}
+
+/** Runs a command; what it could not do is printed without a stack. */
+const guarded =
+  <A extends unknown[]>(fail: Surroundings['fail'], run: (...args: A) => Promise<void> | void) =>
+  async (...args: A): Promise<void> => {
+    try {
+      await run(...args);
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error;
+      fail(error.message);
+    }
+  };
+
+const paintOf = ({ isTerminal, env }: Pick<Surroundings, 'isTerminal' | 'env'>): Paint =>
+  paintFor(isTerminal, env.NO_COLOR);
+
+const jsonOf = (value: object): string => JSON.stringify(value, undefined, 2);
+
+function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
+  return new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)])).toString();
+}
+
+/** `user=alice,path=/login`: two entries; one without `=` has no value. */
+const entriesOf = (written: string) =>
+  written.split(',').map((one) => {
+    const equals = one.indexOf('=');
+    return equals < 0 ? { key: one, value: '' } : { key: one.slice(0, equals), value: one.slice(equals + 1) };
+  });
+
+const requestOf = (domain: string, descriptors: readonly string[], hits: number): WireRequest => ({
+  domain,
+  descriptors: descriptors.map((written) => ({
+    entries: entriesOf(written),
+    limit: null,
+    hits_addend: hits === 0 ? { value: 0 } : null, // 0 for the whole request would mean 1
+    is_negative_hits: false,
+  })),
+  hits_addend: hits,
+});
+
+function count(written: string): number {
+  const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
+  if (value <= MAX_UINT32) return value;
+  throw new InvalidArgumentError(`expected a whole number from 0 to ${MAX_UINT32}.`);
+}

@@ -1,0 +1,49 @@
+import { operationRoutes } from '../admin/api.ts';
+import { Audit } from '../admin/audit.ts';
+import { type AdminOptions, adminOperations } from '../admin/operations.ts';
+import { parseTokens } from '../admin/tokens.ts';
+import type { Clock } from '../clock.ts';
+import { profileRoutes } from '../http/profile.ts';
+import type { Route } from '../http/server.ts';
+import type { Logger } from '../observe/log.ts';
+import type { Settings } from '../settings.ts';
+import { deciderOf, extrasOf } from './answering.ts';
+import type { Basis } from './basis.ts';
+import { CannotStart } from './cannot-start.ts';
+
+type Core = Pick<Basis, 'counters' | 'rules'>;
+
+/**
+ * The routes of the debug port that show callers' values or change something.
+ *
+ * @throws CannotStart  ADMIN_TOKEN has a name twice
+ */
+export function adminRoutes(
+  settings: Settings,
+  core: Core,
+  { ask, clock, version }: Pick<AdminOptions, 'ask' | 'version'> & { readonly clock: Clock },
+  log: Logger,
+): ReadonlyMap<string, Route> {
+  const tokens = parseTokens(settings.ADMIN_TOKEN ?? '');
+  if (!tokens) throw new CannotStart('ADMIN_TOKEN: each name may be there once');
+  const { counters, rules } = core;
+  const decider = deciderOf(settings, core, clock);
+  const operations = adminOperations({
+    decider,
+    extras: extrasOf(settings),
+    packed: rules.book.packed,
+    source: rules.description,
+    version,
+    ledger: counters.ledger,
+    counters: decider.counters,
+    rules: rules.book.rules,
+    audit: new Audit({ sink: settings.AUDIT_LOG, clock, records: counters.records }),
+    ask,
+    hasWorkers: settings.WORKERS > 1,
+    hashKeys: settings.HASH_KEYS,
+  });
+  const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
+  const access = { tokens, hosts: settings.ADMIN_HOSTS.map((host) => host.toLowerCase()) };
+  const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
+  return new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
+}
