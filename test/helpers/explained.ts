@@ -1,0 +1,116 @@
+import fc from 'fast-check';
+import type { Limit } from '../../src/algorithms/limit.ts';
+import { spends } from '../../src/algorithms/limit.ts';
+import type { WireRequest } from '../../src/rls/wire.ts';
+import { LevelBuilder } from '../../src/rules/level-builder.ts';
+import { finish } from '../../src/rules/steps.ts';
+import type { Level, Node, RuleTree } from '../../src/rules/tree.ts';
+import { anyLimit } from './limits.ts';
+import { ruleOf } from './rules.ts';
+
+/** A node of a random rule tree. */
+interface DrawnNode {
+  readonly key: string;
+  readonly value: string;
+  readonly limits: readonly Limit[];
+  readonly unlimited: boolean;
+  readonly shadow: boolean;
+  readonly quota: boolean;
+  readonly replaces: readonly string[];
+  readonly children: readonly DrawnNode[];
+}
+
+const key = fc.constantFrom('a', 'b', 'k*');
+const value = fc.constantFrom('', '', 'x', 'y', 'x*', '*');
+const limitName = fc.constantFrom('', 'one', 'two');
+
+/** Small limits often, so that requests meet them. */
+const anySmallLimit = fc
+  .record({
+    limit: anyLimit,
+    name: limitName,
+    policy: fc.constantFrom(undefined, 'allow', 'deny', 'local' as const),
+    isLeased: fc.boolean(),
+  })
+  .map(({ limit, name, policy, isLeased }): Limit => {
+    const mayLease = isLeased && (limit.algorithm === 'fixed_window' || limit.algorithm === 'token_bucket');
+    return {
+      ...limit,
+      name,
+      ...(policy && { onStoreFailure: policy as 'allow' }),
+      ...(mayLease && { consistency: 'leased' }),
+    };
+  });
+
+const anyNode = (depth: number): fc.Arbitrary<DrawnNode> =>
+  fc.record({
+    key,
+    value,
+    limits: fc.array(anySmallLimit, { maxLength: 2 }),
+    unlimited: fc.integer({ min: 0, max: 9 }).map((drawn) => drawn === 0),
+    shadow: fc.integer({ min: 0, max: 4 }).map((drawn) => drawn === 0),
+    quota: fc.integer({ min: 0, max: 4 }).map((drawn) => drawn === 0),
+    replaces: fc.constantFrom([], [], [], ['one'], ['two']),
+    children: depth > 1 ? fc.array(anyNode(depth - 1), { maxLength: 2 }) : fc.constant([]),
+  });
+
+function levelOf(nodes: readonly DrawnNode[], path: string): Level {
+  const level = new LevelBuilder();
+  for (const drawn of nodes) level.add(drawn.key, drawn.value, nodeOf(drawn, path));
+  return finish(level.build());
+}
+
+function nodeOf(
+  { key: own, value: wanted, limits, unlimited, shadow, quota, replaces, children }: DrawnNode,
+  above: string,
+): Node {
+  const composite = wanted === '' ? own : `${own}_${wanted}`;
+  const path = `${above}.${composite}`;
+  const numbered = limits.map((limit, at) => ({ ...limit, counter: `${limit.counter}#${at}` }));
+  const rule = unlimited
+    ? ruleOf({ path, unlimited: true, replaces })
+    : numbered.length > 0
+      ? ruleOf({ path, limits: numbered, shadow, quota, replaces })
+      : undefined;
+  return {
+    composite,
+    naming: 'rule',
+    rule,
+    children: children.length > 0 ? levelOf(children, path) : undefined,
+    sharedValue: undefined,
+  };
+}
+
+/** Any small rule tree of the domain `d`. */
+export const anyRules: fc.Arbitrary<RuleTree> = fc
+  .record({ nodes: fc.array(anyNode(2), { minLength: 1, maxLength: 4 }), spend: fc.constantFrom(undefined, ...spends) })
+  .map(({ nodes, spend }) => ({
+    domains: new Map([['d', { name: 'd', spend, root: levelOf(nodes, 'd') }]]),
+    rules: [],
+  }));
+
+const anyEntry = fc.record({
+  key: fc.constantFrom('a', 'b', 'k1', 'z'),
+  value: fc.constantFrom('', 'x', 'xy', 'y', 'w'),
+});
+
+const anyOverride = fc.record({
+  requests_per_unit: fc.integer({ min: 0, max: 3 }),
+  unit: fc.constantFrom(0, 1, 2, 7),
+  unit_multiplier: fc.constantFrom(null, { value: 0 }, { value: 2 }),
+});
+
+/** Any request for that domain, or another; some are not valid. */
+export const anyRequest: fc.Arbitrary<WireRequest> = fc.record({
+  domain: fc.constantFrom('d', 'd', 'd', 'd', 'other', ''),
+  descriptors: fc.array(
+    fc.record({
+      entries: fc.array(anyEntry, { maxLength: 3 }),
+      limit: fc.oneof({ weight: 9, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: anyOverride }),
+      hits_addend: fc.constantFrom(null, null, { value: 0 }, { value: 2 }, { value: 30 }),
+      is_negative_hits: fc.integer({ min: 0, max: 9 }).map((drawn) => drawn === 0),
+    }),
+    { maxLength: 3 },
+  ),
+  hits_addend: fc.constantFrom(0, 0, 1, 3),
+});
