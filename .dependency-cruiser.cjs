@@ -31,6 +31,7 @@ const mayImport = {
     'src/admin/',
     'src/http/',
     'src/rls/',
+    'src/observe/exposition.ts',
     'src/decide.ts',
     'src/rules/',
     'src/ledger/',

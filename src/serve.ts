@@ -4,7 +4,7 @@ import { createLogger } from './observe/log.ts';
 import { referenceGauges } from './observe/reference-names.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
-import { adminRoutes } from './serve/admin.ts';
+import { createAdminPages } from './serve/admin.ts';
 import { openBasis } from './serve/basis.ts';
 import type { CannotStart } from './serve/cannot-start.ts';
 import { createSingle } from './serve/crew.ts';
@@ -54,7 +54,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
         : createSingle(settings, basis, statistics, clock, log);
     const { circuits: openCircuits, leased, refresh } = crew;
     const gauges = () => referenceGauges(crew.cache());
-    const admin = adminRoutes(settings, basis, { ask: crew.ask, clock, version }, log);
+    const admin = createAdminPages(settings, basis, { ask: crew.ask, clock, version }, log);
     const { debug, called } = parts.add(
       await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, admin, log),
     );

@@ -1,5 +1,6 @@
 import { operationRoutes } from '../admin/api.ts';
 import { Audit } from '../admin/audit.ts';
+import { unmatchedMetrics } from '../admin/metrics.ts';
 import { type AdminOptions, adminOperations } from '../admin/operations.ts';
 import { parseTokens } from '../admin/tokens.ts';
 import type { Clock } from '../clock.ts';
@@ -13,17 +14,24 @@ import { CannotStart } from './cannot-start.ts';
 
 type Core = Pick<Basis, 'counters' | 'rules'>;
 
+/** What the debug port has besides its pages. */
+export interface AdminPages {
+  readonly routes: ReadonlyMap<string, Route>;
+  /** Further lines for `/metrics`. */
+  readonly metrics: () => Promise<string>;
+}
+
 /**
  * The routes of the debug port that show callers' values or change something.
  *
  * @throws CannotStart  ADMIN_TOKEN has a name twice
  */
-export function adminRoutes(
+export function createAdminPages(
   settings: Settings,
   core: Core,
   { ask, clock, version }: Pick<AdminOptions, 'ask' | 'version'> & { readonly clock: Clock },
   log: Logger,
-): ReadonlyMap<string, Route> {
+): AdminPages {
   const tokens = parseTokens(settings.ADMIN_TOKEN ?? '');
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: each name may be there once');
   const { counters, rules } = core;
@@ -45,5 +53,6 @@ export function adminRoutes(
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
   const access = { tokens, hosts: settings.ADMIN_HOSTS.map((host) => host.toLowerCase()) };
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
-  return new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
+  const routes = new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
+  return { routes, metrics: () => unmatchedMetrics(ask) };
 }

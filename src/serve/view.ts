@@ -1,10 +1,10 @@
 import { debugRoutes } from '../http/debug.ts';
-import type { Route } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import { createMetrics, type StoreGauges } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
+import type { AdminPages } from './admin.ts';
 import type { Basis } from './basis.ts';
 import { at, openHttp } from './http.ts';
 import { createParts, type Part } from './parts.ts';
@@ -23,7 +23,7 @@ export async function openView(
   settings: Settings,
   { rules, readiness }: Pick<Basis, 'rules' | 'readiness'>,
   numbers: Numbers & StoreGauges,
-  admin: ReadonlyMap<string, Route>,
+  admin: AdminPages,
   log: Logger,
 ): Promise<View> {
   const { statistics, gauges, refresh } = numbers;
@@ -37,14 +37,15 @@ export async function openView(
         lastLoad: rules.lastLoad,
         async metrics() {
           await refresh();
-          return metrics.render();
+          const { contentType, body } = await metrics.render();
+          return { contentType, body: `${body}${await admin.metrics()}` };
         },
         async statistics() {
           await refresh();
           return joined(await referenceCounters(statistics), gauges());
         },
       },
-      admin,
+      admin.routes,
     );
     const address = { host: settings.DEBUG_HOST, port: settings.DEBUG_PORT };
     const debug = await openHttp('DEBUG_PORT', address, pages, log);
