@@ -5,7 +5,8 @@ const mayImport = {
   'src/rules/': ['src/rules/', 'src/algorithms/'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
-  'src/decide\\.ts': ['src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
+  'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
+  'src/decide\\.ts': ['src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
   'src/observe/': [
     'src/observe/',
     'src/http/',
@@ -33,6 +34,7 @@ const mayImport = {
     'src/rls/',
     'src/observe/exposition.ts',
     'src/decide.ts',
+    'src/overrides.ts',
     'src/rules/',
     'src/ledger/',
     'src/backends/',

@@ -54,7 +54,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
         : createSingle(settings, basis, statistics, clock, log);
     const { circuits: openCircuits, leased, refresh } = crew;
     const gauges = () => referenceGauges(crew.cache());
-    const admin = createAdminPages(settings, basis, { ask: crew.ask, clock, version }, log);
+    const admin = parts.add(createAdminPages(settings, basis, { ask: crew.ask, clock, version }, log));
     const { debug, called } = parts.add(
       await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, admin, log),
     );

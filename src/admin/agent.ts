@@ -1,6 +1,7 @@
 import type { CounterKey } from '../backends/key.ts';
 import type { Answer } from '../decide.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { Override } from '../overrides.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import { type ExplainOptions, type Explanation, explain } from './explain.ts';
 import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
@@ -11,6 +12,8 @@ export type Question =
   | { readonly kind: 'explain'; readonly request: WireRequest }
   | { readonly kind: 'unmatched' }
   | { readonly kind: 'top'; readonly by: TopKind }
+  /** Follow these overrides, and no others. */
+  | { readonly kind: 'overrides'; readonly overrides: readonly Override[] }
   /** The counters are new. */
   | { readonly kind: 'forget'; readonly keys: readonly CounterKey[] }
   /** The counters may have room again. */
@@ -20,6 +23,7 @@ export type Reply =
   | { readonly kind: 'explain'; readonly explanation: Explanation }
   | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
   | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
+  | { readonly kind: 'overrides' }
   | { readonly kind: 'forget' }
   | { readonly kind: 'recheck' };
 
@@ -78,6 +82,9 @@ export class AdminAgent {
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':
         return { kind: 'top', tops: this.#top?.lists(question.by) ?? [] };
+      case 'overrides':
+        this.#options.decider.overrides?.replace(question.overrides);
+        return { kind: 'overrides' };
       case 'forget':
         for (const key of question.keys) this.#options.ledger.forgetLocally(key);
         return { kind: 'forget' };

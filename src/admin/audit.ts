@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import type { Clock } from '../clock.ts';
 import { Problem } from './problem.ts';
 import type { Records } from './records.ts';
+import { rfc3339 } from './times.ts';
 
 /** A change, as the audit log keeps it. */
 export interface AuditLine {
@@ -59,9 +60,7 @@ export class Audit {
 
   async #write(change: Change & { readonly failed?: string }): Promise<void> {
     const { sink, clock, records } = this.#options;
-    // biome-ignore lint/style/noRestrictedGlobals: formats a time that the clock gave
-    const at = new Date(clock()).toISOString();
-    const line = JSON.stringify({ at, ...change } satisfies AuditLine);
+    const line = JSON.stringify({ at: rfc3339(clock()), ...change } satisfies AuditLine);
     try {
       if (sink === 'stderr') await writeToStderr(`${line}\n`);
       else await appendFile(sink, `${line}\n`, { flush: true });

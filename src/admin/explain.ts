@@ -2,19 +2,21 @@ import { createHash } from 'node:crypto';
 import type { Decision, Limit, State } from '../algorithms/limit.ts';
 import { NEVER_MS } from '../algorithms/limit.ts';
 import type { Debit } from '../backends/backend.ts';
-import { type Answer, type Decider, decide, type RateLimitRequest } from '../decide.ts';
+import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../decide.ts';
 import { type Entries, sourceOf } from '../ledger/entry.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import type { Override } from '../overrides.ts';
 import { decodeRequest, encodeAnswer } from '../rls/codec.ts';
 import { responseToJson } from '../rls/json.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../rls/service.ts';
 import { codeNumbers, type WireRequest } from '../rls/wire.ts';
 import { describeLimit } from '../rules/describe.ts';
-import { type Match, matchAll } from '../rules/match.ts';
+import type { Match } from '../rules/match.ts';
 import type { PackedRules } from '../rules/packed.ts';
 import { placeFields, type Stop, type TracedLevel, trace } from '../rules/trace.ts';
 import type { Rule, RuleTree } from '../rules/tree.ts';
 import { arithmeticOf, describe } from './arithmetic.ts';
+import { rfc3339 } from './times.ts';
 
 /** What a request would be answered with now, and why. */
 export interface Explanation {
@@ -32,11 +34,13 @@ export interface Explanation {
 export interface ExplainedDescriptor {
   readonly entries: readonly { readonly key: string; readonly value: string }[];
   readonly hits: number;
-  readonly outcome: 'limited' | 'unlimited' | 'replaced' | 'no_rule' | 'no_domain' | 'invalid_limit';
+  readonly outcome: 'limited' | 'overridden' | 'unlimited' | 'replaced' | 'no_rule' | 'no_domain' | 'invalid_limit';
   /** The rule's path; absent where none applies. */
   readonly rule?: string;
   readonly path: readonly TracedLevel[];
   readonly stopped?: Stop;
+  /** What an operator has set for the descriptor: it wins over rule and request. */
+  readonly override?: ShownOverride;
   readonly limits: readonly ExplainedLimit[];
 }
 
@@ -140,7 +144,7 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
   try {
     const answer = await decide(request, { ...decider, ledger }, Number.POSITIVE_INFINITY);
     const response = encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer));
-    const descriptors = tree ? explainDescriptors(tree, request, observed) : [];
+    const descriptors = tree ? explainDescriptors(tree, request, observed, decider) : [];
     return {
       status: response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200,
       answer: responseToJson(response),
@@ -149,7 +153,11 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
       decision: explainDecision(answer, tree?.domains.get(request.domain)?.spend ?? decider.spend, descriptors),
     };
   } catch (cause) {
-    return { ...refused(toStatus(cause)), rules, descriptors: tree ? explainDescriptors(tree, request, observed) : [] };
+    return {
+      ...refused(toStatus(cause)),
+      rules,
+      descriptors: tree ? explainDescriptors(tree, request, observed, decider) : [],
+    };
   }
 }
 
@@ -172,24 +180,28 @@ function explainDescriptors(
   tree: RuleTree,
   { domain, descriptors }: RateLimitRequest,
   observed: readonly Observed[],
+  decider: Pick<Decider, 'overrides'>,
 ): readonly ExplainedDescriptor[] {
-  const applied = matchAll(tree, domain, descriptors);
+  const applied = matchesOf({ domain, descriptors }, tree, decider);
   const traced = descriptors.map((descriptor) => trace(tree, domain, descriptor));
   const replacing = traced.flatMap(({ found }) =>
     'rule' in found && found.rule.replaces.length > 0 ? [found.rule] : [],
   );
   let next = 0;
-  return descriptors.map(({ entries, hits, override }, at): ExplainedDescriptor => {
+  return descriptors.map(({ entries, hits, override: requestLimit }, at): ExplainedDescriptor => {
     const { found, path, stopped } = traced[at] ?? { found: { kind: 'no_rule' }, path: [] };
     const applies = applied[at];
+    const override = decider.overrides?.find(domain, entries);
+    const isOverridden = override !== undefined && 'rule' in found;
+    const shown = isOverridden ? applies : found;
     const kept = new Set(applies?.kind === 'limited' ? applies.limits : []);
     const limits =
-      found.kind === 'limited'
-        ? found.limits.map((limit) =>
+      shown?.kind === 'limited'
+        ? shown.limits.map((limit) =>
             explainLimit(
-              found.rule,
+              shown.rule,
               limit,
-              override !== undefined,
+              requestLimit !== undefined,
               kept.has(limit) ? observed[next++] : undefined,
               replacing,
             ),
@@ -198,14 +210,29 @@ function explainDescriptors(
     return {
       entries,
       hits,
-      outcome: outcomeOf(found, applies),
+      outcome: isOverridden ? 'overridden' : outcomeOf(found, applies),
       ...('rule' in found && { rule: found.rule.path }),
       path,
       ...(stopped && { stopped }),
+      ...(isOverridden && { override: describeOverride(override) }),
       limits,
     };
   });
 }
+
+export interface ShownOverride {
+  readonly effect: string;
+  readonly until: string;
+  readonly by: string;
+  readonly reason: string;
+}
+
+export const describeOverride = ({ effect, untilMs, by, reason }: Override): ShownOverride => ({
+  effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
+  until: rfc3339(untilMs),
+  by,
+  reason,
+});
 
 function outcomeOf(found: Match, applied: Match | undefined): ExplainedDescriptor['outcome'] {
   if (found.kind === 'invalid_override') return 'invalid_limit';

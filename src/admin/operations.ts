@@ -5,29 +5,29 @@ import type { Counters } from '../backends/key.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { requestFromJson } from '../rls/json.ts';
 import { InvalidJson } from '../rls/json-reader.ts';
-import { maximumRequest, type WireRequest } from '../rls/wire.ts';
+import type { WireRequest } from '../rls/wire.ts';
 import { describeLimit } from '../rules/describe.ts';
 import { type Entry, match } from '../rules/match.ts';
 import { placeFields } from '../rules/trace.ts';
 import type { Rule, RuleTree } from '../rules/tree.ts';
 import type { NamedReply, Question, ReplyTo } from './agent.ts';
 import { type Operation, operation } from './api.ts';
-import type { Audit } from './audit.ts';
 import { counterOf, type KnownCounter } from './counter-key.ts';
 import { type CounterState, counterState, type ExplainOptions, type Explanation, explain } from './explain.ts';
 import { openApiDocument } from './openapi.ts';
+import { type OverrideOptions, overrideOperations } from './override-operations.ts';
+import { descriptor, domain, MAX_HITS, noQuery, reason, text } from './parameters.ts';
 import { Problem } from './problem.ts';
 import { object, parseJson } from './schema.ts';
 import { mergeTop } from './space-saving.ts';
 import { keyOf, mergeRules, topKinds } from './top-keys.ts';
 import { describeUnmatched, type UnmatchedDescriptor } from './unmatched.ts';
 
-export interface AdminOptions extends ExplainOptions {
+export interface AdminOptions extends ExplainOptions, OverrideOptions {
   readonly version: string;
   readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
   readonly counters: Counters;
   readonly rules: () => RuleTree | undefined;
-  readonly audit: Audit;
   /** Asks every process that answers requests. */
   readonly ask: <Q extends Question>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** Whether other processes answer. */
@@ -36,18 +36,10 @@ export interface AdminOptions extends ExplainOptions {
   readonly hashKeys: boolean;
 }
 
-const MAX_HITS = 4_294_967_295;
 const STORE_TIMEOUT_MS = 1_000;
 
 /** Counters that one page of a listing looks at. */
 export const PAGE_COUNTERS = 1_000;
-
-const text = { type: 'string', maxLength: maximumRequest.textLength } as const;
-const entry = object({ key: { ...text, minLength: 1 }, value: text }, ['key', 'value']);
-const descriptor = { type: 'array', items: entry, minItems: 1, maxItems: maximumRequest.entries } as const;
-const domain = { ...text, minLength: 1 } as const;
-const reason = { type: 'string', minLength: 1, maxLength: 500, description: 'why: for the audit log' } as const;
-const noQuery = object({}, []);
 
 /** All operations of the admin API. */
 export function adminOperations(options: AdminOptions): readonly Operation[] {
@@ -63,6 +55,7 @@ export function adminOperations(options: AdminOptions): readonly Operation[] {
     }),
     ...readOperations(options),
     ...changeOperations(options),
+    ...overrideOperations(options),
   ];
   return operations;
 }
@@ -258,7 +251,8 @@ interface FoundCounter {
 /** @throws Problem  404: no limit applies */
 function countersOf(options: AdminOptions, name: string, entries: readonly Entry[]): readonly FoundCounter[] {
   const rules = options.rules();
-  const found = rules && match(rules, name, { entries, override: undefined });
+  const matched = rules && match(rules, name, { entries, override: undefined });
+  const found = matched && (options.decider.overrides?.apply(matched, name, entries) ?? matched);
   if (found?.kind !== 'limited') {
     const why = found?.kind === 'unlimited' ? `${found.rule.path} is unlimited` : 'no rule applies; explain says why';
     throw new Problem(404, `the descriptor has no counters: ${why}`);

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { rfc3339 } from '../admin/times.ts';
 import type { Clock } from '../clock.ts';
 import { MAX_UINT32, type WireRequest } from '../rls/wire.ts';
 import { CommandFailed, callApi, type Target } from './client.ts';
@@ -7,11 +8,13 @@ import { type Paint, paintFor } from './paint.ts';
 import {
   renderAudit,
   renderCounters,
+  renderOverride,
   renderPage,
   renderTop,
   renderUnmatched,
   type SentAudit,
   type SentCounters,
+  type SentOverride,
   type SentPage,
   type SentTop,
   type SentUnmatched,
@@ -37,6 +40,7 @@ export function addAdminCommands(program: Command, surroundings: Surroundings): 
   addExplain(program, surroundings);
   addViews(program, surroundings);
   addCounters(program, surroundings);
+  addOverrides(program, surroundings);
 }
 
 function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
@@ -156,6 +160,76 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         show(options, await callApi(options, 'POST', '/api/v1/counters/grant', body));
       }),
     );
+}
+
+function addOverrides(program: Command, { clock, print, fail, ...around }: Surroundings): void {
+  const override = program
+    .command('override')
+    .description('limits, blocks and exemptions for single descriptors, until a time');
+  const show = (options: Common, found: SentOverride): void =>
+    print(options.json ? jsonOf(found) : renderOverride(found));
+  command(override, 'list', 'list them', around.env).action(
+    guarded(fail, async (options: Common) => {
+      const found = await callApi<{ readonly overrides: readonly SentOverride[] }>(options, 'GET', OVERRIDES);
+      const lines = found.overrides.map(renderOverride).join('\n');
+      print(options.json ? jsonOf(found) : lines === '' ? 'nothing is set' : lines);
+    }),
+  );
+  command(override, 'set', 'set one, instead of what is set for the descriptor', around.env)
+    .argument('<domain>')
+    .argument('<descriptor>', 'key=value[,key=value…]')
+    .argument('<effect>', 'block, exempt, or a limit such as 100/minute')
+    .requiredOption('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
+    .requiredOption('--reason <text>', 'why: for the audit log')
+    .action(
+      guarded(
+        fail,
+        async (
+          domain: string,
+          descriptor: string,
+          effect: string,
+          options: Common & { for: number; reason: string },
+        ) => {
+          const until = rfc3339(clock() + options.for);
+          const body = {
+            domain,
+            descriptor: entriesOf(descriptor),
+            ...effectOf(effect),
+            until,
+            reason: options.reason,
+          };
+          show(options, await callApi(options, 'PUT', OVERRIDES, body));
+        },
+      ),
+    );
+  command(override, 'remove', 'remove what is set for the descriptor', around.env)
+    .argument('<domain>')
+    .argument('<descriptor>', 'key=value[,key=value…]')
+    .requiredOption('--reason <text>', 'why: for the audit log')
+    .action(
+      guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
+        const body = { domain, descriptor: entriesOf(descriptor), reason: options.reason };
+        show(options, await callApi(options, 'DELETE', OVERRIDES, body));
+      }),
+    );
+}
+
+const OVERRIDES = '/api/v1/overrides';
+
+/** @throws CommandFailed */
+function effectOf(written: string): object {
+  if (written === 'block' || written === 'exempt') return { effect: written };
+  const [, requestsPerUnit = '', unit = ''] = /^(\d{1,10})\/(\w+)$/.exec(written) ?? [];
+  if (unit === '') throw new CommandFailed(`expected block, exempt, or a limit such as 100/minute, got '${written}'`);
+  return { effect: 'limit', requestsPerUnit: Number(requestsPerUnit), unit: unit.toUpperCase() };
+}
+
+const spanMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+function span(written: string): number {
+  const [, number = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(written) ?? [];
+  if (unit === '') throw new InvalidArgumentError('expected a time such as 30s, 15m, 2h or 7d.');
+  return Number(number) * spanMs[unit as keyof typeof spanMs]; // as the pattern says
 }
 
 function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {

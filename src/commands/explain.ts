@@ -69,10 +69,7 @@ export function renderExplanation(
   const lines = [`${head}  ${error ?? decision?.why ?? ''}`.trimEnd()];
   for (const [at, descriptor] of descriptors.entries()) lines.push('', ...renderDescriptor(descriptor, at, paint));
   if (decision && decision.decidedBy.length > 0) {
-    lines.push(
-      '',
-      `passes in ${duration(decision.passesInMs)}${decision.passesInMs === null ? ': it asks for more than the limit' : ''}`,
-    );
+    lines.push('', waitOf(decision.passesInMs));
     if (descriptors.length > 1 || decision.spend !== 'each') lines.push(paint.dim(`spend: ${decision.spend}`));
   }
   if (decision && decision.delayMs > 0) lines.push('', `held for ${duration(decision.delayMs)}`);
@@ -87,13 +84,18 @@ export function renderExplanation(
   return lines.join('\n');
 }
 
+const waitOf = (ms: number | null): string =>
+  ms === null ? 'never passes: it asks for more than the limit' : `passes in ${duration(ms)}`;
+
 function renderDescriptor(
-  { entries, path, stopped, limits, outcome, rule }: ExplainedDescriptor,
+  { entries, path, stopped, limits, outcome, override, rule }: ExplainedDescriptor,
   at: number,
   paint: Paint,
 ): readonly string[] {
   const lines = [`${at + 1}. ${paint.strong(entries.map(({ key, value }) => `${key}=${value}`).join(','))}`];
   for (const level of path) lines.push(...renderLevel(level, paint));
+  if (override)
+    lines.push(`   override: ${override.effect} until ${override.until}, set by ${override.by}: ${override.reason}`);
   if (outcome === 'unlimited') lines.push(`   ${rule}: unlimited`);
   for (const limit of limits) lines.push(...renderLimit(limit, paint));
   if (!stopped) return lines;
@@ -170,7 +172,7 @@ function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[]
   if (!code || !before) return [head];
   const shown = code === 'OK' ? paint.good('OK') : paint.bad('OVER_LIMIT');
   const where = source === 'backend' ? '' : paint.dim(` from ${source}`);
-  const wait = code === 'OK' ? '' : `, passes in ${duration(retryAfterMs ?? null)}`;
+  const wait = code === 'OK' ? '' : `, ${waitOf(retryAfterMs ?? null)}`;
   return [
     head,
     `     ${shown}${where}  ${arithmetic ?? ''}${wait}`,

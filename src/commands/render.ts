@@ -1,5 +1,5 @@
 import type { AuditLine } from '../admin/audit.ts';
-import type { CounterState } from '../admin/explain.ts';
+import type { CounterState, ShownOverride } from '../admin/explain.ts';
 import type { UnmatchedDescriptor } from '../admin/unmatched.ts';
 import { duration, type Paint } from './paint.ts';
 
@@ -108,3 +108,12 @@ export function renderAudit({ changes }: SentAudit): string {
     )
     .join('\n');
 }
+
+/** An override, as the API sends it. */
+export interface SentOverride extends ShownOverride {
+  readonly domain: string;
+  readonly descriptor: string;
+}
+
+export const renderOverride = ({ domain, descriptor, effect, until, by, reason }: SentOverride): string =>
+  `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}`;

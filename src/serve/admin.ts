@@ -2,6 +2,7 @@ import { operationRoutes } from '../admin/api.ts';
 import { Audit } from '../admin/audit.ts';
 import { unmatchedMetrics } from '../admin/metrics.ts';
 import { type AdminOptions, adminOperations } from '../admin/operations.ts';
+import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../admin/override-records.ts';
 import { parseTokens } from '../admin/tokens.ts';
 import type { Clock } from '../clock.ts';
 import { profileRoutes } from '../http/profile.ts';
@@ -11,11 +12,12 @@ import type { Settings } from '../settings.ts';
 import { deciderOf, extrasOf } from './answering.ts';
 import type { Basis } from './basis.ts';
 import { CannotStart } from './cannot-start.ts';
+import type { Part } from './parts.ts';
 
 type Core = Pick<Basis, 'counters' | 'rules'>;
 
 /** What the debug port has besides its pages. */
-export interface AdminPages {
+export interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
   /** Further lines for `/metrics`. */
   readonly metrics: () => Promise<string>;
@@ -36,7 +38,15 @@ export function createAdminPages(
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: each name may be there once');
   const { counters, rules } = core;
   const decider = deciderOf(settings, core, clock);
+  const overrides = new OverrideRecords({
+    records: counters.records,
+    overrides: counters.overrides,
+    clock,
+    spread: (all) => ask({ kind: 'overrides', overrides: all }),
+  });
   const operations = adminOperations({
+    overrides,
+    clock,
     decider,
     extras: extrasOf(settings),
     packed: rules.book.packed,
@@ -54,5 +64,10 @@ export function createAdminPages(
   const access = { tokens, hosts: settings.ADMIN_HOSTS.map((host) => host.toLowerCase()) };
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const routes = new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
-  return { routes, metrics: () => unmatchedMetrics(ask) };
+  const follower = setInterval(() => void overrides.follow().catch(() => {}), FOLLOW_INTERVAL_MS).unref(); // while they cannot be read, those read last hold
+  return {
+    routes,
+    metrics: () => unmatchedMetrics(ask),
+    close: async () => clearInterval(follower),
+  };
 }

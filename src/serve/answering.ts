@@ -37,7 +37,8 @@ export interface Answering extends Servers {
 export function deciderOf(settings: Settings, { counters, rules }: Pick<Basis, 'counters' | 'rules'>, clock: Clock) {
   const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
   const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
-  return { rules: rules.book.rules, ledger: counters.ledger, counters: countersOf(settings, clock), ...modes };
+  const { ledger, overrides } = counters;
+  return { rules: rules.book.rules, ledger, overrides, counters: countersOf(settings, clock), ...modes };
 }
 
 /**

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import { memoryRecords, type Records } from '../admin/records.ts';
+import { unitMs } from '../algorithms/limit.ts';
 import type { Backend } from '../backends/backend.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
@@ -18,6 +19,7 @@ import { tlsOptions } from '../backends/tls.ts';
 import type { Clock } from '../clock.ts';
 import { type Backends, Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../observe/log.ts';
+import { Overrides } from '../overrides.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
@@ -33,6 +35,8 @@ export interface OpenStore {
   readonly description: string;
   /** Where operators' changes are kept. */
   readonly records: Records;
+  /** What operators have set for single descriptors. */
+  readonly overrides: Overrides;
 }
 
 /** The least that a cache of refusals may take, whatever is set, as in envoyproxy/ratelimit. */
@@ -56,7 +60,8 @@ export async function openStore(settings: Settings, clock: Clock, log: Logger): 
     leases: kind === 'redis' ? { maxLeases: MAX_LEASES, idleMs: LEASE_IDLE_MS } : undefined,
     local: isRemote ? { ...memoryBounds(settings), timeoutMs } : undefined,
   });
-  return { ledger, breakers, description, records: records ?? memoryRecords() };
+  const overrides = new Overrides(clock, (unit) => unitMs[unit]);
+  return { ledger, breakers, description, records: records ?? memoryRecords(), overrides };
 }
 
 const monotonicMs = (): number => performance.now();

@@ -160,6 +160,55 @@ test('top keys are listed by hits and by refusals', async () => {
   });
 });
 
+const inAnHour = (): string => new Date(Date.now() + 3_600_000).toISOString();
+
+test('an override wins over the rule until it is removed, and explain shows it', async () => {
+  const name = { domain: 'demo', descriptor: entries('user=gina') };
+  const body = { ...name, until: inAnHour(), reason: 'launch day' };
+  expect((await call('PUT', '/api/v1/overrides', { ...body, effect: 'exempt' })).status).toBe(200);
+  for (let hits = 0; hits < 5; hits++) expect((await hit('gina')).status).toBe(200);
+  expect(
+    (await call('PUT', '/api/v1/overrides', { ...body, effect: 'limit', requestsPerUnit: 1, unit: 'HOUR' })).status,
+  ).toBe(200);
+  expect([(await hit('gina')).status, (await hit('gina')).status]).toEqual([200, 429]);
+  const request = { domain: 'demo', descriptors: [{ entries: name.descriptor }] };
+  expect(await call('POST', '/api/v1/explain', request)).toMatchObject({
+    body: {
+      status: 429,
+      descriptors: [
+        {
+          outcome: 'overridden',
+          override: { effect: '1 per hour', by: 'ops', reason: 'launch day' },
+          limits: [{ rule: 'demo.user', limit: '1 per hour', before: { used: 2 } }],
+        },
+      ],
+    },
+  });
+  expect((await call('PUT', '/api/v1/overrides', { ...body, effect: 'block' })).status).toBe(200);
+  expect((await hit('gina')).status).toBe(429);
+  expect(await call('GET', '/api/v1/overrides')).toMatchObject({
+    body: { overrides: [{ descriptor: 'user=gina', effect: 'block' }] },
+  });
+  expect((await call('DELETE', '/api/v1/overrides', { ...name, reason: 'over' })).status).toBe(200);
+  expect((await hit('gina')).status).toBe(200);
+  expect(await call('DELETE', '/api/v1/overrides', { ...name, reason: 'over' })).toMatchObject({ status: 404 });
+});
+
+test('an override that could not be followed is refused', async () => {
+  const body = { domain: 'demo', descriptor: entries('user=h'), until: inAnHour(), reason: 'r' };
+  const wrong = [
+    { ...body, effect: 'limit' },
+    { ...body, effect: 'block', requestsPerUnit: 1 },
+    { ...body, effect: 'block', until: 'tomorrow' },
+    { ...body, effect: 'block', until: '2001-01-01T00:00:00Z' },
+  ];
+  for (const one of wrong)
+    expect(await call('PUT', '/api/v1/overrides', one)).toMatchObject({
+      status: 400,
+      type: 'application/problem+json',
+    });
+});
+
 test('changes take the role operate, and reads a token', async () => {
   const body = { domain: 'demo', descriptor: entries('user=bob'), reason: 'r' };
   expect(await call('POST', '/api/v1/counters/reset', body, as('r'))).toMatchObject({

@@ -98,6 +98,41 @@ test('a reset while hits are leased lets the whole limit pass again, and never m
   expect(await pass()).toBe(LIMIT);
 });
 
+test('an override is followed by every worker of every instance, and survives a restart', async () => {
+  const body = { domain: 'demo', descriptor: [{ key: 'user', value: 'dan' }], effect: 'block', reason: 'abuse' };
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  const set = await fetch(`http://127.0.0.1:${instance(1).debugPort}/api/v1/overrides`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${TOKEN}` },
+    body: JSON.stringify({ ...body, until }),
+  });
+  expect(set.status).toBe(200);
+  expect(await hit(instance(1), 'user', 'dan')).toBe(429);
+  const refused = async (weir: Weir): Promise<void> => {
+    const endMs = Date.now() + 10_000; // a second, and what a busy machine adds
+    for (let inARow = 0; inARow < 4; ) {
+      inARow =
+        (await hit(weir, 'user', 'dan')) === 429 &&
+        (await call(weir, 'explain', requestOf('dan'))).body.descriptors[0].outcome === 'overridden'
+          ? inARow + 1
+          : 0;
+      if (Date.now() > endMs) throw new Error('the other instance has not followed the override');
+    }
+  };
+  await refused(instance(0));
+  const third = await startWeir(
+    { REDIS_URL: redis.url, ADMIN_TOKEN: TOKEN, USE_STATSD: 'false' },
+    { args: ['--rules', join(folder, 'rules.yaml')] },
+  );
+  try {
+    await refused(third);
+  } finally {
+    await third.stop();
+  }
+});
+
+const requestOf = (user: string) => ({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: user }] }] });
+
 test('counters are listed from Redis, and those of both instances in their tops', async () => {
   await hit(instance(0), 'user', 'carol');
   const { body } = await call(instance(1), 'counters?rule=demo.user');
