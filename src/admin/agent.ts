@@ -1,9 +1,11 @@
 import type { CounterKey } from '../backends/key.ts';
+import type { Clock } from '../clock.ts';
 import type { Answer } from '../decide.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Override } from '../overrides.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import { type ExplainOptions, type Explanation, explain } from './explain.ts';
+import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
@@ -12,6 +14,7 @@ export type Question =
   | { readonly kind: 'explain'; readonly request: WireRequest }
   | { readonly kind: 'unmatched' }
   | { readonly kind: 'top'; readonly by: TopKind }
+  | { readonly kind: 'refusals' }
   /** Follow these overrides, and no others. */
   | { readonly kind: 'overrides'; readonly overrides: readonly Override[] }
   /** The counters are new. */
@@ -23,6 +26,8 @@ export type Reply =
   | { readonly kind: 'explain'; readonly explanation: Explanation }
   | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
   | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
+  /** Undefined: none are kept. */
+  | { readonly kind: 'refusals'; readonly report: RefusalReport | undefined }
   | { readonly kind: 'overrides' }
   | { readonly kind: 'forget' }
   | { readonly kind: 'recheck' };
@@ -47,6 +52,9 @@ export interface AgentOptions extends ExplainOptions {
   readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
   /** What the tables of top keys may take; 0: none are kept. */
   readonly topKeysBytes: number;
+  /** Refusals that are kept; 0: none. */
+  readonly refusals: number;
+  readonly clock: Clock;
   /** Calls the function now and then, until the returned one is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
@@ -56,22 +64,28 @@ export class AdminAgent {
   readonly #options: AgentOptions;
   readonly #unmatched: Unmatched;
   readonly #top: TopKeys | undefined;
-  readonly #stop: () => void;
+  readonly #refusals: RefusalSample | undefined;
+  readonly #stops: readonly (() => void)[];
 
   constructor(options: AgentOptions) {
     this.#options = options;
     this.#unmatched = new Unmatched(options.decider.rules);
     this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
-    this.#stop = options.every(SLOT_MS, () => {
+    this.#refusals = options.refusals > 0 ? new RefusalSample(options.refusals, options.clock) : undefined;
+    const rotate = (): void => {
       this.#unmatched.rotate();
       this.#top?.rotate();
-    });
+    };
+    const ofRefusals = this.#refusals;
+    const bySecond = ofRefusals ? [options.every(1_000, () => ofRefusals.nextSecond())] : [];
+    this.#stops = [options.every(SLOT_MS, rotate), ...bySecond];
   }
 
   /** To be called with each answer, after it has left. */
   answered({ domain, descriptors }: WireRequest, answer: Answer): void {
     this.#unmatched.answered(domain, descriptors, answer);
     this.#top?.answered(descriptors, answer);
+    this.#refusals?.answered(domain, descriptors, answer);
   }
 
   async ask(question: Question): Promise<Reply> {
@@ -82,6 +96,8 @@ export class AdminAgent {
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':
         return { kind: 'top', tops: this.#top?.lists(question.by) ?? [] };
+      case 'refusals':
+        return { kind: 'refusals', report: this.#refusals?.report() };
       case 'overrides':
         this.#options.decider.overrides?.replace(question.overrides);
         return { kind: 'overrides' };
@@ -95,7 +111,7 @@ export class AdminAgent {
   }
 
   close(): void {
-    this.#stop();
+    for (const stop of this.#stops) stop();
   }
 }
 

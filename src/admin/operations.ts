@@ -18,6 +18,7 @@ import { openApiDocument } from './openapi.ts';
 import { type OverrideOptions, overrideOperations } from './override-operations.ts';
 import { descriptor, domain, MAX_HITS, noQuery, reason, text } from './parameters.ts';
 import { Problem } from './problem.ts';
+import { mergeRefusals, type Refusal } from './refusals.ts';
 import { object, parseJson } from './schema.ts';
 import { mergeTop } from './space-saving.ts';
 import { keyOf, mergeRules, topKinds } from './top-keys.ts';
@@ -54,6 +55,7 @@ export function adminOperations(options: AdminOptions): readonly Operation[] {
       answer: () => openApiDocument(operations, options.version),
     }),
     ...readOperations(options),
+    ...viewOperations(options),
     ...changeOperations(options),
     ...overrideOperations(options),
   ];
@@ -72,6 +74,11 @@ function readOperations(options: AdminOptions): readonly Operation[] {
       answers: 'The answer of /json, and how it comes about.',
       answer: ({ rawBody }) => explainRequest(rawBody, options),
     }),
+  ];
+}
+
+function viewOperations(options: AdminOptions): readonly Operation[] {
+  return [
     operation({
       path: '/api/v1/unmatched',
       method: 'GET',
@@ -96,6 +103,28 @@ function readOperations(options: AdminOptions): readonly Operation[] {
       ),
       answers: 'For each rule its most frequent descriptors, each with the most that its count is too high by.',
       answer: ({ query }) => top(options, query),
+    }),
+    operation({
+      path: '/api/v1/refusals',
+      method: 'GET',
+      summary: 'the last refusals, each explained by its own decisions, where EXPLAIN_SAMPLE keeps them',
+      need: 'read',
+      query: object(
+        {
+          domain: { ...domain, description: 'of this domain alone' },
+          rule: { ...text, description: 'the path of one rule' },
+          after: {
+            type: 'integer',
+            minimum: 0,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: 'later than this: milliseconds since the epoch',
+          },
+          count: pageSize(1_000),
+        },
+        [],
+      ),
+      answers: 'Refusals, the newest first; `dropped` counts those that were not kept.',
+      answer: ({ query }) => refusals(options, query),
     }),
     operation({
       path: '/api/v1/counters',
@@ -240,6 +269,39 @@ async function top(
   };
 }
 const MAX_RULES = 100;
+
+async function refusals(
+  options: AdminOptions,
+  {
+    domain: only,
+    rule,
+    after = 0,
+    count = 50,
+  }: { readonly domain?: string; readonly rule?: string; readonly after?: number; readonly count?: number },
+): Promise<object> {
+  const replies = await options.ask({ kind: 'refusals' });
+  const reports = replies.flatMap(({ reply }) => reply.report ?? []);
+  if (reports.length === 0) throw new Problem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
+  const { refusals: kept, dropped } = mergeRefusals(reports);
+  const isWanted = ({ atMs, domain: name, descriptors }: Refusal): boolean =>
+    atMs > after &&
+    (only === undefined || name === only) &&
+    (rule === undefined || descriptors.some((one) => one.rule === rule));
+  const shown = shownBy(true, options.hashKeys);
+  return {
+    dropped,
+    refusals: kept
+      .filter(isWanted)
+      .slice(0, count)
+      .map(({ descriptors, ...refusal }) => ({
+        ...refusal,
+        descriptors: descriptors.map((one) => ({
+          ...one,
+          entries: one.entries.map(({ key, value }) => ({ key, value: shown(value) })),
+        })),
+      })),
+  };
+}
 
 /** A limit of a descriptor, and its counter now. */
 interface FoundCounter {

@@ -10,12 +10,14 @@ import {
   renderCounters,
   renderOverride,
   renderPage,
+  renderRefusals,
   renderTop,
   renderUnmatched,
   type SentAudit,
   type SentCounters,
   type SentOverride,
   type SentPage,
+  type SentRefusals,
   type SentTop,
   type SentUnmatched,
 } from './render.ts';
@@ -39,6 +41,7 @@ interface Common extends Target {
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
   addExplain(program, surroundings);
   addViews(program, surroundings);
+  addLogs(program, surroundings);
   addCounters(program, surroundings);
   addOverrides(program, surroundings);
 }
@@ -101,6 +104,36 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
           const clear = options.follow && around.isTerminal ? '\u001b[2J\u001b[H' : '';
           print(clear + (options.json ? jsonOf(found) : renderTop(found, paintOf(around))));
           if (!options.follow) return;
+          await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
+        }
+      }),
+    );
+}
+
+function addLogs(program: Command, { print, fail, ...around }: Surroundings): void {
+  command(
+    program,
+    'refusals',
+    'list the last refusals with their explanation, where EXPLAIN_SAMPLE keeps them',
+    around.env,
+  )
+    .option('--domain <domain>', 'of this domain alone')
+    .option('--rule <path>', 'of this rule alone')
+    .option('--count <n>', 'how many', count, 20)
+    .option('--follow', 'go on with those that come', false)
+    .action(
+      guarded(fail, async (options: Common & { domain?: string; rule?: string; count: number; follow: boolean }) => {
+        const { domain, rule, count: most } = options;
+        for (let after = 0; ; ) {
+          const found = await callApi<SentRefusals>(
+            options,
+            'GET',
+            `/api/v1/refusals?${queryOf({ domain, rule, after, count: most })}`,
+          );
+          if (options.json) print(jsonOf(found));
+          else if (found.refusals.length > 0 || !options.follow) print(renderRefusals(found, paintOf(around)));
+          if (!options.follow) return;
+          after = Math.max(after, ...found.refusals.map(({ atMs }) => atMs));
           await new Promise((resolve) => setTimeout(resolve, FOLLOW_INTERVAL_MS));
         }
       }),

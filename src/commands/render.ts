@@ -1,5 +1,7 @@
 import type { AuditLine } from '../admin/audit.ts';
 import type { CounterState, ShownOverride } from '../admin/explain.ts';
+import type { RefusalReport } from '../admin/refusals.ts';
+import { rfc3339 } from '../admin/times.ts';
 import type { UnmatchedDescriptor } from '../admin/unmatched.ts';
 import { duration, type Paint } from './paint.ts';
 
@@ -117,3 +119,26 @@ export interface SentOverride extends ShownOverride {
 
 export const renderOverride = ({ domain, descriptor, effect, until, by, reason }: SentOverride): string =>
   `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}`;
+
+/** Refusals, as the API sends them. */
+export type SentRefusals = RefusalReport;
+
+/** The oldest first, as a log is read. */
+export function renderRefusals({ refusals, dropped }: SentRefusals, paint: Paint): string {
+  if (refusals.length === 0) return 'no refusals are kept';
+  const lines = refusals.toReversed().flatMap(({ atMs, domain, descriptors }) => [
+    `${rfc3339(atMs)}  ${paint.strong(domain)}`,
+    ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, retryAfterMs, source }) => {
+      const wait =
+        retryAfterMs === undefined
+          ? ''
+          : retryAfterMs === null
+            ? ', never passes'
+            : `, passes in ${duration(retryAfterMs)}`;
+      const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
+      const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
+      return `  ${textOf(entries)}  ${rule === undefined ? '' : `${rule}${limit ? `: ${limit}` : ''}  `}${result}`;
+    }),
+  ]);
+  return [...lines, ...(dropped > 0 ? [paint.dim(`${dropped} more were not kept`)] : [])].join('\n');
+}

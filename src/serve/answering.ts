@@ -60,7 +60,7 @@ export async function openAnswering(
     const spanName = storeSpans[settings.store.kind];
     if (tracing && spanName) counters.ledger.traceWith(tracing.backend(spanName));
     const decider = deciderOf(settings, { counters, rules }, clock);
-    const agent = parts.add(openAgent(settings, { counters, rules }, decider, extrasOf(settings)));
+    const agent = parts.add(openAgent(settings, { counters, rules }, decider, extrasOf(settings), clock));
     const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, agent, log));
     const overload = parts.add(
       openOverload({

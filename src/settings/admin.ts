@@ -22,5 +22,10 @@ export const adminRows = {
     '16777216',
     'what each process may take for the most frequent descriptors of each rule (/api/v1/top); 0: none are kept',
   ),
+  EXPLAIN_SAMPLE: setting(
+    integer(0, 10_000, 'refusals'),
+    '0',
+    'how many of the last refusals each process keeps with their explanation (/api/v1/refusals); 0: none',
+  ),
   HASH_KEYS: setting(flag, 'false', "callers' values are shown as their hash on /api/v1"),
 } as const satisfies Rows;

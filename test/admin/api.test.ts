@@ -338,3 +338,47 @@ test('a change whose audit line cannot be written is refused, and changes nothin
     await other.stop();
   }
 });
+
+test('the last refusals are kept with their explanation, and no more than EXPLAIN_SAMPLE of them', async () => {
+  expect(await call('GET', '/api/v1/refusals')).toMatchObject({
+    status: 404,
+    body: { detail: 'no refusals are kept: set EXPLAIN_SAMPLE' },
+  });
+  const sampling = await startWeir(
+    { ADMIN_TOKEN: TOKEN, EXPLAIN_SAMPLE: '2', AUDIT_LOG: 'stderr', USE_STATSD: 'false' },
+    { args: ['--rules', join(folder, 'rules.yaml')] },
+  );
+  try {
+    for (const user of ['a', 'b', 'c']) {
+      const body = JSON.stringify({
+        domain: 'demo',
+        descriptors: [{ entries: entries(`user=${user}`) }],
+        hits_addend: 4,
+      });
+      expect((await fetch(`http://127.0.0.1:${sampling.httpPort}/json`, { method: 'POST', body })).status).toBe(429);
+    }
+    const kept = await fetch(`http://127.0.0.1:${sampling.debugPort}/api/v1/refusals`, { headers: as(TOKEN) });
+    const { refusals, dropped } = (await kept.json()) as {
+      refusals: { descriptors: { entries: { value: string }[] }[] }[];
+      dropped: number;
+    };
+    expect(dropped).toBe(0);
+    expect(refusals.map(({ descriptors }) => descriptors[0]?.entries[0]?.value).sort()).toEqual(['b', 'c']);
+    expect(refusals[0]).toMatchObject({
+      domain: 'demo',
+      descriptors: [
+        {
+          rule: 'demo.user',
+          line: 4,
+          limit: '3 per year',
+          code: 'OVER_LIMIT',
+          arithmetic: '0 + 4 = 4 > 3',
+          retryAfterMs: null,
+          source: 'backend',
+        },
+      ],
+    });
+  } finally {
+    await sampling.stop();
+  }
+});
