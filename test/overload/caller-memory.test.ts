@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { CallerMemory, type MemoryAccount } from '../../src/overload/caller-memory.ts';
+import fc from '../helpers/property.ts';
 
 const KIB = 1024;
 
@@ -80,6 +80,5 @@ test('never holds more than the limit, and resets nothing that holds less than h
         expect(memory.bytes).toBe([...held.values()].reduce((sum, one) => sum + one, 0));
       }
     }),
-    { seed: 12 },
   );
 });
