@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { type Limit, unitMs } from '../../../src/algorithms/limit.ts';
 import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
@@ -67,6 +67,29 @@ test('counters of the longest windows are kept: memcached takes more than thirty
     expect(await apply(store, hit)).toMatchObject([{ code: 'OVER_LIMIT' }]);
   }
 });
+
+test('a counter is kept until its window ends by a clock of whole seconds, whenever in one of them it began', async () => {
+  const [server] = servers;
+  const store = await open(one());
+  for (const limit of limitsOfEach(20, 3 * unitMs.SECOND).filter(({ algorithm }) => algorithm !== without)) {
+    const key = newKey();
+    const [decision] = await apply(store, hitOn(key, 20, limit));
+    expect(decision?.code).toBe('OK');
+    const { durationUntilResetMs = Number.NaN } = decision as { durationUntilResetMs?: number };
+    const reply = await say(server?.port ?? 0, `mg ${key} t\r\n`); // for how many more of its seconds it keeps the item
+    const [, keptS = ''] = /^HD t(\d+)/.exec(reply) ?? [];
+    expect(Number(keptS) - 1).toBeGreaterThanOrEqual(durationUntilResetMs / 1_000); // the one that runs may be almost over
+  }
+});
+
+/** What a memcached replies first. */
+async function say(port: number, command: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1').setEncoding('utf8');
+  socket.write(command);
+  const [reply] = await once(socket, 'data');
+  socket.destroy();
+  return String(reply);
+}
 
 describe('counters that envoyproxy/ratelimit shares', () => {
   const windowStartMs = () => Date.now() - (Date.now() % unitMs.YEAR);
