@@ -7,7 +7,7 @@ import {
   type State,
   type Step,
 } from '../../algorithms/limit.ts';
-import type { Clock } from '../../clock.ts';
+import type { Clock, Monotonic } from '../../clock.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -36,11 +36,12 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** Both are this process's, but for tests. */
-interface Clocks {
+export interface Clocks {
+  /** This process's. */
   readonly clock: Clock;
-  /** What the servers go by. */
-  readonly dateClock: Clock;
+  readonly monotonicMs: Monotonic;
+  /** Only for tests whose clock is not that of the servers: when those may forget what they hold. */
+  readonly dateClock?: Clock;
 }
 
 /** How often a counter that others keep changing is tried again before its operations are given up. */
@@ -56,13 +57,12 @@ const MAX_TRIES = 100;
 export class MemcachedBackend implements Backend {
   readonly atomic = 'counter';
   readonly #servers: MemcachedServers;
-  readonly #clocks: Clocks;
+  readonly #clocks: Required<Clocks>;
   readonly #queues = new Map<string, Waiting[]>();
 
-  /** @param dateClock  only for tests whose clock is not that of the servers: when they may forget what they hold */
-  constructor(servers: MemcachedServers, clock: Clock, dateClock: Clock = clock) {
+  constructor(servers: MemcachedServers, clocks: Clocks) {
     this.#servers = servers;
-    this.#clocks = { clock, dateClock };
+    this.#clocks = { dateClock: clocks.clock, ...clocks };
   }
 
   run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
@@ -108,7 +108,7 @@ export class MemcachedBackend implements Backend {
 
   #countOwn(key: string, operations: readonly Operation[], timeoutMs: number): Promise<readonly Decision[]> {
     return new Promise((resolve, reject) => {
-      const waiting = { operations, untilMs: performance.now() + timeoutMs, resolve, reject };
+      const waiting = { operations, untilMs: this.#clocks.monotonicMs() + timeoutMs, resolve, reject };
       const queue = this.#queues.get(key);
       if (queue) {
         queue.push(waiting);
@@ -123,7 +123,7 @@ export class MemcachedBackend implements Backend {
   /** Works off what waits for a counter, everything that has come at a time. */
   async #work(key: string, queue: Waiting[]): Promise<void> {
     while (queue.length > 0) {
-      const now = performance.now();
+      const now = this.#clocks.monotonicMs();
       const batch = queue.splice(0).filter(({ untilMs }) => untilMs > now);
       const all = batch.flatMap(({ operations }) => operations);
       try {
@@ -151,7 +151,7 @@ async function stepAll(
   serverOf: (key: string) => MemcachedClient,
   key: string,
   operations: readonly Operation[],
-  { clock, dateClock }: Clocks,
+  { clock, dateClock }: Required<Clocks>,
 ): Promise<readonly Decision[]> {
   if (operations.length === 0) return [];
   const server = serverOf(key);
@@ -216,7 +216,7 @@ async function addAll(
   key: string,
   operations: readonly Operation[],
   shared: SharedWindow,
-  { clock, dateClock }: Clocks,
+  { clock, dateClock }: Required<Clocks>,
 ): Promise<readonly Decision[]> {
   const decisions: Decision[] = [];
   for (const operation of operations) {

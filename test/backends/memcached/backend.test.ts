@@ -24,9 +24,14 @@ afterEach(async () => {
 /** A store that can be used at once; closed with the test. */
 async function open(addresses: readonly string[], clock = Date.now): Promise<Backend> {
   const store = new MemcachedBackend(
-    openServers({ servers: addresses, tls: undefined, onDown: () => {}, onUp: () => {} }),
-    clock,
-    Date.now,
+    openServers({
+      servers: addresses,
+      tls: undefined,
+      monotonicMs: () => performance.now(),
+      onDown: () => {},
+      onUp: () => {},
+    }),
+    { clock, dateClock: Date.now, monotonicMs: () => performance.now() },
   );
   opened.push(store);
   await eventually(() => store.health().ready);
