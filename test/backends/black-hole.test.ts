@@ -12,7 +12,7 @@ import { addressOf, ordinary } from '../helpers/connection.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 import { startMemcached } from '../helpers/memcached.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
-import { startCluster, startWatched } from '../helpers/redis-topologies.ts';
+import { startCluster } from '../helpers/redis-topologies.ts';
 import { eventually } from '../helpers/statsd.ts';
 
 const monotonicMs = () => performance.now();
@@ -34,11 +34,6 @@ const scenes = {
   async 'one Redis'() {
     const redis = await startRedis();
     return onRedis(addressOf(redis), redis, redis.stop);
-  },
-  async 'a master that a sentinel watches'() {
-    const { name, master, sentinelPort, stop } = await startWatched();
-    const sentinels = [{ host: '127.0.0.1', port: sentinelPort }];
-    return onRedis({ kind: 'sentinel', master: name, sentinels }, master, stop);
   },
   async 'a node of a Redis Cluster'() {
     const { nodes, clients, stop } = await startCluster();
@@ -104,6 +99,6 @@ test.each(Object.keys(scenes) as (keyof typeof scenes)[])(
     hole.end();
     const before = attempts.count();
     await eventually(async () => (await answers(backend)) === debits.length);
-    expect(attempts.count() - before).toBeLessThanOrEqual(name === 'memcached' || name === 'one Redis' ? 2 : 4); // others are asked for the way, too
+    expect(attempts.count() - before).toBeLessThanOrEqual(name === 'a node of a Redis Cluster' ? 4 : 2); // there, its slots are asked for each time, too
   },
 );

@@ -79,7 +79,7 @@ async function onMemcached(): Promise<Opened> {
 const entries = [{ key: 'user', value: 'alice' }];
 const counterOf = (limit: Limit): Counter => ({ key: createCounterKeys('')(limit, 'demo', entries) });
 
-/** Spends in two parts of a window, gives back, spends in the next one, and is charged what its limit has no room for. */
+/** Spends in two parts of a window, gives back, spends in the next one, and is charged for hits that have passed already. */
 async function history(
   { backend, bytes }: Opened,
   limit: Limit,
@@ -96,7 +96,7 @@ async function history(
   await run(debitOf(counter, limit, -2, true));
   clock.advance(3_000_000); // into the next hour
   await run(debitOf(counter, limit, 5, true));
-  await run({ ...debitOf(counter, limit, 20, true), kind: 'charge' });
+  await run({ ...debitOf(counter, limit, 8, true), kind: 'charge' });
   return states;
 }
 

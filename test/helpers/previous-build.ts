@@ -57,9 +57,18 @@ export const previousScript = {
     decodeBatch(reply, [{ hits: request.map(hitOf), spend }], nowMs)[0] ?? [],
 };
 
-/** How it names the counter of a limit. */
+/** Beginnings of counter names that this build has changed, with the states of those counters, and what they were in the previous build. */
+const renamed: readonly (readonly [now: string, before: string])[] = [];
+
+/** The limit as the previous build names its counter. */
+export function previousLimit<L extends Limit>(limit: L): L {
+  const [now = '', before = ''] = renamed.find(([start]) => limit.counter.startsWith(start)) ?? [];
+  return { ...limit, counter: before + limit.counter.slice(now.length) };
+}
+
+/** How the previous build names the counter of a limit. */
 export const previousKeyOf = (limit: Limit, domain: string, entry: { readonly key: string; readonly value: string }) =>
-  previousKeys('')(limit, domain, [entry]) as string;
+  previousKeys('')(previousLimit(limit), domain, [entry]) as string;
 
 /** How it names, and keeps, a counter that it shares with envoyproxy/ratelimit. */
 export const previousSharedCounter = (
