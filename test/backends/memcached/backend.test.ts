@@ -73,7 +73,7 @@ test('counters of the longest windows are kept: memcached takes more than thirty
   }
 });
 
-test('a counter is kept until its window ends by a clock of whole seconds, whenever in one of them it began', async () => {
+test('a counter is kept until its window ends, however far behind the clock of memcached may be', async () => {
   const [server] = servers;
   const store = await open(one());
   for (const limit of limitsOfEach(20, 3 * unitMs.SECOND).filter(({ algorithm }) => algorithm !== without)) {
@@ -83,7 +83,7 @@ test('a counter is kept until its window ends by a clock of whole seconds, whene
     const { durationUntilResetMs = Number.NaN } = decision as { durationUntilResetMs?: number };
     const reply = await say(server?.port ?? 0, `mg ${key} t\r\n`); // for how many more of its seconds it keeps the item
     const [, keptS = ''] = /^HD t(\d+)/.exec(reply) ?? [];
-    expect(Number(keptS) - 1).toBeGreaterThanOrEqual(durationUntilResetMs / 1_000); // the one that runs may be almost over
+    expect(Number(keptS) - 2).toBeGreaterThanOrEqual(durationUntilResetMs / 1_000); // so far its clock may be behind
   }
 });
 
