@@ -1,6 +1,5 @@
 import '../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
-import fc from 'fast-check';
 import type { Redis as Connection } from 'ioredis';
 import type { Decision, Limit, Spend } from '../../../src/algorithms/limit.ts';
 import { type Debit, debitOf } from '../../../src/backends/backend.ts';
@@ -23,6 +22,7 @@ import {
   previousScript,
   previousSharedCounter,
 } from '../../helpers/previous-build.ts';
+import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually } from '../../helpers/statsd.ts';
 
