@@ -54,6 +54,7 @@ export async function run(
   const player = new Player(recorded, configs, clock, await openStore());
   const differences: string[] = [];
   try {
+    await player.load();
     for (const [at, step] of recorded.steps.entries()) {
       if (notPlayedHere.has(step.do)) continue;
       for (const difference of await player.play(step)) differences.push(`step ${at + 1} (${step.do}): ${difference}`);
@@ -72,7 +73,6 @@ class Player {
   private readonly statistics: Statistics;
   private readonly service: RlsService;
   private readonly settings: ReturnType<typeof readSettings>;
-  private loaded: LoadedRules;
   private inForce: LoadedRules | undefined;
   /** Counters that were flushed are other counters from then on. */
   private flushes = 0;
@@ -96,7 +96,6 @@ class Player {
     this.ledger = ledgerOf(store, { clock, monotonicMs: clock, denyCacheBytes: isCached ? 1_000_000 : 0 });
     this.statistics = createStatistics(this.settings.NEAR_LIMIT_RATIO);
     this.write(files);
-    this.loaded = this.load();
     this.service = this.createService();
   }
 
@@ -156,24 +155,24 @@ class Player {
     }
   }
 
-  private load(): LoadedRules {
+  async load(): Promise<LoadedRules> {
     mkdirSync(join(this.folder, 'ratelimit', this.settings.RUNTIME_APPDIRECTORY), { recursive: true });
     const source = 'runtime' in this.settings.rules ? runtimeDirectory(this.settings.rules.runtime) : undefined;
-    const loaded = loadRules(source?.list() ?? [], { mergeDomains: this.settings.MERGE_DOMAIN_CONFIG });
+    const loaded = loadRules((await source?.list()) ?? [], { mergeDomains: this.settings.MERGE_DOMAIN_CONFIG });
     if (loaded.ok) this.inForce = loaded;
     return loaded;
   }
 
-  private reload({ write = {}, delete: gone = [], expect }: Step): readonly string[] {
+  private async reload({ write = {}, delete: gone = [], expect }: Step): Promise<readonly string[]> {
     for (const name of gone) rmSync(join(this.folder, 'ratelimit', this.settings.RUNTIME_APPDIRECTORY, name));
     this.write(write);
-    this.loaded = this.load();
+    const loaded = await this.load();
     const { outcome, error } = (expect ?? {}) as { readonly outcome?: string; readonly error?: string };
-    const came = this.loaded.ok ? 'loaded' : 'rejected';
+    const came = loaded.ok ? 'loaded' : 'rejected';
     if (outcome && outcome !== came) return [`wanted ${outcome} (${error ?? 'no error'}), came ${came}`];
-    if (!error || this.loaded.ok) return [];
-    const found = this.loaded.problems.some(({ file, message }) => `${file}: ${message}`.includes(error));
-    return found ? [] : [`wanted the error '${error}', came ${this.loaded.problems.map(formatProblem).join('; ')}`];
+    if (!error || loaded.ok) return [];
+    const found = loaded.problems.some(({ file, message }) => `${file}: ${message}`.includes(error));
+    return found ? [] : [`wanted the error '${error}', came ${loaded.problems.map(formatProblem).join('; ')}`];
   }
 
   private async ask({ request: asked = {}, repeat = 1, expect }: Step): Promise<readonly string[]> {
