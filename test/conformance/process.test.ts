@@ -1,19 +1,32 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { startMemcached } from '../helpers/memcached.ts';
-import { startRedis } from '../helpers/redis.ts';
 import { processDeviations } from './deviations.ts';
-import { type Backends, playInProcess } from './process.ts';
+import { Lane, playInProcess } from './process.ts';
 import type { RecordedCase } from './recorded-case.ts';
 
-let backends: Backends;
+/** Cases wait for files to be polled, for windows and for statistics most of the time, so that several are played at once. */
+const LANES = 3;
+
+const lanes: Lane[] = [];
+const free: Lane[] = [];
+const waiting: ((lane: Lane) => void)[] = [];
 beforeAll(async () => {
-  backends = { redis: await startRedis(), memcached: await startMemcached() };
+  lanes.push(...(await Promise.all(Array.from({ length: LANES }, () => Lane.open()))));
+  free.push(...lanes);
 });
-afterAll(async () => {
-  await backends.redis.stop();
-  await backends.memcached.stop();
-});
+afterAll(() => Promise.all(lanes.map((lane) => lane.close())));
+
+/** Runs with a lane that nobody else has meanwhile. */
+async function onLane<T>(run: (lane: Lane) => Promise<T>): Promise<T> {
+  const lane = free.shift() ?? (await new Promise<Lane>((resolve) => waiting.push(resolve)));
+  try {
+    return await run(lane);
+  } finally {
+    const next = waiting.shift();
+    if (next) next(lane);
+    else free.push(lane);
+  }
+}
 
 const files = readdirSync(__dirname).filter((name) => name.endsWith('.json'));
 
@@ -23,14 +36,16 @@ describe.each(files)('%s', (file) => {
     cases: RecordedCase[];
   };
 
-  test.each(cases.map((recorded) => [recorded.name, recorded] as const))(
+  test.concurrent.each(cases.map((recorded) => [recorded.name, recorded] as const))(
     '%s',
     async (name, recorded) => {
       const reason = processDeviations[name];
-      const differences = await playInProcess(recorded, configs, backends, { untilFirst: reason !== undefined });
+      const differences = await onLane((lane) =>
+        playInProcess(recorded, configs, lane, { untilFirst: reason !== undefined }),
+      );
       if (reason === undefined) expect(differences).toEqual([]);
       else expect({ reason, differences }).not.toEqual({ reason, differences: [] });
     },
-    60_000,
+    120_000,
   );
 });
