@@ -8,6 +8,7 @@ import { plainPath, type RuleSource } from '../../src/rules/files.ts';
 import { createFileChecker, type LoadedRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
 import { gate } from '../helpers/gate.ts';
+import { heapBytes } from '../helpers/heap.ts';
 
 const POLL_INTERVAL_MS = 1_000;
 
@@ -426,3 +427,32 @@ test('a reload compiles a few rules in a turn of the event loop, and puts them i
   expect([...seen]).toEqual([1]);
   expect(book?.rules()?.rules.every(({ limits }) => limits[0]?.requestsPerUnit === 2)).toBe(true);
 });
+
+test('a hundred reloads leave no more in memory than ten', async () => {
+  const RULES = 500;
+  const textOf = (round: number): string => {
+    const nodes = Array.from({ length: RULES }, (_, rule) => ({
+      ...{ key: `key-${round}-${rule}`, rate_limit: { unit: 'day', requests_per_unit: round + 1 } },
+    }));
+    return JSON.stringify({ domain: 'demo', descriptors: nodes });
+  };
+  let loadCount = 0;
+  const check = createFileChecker({ mergeDomains: false });
+  write('rules.yaml', textOf(0));
+  book = await openRuleBook(watched('rules.yaml'), {
+    ...{ mergeDomains: false, pollIntervalMs: POLL_INTERVAL_MS },
+    onLoad: () => loadCount++,
+    checker: { do: async (files) => check(files), close: () => {} },
+  });
+  const bytes: number[] = [];
+  for (let round = 1; round <= 110; round++) {
+    write('rules.yaml', textOf(round));
+    while (loadCount <= round) await look();
+    if (round % 100 === 10) bytes.push(heapBytes());
+  }
+  const [before = 0, after = 0] = bytes;
+  expect(after - before).toBeLessThan(20 * BYTES_A_RULE * RULES); // a hundred are five times that
+});
+
+/** A compiled rule takes more than this, with its texts. */
+const BYTES_A_RULE = 500;

@@ -111,6 +111,24 @@ test('a control plane that goes and comes back is told of, and rules stay meanwh
   expect(weir.output()).toContain(`connected to ${where} again`);
 });
 
+test('a hundred snapshots of a thousand rules each fit into a heap that could not keep them', async () => {
+  const RULES = 1_000;
+  const { controlPlane, weir } = await both({ NODE_OPTIONS: '--max-old-space-size=48' });
+  const snapshot = (version: number) => {
+    const value = 'x'.repeat(500);
+    const descriptors = Array.from({ length: RULES }, (_, rule) => ({
+      ...{ key: `k${version}-${rule}`, value: `${value}${version}-${rule}` }, // a snapshot takes a megabyte or more
+      rate_limit: { unit: 'DAY', requests_per_unit: version },
+    }));
+    const limit = { unit: 'DAY', requests_per_unit: version };
+    return [{ name: 'r', domain: 'd', descriptors: [{ key: 'k', rate_limit: limit }, ...descriptors] }];
+  };
+  for (let version = 1; version <= 100; version++) {
+    expect(await controlPlane.serve(`v${version}`, snapshot(version))).toEqual({ ack: `v${version}` });
+    if (version % 10 === 0) expect(await limitNow(weir)).toMatchObject({ requestsPerUnit: version });
+  }
+}, 120_000);
+
 describe('over TLS', () => {
   const authority = createAuthority();
   let folder: string;
