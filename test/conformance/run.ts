@@ -20,6 +20,7 @@ import { readSettings } from '../../src/settings.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
+import { until } from '../helpers/until.ts';
 import { fromWire, matches, type RecordedCase, type Step, toWire } from './recorded-case.ts';
 
 /** Kinds of steps that ask a whole process, which the tests of the command line and of the servers do, or Redis for the other service's keys. */
@@ -55,6 +56,7 @@ export async function run(
   const differences: string[] = [];
   try {
     await player.load();
+    await player.untilLive();
     for (const [at, step] of recorded.steps.entries()) {
       if (notPlayedHere.has(step.do)) continue;
       for (const difference of await player.play(step)) differences.push(`step ${at + 1} (${step.do}): ${difference}`);
@@ -65,11 +67,15 @@ export async function run(
   return differences;
 }
 
+/** The ledger listens already. */
+const NOBODY = { changed() {}, forgotten() {}, missed() {} };
+
 class Player {
   private readonly folder = mkdtempSync(join(tmpdir(), 'recorded-'));
   private readonly configs: Readonly<Record<string, string>>;
   private readonly clock: Clock & { advance(ms: number): void };
   private readonly ledger: Ledger;
+  private readonly store: Backend;
   private readonly statistics: Statistics;
   private readonly service: RlsService;
   private readonly settings: ReturnType<typeof readSettings>;
@@ -85,6 +91,7 @@ class Player {
   ) {
     this.configs = configs;
     this.clock = clock;
+    this.store = store;
     const { BACKEND_TYPE: _, CONFIG_TYPE: __, ...others } = env;
     this.settings = readSettings({
       RUNTIME_SUBDIRECTORY: 'ratelimit',
@@ -102,6 +109,14 @@ class Player {
   async close(): Promise<void> {
     await this.ledger.close();
     rmSync(this.folder, { recursive: true });
+  }
+
+  /** What is remembered of refusals is forgotten when the first message of other instances arrives. */
+  async untilLive(): Promise<void> {
+    const invalidations = this.ledger.refusals && this.store.invalidations?.(NOBODY);
+    if (!invalidations) return;
+    await until('messages between instances arrive', () => invalidations.isLive());
+    this.clock.advance(1); // what is learnt at that very moment is not certain
   }
 
   async play(step: Step): Promise<readonly string[]> {
