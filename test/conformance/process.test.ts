@@ -1,30 +1,37 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { startMemcached } from '../helpers/memcached.ts';
+import { startRedis } from '../helpers/redis.ts';
 import { processDeviations } from './deviations.ts';
-import { Lane, playInProcess } from './process.ts';
+import { type Backends, playInProcess } from './process.ts';
 import type { RecordedCase } from './recorded-case.ts';
 
-/** Cases wait for files to be polled, for windows and for statistics most of the time, so that several are played at once. */
-const LANES = 3;
+/**
+ * Most of a case's time is waiting: for files to be polled, for a window to begin, for statistics to be sent. So several are played at once, each with a
+ * Redis and a memcached that no other has meanwhile.
+ */
+const AT_ONCE = 3;
 
-const lanes: Lane[] = [];
-const free: Lane[] = [];
-const waiting: ((lane: Lane) => void)[] = [];
+const all: Backends[] = [];
+const free: Backends[] = [];
+const waiting: ((backends: Backends) => void)[] = [];
 beforeAll(async () => {
-  lanes.push(...(await Promise.all(Array.from({ length: LANES }, () => Lane.open()))));
-  free.push(...lanes);
+  const start = async (): Promise<Backends> => ({ redis: await startRedis(), memcached: await startMemcached() });
+  all.push(...(await Promise.all(Array.from({ length: AT_ONCE }, start))));
+  free.push(...all);
 });
-afterAll(() => Promise.all(lanes.map((lane) => lane.close())));
+afterAll(async () => {
+  for (const { redis, memcached } of all) await Promise.all([redis.stop(), memcached.stop()]);
+});
 
-/** Runs with a lane that nobody else has meanwhile. */
-async function onLane<T>(run: (lane: Lane) => Promise<T>): Promise<T> {
-  const lane = free.shift() ?? (await new Promise<Lane>((resolve) => waiting.push(resolve)));
+async function withBackends<T>(run: (backends: Backends) => Promise<T>): Promise<T> {
+  const backends = free.pop() ?? (await new Promise<Backends>((resolve) => waiting.push(resolve)));
   try {
-    return await run(lane);
+    return await run(backends);
   } finally {
     const next = waiting.shift();
-    if (next) next(lane);
-    else free.push(lane);
+    if (next) next(backends);
+    else free.push(backends);
   }
 }
 
@@ -40,8 +47,8 @@ describe.each(files)('%s', (file) => {
     '%s',
     async (name, recorded) => {
       const reason = processDeviations[name];
-      const differences = await onLane((lane) =>
-        playInProcess(recorded, configs, lane, { untilFirst: reason !== undefined }),
+      const differences = await withBackends((backends) =>
+        playInProcess(recorded, configs, backends, { untilFirst: reason !== undefined }),
       );
       if (reason === undefined) expect(differences).toEqual([]);
       else expect({ reason, differences }).not.toEqual({ reason, differences: [] });

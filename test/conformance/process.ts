@@ -12,69 +12,18 @@ import { type Unit, unitMs } from '../../src/algorithms/limit.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
 import { type ControlPlane, type Resource, startControlPlane } from '../helpers/control-plane.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
-import { type Memcached, startMemcached } from '../helpers/memcached.ts';
+import type { Memcached } from '../helpers/memcached.ts';
 import { accepts, freePort, type Running, start } from '../helpers/process.ts';
-import { type Redis, startRedis } from '../helpers/redis.ts';
+import type { Redis } from '../helpers/redis.ts';
 import { type StatisticsServer, startUdpStatsd } from '../helpers/statsd.ts';
 import { MAIN } from '../helpers/weir.ts';
 import { fromWire, matches, type RecordedCase, type RecordedRequest, type Step, toWire } from './recorded-case.ts';
 
-/** Where cases are played, one at a time: the servers that they share, and the service that the case before has left. */
-export class Lane {
+/** What cases share, one case at a time. */
+export interface Backends {
   readonly redis: Redis;
   readonly memcached: Memcached;
-  private host: Host | undefined;
-
-  private constructor(redis: Redis, memcached: Memcached) {
-    this.redis = redis;
-    this.memcached = memcached;
-  }
-
-  static async open(): Promise<Lane> {
-    return new Lane(await startRedis(), await startMemcached());
-  }
-
-  /** The service that has been left for the case, or one of its own. */
-  async take(recorded: RecordedCase, configs: Readonly<Record<string, string>>): Promise<Host> {
-    const { host } = this;
-    this.host = undefined;
-    if (host && mayFollow(recorded) && host.setting === settingOf(recorded, configs)) return host;
-    await host?.close();
-    return Host.start(recorded, configs, this);
-  }
-
-  /** Keeps a service on which a case has left no trace. */
-  leave(host: Host): void {
-    this.host = host;
-  }
-
-  async close(): Promise<void> {
-    await this.host?.close();
-    await this.redis.stop();
-    await this.memcached.stop();
-  }
 }
-
-/** Steps that leave nothing behind in the process but what its statistics have counted; counters are flushed before each case. */
-const ASKING = ['rls', 'json', 'redis', 'redis_cmd', 'memcached', 'health', 'grpc'];
-/** Whether the case finds in a process that others have asked what it would find in one of its own. */
-const mayFollow = hasOnly(...ASKING, 'reload');
-const leavesNoTrace = hasOnly(...ASKING, 'stats');
-
-function hasOnly(...kinds: readonly string[]): (recorded: RecordedCase) => boolean {
-  return ({ steps, env = {}, xds, fake_memcached, no_wait }) => {
-    const isPlain = !xds && !fake_memcached && !no_wait && !('LOCAL_CACHE_SIZE_IN_BYTES' in env);
-    return isPlain && steps.every((step) => kinds.includes(step.do));
-  };
-}
-
-/** What a process is started with. */
-const settingOf = ({ env = {}, files = {}, memcached }: RecordedCase, configs: Readonly<Record<string, string>>) =>
-  JSON.stringify([env, Object.entries(files).map(([name, text]) => [name, textOf(text, configs)]), memcached]);
-
-/** `@A` stands for one of the texts that cases share. */
-const textOf = (text: string, configs: Readonly<Record<string, string>>): string =>
-  text.startsWith('@') ? (configs[text.slice(1)] ?? '') : text;
 
 /** A case is begun when its window has so long to go. */
 const MARGIN_MS = 8_000;
@@ -92,20 +41,18 @@ const START_TIMEOUT_MS = 40_000;
 const SETTLE_MS = 600;
 
 /**
- * Plays a case against the built service, and says what came out differently, a text each. Its process is its own, or that of a case before it with the same
- * settings and files where neither does more than ask.
+ * Plays a case against the built service in a process of its own, and says what came out differently, a text each.
  *
- * @param lane  is left to the next case when this one is over
  * @param untilFirst  stops at the first difference, of which one is expected
  */
 export async function playInProcess(
   recorded: RecordedCase,
   configs: Readonly<Record<string, string>>,
-  lane: Lane,
+  backends: Backends,
   { untilFirst }: { readonly untilFirst: boolean },
 ): Promise<readonly string[]> {
   for (let time = 1; ; time++) {
-    const player = new ProcessPlayer(recorded, configs, lane, untilFirst);
+    const player = new ProcessPlayer(recorded, configs, backends, untilFirst);
     const differences: string[] = [];
     try {
       await player.open();
@@ -117,7 +64,7 @@ export async function playInProcess(
     } catch (error) {
       differences.push(`${error instanceof Error ? error.stack : error}`);
     } finally {
-      await player.close(differences.length === 0 && leavesNoTrace(recorded));
+      await player.close();
     }
     if (!player.windowHasChanged() || time === MAX_TIMES) return differences;
   }
@@ -126,42 +73,38 @@ export async function playInProcess(
 /** What the service of the recordings answers with UNKNOWN, ours tells apart: INVALID_ARGUMENT, INTERNAL, UNAVAILABLE. */
 const codesForUnknown = [3, 13, 14];
 
-/** The service in a process of its own, and what is around it. */
-class Host {
-  readonly setting: string;
-  readonly fakeSeen: string[] = [];
-  readonly folder = mkdtempSync(join(tmpdir(), 'recorded-'));
-  ports: Readonly<Record<string, number>> = {};
-  process: Running | undefined;
-  statsd: StatisticsServer | undefined;
-  controlPlane: ControlPlane | undefined;
-  client: GrpcClient | undefined;
+class ProcessPlayer {
   private readonly recorded: RecordedCase;
   private readonly configs: Readonly<Record<string, string>>;
-  private readonly lane: Lane;
+  private readonly backends: Backends;
+  private readonly untilFirst: boolean;
+  private readonly folder = mkdtempSync(join(tmpdir(), 'recorded-'));
   private readonly closing: (() => unknown)[] = [];
+  private ports: Readonly<Record<string, number>> = {};
+  private process: Running | undefined;
+  private statsd: StatisticsServer | undefined;
+  private controlPlane: ControlPlane | undefined;
+  private client: GrpcClient | undefined;
+  private fakeSeen: string[] = [];
+  private watched: string[] = [];
+  private watching: ReturnType<GrpcClient['watch']> | undefined;
+  private startedMs = 0;
 
-  private constructor(recorded: RecordedCase, configs: Readonly<Record<string, string>>, lane: Lane) {
-    this.setting = settingOf(recorded, configs);
+  constructor(
+    recorded: RecordedCase,
+    configs: Readonly<Record<string, string>>,
+    backends: Backends,
+    untilFirst: boolean,
+  ) {
+    this.untilFirst = untilFirst;
     this.recorded = recorded;
     this.configs = configs;
-    this.lane = lane;
+    this.backends = backends;
   }
 
-  /** Ready when its port is open, unless the case does not wait for that. */
-  static async start(recorded: RecordedCase, configs: Readonly<Record<string, string>>, lane: Lane): Promise<Host> {
-    const host = new Host(recorded, configs, lane);
-    try {
-      await host.start();
-    } catch (error) {
-      await host.close();
-      throw error;
-    }
-    return host;
-  }
-
-  private async start(): Promise<void> {
-    const { redis, memcached } = this.lane;
+  async open(): Promise<void> {
+    const { redis, memcached } = this.backends;
+    await this.flush();
     this.statsd = await startUdpStatsd();
     const fake = this.recorded.fake_memcached ? await this.startFake() : 0;
     if (this.recorded.xds) this.controlPlane = await startControlPlane();
@@ -184,6 +127,7 @@ class Host {
     this.client = createClient(`127.0.0.1:${grpc}`);
     if (!this.recorded.no_wait)
       await this.process.waitFor(async (output) => output.includes('  gRPC ') && accepts(grpc), START_TIMEOUT_MS);
+    await this.awaitWindow();
   }
 
   async close(): Promise<void> {
@@ -195,14 +139,96 @@ class Host {
     rmSync(this.folder, { recursive: true });
   }
 
-  get configFolder(): string {
+  windowHasChanged(): boolean {
+    const { unit } = this.recorded;
+    return unit !== undefined && startOf(unit, this.startedMs) !== startOf(unit, Date.now());
+  }
+
+  async play(step: Step): Promise<readonly string[]> {
+    const { expect } = step;
+    switch (step.do) {
+      case 'rls':
+        return this.ask(step);
+      case 'json':
+        return this.compare(expect, await this.json(step));
+      case 'http':
+        return this.page(step);
+      case 'health':
+        return this.compare(expect, await this.orStatus(() => this.client?.check(step.service) ?? Promise.resolve({})));
+      case 'grpc':
+        return this.compare(
+          expect,
+          await this.orStatus(async () => {
+            await this.client?.call(this.filled(String(step.method)));
+            return { grpc_status: 0 };
+          }),
+        );
+      case 'health_watch':
+        this.watching = this.client?.watch(step.service).on('data', ({ status }) => this.watched.push(status));
+        return [];
+      case 'health_watch_close':
+        this.watching?.cancel();
+        return [];
+      case 'health_seen':
+        return this.eventually(expect, () => this.watched);
+      case 'redis':
+        return this.redisKeys(step);
+      case 'redis_cmd':
+        return this.withRedis(0, async (client) => {
+          const [command = '', ...args] = (step.args ?? []).map((arg) => this.filled(String(arg)));
+          await client.call(command, ...args);
+          return [];
+        });
+      case 'memcached':
+        return this.memcachedKeys(step);
+      case 'fake_seen':
+        return this.eventually(expect, () => this.fakeSeen);
+      case 'stats':
+        return this.statistics(step);
+      case 'reload':
+        return this.reload(step);
+      case 'output':
+        return this.eventually(expect, () => ({ found: this.said(this.filled(step.contains ?? '')) }));
+      case 'signal':
+        this.process?.kill(step.signal ?? 'SIGTERM');
+        return [];
+      case 'exit':
+        return this.exit(step);
+      case 'port_closed':
+        return this.compare(expect, { open: await this.opens(this.ports[step.port ?? ''] ?? 0) });
+      case 'xds':
+        return this.snapshot(step);
+      case 'xds_first':
+        return this.eventually(expect, () => this.controlPlane?.first());
+      case 'xds_drop':
+        await this.controlPlane?.drop();
+        return [];
+      case 'wait_ready':
+        return this.eventually(expect, async () => ({ ready: await accepts(this.ports.grpc ?? 0) }));
+      case 'sleep':
+        await sleep(step.ms);
+        return [];
+      default:
+        return [`the step is not known`];
+    }
+  }
+
+  /** Whether a port is open, or comes to be where a difference from the recording is expected. */
+  private async opens(port: number): Promise<boolean> {
+    for (const endMs = Date.now() + PATIENCE_MS; this.untilFirst && Date.now() < endMs; ) {
+      if (await accepts(port)) return true;
+      await sleep(POLL_MS);
+    }
+    return accepts(port);
+  }
+
+  private get configFolder(): string {
     const { RUNTIME_SUBDIRECTORY: below = 'ratelimit', RUNTIME_APPDIRECTORY: app = 'config' } = this.recorded.env ?? {};
     return join(this.folder, below === 'nowhere' ? 'ratelimit' : below, app);
   }
 
   private base(): Record<string, string> {
-    const { statsd } = this;
-    const { redis } = this.lane;
+    const { redis, statsd } = { redis: this.backends.redis, statsd: this.statsd };
     const { grpc, http, debug } = this.ports;
     return {
       HOST: '127.0.0.1',
@@ -231,19 +257,201 @@ class Host {
   }
 
   /** The text with ports and window starts in place of what stands for them. */
-  filled(text: string): string {
+  private filled(text: string): string {
     return text
       .replaceAll(/\{(\w+)_PORT\}/g, (token, name) => String(this.ports[name] ?? token))
       .replaceAll('{ROOT}', this.folder)
       .replaceAll(/\{start:(\w+)\}/g, (_, unit: Unit) => String(startOf(unit, Date.now()) / 1000));
   }
 
-  write(files: Readonly<Record<string, string>>): void {
+  private async flush(): Promise<void> {
+    await this.withRedis(0, async (client) => {
+      await client.flushall();
+      return [];
+    });
+    const { memcached } = this.backends;
+    if (this.recorded.env?.BACKEND_TYPE === 'memcache') await memcached.restart();
+  }
+
+  private async awaitWindow(): Promise<void> {
+    const { unit } = this.recorded;
+    const leftMs = unit ? unitMs[unit] - (Date.now() % unitMs[unit]) : Number.POSITIVE_INFINITY;
+    if (unit === 'SECOND' || leftMs < MARGIN_MS) await sleep(leftMs + 5);
+    this.startedMs = Date.now();
+  }
+
+  private async ask({ request: asked = {}, repeat = 1, expect }: Step): Promise<readonly string[]> {
+    let came: unknown;
+    for (let time = 0; time < repeat; time++) {
+      came = await this.orStatus(async () => fromWire((await this.client?.send(exactWire(asked))) as never)); // there is a client
+    }
+    return expect ? this.compare(expect, came) : [];
+  }
+
+  /** What a call comes to, or the status of its failure. */
+  private async orStatus(call: () => Promise<unknown>): Promise<unknown> {
+    try {
+      return await call();
+    } catch (error) {
+      const { code, details } = error as ServiceError; // of gRPC
+      return { grpc_status: code, grpc_message: details };
+    }
+  }
+
+  private async json({ body, method = 'POST' }: Step) {
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    const { status, type, body: came } = await this.get('http', '/json', method, text);
+    return { status, content_type: type, body: type === 'application/json' ? JSON.parse(came) : came };
+  }
+
+  private async get(port: string, path: string, method = 'GET', body = '') {
+    const headers = { 'content-length': Buffer.byteLength(body) };
+    const sent = request({ host: '127.0.0.1', port: this.ports[port], path, method, headers });
+    sent.end(body);
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    return { status: response.statusCode, type: response.headers['content-type'], body: await consumeText(response) };
+  }
+
+  private page({ port = 'http', path = '/', method, lines, status_only, expect }: Step) {
+    return this.eventually(expect, async () => {
+      const { status, body } = await this.get(port, path, method);
+      if (status_only) return { status };
+      if (!lines) return { status, body };
+      const pattern = typeof lines === 'string' ? new RegExp(lines) : /./;
+      return {
+        status,
+        lines: body
+          .split('\n')
+          .filter((line) => line !== '' && pattern.test(line))
+          .sort(),
+      };
+    });
+  }
+
+  private async withRedis<T>(db: number, use: (client: RedisClient) => Promise<T>): Promise<T> {
+    const client = new RedisClient(this.backends.redis.port, '127.0.0.1', { db, replyMapping: 'legacy' });
+    try {
+      return await use(client);
+    } finally {
+      client.disconnect();
+    }
+  }
+
+  private redisKeys({ db = 0, expect }: Step): Promise<readonly string[]> {
+    return this.withRedis(db, async (client) => {
+      const found: Record<string, { readonly value: string | null; readonly ttl: number }> = {};
+      for (const key of await client.keys('*')) {
+        if ((await client.type(key)) === 'string')
+          found[key] = { value: await client.get(key), ttl: await client.ttl(key) };
+      }
+      const wanted = JSON.parse(this.filled(JSON.stringify(expect))) as Record<
+        string,
+        { value: string; ttl: number[] }
+      >;
+      const isSame =
+        Object.keys(wanted).sort().join('\n') === Object.keys(found).sort().join('\n') &&
+        Object.entries(wanted).every(
+          ([
+            key,
+            {
+              value,
+              ttl: [from = 0, to = 0],
+            },
+          ]) => {
+            const { value: held, ttl = 0 } = found[key] ?? {};
+            return held === value && ttl >= from && ttl <= to;
+          },
+        );
+      return isSame ? [] : [differ(wanted, found)];
+    });
+  }
+
+  private memcachedKeys({ keys = [], expect }: Step): Promise<readonly string[]> {
+    const wanted = JSON.parse(this.filled(JSON.stringify(expect)));
+    return this.eventually(wanted, async () => {
+      const found: Record<string, string> = {};
+      for (const key of keys.map((one) => this.filled(one))) {
+        const reply = await ask(this.backends.memcached.port, `get ${key}\r\n`);
+        const [, value] = /^VALUE \S+ \d+ \d+\r\n(.*)\r\nEND/s.exec(reply) ?? [];
+        if (value !== undefined) found[key] = value;
+      }
+      return found;
+    });
+  }
+
+  private statistics({ expect, prefix = 'ratelimit.service.rate_limit.', gauges, timers }: Step) {
+    const lines = () => (this.statsd?.lines() ?? []).map(parseLine).filter((line) => line !== undefined);
+    if (timers !== undefined) {
+      const names = () =>
+        lines().flatMap(({ name, kind }) => (kind === 'ms' && name.startsWith(String(timers)) ? [name] : []));
+      return this.eventually(expect, () => [...new Set(names())].sort());
+    }
+    if (gauges !== undefined) {
+      const pattern = new RegExp(String(gauges));
+      const told = () =>
+        lines().flatMap(({ name, kind, value }) => (kind === 'g' && pattern.test(name) ? [[name, value]] : []));
+      return this.eventually(expect, () => Object.fromEntries(told()));
+    }
+    return this.eventually(expect, () => {
+      const sums: Record<string, number> = {};
+      for (const { name, kind, value } of lines()) {
+        if (kind === 'c' && name.startsWith(prefix)) sums[name] = (sums[name] ?? 0) + value;
+      }
+      return sums;
+    });
+  }
+
+  private async reload({ write = {}, delete: gone = [], expect }: Step): Promise<readonly string[]> {
+    const { outcome, error } = (expect ?? {}) as { readonly outcome?: string; readonly error?: string };
+    const before = await this.loads();
+    for (const name of gone) rmSync(join(this.configFolder, name));
+    this.write(write);
+    const differences = await this.eventually({ outcome }, async () => {
+      const after = await this.loads();
+      if (after.error > before.error) return { outcome: 'rejected' };
+      return { outcome: after.success > before.success ? 'loaded' : 'nothing' };
+    });
+    if (differences.length > 0 || error === undefined) return differences;
+    return this.said(error) ? [] : [`wanted the error '${error}', came ${this.process?.output().slice(-2_000)}`];
+  }
+
+  private async loads(): Promise<{ readonly success: number; readonly error: number }> {
+    const { body } = await this.get('debug', '/stats');
+    const count = (name: string) =>
+      Number(new RegExp(`^ratelimit.service.config_load_${name}: (\\d+)$`, 'm').exec(body)?.[1]);
+    return { success: count('success'), error: count('error') };
+  }
+
+  /** Whether the log has a message of this file: `f.yaml: text`, where ours name line and path after the file. */
+  private said(text: string): boolean {
+    const [, file = '', message = ''] = /^(?:([^ ']+): )?(.*)$/s.exec(text) ?? [];
+    const lines = (this.process?.output() ?? '').split('\n').filter((line) => line.startsWith('{'));
+    return lines.some((line) => {
+      const logged = String(JSON.parse(line)['@message']);
+      return logged.startsWith(file === '' ? '' : `${file}:`) && logged.includes(message);
+    });
+  }
+
+  private async snapshot({ version = '', resources = [], expect }: Step): Promise<readonly string[]> {
+    const verdict = await this.controlPlane?.serve(version, resources as readonly Resource[]); // as the recording has them
+    if (!verdict || !('nack' in verdict) || !expect || !('nack' in expect)) return this.compare(expect, verdict);
+    const nack = expect.nack === '{any}' ? '{any}' : `{contains:${expect.nack}}`; // ours may tell more
+    return this.compare({ ...expect, nack }, verdict);
+  }
+
+  private async exit({ expect, within_ms = 10_000 }: Step): Promise<readonly string[]> {
+    const ended = await Promise.race([this.process?.exited, sleep(within_ms, undefined, { ref: false })]);
+    const { code } = (expect ?? {}) as { readonly code?: number };
+    if (!ended) return ['it goes on'];
+    return code === undefined || ended.code === code ? [] : [differ({ code }, ended)];
+  }
+
+  private write(files: Readonly<Record<string, string>>): void {
     for (const [name, text] of Object.entries(files)) {
       const path = join(this.configFolder, name);
       mkdirSync(dirname(path), { recursive: true });
       const aside = join(this.folder, 'aside');
-      writeFileSync(aside, textOf(text, this.configs));
+      writeFileSync(aside, text.startsWith('@') ? (this.configs[text.slice(1)] ?? '') : text);
       renameSync(aside, path);
     }
   }
@@ -272,310 +480,6 @@ class Host {
     const address = server.address();
     return typeof address === 'object' && address ? address.port : 0;
   }
-}
-
-class ProcessPlayer {
-  private readonly recorded: RecordedCase;
-  private readonly configs: Readonly<Record<string, string>>;
-  private readonly lane: Lane;
-  private readonly untilFirst: boolean;
-  private taken: Host | undefined;
-  private watched: string[] = [];
-  private watching: ReturnType<GrpcClient['watch']> | undefined;
-  private startedMs = 0;
-
-  constructor(recorded: RecordedCase, configs: Readonly<Record<string, string>>, lane: Lane, untilFirst: boolean) {
-    this.untilFirst = untilFirst;
-    this.recorded = recorded;
-    this.configs = configs;
-    this.lane = lane;
-  }
-
-  async open(): Promise<void> {
-    await this.flush();
-    this.taken = await this.lane.take(this.recorded, this.configs);
-    await this.awaitWindow();
-  }
-
-  /** @param isClean  another case may have the process */
-  async close(isClean: boolean): Promise<void> {
-    if (!this.taken) return;
-    if (isClean) this.lane.leave(this.taken);
-    else await this.taken.close();
-  }
-
-  private get host(): Host {
-    if (!this.taken) throw new Error('the case must be open');
-    return this.taken;
-  }
-
-  windowHasChanged(): boolean {
-    const { unit } = this.recorded;
-    return unit !== undefined && startOf(unit, this.startedMs) !== startOf(unit, Date.now());
-  }
-
-  async play(step: Step): Promise<readonly string[]> {
-    const { expect } = step;
-    switch (step.do) {
-      case 'rls':
-        return this.ask(step);
-      case 'json':
-        return this.compare(expect, await this.json(step));
-      case 'http':
-        return this.page(step);
-      case 'health':
-        return this.compare(
-          expect,
-          await this.orStatus(() => this.host.client?.check(step.service) ?? Promise.resolve({})),
-        );
-      case 'grpc':
-        return this.compare(
-          expect,
-          await this.orStatus(async () => {
-            await this.host.client?.call(this.host.filled(String(step.method)));
-            return { grpc_status: 0 };
-          }),
-        );
-      case 'health_watch':
-        this.watching = this.host.client?.watch(step.service).on('data', ({ status }) => this.watched.push(status));
-        return [];
-      case 'health_watch_close':
-        this.watching?.cancel();
-        return [];
-      case 'health_seen':
-        return this.eventually(expect, () => this.watched);
-      case 'redis':
-        return this.redisKeys(step);
-      case 'redis_cmd':
-        return this.withRedis(0, async (client) => {
-          const [command = '', ...args] = (step.args ?? []).map((arg) => this.host.filled(String(arg)));
-          await client.call(command, ...args);
-          return [];
-        });
-      case 'memcached':
-        return this.memcachedKeys(step);
-      case 'fake_seen':
-        return this.eventually(expect, () => this.host.fakeSeen);
-      case 'stats':
-        return this.statistics(step);
-      case 'reload':
-        return this.reload(step);
-      case 'output':
-        return this.eventually(expect, () => ({ found: this.said(this.host.filled(step.contains ?? '')) }));
-      case 'signal':
-        this.host.process?.kill(step.signal ?? 'SIGTERM');
-        return [];
-      case 'exit':
-        return this.exit(step);
-      case 'port_closed':
-        return this.compare(expect, { open: await this.opens(this.host.ports[step.port ?? ''] ?? 0) });
-      case 'xds':
-        return this.snapshot(step);
-      case 'xds_first':
-        return this.eventually(expect, () => this.host.controlPlane?.first());
-      case 'xds_drop':
-        await this.host.controlPlane?.drop();
-        return [];
-      case 'wait_ready':
-        return this.eventually(expect, async () => ({ ready: await accepts(this.host.ports.grpc ?? 0) }));
-      case 'sleep':
-        await sleep(step.ms);
-        return [];
-      default:
-        return [`the step is not known`];
-    }
-  }
-
-  /** Whether a port is open, or comes to be where a difference from the recording is expected. */
-  private async opens(port: number): Promise<boolean> {
-    for (const endMs = Date.now() + PATIENCE_MS; this.untilFirst && Date.now() < endMs; ) {
-      if (await accepts(port)) return true;
-      await sleep(POLL_MS);
-    }
-    return accepts(port);
-  }
-
-  private async flush(): Promise<void> {
-    await this.withRedis(0, async (client) => {
-      await client.flushall();
-      return [];
-    });
-    const { memcached } = this.lane;
-    if (this.recorded.env?.BACKEND_TYPE === 'memcache') await memcached.restart();
-  }
-
-  private async awaitWindow(): Promise<void> {
-    const { unit } = this.recorded;
-    const leftMs = unit ? unitMs[unit] - (Date.now() % unitMs[unit]) : Number.POSITIVE_INFINITY;
-    if (unit === 'SECOND' || leftMs < MARGIN_MS) await sleep(leftMs + 5);
-    this.startedMs = Date.now();
-  }
-
-  private async ask({ request: asked = {}, repeat = 1, expect }: Step): Promise<readonly string[]> {
-    let came: unknown;
-    for (let time = 0; time < repeat; time++) {
-      came = await this.orStatus(async () => fromWire((await this.host.client?.send(exactWire(asked))) as never)); // there is a client
-    }
-    return expect ? this.compare(expect, came) : [];
-  }
-
-  /** What a call comes to, or the status of its failure. */
-  private async orStatus(call: () => Promise<unknown>): Promise<unknown> {
-    try {
-      return await call();
-    } catch (error) {
-      const { code, details } = error as ServiceError; // of gRPC
-      return { grpc_status: code, grpc_message: details };
-    }
-  }
-
-  private async json({ body, method = 'POST' }: Step) {
-    const text = typeof body === 'string' ? body : JSON.stringify(body);
-    const { status, type, body: came } = await this.get('http', '/json', method, text);
-    return { status, content_type: type, body: type === 'application/json' ? JSON.parse(came) : came };
-  }
-
-  private async get(port: string, path: string, method = 'GET', body = '') {
-    const headers = { 'content-length': Buffer.byteLength(body) };
-    const sent = request({ host: '127.0.0.1', port: this.host.ports[port], path, method, headers });
-    sent.end(body);
-    const [response] = (await once(sent, 'response')) as [IncomingMessage];
-    return { status: response.statusCode, type: response.headers['content-type'], body: await consumeText(response) };
-  }
-
-  private page({ port = 'http', path = '/', method, lines, status_only, expect }: Step) {
-    return this.eventually(expect, async () => {
-      const { status, body } = await this.get(port, path, method);
-      if (status_only) return { status };
-      if (!lines) return { status, body };
-      const pattern = typeof lines === 'string' ? new RegExp(lines) : /./;
-      return {
-        status,
-        lines: body
-          .split('\n')
-          .filter((line) => line !== '' && pattern.test(line))
-          .sort(),
-      };
-    });
-  }
-
-  private async withRedis<T>(db: number, use: (client: RedisClient) => Promise<T>): Promise<T> {
-    const client = new RedisClient(this.lane.redis.port, '127.0.0.1', { db, replyMapping: 'legacy' });
-    try {
-      return await use(client);
-    } finally {
-      client.disconnect();
-    }
-  }
-
-  private redisKeys({ db = 0, expect }: Step): Promise<readonly string[]> {
-    return this.withRedis(db, async (client) => {
-      const found: Record<string, { readonly value: string | null; readonly ttl: number }> = {};
-      for (const key of await client.keys('*')) {
-        if ((await client.type(key)) === 'string')
-          found[key] = { value: await client.get(key), ttl: await client.ttl(key) };
-      }
-      const wanted = JSON.parse(this.host.filled(JSON.stringify(expect))) as Record<
-        string,
-        { value: string; ttl: number[] }
-      >;
-      const isSame =
-        Object.keys(wanted).sort().join('\n') === Object.keys(found).sort().join('\n') &&
-        Object.entries(wanted).every(
-          ([
-            key,
-            {
-              value,
-              ttl: [from = 0, to = 0],
-            },
-          ]) => {
-            const { value: held, ttl = 0 } = found[key] ?? {};
-            return held === value && ttl >= from && ttl <= to;
-          },
-        );
-      return isSame ? [] : [differ(wanted, found)];
-    });
-  }
-
-  private memcachedKeys({ keys = [], expect }: Step): Promise<readonly string[]> {
-    const wanted = JSON.parse(this.host.filled(JSON.stringify(expect)));
-    return this.eventually(wanted, async () => {
-      const found: Record<string, string> = {};
-      for (const key of keys.map((one) => this.host.filled(one))) {
-        const reply = await ask(this.lane.memcached.port, `get ${key}\r\n`);
-        const [, value] = /^VALUE \S+ \d+ \d+\r\n(.*)\r\nEND/s.exec(reply) ?? [];
-        if (value !== undefined) found[key] = value;
-      }
-      return found;
-    });
-  }
-
-  private statistics({ expect, prefix = 'ratelimit.service.rate_limit.', gauges, timers }: Step) {
-    const lines = () => (this.host.statsd?.lines() ?? []).map(parseLine).filter((line) => line !== undefined);
-    if (timers !== undefined) {
-      const names = () =>
-        lines().flatMap(({ name, kind }) => (kind === 'ms' && name.startsWith(String(timers)) ? [name] : []));
-      return this.eventually(expect, () => [...new Set(names())].sort());
-    }
-    if (gauges !== undefined) {
-      const pattern = new RegExp(String(gauges));
-      const told = () =>
-        lines().flatMap(({ name, kind, value }) => (kind === 'g' && pattern.test(name) ? [[name, value]] : []));
-      return this.eventually(expect, () => Object.fromEntries(told()));
-    }
-    return this.eventually(expect, () => {
-      const sums: Record<string, number> = {};
-      for (const { name, kind, value } of lines()) {
-        if (kind === 'c' && name.startsWith(prefix)) sums[name] = (sums[name] ?? 0) + value;
-      }
-      return sums;
-    });
-  }
-
-  private async reload({ write = {}, delete: gone = [], expect }: Step): Promise<readonly string[]> {
-    const { outcome, error } = (expect ?? {}) as { readonly outcome?: string; readonly error?: string };
-    const before = await this.loads();
-    for (const name of gone) rmSync(join(this.host.configFolder, name));
-    this.host.write(write);
-    const differences = await this.eventually({ outcome }, async () => {
-      const after = await this.loads();
-      if (after.error > before.error) return { outcome: 'rejected' };
-      return { outcome: after.success > before.success ? 'loaded' : 'nothing' };
-    });
-    if (differences.length > 0 || error === undefined) return differences;
-    return this.said(error) ? [] : [`wanted the error '${error}', came ${this.host.process?.output().slice(-2_000)}`];
-  }
-
-  private async loads(): Promise<{ readonly success: number; readonly error: number }> {
-    const { body } = await this.get('debug', '/stats');
-    const count = (name: string) =>
-      Number(new RegExp(`^ratelimit.service.config_load_${name}: (\\d+)$`, 'm').exec(body)?.[1]);
-    return { success: count('success'), error: count('error') };
-  }
-
-  /** Whether the log has a message of this file: `f.yaml: text`, where ours name line and path after the file. */
-  private said(text: string): boolean {
-    const [, file = '', message = ''] = /^(?:([^ ']+): )?(.*)$/s.exec(text) ?? [];
-    const lines = (this.host.process?.output() ?? '').split('\n').filter((line) => line.startsWith('{'));
-    return lines.some((line) => {
-      const logged = String(JSON.parse(line)['@message']);
-      return logged.startsWith(file === '' ? '' : `${file}:`) && logged.includes(message);
-    });
-  }
-
-  private async snapshot({ version = '', resources = [], expect }: Step): Promise<readonly string[]> {
-    const verdict = await this.host.controlPlane?.serve(version, resources as readonly Resource[]); // as the recording has them
-    if (!verdict || !('nack' in verdict) || !expect || !('nack' in expect)) return this.compare(expect, verdict);
-    const nack = expect.nack === '{any}' ? '{any}' : `{contains:${expect.nack}}`; // ours may tell more
-    return this.compare({ ...expect, nack }, verdict);
-  }
-
-  private async exit({ expect, within_ms = 10_000 }: Step): Promise<readonly string[]> {
-    const ended = await Promise.race([this.host.process?.exited, sleep(within_ms, undefined, { ref: false })]);
-    const { code } = (expect ?? {}) as { readonly code?: number };
-    if (!ended) return ['it goes on'];
-    return code === undefined || ended.code === code ? [] : [differ({ code }, ended)];
-  }
 
   private async eventually(wanted: unknown, get: () => unknown): Promise<readonly string[]> {
     const endMs = Date.now() + (this.untilFirst ? SHORT_PATIENCE_MS : PATIENCE_MS);
@@ -590,7 +494,7 @@ class ProcessPlayer {
 
   private compare(wanted: unknown, came: unknown): readonly string[] {
     if (wanted === undefined) return [];
-    const filled = JSON.parse(this.host.filled(JSON.stringify(wanted)));
+    const filled = JSON.parse(this.filled(JSON.stringify(wanted)));
     const nowMs = Date.now();
     const isSame = [nowMs, nowMs - 1_000].some((at) => matches(withOwnCode(filled, came), came, at)); // a second may have begun meanwhile
     return isSame ? [] : [differ(filled, came)];
