@@ -56,8 +56,8 @@ const notesOn = ({ domains }: RuleTree): readonly string[] =>
 const together = (paths: readonly string[]): RuleSource => ({
   description: paths.join(', '),
   async list() {
-    const files: RuleFileState[] = [];
-    for (const path of paths) files.push(...(await plainPath(path).list()));
-    return files;
+    const lists: (readonly RuleFileState[])[] = [];
+    for (const path of paths) lists.push(await plainPath(path).list());
+    return lists.flat();
   },
 });

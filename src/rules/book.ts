@@ -149,7 +149,7 @@ async function lookAt(
   source: RuleSource,
 ): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {
   try {
-    const files = await source.list().catch(() => source.list()); // a file may go between the list and the question about it
+    const files = await source.list().catch(() => source.list()); // a file may vanish between `readdir` and `stat`
     return { files, state: files.map((file) => file.state).join('\n') };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

@@ -8,8 +8,8 @@ export interface RuleSource {
   /** As it is told to people: a path. */
   readonly description: string;
   /**
-   * The rule files there are now, in a stable order. The file system is asked one question at a time, off the event loop: one that is slow, or hangs, occupies one
-   * of the few threads that Node has for files and for DNS.
+   * The rule files there are now, in a stable order. It makes one call of the file system at a time, off the event loop: one that hangs takes
+   * a single one of the few threads that Node has for files and for DNS.
    *
    * @throws Error  of the file system, when the place cannot be read
    */
@@ -77,12 +77,16 @@ const stateOf = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, na
 });
 
 /** All files below a directory, links followed, sorted by path. */
-async function filesBelow(directory: string, isRead: (name: string) => boolean): Promise<FoundFile[]> {
-  const files: FoundFile[] = [];
+async function filesBelow(
+  directory: string,
+  isRead: (name: string) => boolean,
+  files: FoundFile[] = [],
+): Promise<readonly FoundFile[]> {
   for (const name of (await readdir(directory)).filter(isRead).sort()) {
     const path = join(directory, name);
     const stats = await stat(path);
-    files.push(...(stats.isDirectory() ? await filesBelow(path, isRead) : [{ path, stats }]));
+    if (stats.isDirectory()) await filesBelow(path, isRead, files);
+    else files.push({ path, stats });
   }
   return files;
 }

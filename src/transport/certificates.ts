@@ -55,7 +55,7 @@ export function openCertificates(
   let judged = found;
   let inForce = valid(files, found);
   let expiry = expiryOf(inForce);
-  const lookForChange = (): void => {
+  const checkFiles = (): void => {
     const before = found;
     found = read(files);
     if (isSame(found, judged) || !isSame(found, before)) return;
@@ -70,17 +70,17 @@ export function openCertificates(
     expiry = expiryOf(inForce);
     for (const listener of listeners) listener(inForce);
   };
-  const lookForExpiry = (): void => {
+  const checkExpiry = (): void => {
     if (!expiry || clock() < expiry.atMs) return;
     onProblem(`the certificate ${files.cert} expired at ${expiry.written}: clients refuse it`);
     expiry = undefined; // logged once
   };
-  const look = (): void => {
-    lookForChange();
-    lookForExpiry();
+  const poll = (): void => {
+    checkFiles();
+    checkExpiry();
   };
-  lookForExpiry();
-  const timer = setInterval(look, LOOK_INTERVAL_MS).unref();
+  checkExpiry();
+  const timer = setInterval(poll, LOOK_INTERVAL_MS).unref();
   return {
     current: () => inForce,
     onChange(listener) {

@@ -19,7 +19,7 @@ const ruleFor = (key: string, domain = 'demo'): string =>
 let folder: string;
 let book: RuleBook | undefined;
 let loads: LoadedRules[];
-/** Questions about the files that have no answer yet. */
+/** Listings that have not come to an end yet. */
 let lists: number;
 
 beforeEach(() => {
@@ -298,7 +298,7 @@ test('requests are answered while the file system does not answer, and files are
   write('rules.yaml', ruleFor('address'));
   isSlow = true;
   for (let times = 0; times < 10; times++) await look();
-  expect({ rules: inForce(), asked }).toEqual({ rules: ['demo.user'], asked: 2 }); // one question at a time
+  expect({ rules: inForce(), asked }).toEqual({ rules: ['demo.user'], asked: 2 }); // one listing at a time
   answers.open();
   await loaded();
   expect(inForce()).toEqual(['demo.address']);
@@ -306,7 +306,7 @@ test('requests are answered while the file system does not answer, and files are
   expect(asked).toBe(3);
 });
 
-test('a file that goes between the list of files and the question about it is no problem', async () => {
+test('a file that vanishes while a directory is listed is no problem', async () => {
   write('rules.yaml', ruleFor('user'));
   const source = plainPath(at('rules.yaml'));
   let asked = 0;
