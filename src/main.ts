@@ -38,7 +38,7 @@ for (const [flags, variable, meaning] of serveFlags) serve.option(flags, `${mean
 
 program
   .command('check')
-  .summary('find what is wrong with rule files and settings')
+  .summary('check rule files and settings')
   .description(
     'Find what is wrong with rule files and settings, as the service would. Exits with 1 where there is an error.',
   )
@@ -61,7 +61,7 @@ program
 
 program
   .command('test')
-  .summary('run tests of rule files: request, expected rule and answer')
+  .summary('run tests of rule files')
   .description(
     'Run tests of rule files: which rule a request meets, and what the answer is. Exits with 1 where one fails.',
   )
@@ -165,10 +165,18 @@ async function checkRules(paths: readonly string[], { format, ...options }: Chec
 }
 
 async function testRules(files: readonly string[], options: { readonly rules?: string }): Promise<void> {
-  const { runRuleTests } = await import('./check/rule-tests.ts');
-  const { lines, failed } = await runRuleTests(files, options.rules, process.env);
-  for (const line of lines) console.log(line);
-  if (failed > 0) fail(`${failed} of ${lines.length} failed`);
+  const [{ runRuleTests }, { InvalidSettings }] = await Promise.all([
+    import('./check/rule-tests.ts'),
+    import('./settings.ts'),
+  ]);
+  try {
+    const { lines, failed } = await runRuleTests(files, options.rules, process.env);
+    for (const line of lines) console.log(line);
+    if (failed > 0) fail(`${failed} of ${lines.length} failed`);
+  } catch (error) {
+    if (!(error instanceof InvalidSettings)) throw error;
+    fail(error.message);
+  }
 }
 
 interface AskFlags {

@@ -85,6 +85,7 @@ function recordOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions
         ...(fromCache && { from_cache: true }),
         ...(fromLease && { from_lease: true }),
         ...(degraded && { degraded }),
+        ...(verdict.shadowRefusals && { in_shadow: verdict.shadowRefusals.map((one) => describeLimit(one.limit)) }),
       };
     }),
   };
@@ -117,7 +118,10 @@ function describeVerdict(
   const shadow = limit.shadow && decision.code === 'OVER_LIMIT' ? ' (OVER_LIMIT, but for shadow_mode)' : '';
   const key = keyOf(domain, descriptor, verdict, options);
   const what = `applying limit: ${describeLimit(limit)}, rule ${describeRulePlace(rule)}, key ${key}`;
-  return `${what}: ${code}${shadow}, ${descriptor.hits} hits, ${decision.limitRemaining} remaining`;
+  const tried = (verdict.shadowRefusals ?? []).map(
+    (one) => `; ${describeLimit(one.limit)} would refuse, but for shadow_mode`,
+  );
+  return `${what}: ${code}${shadow}, ${descriptor.hits} hits, ${decision.limitRemaining} remaining${tried.join('')}`;
 }
 
 /** Why no limit applies. */

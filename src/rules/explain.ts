@@ -73,4 +73,10 @@ export function describeExplanation(explanation: Explanation, domain: string): s
   }
 }
 
-const listed = (names: readonly string[]): string => (names.length === 0 ? 'none' : names.map(shown).join(', '));
+const listed = (names: readonly string[]): string => (names.length === 0 ? 'none' : names.map(short).join(', '));
+
+/** Of a listed name so much is shown: a short question must not have a very long answer. */
+const LISTED_CHARACTERS = 40;
+
+const short = (name: string): string =>
+  name.length <= LISTED_CHARACTERS ? name : `${name.slice(0, LISTED_CHARACTERS)}…`;

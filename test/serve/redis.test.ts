@@ -160,3 +160,15 @@ describe.each([1, 2])('with WORKERS=%d, while Redis is away', (workers) => {
     expect(await gauge('weir_ready')).toBe(1);
   }, 60_000);
 });
+
+test('a store that hangs is down, though its connection is there and nobody calls', async () => {
+  const redis = await startRedis();
+  closing.push(() => redis.stop());
+  const weir = await service({ REDIS_URL: redis.url, RULES_PATH: 'config/rules.yaml' });
+  await weir.waitFor(async () => (await health(weir)).text.includes('store: up'));
+  redis.pause();
+  await weir.waitFor(async () => (await health(weir)).text.includes('store: down: redis: no reply within'));
+  expect((await health(weir)).status).toBe(200);
+  redis.resume();
+  await weir.waitFor(async () => (await health(weir)).text.includes('store: up'));
+}, 60_000);
