@@ -136,6 +136,8 @@ describe('serve', () => {
     const held = post();
     const total = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
     await eventually(total, (text) => /weir_hits_total\{.*\} 2/.test(text)); // both are decided
+    for (const gauge of [/^weir_calls_in_flight 1$/m, /^weir_calls_held 1$/m, /^weir_connections [1-9]$/m])
+      expect(await total()).toMatch(gauge);
     const stopped = running.stop('SIGTERM');
     expect((await held).status).toBe(200);
     expect(await stopped).toEqual({ code: 0, signal: null });
