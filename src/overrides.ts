@@ -81,7 +81,7 @@ export class Overrides {
     const levels = found.kind === 'limited' ? found.levels : rule.levels;
     return {
       kind: 'limited',
-      rule: { ...rule, unlimited: false, shadow: false, quota: false },
+      rule: { ...rule, unlimited: false },
       limits: [limit],
       entries,
       levels,

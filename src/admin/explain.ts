@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { Decision, Limit, State } from '../algorithms/limit.ts';
 import { NEVER_MS } from '../algorithms/limit.ts';
 import type { Debit } from '../backends/backend.ts';
@@ -12,7 +11,7 @@ import { type Extras, type GrpcStatus, toStatus } from '../rls/service.ts';
 import { codeNumbers, type WireRequest } from '../rls/wire.ts';
 import { describeLimit } from '../rules/describe.ts';
 import type { Match } from '../rules/match.ts';
-import type { PackedRules } from '../rules/packed.ts';
+import { hashOf, type PackedRules } from '../rules/packed.ts';
 import { placeFields, type Stop, type TracedLevel, trace } from '../rules/trace.ts';
 import type { Rule, RuleTree } from '../rules/tree.ts';
 import { arithmeticOf, describe } from './arithmetic.ts';
@@ -119,7 +118,7 @@ interface Observed {
 export async function explain(wire: WireRequest, options: ExplainOptions): Promise<Explanation> {
   const { decider, extras, packed, source } = options;
   const own = packed?.();
-  const rules = { ...(own && { version: versionOf(own) }), source };
+  const rules = { ...(own && { version: hashOf(own) }), source };
   let observed: readonly Observed[] = [];
   const ledger: Decider['ledger'] = {
     async debit(request, how) {
@@ -162,19 +161,6 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
 }
 
 const refused = ({ details }: GrpcStatus) => ({ status: 400, error: details }) as const;
-
-let lastVersion: { readonly packed: PackedRules | undefined; readonly version: string } | undefined;
-
-/** Names rules by their content. */
-export function versionOf(packed: PackedRules | undefined): string {
-  if (lastVersion?.packed !== packed || !lastVersion) {
-    const hash = createHash('sha256');
-    for (const { name, spend = '', pieces } of packed ?? [])
-      for (const piece of [name, spend, ...pieces]) hash.update(`${piece.length}:${piece}`);
-    lastVersion = { packed, version: hash.digest('hex').slice(0, 12) };
-  }
-  return lastVersion.version;
-}
 
 function explainDescriptors(
   tree: RuleTree,
@@ -253,8 +239,8 @@ function explainLimit(
     ...(limit.name !== '' && { name: limit.name }),
     limit: describeLimit(limit),
     algorithm: limit.algorithm,
-    ...(rule.shadow && { shadow: true }),
-    ...(rule.quota && { quota: true }),
+    ...(limit.shadow && { shadow: true }),
+    ...(limit.quota && { quota: true }),
     ...(isFromRequest && { fromRequest: true }),
     ...(replacedBy.length > 0 && { replacedBy }),
     ...(observed && explainObserved(observed)),

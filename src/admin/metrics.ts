@@ -1,8 +1,8 @@
-import { beginMetric, writeLabels, writeSeries } from '../observe/exposition.ts';
+import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from '../observe/exposition.ts';
 import type { AdminOptions } from './operations.ts';
 
 /** Writes `weir_unmatched_total` for Prometheus, of all processes that run now. */
-export async function unmatchedMetrics(ask: AdminOptions['ask']): Promise<string> {
+export async function unmatchedMetrics(ask: AdminOptions['ask'], format: ExpositionFormat): Promise<string> {
   const sums = new Map<string, number>();
   for (const { reply } of await ask({ kind: 'unmatched' })) {
     for (const { domain, reason, count } of reply.report.counts) {
@@ -11,5 +11,7 @@ export async function unmatchedMetrics(ask: AdminOptions['ask']): Promise<string
     }
   }
   const help = 'Descriptors that met no rule, by why: see /api/v1/unmatched.';
-  return `${beginMetric('weir_unmatched_total', 'counter', help)}${Array.from(sums, ([labels, count]) => writeSeries('weir_unmatched_total', labels, count)).join('')}\n`;
+  const name = 'weir_unmatched_total';
+  const lines = Array.from(sums, ([labels, count]) => writeSeries(name, labels, count)).join('');
+  return `${beginMetric(name, 'counter', help, format)}${lines}${betweenMetrics(format)}`;
 }

@@ -109,7 +109,7 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     arithmetic: `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${capacityOf(limit)}`,
     remaining: limitRemaining,
     ...(isOver && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
-    ...(rule.shadow && { shadow: true }),
+    ...(limit.shadow && { shadow: true }),
   };
 }
 

@@ -3,7 +3,7 @@ import { rfc3339 } from '../admin/times.ts';
 import type { Clock } from '../clock.ts';
 import { MAX_UINT32, type WireRequest } from '../rls/wire.ts';
 import { CommandFailed, callApi, type Target } from './client.ts';
-import { explainOffline, renderExplanation, type SentExplanation } from './explain.ts';
+import type { SentExplanation } from './explain.ts';
 import { type Paint, paintFor } from './paint.ts';
 import {
   renderAudit,
@@ -56,6 +56,7 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
       guarded(
         fail,
         async (domain: string, descriptors: string[], options: Common & { hits: number; rules?: string }) => {
+          const { explainOffline, renderExplanation } = await import('./explain.ts');
           const request = requestOf(domain, descriptors, options.hits);
           const explanation: SentExplanation =
             options.rules === undefined

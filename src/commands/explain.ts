@@ -29,7 +29,7 @@ export type SentExplanation = Partial<Explanation> & {
  * @throws CommandFailed  the rules are wrong
  */
 export async function explainOffline(path: string, request: WireRequest, clock: Clock): Promise<Explanation> {
-  const loaded = loadSource(plainPath(path), { mergeDomains: true });
+  const loaded = await loadSource(plainPath(path), { mergeDomains: true });
   if (!loaded.ok) throw new CommandFailed(`the rules are wrong:\n${loaded.problems.map(formatProblem).join('\n')}`);
   const { rules } = loaded;
   const nowMs = clock();

@@ -1,6 +1,6 @@
 import { type Descriptor, type Entry, type Match, type MatchObserver, match } from './match.ts';
 import { nearest } from './nearest.ts';
-import type { Level, Node, Rule, RulePlace, RuleTree, WildcardNode } from './tree.ts';
+import type { Level, Node, Rule, RuleTree, WildcardNode } from './tree.ts';
 import { hasWildcard, mismatchAt, type Wildcard } from './wildcard.ts';
 
 /** Why a node of a level was not chosen for an entry. */
@@ -317,7 +317,7 @@ const nearRule = ({ path, place }: Rule, descriptor: readonly Entry[]): NearRule
 });
 
 /** File and line of a rule, where it has them. */
-export const placeFields = (place: RulePlace | undefined): { readonly file?: string; readonly line?: number } => ({
+export const placeFields = (place: Rule['place']): { readonly file?: string; readonly line?: number } => ({
   ...(place && { file: place.file }),
   ...(place?.line !== undefined && { line: place.line }),
 });

@@ -7,6 +7,7 @@ import { parseTokens } from '../admin/tokens.ts';
 import type { Clock } from '../clock.ts';
 import { profileRoutes } from '../http/profile.ts';
 import type { Route } from '../http/server.ts';
+import type { ExpositionFormat } from '../observe/exposition.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Settings } from '../settings.ts';
 import { deciderOf, extrasOf } from './answering.ts';
@@ -20,7 +21,7 @@ type Core = Pick<Basis, 'counters' | 'rules'>;
 export interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
   /** Further lines for `/metrics`. */
-  readonly metrics: () => Promise<string>;
+  readonly metrics: (format: ExpositionFormat) => Promise<string>;
 }
 
 /**
@@ -67,7 +68,7 @@ export function createAdminPages(
   const follower = setInterval(() => void overrides.follow().catch(() => {}), FOLLOW_INTERVAL_MS).unref(); // while they cannot be read, those read last hold
   return {
     routes,
-    metrics: () => unmatchedMetrics(ask),
+    metrics: (format) => unmatchedMetrics(ask, format),
     close: async () => clearInterval(follower),
   };
 }

@@ -2,6 +2,7 @@ import { debugRoutes } from '../http/debug.ts';
 import type { Logger } from '../observe/log.ts';
 import { createMetrics, type StoreGauges } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
+import type { ServiceGauges } from '../observe/service-gauges.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { AdminPages } from './admin.ts';
@@ -23,11 +24,12 @@ export async function openView(
   settings: Settings,
   { rules, readiness }: Pick<Basis, 'rules' | 'readiness'>,
   numbers: Numbers & StoreGauges,
+  service: ServiceGauges,
   admin: AdminPages,
   log: Logger,
 ): Promise<View> {
   const { statistics, gauges, refresh } = numbers;
-  const metrics = createMetrics(statistics, () => readiness().ready, numbers);
+  const metrics = createMetrics(statistics, () => readiness().ready, numbers, service);
   const parts = createParts();
   try {
     const sink = parts.add(await openSink(settings, numbers, log));
@@ -35,10 +37,10 @@ export async function openView(
       {
         rules: rules.book.rules,
         lastLoad: rules.lastLoad,
-        async metrics() {
+        async metrics(format = 'text') {
           await refresh();
-          const { contentType, body } = await metrics.render();
-          return { contentType, body: `${body}${await admin.metrics()}` };
+          const { contentType, body } = await metrics.render(format);
+          return { contentType, body: `${await admin.metrics(format)}${body}` };
         },
         async statistics() {
           await refresh();

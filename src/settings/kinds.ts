@@ -68,8 +68,12 @@ export const choice =
 
 const logLevels = choice('trace', 'debug', 'info', 'warn', 'error', 'fatal');
 /** Two more names that Go programs have for levels. */
-const otherLevels: Readonly<Record<string, string>> = { warning: 'warn', panic: 'fatal' };
-export const logLevel = ((written) => logLevels(otherLevels[written.toLowerCase()] ?? written)) satisfies Parse<string>;
+const otherLevels = new Map([
+  ['warning', 'warn'],
+  ['panic', 'fatal'],
+]);
+export const logLevel = ((written) =>
+  logLevels(otherLevels.get(written.toLowerCase()) ?? written)) satisfies Parse<string>;
 
 /** One of these words, as written. */
 export const exactly =
@@ -82,6 +86,14 @@ export const anythingBut =
   (refused: readonly string[], what: string): Parse<string> =>
   (written) =>
     refused.includes(written.toUpperCase()) ? new Wanted(what) : written;
+
+/** A word, or the part of all, above 0 and up to 1. */
+export const decisionsToLog: Parse<'off' | 'refused' | 'all' | number> = (written) => {
+  const word = choice('off', 'refused', 'all')(written);
+  if (!(word instanceof Wanted)) return word;
+  const part = ratio(written);
+  return typeof part === 'number' && part > 0 ? part : new Wanted('off, refused, all, or a number above 0 and up to 1');
+};
 
 /** Empty is as good as not set. */
 export const optionally =

@@ -163,8 +163,9 @@ describe('over the network', () => {
         onDown: () => {},
         onUp: () => {},
         tls: undefined,
+        monotonicMs: () => performance.now(),
       });
-      return new MemcachedBackend(servers, clock, Date.now);
+      return new MemcachedBackend(servers, { clock, dateClock: Date.now, monotonicMs: () => performance.now() });
     },
   };
 

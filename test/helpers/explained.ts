@@ -66,11 +66,12 @@ function nodeOf(
 ): Node {
   const composite = wanted === '' ? own : `${own}_${wanted}`;
   const path = `${above}.${composite}`;
-  const numbered = limits.map((limit, at) => ({ ...limit, counter: `${limit.counter}#${at}` }));
+  const modes = { ...(shadow && { shadow: true as const }), ...(quota && { quota: true as const }) };
+  const numbered = limits.map((limit, at) => ({ ...limit, ...modes, counter: `${limit.counter}#${at}` }));
   const rule = unlimited
     ? ruleOf({ path, unlimited: true, replaces })
     : numbered.length > 0
-      ? ruleOf({ path, limits: numbered, shadow, quota, replaces })
+      ? ruleOf({ path, limits: numbered, replaces })
       : undefined;
   return {
     composite,

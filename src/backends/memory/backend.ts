@@ -17,7 +17,9 @@ import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 /** When counters were forgotten, for as long as a receipt of before could matter. */
 type Resets = Map<CounterKey, { readonly atMs: number; readonly untilMs: number }>;
 
+/** Counters in this process, and what they come to. */
 export interface MemoryBackend extends Backend {
+  held(): { readonly counters: number; readonly bytes: number; readonly evicted: number };
   /** What the counter holds now; undefined for a new one. */
   stateOf(key: CounterKey): State | undefined;
   fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
@@ -65,6 +67,7 @@ export function createMemoryBackend(
       const decisions = run(operations, how, nowMs);
       return how.receipts ? decisions.map((decision) => ({ ...decision, chargedAtMs: nowMs })) : decisions;
     },
+    held: () => ({ counters: counters.size, bytes: counters.bytes, evicted: counters.evicted }),
     shardOf: () => '',
     async settle({ operations }) {
       run(operations, { spend: 'each', timeoutMs: 0 }, clock());

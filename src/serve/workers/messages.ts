@@ -1,6 +1,7 @@
 import type { Question, Reply } from '../../admin/agent.ts';
 import type { BreakerState } from '../../backends/breaker.ts';
 import type { DenyCacheCounts } from '../../ledger/refusals.ts';
+import type { Load } from '../../observe/service-gauges.ts';
 import type { Counted } from '../../observe/stats.ts';
 import type { PackedDomain } from '../../rules/packed.ts';
 import type { OnCall } from '../../transport/grpc-server.ts';
@@ -19,6 +20,8 @@ export interface Report {
   readonly circuits: ReadonlyMap<string, BreakerState>;
   /** Hits that it has leased and not used. */
   readonly leased: number;
+  /** How busy it is. */
+  readonly load: Load;
   /** Of its cache of refusals, since the worker's start; undefined where it has none. */
   readonly cache: { readonly counts: DenyCacheCounts; readonly size: number } | undefined;
 }

@@ -74,8 +74,9 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     const basis = parts.add(await openBasis(settings, options, log));
     takeReport = () => reporter.take(basis.counters);
     const answering = parts.add(await openAnswering(settings, basis, reporter, clock, log));
-    const { grpc, http } = answering;
+    const { grpc, http, load } = answering;
     agent = answering.agent;
+    takeReport = () => reporter.take(basis.counters, load());
     await tell({ kind: 'listening', at: { grpc, http } });
   } catch (error) {
     if (!(error instanceof CannotStart)) throw error;

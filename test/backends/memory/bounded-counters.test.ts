@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import type { State } from '../../../src/algorithms/limit.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/backends/key.ts';
 import { BoundedCounters, type CounterBounds } from '../../../src/backends/memory/bounded-counters.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
+import fc from '../../helpers/property.ts';
 
 /** What a plain Map would know of a counter. */
 interface Kept {
@@ -148,6 +148,16 @@ const keyOf = (at: number, length: number, filler = 'x') =>
   counterKeys(limit, 'api', [{ key: 'user', value: String(at).padStart(length, filler) }]);
 
 const log = (hits: number): State => Array.from({ length: 2 * hits }, (_, at) => START_MS + at);
+
+test('evicted are those that were forgotten before they expired', () => {
+  const counters = new BoundedCounters({ maxCounters: 2 });
+  for (const name of ['a', 'b']) set(counters, textKey(name), [1], 1, START_MS);
+  expect(counters.evicted).toBe(0);
+  set(counters, textKey('c'), [1], 1, START_MS);
+  expect(counters.evicted).toBe(1);
+  set(counters, textKey('d'), [1], 1, START_MS + 1_000); // all others have expired
+  expect(counters.evicted).toBe(1);
+});
 
 test('counters cost nothing again when all have been forgotten', () => {
   const counters = new BoundedCounters({ maxCounters: 10_000 });

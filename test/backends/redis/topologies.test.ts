@@ -4,7 +4,6 @@ import { connect as connectTo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import slotOf from 'cluster-key-slot';
-import fc from 'fast-check';
 import { Redis as Client } from 'ioredis';
 import { unitMs } from '../../../src/algorithms/limit.ts';
 import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
@@ -18,6 +17,7 @@ import { createAuthority, writeCertificate } from '../../helpers/certificates.ts
 import { addressOf, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { freePort } from '../../helpers/process.ts';
+import fc from '../../helpers/property.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { beginMove, clientOf, startCluster, startWatched, type TestCluster } from '../../helpers/redis-topologies.ts';
 import { eventually } from '../../helpers/statsd.ts';
@@ -158,6 +158,34 @@ describe('over TLS', () => {
     finish();
     await isReady(store);
     expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+
+  test('says that a certificate has expired, the server’s or its own, and counts again when that is renewed', async () => {
+    const own = mkdtempSync(join(folder, 'expired-'));
+    const late = writeCertificate(own, 'server', authority.issueExpired('localhost', '127.0.0.1'));
+    const store = open(await startTls(late, 'no'), tls());
+    const reason = (of: Backend) => {
+      const health = of.health();
+      return health.ready ? 'ready' : health.reason;
+    };
+    await eventually(
+      () => /expired/.test(reason(store)),
+      () => reason(store),
+    );
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([
+      { code: 'UNAVAILABLE', reason: expect.stringContaining('expired') },
+    ]);
+
+    const mine = writeCertificate(own, 'weir', authority.issueExpired('weir'));
+    const shown = { certFile: mine.cert, keyFile: mine.key };
+    const refused = open(await startTls(server, 'yes'), tls(shown));
+    await eventually(
+      () => /expired/.test(reason(refused)),
+      () => reason(refused),
+    );
+    writeCertificate(own, 'weir', authority.issue('weir'));
+    await isReady(refused);
+    expect(await apply(refused, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
   });
 
   test('does not count where the server is of another authority, or has another name', async () => {
@@ -312,7 +340,7 @@ describe('a Cluster', () => {
   });
 
   test('counts each request by itself where they come together, and some of their counters have moved', async () => {
-    const breakers = new Breakers();
+    const breakers = new Breakers(() => performance.now());
     const store = open(address(), {}, { atomic: 'counter', breakers });
     await isReady(store);
     const [gone, here, fresh] = ['gone', 'here', 'new'].map((name) => newKey(`{half-moved}${name}`));
