@@ -43,6 +43,7 @@ const mayImport = {
     'src/clock.ts',
     'src/slices.ts',
   ],
+  'src/envoy/': ['src/envoy/', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/'],
   'src/xds/': ['src/xds/', 'src/rls/struct.ts', 'src/rls/wire.ts', 'src/rules/'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/rules/', 'src/clock.ts'],

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { addAdminCommands } from './commands/admin.ts';
+import { addAdminCommands, type Surroundings } from './commands/admin.ts';
+import { addEnvoyCommands } from './commands/envoy.ts';
 import { nearest } from './nearest.ts';
 
 // Each command loads what it needs: `weir check` must not wait for Redis clients and servers.
@@ -86,13 +87,15 @@ program
   .option('--json', "print the service's answer as JSON", false)
   .action(askService);
 
-addAdminCommands(program, {
+const surroundings: Surroundings = {
   clock: Date.now,
   env: process.env,
   isTerminal: process.stdout.isTTY,
   print: (text) => console.log(text),
   fail,
-});
+};
+addAdminCommands(program, surroundings);
+addEnvoyCommands(program, surroundings);
 
 await program.parseAsync();
 

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { rfc3339 } from '../admin/times.ts';
 import type { Clock } from '../clock.ts';
 import { MAX_UINT32, type WireRequest } from '../rls/wire.ts';
-import { CommandFailed, callApi, type Target } from './client.ts';
+import { CommandFailed, callApi, guarded, type Target } from './client.ts';
 import type { SentExplanation } from './explain.ts';
 import { type Paint, paintFor } from './paint.ts';
 import {
@@ -278,18 +278,6 @@ function command(program: Command, name: string, description: string, env: Surro
     )
     .option('--json', 'print what the service sends', false);
 }
-
-/** Runs a command; what it could not do is printed without a stack. */
-const guarded =
-  <A extends unknown[]>(fail: Surroundings['fail'], run: (...args: A) => Promise<void> | void) =>
-  async (...args: A): Promise<void> => {
-    try {
-      await run(...args);
-    } catch (error) {
-      if (!(error instanceof CommandFailed)) throw error;
-      fail(error.message);
-    }
-  };
 
 const paintOf = ({ isTerminal, env }: Pick<Surroundings, 'isTerminal' | 'env'>): Paint =>
   paintFor(isTerminal, env.NO_COLOR);

@@ -43,3 +43,15 @@ function problemIn(text: string): string | undefined {
     return undefined;
   }
 }
+
+/** Runs a command; what it could not do is printed without a stack. */
+export const guarded =
+  <A extends unknown[]>(fail: (message: string) => void, run: (...args: A) => Promise<void> | void) =>
+  async (...args: A): Promise<void> => {
+    try {
+      await run(...args);
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error;
+      fail(error.message);
+    }
+  };

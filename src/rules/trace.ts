@@ -1,5 +1,5 @@
 import { type Descriptor, type Entry, type Match, type MatchObserver, match } from './match.ts';
-import { nearest } from './nearest.ts';
+import { nearestOf } from './nearest-of.ts';
 import type { Level, Node, Rule, RuleTree, WildcardNode } from './tree.ts';
 import { hasWildcard, mismatchAt, type Wildcard } from './wildcard.ts';
 
@@ -165,8 +165,8 @@ function failureOf(pattern: Wildcard, text: string, of: 'key' | 'value') {
 /** Exact values and keys that an entry does not have, the nearest. */
 function otherCandidates(level: Level, entry: Entry): readonly Candidate[] {
   const values = level.byKey.get(entry.key)?.byValue.keys() ?? [];
-  const others = nearest(entry.value, otherThan(values, entry.value), (value) => value, MAX_OTHERS);
-  const keys = nearest(entry.key, otherThan(level.byKey.keys(), entry.key), (key) => key, MAX_OTHERS);
+  const others = nearestOf(entry.value, otherThan(values, entry.value), (value) => value, MAX_OTHERS);
+  const keys = nearestOf(entry.key, otherThan(level.byKey.keys(), entry.key), (key) => key, MAX_OTHERS);
   return [
     ...others.map(
       (value) => ({ key: entry.key, value, kind: 'exact', matched: false, reason: 'value_differs' }) as const,
@@ -208,7 +208,7 @@ function stopOf(
 ): Stop | undefined {
   switch (found.kind) {
     case 'no_domain': {
-      const near = nearest(domain, rules.domains.keys(), (name) => name, MAX_NEAREST);
+      const near = nearestOf(domain, rules.domains.keys(), (name) => name, MAX_NEAREST);
       const why = `no rules have the domain '${domain}'${near.length > 0 ? `; the nearest is '${near[0]}'` : ''}`;
       return {
         level: 0,
@@ -268,11 +268,11 @@ const textOf = (entries: readonly Entry[]): string => entries.map(({ key, value 
 function nearAt(level: Level, entry: Entry, above: readonly Entry[]): readonly NearRule[] {
   const { key, value } = entry;
   const branch = level.byKey.get(key);
-  const keys = branch ? [key] : nearest(key, level.byKey.keys(), (one) => one, MAX_NEAREST);
+  const keys = branch ? [key] : nearestOf(key, level.byKey.keys(), (one) => one, MAX_NEAREST);
   return keys
     .flatMap((one) => {
       const { byValue, anyValue } = level.byKey.get(one) ?? { byValue: new Map<string, Node>(), anyValue: undefined };
-      const values = nearest(value, byValue.entries(), ([text]) => text, MAX_NEAREST);
+      const values = nearestOf(value, byValue.entries(), ([text]) => text, MAX_NEAREST);
       const nodes = [
         ...values.map(([text, node]) => [{ key: one, value: text }, node] as const),
         ...(anyValue ? [[{ key: one, value }, anyValue] as const] : []),
