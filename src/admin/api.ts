@@ -77,8 +77,6 @@ async function answer(
     const rawBody = await body;
     if (!rawBody) throw new Problem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
     const { body: schema } = chosen;
-    if (schema && !/^application\/(.+\+)?json\b/i.test(request.headers['content-type'] ?? 'application/json'))
-      throw new Problem(415, `the content-type must be application/json, got '${request.headers['content-type']}'`);
     const read = schema && schema !== 'any' ? valid(schema, parseJson(rawBody), 'the body') : undefined;
     const found = await chosen.answer({ client, query, body: read, rawBody });
     return { ...json(200, found), headers: { 'cache-control': 'no-store' } };

@@ -38,7 +38,6 @@ const titles: Readonly<Record<number, string>> = {
   405: 'Method Not Allowed',
   409: 'Conflict',
   413: 'Content Too Large',
-  415: 'Unsupported Media Type',
   500: 'Internal Server Error',
   501: 'Not Implemented',
   503: 'Service Unavailable',

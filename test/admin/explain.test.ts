@@ -231,7 +231,7 @@ test('names rule, place, counter and arithmetic of each limit', async () => {
     {
       rule: 'demo.path_/login*.remote_address',
       file: 'rules.yaml',
-      line: 10,
+      line: 9,
       limit: '10 per minute by sliding_window_counter',
       counter: expect.stringContaining('remote_address'),
       before: { used: 1 },
