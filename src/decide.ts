@@ -107,9 +107,9 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   const asked = matches.map((found, at): Asked => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }));
   const patienceMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   const debits: Debit[] = [];
-  for (const one of asked) addDebits(debits, one, request.domain, decider, patienceMs);
-  const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
+  for (const one of asked) addDebits(debits, one, request.domain, spend, decider, patienceMs);
+  const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const entries = debits.length > 0 ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
   const answer = (known: Entries): Answer => combine(asked, available(known, request.domain, asked), decider);
   return isPromise(entries) ? entries.then(answer) : answer(entries);
@@ -132,6 +132,7 @@ function addDebits(
   into: Debit[],
   { found, hits }: Asked,
   domain: string,
+  spend: Spend,
   { counters, quotaMode, shadowMode }: Decider,
   patienceMs: number,
 ): void {
@@ -139,7 +140,8 @@ function addDebits(
   const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
   for (const limit of found.limits) {
     const counter = counters(limit, domain, found.entries);
-    into.push(debitOf(counter, withPatience(limit, patienceMs), hits, blocks));
+    const charges = limit.charge === 'always' && spend === 'each';
+    into.push(debitOf(counter, withPatience(limit, patienceMs), hits, blocks, charges));
   }
 }
 

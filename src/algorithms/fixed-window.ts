@@ -57,13 +57,12 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   step,
   describe(limit, [startMs = 0, count = 0], nowMs, { hits, accepted, charged }) {
     const [, endMs] = windowAt(limit, startMs, Math.max(nowMs, startMs));
-    const durationUntilResetMs = endMs - nowMs;
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: charged ? Math.max(count - hits, 0) : count,
       limitRemaining: Math.max(limit.requestsPerUnit - count, 0),
-      durationUntilResetMs,
-      retryAfterMs: accepted ? 0 : hits <= capacityOf(limit) ? durationUntilResetMs : NEVER_MS,
+      durationUntilResetMs: count > 0 ? endMs - nowMs : 0,
+      retryAfterMs: accepted ? 0 : hits <= capacityOf(limit) ? endMs - nowMs : NEVER_MS,
       delayMs: 0,
       soft: accepted && charged && hits > 0 && count > limit.requestsPerUnit,
     };
@@ -78,6 +77,8 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
     return hits <= 1 && capacityOf(limit) > 0 ? decision.durationUntilResetMs : 0;
   },
   waitForMoreMs: () => 0,
+  canOwe: true,
+  stateVersion: 1,
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {
     const { alignment, windowMs } = limit;

@@ -3,10 +3,12 @@ import {
   type Charge,
   capacityOf,
   type LeakyBucketLimit,
+  MAX_COUNT,
   NEVER_MS,
   type State,
   type Step,
   singleHitRefusalMs,
+  takenBy,
   wanted,
 } from './limit.ts';
 
@@ -26,11 +28,10 @@ function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, 
   const size = capacityOf(limit);
   const [backlog, drainedAtMs] = drain(limit, state, nowMs);
   const asked = wanted(hits);
-  const overflow = backlog + asked * limit.windowMs - size * limit.windowMs;
+  const overflow = backlog + (asked - size) * limit.windowMs;
   const accepted = asked < 0 || (asked <= size && waitMs(limit, overflow, drainedAtMs, nowMs) <= limit.maxDelayMs);
-  let left = accepted && charge ? Math.max(backlog + hits * limit.windowMs, 0) : backlog;
-  if (charge === 'regardless')
-    left = Math.min(backlog + Math.min(hits, size) * limit.windowMs, Math.max(backlog, 2 * size * limit.windowMs));
+  const isTaken = charge === 'regardless' || (charge && accepted);
+  const left = isTaken ? Math.min(Math.max(backlog + hits * limit.windowMs, 0), MAX_COUNT) : backlog;
   return { accepted, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
 }
 
@@ -48,29 +49,29 @@ function waitMs(limit: LeakyBucketLimit, excess: number, drainedAtMs: number, no
 /** The leaky bucket's row in the table of algorithms. */
 export const leakyBucket: Algorithm<LeakyBucketLimit> = {
   step,
-  describe(limit, [backlog = 0, drainedAtMs = 0], nowMs, { hits, accepted, charged }) {
+  describe(limit, [backlog = 0, drainedAtMs = 0], nowMs, outcome) {
     const { windowMs, soft } = limit;
     const size = capacityOf(limit);
-    const spent = charged && accepted ? hits : 0;
-    const asked = wanted(hits);
+    const taken = takenBy(outcome);
+    const asked = wanted(outcome.hits);
     const overflow = backlog - size * windowMs;
     const unmetMs =
       asked <= size ? waitMs(limit, overflow + asked * windowMs, drainedAtMs, nowMs) - limit.maxDelayMs : NEVER_MS;
     const waiting = Math.ceil(backlog / windowMs);
     return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(waiting - spent, 0),
-      limitRemaining: Math.max(size - soft - waiting, 0),
+      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(waiting - taken, 0),
+      limitRemaining: Math.max(limit.burst - waiting, 0),
       durationUntilResetMs: waitMs(limit, backlog, drainedAtMs, nowMs),
-      retryAfterMs: accepted ? 0 : unmetMs,
-      delayMs: spent > 0 ? waitMs(limit, overflow, drainedAtMs, nowMs) : 0,
-      soft: soft > 0 && spent > 0 && backlog > (size - soft) * windowMs,
+      retryAfterMs: outcome.accepted ? 0 : unmetMs,
+      delayMs: outcome.accepted && taken > 0 ? waitMs(limit, overflow, drainedAtMs, nowMs) : 0,
+      soft: soft > 0 && outcome.accepted && taken > 0 && backlog > limit.burst * windowMs,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [backlog, drainedAtMs] = drain(limit, state, nowMs);
     const leaked = Math.max(drainedAtMs - chargedAtMs, 0) * limit.requestsPerUnit;
-    const back = Math.max(Math.min(hits, capacityOf(limit)) * limit.windowMs - leaked, 0);
+    const back = Math.max(hits * limit.windowMs - leaked, 0);
     const left = Math.max(backlog - back, 0);
     return { accepted: true, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
   },
@@ -82,6 +83,8 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
   }),
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs: (limit, hits) => Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit),
+  canOwe: true,
+  stateVersion: 1,
   script: new URL('./leaky-bucket.lua', import.meta.url),
   scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, capacityOf(limit), limit.maxDelayMs],
 };

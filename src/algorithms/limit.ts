@@ -43,6 +43,8 @@ interface AnyLimit {
   readonly localShare?: number;
   /** Hits may be answered from a block that a process has debited before; absent: each is counted by itself. */
   readonly consistency?: 'leased';
+  /** Refused hits are charged, too: they report what has been used already. Absent: as the algorithm does. */
+  readonly charge?: 'always';
 }
 
 /**
@@ -130,8 +132,7 @@ export interface Step {
 
 /**
  * Whether a step counts its hits: `true` where they are accepted (or the algorithm counts refusals), `false` never, and `regardless` whatever
- * the limit says, for hits that have passed already. A counter takes at most its limit's capacity at once so, and a bucket goes at most
- * one whole bucket below empty.
+ * the limit says, for hits that have passed already. Nothing but `MAX_COUNT` bounds what a counter can owe.
  */
 export type Charge = boolean | 'regardless';
 
@@ -140,9 +141,13 @@ export interface Outcome {
   /** Whole hits that were wanted: 0 looked, below 0 gave back. */
   readonly hits: number;
   readonly accepted: boolean;
-  /** False: the counter was only looked at, because another limit of the request refused. */
-  readonly charged: boolean;
+  /** As the step was told. False: the counter was only looked at, because another limit of the request refused. */
+  readonly charged: Charge;
 }
+
+/** Hits that the counter took, where refusals are not counted; below 0 it gave them back. */
+export const takenBy = ({ hits, accepted, charged }: Outcome): number =>
+  charged === 'regardless' || (charged && accepted) ? hits : 0;
 
 /** What a caller is told about one limit. Whole hits, whole milliseconds. */
 export interface Decision {
@@ -151,7 +156,7 @@ export interface Decision {
   readonly hitsBefore: number;
   /** Hits still acceptable without a flag. 10 a second, 6 spent this second: 4. Never below 0. */
   readonly limitRemaining: number;
-  /** Until the counter is as good as new. */
+  /** Until the whole limit is available; 0: it is. */
   readonly durationUntilResetMs: number;
   /** Until this same request could pass: 0 when it passed, `NEVER_MS` when it cannot. */
   readonly retryAfterMs: number;
@@ -199,6 +204,8 @@ export interface Algorithm<L extends Limit = Limit> {
    * @param chargedAtMs  the store's time of the charge
    */
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
+  /** Whether a counter can owe any number of hits: `charge: always`. */
+  readonly canOwe: boolean;
   /** The part of the limit that one of `by` processes may count by itself; it may be 0. */
   divide(limit: L, by: number): L;
   /** For how long a single hit is refused after this refusal; 0: unknown. */
@@ -207,6 +214,8 @@ export interface Algorithm<L extends Limit = Limit> {
   waitForMoreMs?(limit: L, hits: number): number;
   /** What the caller is told, from the report that either twin made of the state it left. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
+  /** Of what a state holds, 1 at first: another one has counters of its own. */
+  readonly stateVersion: number;
   /** The Lua twin: a file beside the TypeScript one that defines a local function of the algorithm's name. */
   readonly script: URL;
   /** The limit's numbers, in the order that the script documents them. `nowMs` is this process's clock. */
@@ -247,6 +256,7 @@ const LABELS: ReadonlySet<string> = new Set([
   'onStoreFailure',
   'localShare',
   'consistency',
+  'charge',
 ]);
 
 /** Whether two limits decide alike, so that what is known of one counter under the first holds under the second. */

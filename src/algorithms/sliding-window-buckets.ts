@@ -3,11 +3,13 @@ import {
   type Charge,
   capacityOf,
   divideWindow,
+  MAX_COUNT,
   NEVER_MS,
   type SlidingWindowBucketsLimit,
   type State,
   type Step,
   singleHitRefusalMs,
+  takenBy,
   wanted,
 } from './limit.ts';
 
@@ -30,9 +32,10 @@ function step(
   charge: Charge,
 ): Step {
   const [startMs, counts] = shift(limit, state, nowMs);
-  const accepted = hits < 0 || sum(counts) + wanted(hits) <= capacityOf(limit);
+  const used = sum(counts);
+  const accepted = hits < 0 || used + wanted(hits) <= capacityOf(limit);
   const isCounted = charge === 'regardless' || (accepted && charge);
-  if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, capacityOf(limit));
+  if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, MAX_COUNT - used);
   if (charge && hits < 0) giveBack(counts, -hits);
   return stepOf(limit, startMs, counts, nowMs, accepted);
 }
@@ -93,17 +96,17 @@ const sum = (counts: readonly number[]): number => counts.reduce((total, count) 
 /** The sliding window in parts: its row in the table of algorithms. */
 export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   step,
-  describe(limit, [startMs = 0, ...counts], nowMs, { hits, accepted, charged }) {
+  describe(limit, [startMs = 0, ...counts], nowMs, outcome) {
     const used = sum(counts);
-    const spent = charged && accepted ? hits : 0;
+    const taken = takenBy(outcome);
     return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(used - spent, 0),
+      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(used - taken, 0),
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
       durationUntilResetMs: Math.max(emptyAtMs(limit, startMs, counts) - nowMs, 0),
-      retryAfterMs: accepted ? 0 : retryAtMs(limit, startMs, counts, wanted(hits)) - nowMs,
+      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, startMs, counts, wanted(outcome.hits)) - nowMs,
       delayMs: 0,
-      soft: spent > 0 && used > limit.requestsPerUnit,
+      soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
@@ -116,6 +119,8 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
+  canOwe: true,
+  stateVersion: 1,
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
   scriptArgs: (limit) => [capacityOf(limit), partOf(limit), limit.buckets],
 };

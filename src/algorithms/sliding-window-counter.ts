@@ -3,11 +3,13 @@ import {
   type Charge,
   capacityOf,
   divideWindow,
+  MAX_COUNT,
   NEVER_MS,
   type SlidingWindowCounterLimit,
   type State,
   type Step,
   singleHitRefusalMs,
+  takenBy,
   wanted,
 } from './limit.ts';
 
@@ -35,7 +37,7 @@ function step(
   const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
   const accepted = hits < 0 || used + wanted(hits) <= capacity;
   const counts = charge === 'regardless' || (accepted && charge);
-  const counted = counts ? count + Math.min(hits, capacity) : count;
+  const counted = counts ? Math.min(count + hits, mostHits(limit)) : count;
   const next = [startMs, Math.max(counted, 0), Math.max(previous + Math.min(counted, 0), 0)] as const;
   return { accepted, state: next, ttlMs: endOfEffect(limit, next) - nowMs };
 }
@@ -48,12 +50,13 @@ function roll(
   const { windowMs } = limit;
   const startMs = nowMs - (nowMs % windowMs);
   if (!state) return [startMs, 0, 0];
-  const capacity = capacityOf(limit); // a lower limit than the one that counted would push products beyond 2^53
-  const [knownStartMs = 0, knownCount = 0, knownPrevious = 0] = state;
-  const count = Math.min(knownCount, capacity);
-  if (knownStartMs >= startMs) return [knownStartMs, count, Math.min(knownPrevious, capacity)];
+  const [knownStartMs = 0, count = 0, previous = 0] = state;
+  if (knownStartMs >= startMs) return [knownStartMs, count, previous];
   return [startMs, 0, knownStartMs + windowMs === startMs ? count : 0];
 }
+
+/** A count stops where its product with the window would no longer be exact. Every limit of the counter is below that. */
+const mostHits = ({ windowMs }: SlidingWindowCounterLimit): number => Math.floor(MAX_COUNT / windowMs);
 
 /** The previous window's part in the sliding one, in whole hits. */
 function covered({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, elapsedMs: number): number {
@@ -66,6 +69,12 @@ function covered({ windowMs, rounding }: SlidingWindowCounterLimit, previous: nu
 /** When the state is as good as new. */
 function endOfEffect({ windowMs }: SlidingWindowCounterLimit, [startMs = 0, count = 0, previous = 0]: State): number {
   return startMs + (count > 0 ? 2 * windowMs : previous > 0 ? windowMs : 0);
+}
+
+/** When nothing of the hits is covered any more, so that the whole limit is available. */
+function resetAtMs(limit: SlidingWindowCounterLimit, [startMs = 0, count = 0, previous = 0]: State): number {
+  if (count > 0) return startMs + limit.windowMs + elapsedUntil(limit, count, 0);
+  return startMs + elapsedUntil(limit, previous, 0);
 }
 
 /** The first moment of a window at which no more than `room` of the previous one is covered; the window's length at most. */
@@ -90,18 +99,18 @@ function retryAtMs(
 /** The sliding window counter's row in the table of algorithms. */
 export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   step,
-  describe(limit, report, nowMs, { hits, accepted, charged }) {
+  describe(limit, report, nowMs, outcome) {
     const [startMs = 0, count = 0, previous = 0] = report;
     const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
-    const spent = charged && accepted ? hits : 0;
+    const taken = takenBy(outcome);
     return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(used - spent, 0),
+      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(used - taken, 0),
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
-      durationUntilResetMs: Math.max(endOfEffect(limit, report) - nowMs, 0),
-      retryAfterMs: accepted ? 0 : retryAtMs(limit, report, wanted(hits)) - nowMs,
+      durationUntilResetMs: Math.max(resetAtMs(limit, report) - nowMs, 0),
+      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, report, wanted(outcome.hits)) - nowMs,
       delayMs: 0,
-      soft: spent > 0 && used > limit.requestsPerUnit,
+      soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
@@ -117,6 +126,8 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
+  canOwe: true,
+  stateVersion: 1,
   script: new URL('./sliding-window-counter.lua', import.meta.url),
   scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.rounding === 'up' ? 1 : 0],
 };

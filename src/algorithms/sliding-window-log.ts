@@ -8,6 +8,7 @@ import {
   type State,
   type Step,
   singleHitRefusalMs,
+  takenBy,
   wanted,
 } from './limit.ts';
 
@@ -19,8 +20,8 @@ export const MAX_LOG_HITS = 1_000;
  * sliding-window-log.lua. State: pairs of a time (ms since the epoch) and the hits that came then, oldest first.
  * Report: hits in the window before and after the step, when the last of them leaves it, when the hits that were asked for could pass.
  *
- * Exact. Refused hits are remembered only where the limit says so; never more hits than the limit, since no older one
- * can matter.
+ * Exact. Refused hits are remembered only where the limit says so, each in place of the oldest hit where the log has as many as the limit: a log
+ * never holds fewer hits than were accepted. Hits that are charged regardless of the limit displace older ones beyond `MAX_LOG_HITS`.
  *
  * @param nowMs   may run backwards (clock skew); hits are then taken to come with the last one
  * @param hits    0 looks: refused when a single one would be; below 0 gives back, the newest first
@@ -38,9 +39,11 @@ function step(
   const before = hitsIn(log);
   const accepted = hits < 0 || before + wanted(hits) <= capacity;
   const counts = charge === 'regardless' || (charge && (accepted || limit.countDenied));
-  const counted = counts ? Math.min(hits, capacity) : 0;
+  const most = charge === 'regardless' ? MAX_LOG_HITS : Math.max(before, capacity);
+  const counted = counts ? Math.min(hits, charge === 'regardless' ? MAX_LOG_HITS : capacity) : 0;
   if (counted > 0) append(log, nowMs, counted);
   if (charge && hits < 0) takeNewest(log, -hits);
+  takeOldest(log, hitsIn(log) - most);
   return stepOf(limit, log, nowMs, before, accepted, hits);
 }
 
@@ -52,7 +55,6 @@ function stepOf(
   accepted: boolean,
   hits: number,
 ): Step {
-  takeOldest(log, hitsIn(log) - capacityOf(limit));
   const emptyAtMs = log.length === 0 ? nowMs : (log.at(-2) ?? 0) + limit.windowMs;
   const report = [before, hitsIn(log), emptyAtMs, fitsAtMs(limit, log, wanted(hits))];
   return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report };
@@ -119,7 +121,8 @@ function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): numbe
 /** The sliding window log's row in the table of algorithms. */
 export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   step,
-  describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, { hits, accepted, charged }) {
+  describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, outcome) {
+    const { hits, accepted } = outcome;
     const capacity = capacityOf(limit);
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
@@ -128,7 +131,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
       durationUntilResetMs: emptyAtMs - nowMs,
       retryAfterMs: accepted ? 0 : wanted(hits) <= capacity ? fitsMs - nowMs : NEVER_MS,
       delayMs: 0,
-      soft: accepted && charged && hits > 0 && used > limit.requestsPerUnit,
+      soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
@@ -139,6 +142,8 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)), // each refusal puts it off
+  canOwe: false, // what it cannot remember could not be refunded
+  stateVersion: 1,
   script: new URL('./sliding-window-log.lua', import.meta.url),
   scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.countDenied ? 1 : 0],
 };

@@ -24,16 +24,17 @@ export type Operation =
 
 /** An operation that a request may ask for. */
 export interface Debit extends AnyOperation {
-  readonly kind: 'spend' | 'peek' | 'give_back';
+  readonly kind: 'spend' | 'peek' | 'give_back' | 'charge';
 }
 
 /**
  * What a request asks of a counter.
  *
- * @param hits  whole, as Envoy writes them: 0 peeks, below 0 gives back
+ * @param hits     whole, as Envoy writes them: 0 peeks, below 0 gives back
+ * @param charges  whatever the limit says, the hits are charged: they have been used already
  */
-export function debitOf({ key, shared }: Counter, limit: Limit, hits: number, blocks: boolean): Debit {
-  const kind = hits > 0 ? 'spend' : hits === 0 ? 'peek' : 'give_back';
+export function debitOf({ key, shared }: Counter, limit: Limit, hits: number, blocks: boolean, charges = false): Debit {
+  const kind = hits > 0 ? (charges ? 'charge' : 'spend') : hits === 0 ? 'peek' : 'give_back';
   return { kind, key, shared, limit, hits: Math.abs(hits), blocks };
 }
 

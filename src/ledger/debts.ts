@@ -80,8 +80,8 @@ export class Debts {
     const decisions = this.#run(asked.map(localOf), spend);
     const refused = spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && asked[at]?.blocks);
     for (const [at, debit] of asked.entries()) {
-      if (refused || decisions[at]?.code !== 'OK') continue;
-      if (debit.kind === 'spend') this.#owe(debit, debit.hits);
+      if (refused || (decisions[at]?.code !== 'OK' && debit.kind !== 'charge')) continue;
+      if (debit.kind === 'spend' || debit.kind === 'charge') this.#owe(debit, debit.hits);
       if (debit.kind === 'give_back') this.giveBack(debit, false);
     }
     return decisions.map((decision, at) => localDecision(decision, asked[at]));

@@ -285,7 +285,8 @@ const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply
 const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
 
 function withReceipt(reply: Reply, debit: Debit | undefined): Entry | Unavailable {
-  if (reply.code !== 'OK' || debit?.kind !== 'spend') return reply;
+  const isCharged = debit?.kind === 'charge' || (debit?.kind === 'spend' && reply.code === 'OK');
+  if (!isCharged || reply.code === 'UNAVAILABLE') return reply;
   const isLocal = reply.degraded === 'local';
   if (reply.chargedAtMs === undefined && !isLocal) return reply;
   return { ...reply, receipt: new Receipt(debit, reply.chargedAtMs ?? 0, isLocal) };

@@ -77,8 +77,11 @@ function encodeStatus(verdict: Verdict): WireStatus {
   return {
     code: codeNumbers[code],
     current_limit: encodeLimit(limit),
-    limit_remaining: Math.min(decision.limitRemaining, MAX_UINT32),
-    duration_until_reset: { seconds: toWholeSeconds(decision.durationUntilResetMs), nanos: 0 },
+    limit_remaining: remainingOf(verdict),
+    duration_until_reset: {
+      seconds: Math.min(toWholeSeconds(decision.durationUntilResetMs), MAX_DURATION_S),
+      nanos: 0,
+    },
   };
 }
 
@@ -86,6 +89,17 @@ function encodeLimit({ name, requestsPerUnit, unit, unitMultiplier }: Limit): Wi
   const limit = { name, requests_per_unit: requestsPerUnit, unit: unitNumbers[unit] };
   return unitMultiplier === 1 ? limit : { ...limit, unit_multiplier: { value: unitMultiplier } };
 }
+
+/** What callers are told remains. A bucket may hold more than its rate; what is shown beside the rate is never above it. */
+export const remainingOf = ({ limit, decision }: Extract<Verdict, { kind: 'limited' }>): number =>
+  Math.min(decision.limitRemaining, limit.requestsPerUnit);
+
+/**
+ * The longest duration of the protocol: ten thousand years.
+ *
+ * @see https://protobuf.dev/reference/protobuf/google.protobuf/#duration
+ */
+const MAX_DURATION_S = 315_576_000_000;
 
 /** Rounded up: who waits that long does not come too early. */
 export const toWholeSeconds = (ms: number): number => Math.ceil(ms / 1000);

@@ -25,13 +25,14 @@ export function describeRule({ path, limits, shadow, quota }: Rule): string {
 
 /** What a limit has beyond the ordinary, as rule files say it. */
 function more(limit: Limit): readonly string[] {
-  const { unit, unitMultiplier, windowMs, soft, onStoreFailure, localShare, consistency } = limit;
+  const { unit, unitMultiplier, windowMs, soft, onStoreFailure, localShare, consistency, charge } = limit;
   return [
     ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
     ...(unit === 'UNKNOWN' ? [`window: ${windowMs}ms`] : []),
     ...ofAlgorithm(limit),
     ...(soft > 0 ? [`soft: ${soft}`] : []),
     ...(onStoreFailure ? [`on_store_failure: ${onStoreFailure}`] : []),
+    ...(charge ? [`charge: ${charge}`] : []),
     ...(consistency ? [`consistency: ${consistency}`] : []),
     ...(localShare ? [`local_share: ${localShare}`] : []),
   ];

@@ -1,4 +1,4 @@
-import { algorithmNames } from '../algorithms/index.ts';
+import { algorithmNames, algorithms } from '../algorithms/index.ts';
 import { type Limit, spends, storeFailurePolicies, unitMs } from '../algorithms/limit.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
@@ -128,6 +128,14 @@ export const format = {
       goesWith: ['token_bucket', 'leaky_bucket'],
       pattern: DURATION,
       meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
+    },
+    charge: {
+      type: 'text',
+      own: true,
+      goesWith: algorithmNames.filter((name) => algorithms[name].canOwe),
+      choices: ['accepted', 'always'],
+      meaning:
+        'accepted (the default): as the algorithm counts; always: refused hits are counted, too, for reports of what has been used already',
     },
     on_store_failure: {
       type: 'text',

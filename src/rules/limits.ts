@@ -1,3 +1,4 @@
+import { algorithms } from '../algorithms/index.ts';
 import {
   type Alignment,
   capacityOf,
@@ -116,15 +117,17 @@ function assemble(algorithm: Name, window: Window, block: LimitBlock, wrong: Wro
   const { name = '', requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const failing = readStoreFailure(values, wrong);
   const consistency = readConsistency(values, wrong);
-  if (!failing || !consistency) return undefined;
+  const charged = readCharge(values, wrong);
+  if (!failing || !consistency || !charged) return undefined;
   const common = {
     name,
     requestsPerUnit,
     soft,
     ...window,
-    counter: `${algorithm}|${window.windowMs}`,
+    counter: `${counterNameOf(algorithm)}|${window.windowMs}`,
     ...failing,
     ...consistency,
+    ...charged,
   };
   switch (algorithm) {
     case 'fixed_window': {
@@ -178,6 +181,23 @@ function readConsistency(
   if (maxDelay !== undefined)
     return wrong('max_delay', 'max_delay and consistency: leased exclude one another: leave one of them out');
   return { consistency };
+}
+
+function readCharge(
+  { charge: written, consistency }: LimitBlock['values'],
+  wrong: Wrong,
+): Pick<Limit, 'charge'> | undefined {
+  const charge = choice(written, 'charge', fields.charge.choices, wrong);
+  if (charge !== 'always') return charge && {};
+  if (consistency === 'leased')
+    return wrong('charge', 'charge: always and consistency: leased exclude one another: leave one of them out');
+  return { charge };
+}
+
+/** What a counter is called by: its algorithm, and which version of the algorithm's state it holds. */
+function counterNameOf(algorithm: Name): string {
+  const { stateVersion } = algorithms[algorithm];
+  return stateVersion === 1 ? algorithm : `${algorithm}.${stateVersion}`;
 }
 
 function readStoreFailure(

@@ -1,5 +1,6 @@
 import { algorithmFor, algorithms } from '../../src/algorithms/index.ts';
 import {
+  type Charge,
   capacityOf,
   type Decision,
   type Limit,
@@ -31,7 +32,7 @@ interface Told extends Decision {
   readonly kept: State | undefined;
 }
 
-function hit(limit: Limit, state: State | undefined, { atMs, hits }: Call, charged = true): Told {
+function hit(limit: Limit, state: State | undefined, { atMs, hits }: Call, charged: Charge = true): Told {
   const { step, describe: tell } = algorithmFor(limit);
   const { accepted, state: next, ttlMs, report = next } = step(limit, state, atMs, hits, charged);
   const decision = tell(limit, report, atMs, { hits, accepted, charged });
@@ -233,6 +234,38 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
         for (const fromMs of [nowMs + durationUntilResetMs, nowMs + durationUntilResetMs + laterMs]) {
           expect(tellAll(limit, looked, fromMs, followUps)).toEqual(tellAll(limit, undefined, fromMs, followUps));
         }
+      }),
+      RUNS,
+    );
+  });
+
+  test('resets at the earliest moment at which the whole limit is available', () => {
+    fc.assert(
+      fc.property(anyMoment(anyLimit, { backwards: true }), ({ moment: { limit, state, nowMs } }) => {
+        const whole = softLimitOf(limit);
+        fc.pre(whole > 0); // else there is nothing to wait for
+        const { durationUntilResetMs: resetMs, state: looked } = look(limit, state, nowMs);
+        fc.pre(resetMs < FOREVER_MS);
+        expect(look(limit, looked, nowMs + resetMs).limitRemaining).toBe(whole);
+        if (resetMs > 0) expect(look(limit, looked, nowMs + resetMs - 1).limitRemaining).toBeLessThan(whole);
+      }),
+      RUNS,
+    );
+  });
+
+  test('owes exactly what is charged regardless of the limit', () => {
+    if (!algorithms[name].canOwe) return;
+    fc.assert(
+      fc.property(anyMoment(anyLimit), fc.integer({ min: 1, max: 100_000 }), ({ moment }, hits) => {
+        const { limit, state, nowMs } = moment;
+        fc.pre((capacityOf(limit) + hits) * limit.windowMs < MAX_COUNT);
+        const { hitsBefore } = look(limit, state, nowMs);
+        const charged = hit(limit, state, { atMs: nowMs, hits }, 'regardless');
+        expect(charged.hitsBefore).toBe(hitsBefore);
+        expect(charged.code).toBe(hit(limit, state, { atMs: nowMs, hits }).code);
+        expect(look(limit, charged.kept, nowMs).hitsBefore).toBe(hitsBefore + hits);
+        const back = hit(limit, charged.kept, { atMs: nowMs, hits: -hits });
+        expect(look(limit, back.kept, nowMs).hitsBefore).toBe(hitsBefore);
       }),
       RUNS,
     );

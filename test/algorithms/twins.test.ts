@@ -50,6 +50,8 @@ interface CallHit {
   readonly counter: number;
   readonly hits: number;
   readonly blocks: boolean;
+  /** The hits are charged whatever the limit says. Only where each limit counts for itself. */
+  readonly charges: boolean;
   /** The limit has been made lower; later it may be itself again. */
   readonly lowered: boolean;
 }
@@ -113,6 +115,7 @@ const anyCalls = (limits: readonly Limit[]): fc.Arbitrary<readonly Call[]> => {
           counter,
           hits: anyHits(limits),
           blocks: mostly(true),
+          charges: mostly(false),
           lowered: mostly(false),
         }),
         { minLength: 1, maxLength: 5 },
@@ -150,15 +153,20 @@ interface Outcome {
 
 /** What the TypeScript twins say of a request; they remember in `counters`. */
 function inTypeScript(counters: Map<CounterKey, Step>, hits: readonly Debit[], spend: Spend, nowMs: number): Outcome {
-  const run = (from: Map<CounterKey, Step>, { key, limit }: Debit, count: number, charge: boolean): Step =>
-    algorithmFor(limit).step(limit, from.get(key)?.state, nowMs, count, charge);
+  const run = (from: Map<CounterKey, Step>, { kind, key, limit }: Debit, count: number, charge: boolean): Step =>
+    algorithmFor(limit).step(limit, from.get(key)?.state, nowMs, count, kind === 'charge' ? 'regardless' : charge);
   const told = (
-    { limit }: Debit,
+    { kind, limit }: Debit,
     count: number,
     { state, report = state }: Step,
     accepted: boolean,
     charged: boolean,
-  ) => algorithmFor(limit).describe(limit, report, nowMs, { hits: count, accepted, charged });
+  ) =>
+    algorithmFor(limit).describe(limit, report, nowMs, {
+      hits: count,
+      accepted,
+      charged: kind === 'charge' ? 'regardless' : charged,
+    });
 
   const before = new Map(counters);
   const tried = new Map(counters);
@@ -233,9 +241,11 @@ function prepare(limits: readonly Limit[]) {
   const named = (places: readonly number[]) => places.flatMap((place) => counters[place] ?? []);
   return {
     lostBy: ({ lost }: Call): CounterKey[] => named(lost).map(({ key }) => key),
-    hitsOf: ({ hits }: Call): Debit[] =>
+    hitsOf: ({ hits, spend }: Call): Debit[] =>
       hits.flatMap(({ counter, lowered: low, ...hit }) =>
-        named([counter]).map(({ key, limit }) => debitOf({ key }, low ? lowered(limit) : limit, hit.hits, hit.blocks)),
+        named([counter]).map(({ key, limit }) =>
+          debitOf({ key }, low ? lowered(limit) : limit, hit.hits, hit.blocks, hit.charges && spend === 'each'),
+        ),
       ),
   };
 }
@@ -290,7 +300,7 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
 });
 
 test('the twins agree about a log of as many entries as there may be', async () => {
-  const hits = [{ counter: 0, hits: 1, blocks: true, lowered: false }];
+  const hits = [{ counter: 0, hits: 1, blocks: true, charges: false, lowered: false }];
   const call: Call = { move: { byMs: 9 }, lost: [], spend: 'each', hits };
   const calls = Array.from({ length: 1_200 }, () => call);
   await compare([slidingWindowLogOf(1_000, 10_000)], calls);

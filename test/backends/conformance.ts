@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { algorithmFor } from '../../src/algorithms/index.ts';
 import { type Limit, MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../src/algorithms/limit.ts';
 import { type Backend, type Debit, debitOf, type Operation, type Reply } from '../../src/backends/backend.ts';
 import { createCounterKeys } from '../../src/backends/key.ts';
@@ -111,6 +112,37 @@ export function backendConformance(
       expect(await apply(hit('a', 1))).toMatchObject([
         { code: 'OVER_LIMIT', hitsBefore: 20, durationUntilResetMs: unitMs.HOUR + 1 },
       ]);
+    });
+
+    test.each(limitsOf(100, unitMs.HOUR).map((limit, at) => ({ limit, at, name: limit.algorithm })))(
+      'admits no more than the larger of two limits that meet on one counter of a $name (#$at)',
+      async ({ limit, at }) => {
+        const smaller = limitsOf(10, unitMs.HOUR)[at];
+        if (!smaller) throw new Error('there are as many');
+        let admitted = 0;
+        for (let turn = 0; turn < 150; turn++) {
+          const [reply] = await apply(on('a', limit, 1));
+          const [other] = await apply(on('a', smaller, 1));
+          for (const one of [reply, other]) if (one?.code === 'OK') admitted++;
+        }
+        expect(admitted).toBeLessThanOrEqual(100);
+        expect(admitted).toBeGreaterThanOrEqual(50); // refused hits of a fixed window count, too
+        const [left] = await apply(on('a', limit, 0));
+        expect(left).toMatchObject({ limitRemaining: 0 });
+      },
+    );
+
+    test.each(
+      limitsOf(100, unitMs.MINUTE)
+        .filter((limit) => algorithmFor(limit).canOwe)
+        .map((limit, at) => ({ limit, at, name: limit.algorithm })),
+    )('charges a $name for a report beyond its limit, and gives it back (#$at)', async ({ limit }) => {
+      await apply(on('a', limit, 90));
+      const report = debitOf({ key: on('a', limit, 0).key }, limit, 5_000, true, true);
+      expect(await apply(report)).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 90, limitRemaining: 0 }]);
+      expect(await apply(on('a', limit, 0))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 5_090 }]);
+      await apply(on('a', limit, -5_000));
+      expect(await apply(on('a', limit, 10))).toMatchObject([{ code: 'OK', hitsBefore: 90, limitRemaining: 0 }]);
     });
 
     test('admits exactly 20 of 50 applies at once where the limit is 20', async () => {

@@ -23,7 +23,7 @@ const MINUTE = unitMs.MINUTE;
 const limitOf = <N extends Limit['algorithm']>(algorithm: N, requestsPerUnit: number, windowMs: number) => ({
   algorithm,
   name: '',
-  counter: `${algorithm}|${windowMs}`,
+  counter: `${algorithm === 'token_bucket' ? 'token_bucket.2' : algorithm}|${windowMs}`,
   requestsPerUnit,
   soft: 0,
   unit: 'SECOND' as const,

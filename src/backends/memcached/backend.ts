@@ -191,7 +191,7 @@ function stepped(operations: readonly Operation[], before: State | undefined, no
       ttlMs = kind === 'forget' ? 0 : step.ttlMs;
     } else ttlMs = step.ttlMs;
     const hits = isTakenBack ? 0 : signedHits(operation);
-    const charged = kind !== 'peek' && !isTakenBack;
+    const charged = kind === 'charge' ? 'regardless' : kind !== 'peek' && !isTakenBack;
     return describe(limit, step.report ?? step.state, nowMs, { hits, accepted: step.accepted, charged });
   });
   return { decisions, state, ttlMs };

@@ -113,7 +113,8 @@ export function decodeBatch(reply: Buffer, requests: readonly BatchRequest[], ow
     const accepted = (outcome & ACCEPTED) !== 0;
     const charged = (outcome & CHARGED) !== 0;
     const hits = charged || spend === 'each' ? signedHits(operation) : (askedTogether(operations)[index] ?? 0); // as the script does
-    const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged };
+    const how = operation.kind === 'charge' ? 'regardless' : charged;
+    const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
     if (shared) return describeShared(limit, shared, report, ownNowMs, decided);
     return algorithmFor(limit).describe(limit, report, nowMs, decided);
   };
