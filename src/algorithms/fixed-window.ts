@@ -78,6 +78,7 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   },
   waitForMoreMs: () => 0,
   canOwe: true,
+  canReplay: ({ alignment }) => typeof alignment === 'string', // the script knows a few of a calendar's boundaries
   stateVersion: 1,
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {

@@ -214,6 +214,8 @@ export interface Algorithm<L extends Limit = Limit> {
   waitForMoreMs?(limit: L, hits: number): number;
   /** What the caller is told, from the report that either twin made of the state it left. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
+  /** Whether the TypeScript twin finds what the Lua twin does, however far apart their clocks are; absent: it does. */
+  canReplay?(limit: L): boolean;
   /** Of what a state holds, 1 at first: another one has counters of its own. */
   readonly stateVersion: number;
   /** The Lua twin: a file beside the TypeScript one that defines a local function of the algorithm's name. */

@@ -128,7 +128,7 @@ function compare({ limits, oracle }: Pair, calls: readonly Call[]): void {
 test.each(Object.entries(pairs))('two %s on one counter decide as their definition says', (_, anyPair) => {
   fc.assert(
     fc.property(anyPair, anyCalls, (pair, calls) => compare(pair, calls)),
-    { numRuns: 400 },
+    { numRuns: 1_000 },
   );
 });
 

@@ -220,7 +220,8 @@ async function inLua(
   lost: readonly CounterKey[],
   nowMs: number,
 ): Promise<Outcome> {
-  const { keys, packed } = encodeBatch([{ operations: hits, spend }], nowMs);
+  const batch = encodeBatch([{ operations: hits, spend }], nowMs);
+  const { keys, packed } = batch;
   const transaction = connection.multi();
   for (const key of lost) transaction.del(key);
   transaction.callBuffer('EVAL', script.text, keys.length, ...keys, packed, nowMs);
@@ -230,7 +231,7 @@ async function inLua(
   const [error, reply] = replies[lost.length] ?? [];
   if (error) throw error;
   const ttlsMs = keys.map((_, at) => Number(replies[lost.length + 1 + at]?.[1]));
-  const [decisions = []] = decodeBatch(reply as Buffer, [{ operations: hits, spend }], nowMs);
+  const [decisions = []] = decodeBatch(reply as Buffer, batch);
   return { decisions, ttlsMs }; // the script's reply is bytes
 }
 

@@ -172,9 +172,9 @@ describe('an answer', () => {
       },
     ],
     [
-      'more remaining than the field holds',
+      'of a bucket that holds more than its rate no more remaining than the limit that is shown beside it',
       limited({ limitRemaining: 2 ** 40 }),
-      { code: 1, current_limit, limit_remaining: 4_294_967_295, duration_until_reset },
+      { code: 1, current_limit, limit_remaining: 10, duration_until_reset },
     ],
   ])('%s', (_, verdict, expected) => {
     expect(status(verdict)).toEqual(expected);
@@ -187,6 +187,7 @@ describe('an answer', () => {
     [1_001, 2],
     [36_000.5, 37],
     [60_000, 60],
+    [1e15, 315_576_000_000], // the longest duration that protobuf allows
   ])('of %d ms to the reset says %d seconds: never too few', (durationUntilResetMs, seconds) => {
     expect(status(limited({ durationUntilResetMs }))?.duration_until_reset).toEqual({ seconds, nanos: 0 });
   });

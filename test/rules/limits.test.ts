@@ -96,7 +96,7 @@ describe('a limit', () => {
     burst: 5,
     refill: 'continuous',
     maxDelayMs: 0,
-    counter: 'token_bucket|60000',
+    counter: 'token_bucket.2|60000',
   };
   const leaky = { ...common, algorithm: 'leaky_bucket', burst: 1, maxDelayMs: 0, counter: 'leaky_bucket|60000' };
 

@@ -103,10 +103,9 @@ export class RedisBackend implements Backend {
     const [first] = operations;
     if (!first) return true;
     if (!this.#isUsable()) return false;
-    const nowMs = this.#clock();
-    const { keys, packed } = this.#encode([{ operations, spend: 'each' }], nowMs);
+    const batch = this.#encode([{ operations, spend: 'each' }], this.#clock());
     const settledKey = this.#slotKeys.name(this.#slotIn(first.key), `settled|${instance}`);
-    const counted = this.#call({ keys: [...keys, settledKey], packed }, nowMs, [number, SETTLED_TTL_MS]);
+    const counted = this.#call({ ...batch, keys: [...batch.keys, settledKey] }, [number, SETTLED_TTL_MS]);
     return 'value' in (await within(timeoutMs, counted));
   }
 
@@ -180,8 +179,8 @@ export class RedisBackend implements Backend {
   }
 
   async #count(requests: readonly BatchRequest[]): Promise<readonly Replies[]> {
-    const nowMs = this.#clock();
-    return decodeBatch(await this.#call(this.#encode(requests, nowMs), nowMs), requests, nowMs);
+    const batch = this.#encode(requests, this.#clock());
+    return decodeBatch(await this.#call(batch), batch);
   }
 
   #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
@@ -189,7 +188,7 @@ export class RedisBackend implements Backend {
   }
 
   /** @param more  what the script takes after the clock */
-  async #call({ keys, packed }: Batch, nowMs: number, more: readonly (string | number)[] = []): Promise<Buffer> {
+  async #call({ keys, packed, nowMs }: Batch, more: readonly (string | number)[] = []): Promise<Buffer> {
     const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
     const args = [keys.length, ...keys, packed, ...clockMs, ...more];
     try {

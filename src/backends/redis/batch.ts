@@ -1,5 +1,5 @@
 import { algorithmFor, algorithmNames } from '../../algorithms/index.ts';
-import { capacityOf, type Limit, longestMemoryMs, type Spend, spends } from '../../algorithms/limit.ts';
+import { capacityOf, type Limit, longestMemoryMs, type Spend, type State, spends } from '../../algorithms/limit.ts';
 import { askedTogether, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { describeShared } from '../shared-counters.ts';
@@ -7,6 +7,8 @@ import { describeShared } from '../shared-counters.ts';
 const BYTES = 8; // a double
 const ACCEPTED = 1;
 const CHARGED = 2;
+/** Of repeated spends: the counter's state before the first follows, instead of a reply for each. */
+const STATE_BEFORE = 8;
 /** What Redis says of a counter that other programs count on as well, where it is none: by the script's outcome. */
 const unusable: Readonly<Record<number, string>> = {
   4: 'redis: WRONGTYPE Operation against a key holding the wrong kind of value',
@@ -24,6 +26,17 @@ export interface BatchRequest {
 export interface Batch {
   readonly keys: readonly string[];
   readonly packed: Buffer;
+  /** In the order in which they are packed. */
+  readonly groups: readonly Group[];
+  /** This process's clock when they were packed. */
+  readonly nowMs: number;
+}
+
+/** A request, or several that ask for the same hits of the same counter and nothing else. */
+interface Group {
+  readonly request: BatchRequest;
+  /** Of these requests among those of the batch. */
+  readonly places: number[];
 }
 
 /** Where it is kept when a counter was forgotten: on the node that has the counter. */
@@ -38,6 +51,8 @@ const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1
 
 /** What the script calls an operation; those that only count are told apart by their hits. */
 const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4 } as const;
+/** In place of the kind: as many spends, one after the other, as follow. */
+const REPEAT = 5;
 
 /**
  * Packs requests for one script call; a key that appears again is sent once, so that each operation on it sees those before, and so is a limit.
@@ -49,7 +64,9 @@ export function encodeBatch(requests: readonly BatchRequest[], nowMs: number, re
   const limits = new Map<Limit | string, number>();
   const limitNumbers: number[] = [];
   const numbers: number[] = [];
-  for (const { operations, spend } of requests) {
+  const groups = groupRepeats(requests);
+  for (const { request, places } of groups) {
+    const { operations, spend } = request;
     numbers.push(spends.indexOf(spend), operations.length);
     for (const operation of operations) {
       const { key, limit, shared } = operation;
@@ -60,14 +77,52 @@ export function encodeBatch(requests: readonly BatchRequest[], nowMs: number, re
         limits.set(name, place);
         packLimit(limitNumbers, operation, nowMs);
       }
-      const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
+      const known = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
+      const kind = places.length > 1 ? REPEAT : known;
       numbers.push(placeOf(keys, key), place, signedHits(operation), (operation.blocks ? 1 : 0) + 2 * kind);
+      if (kind === REPEAT) numbers.push(places.length);
       if (operation.kind === 'refund') numbers.push(placeOf(keys, resetKeyOf(key)), operation.chargedAtMs);
       if (operation.kind === 'forget') numbers.push(placeOf(keys, resetKeyOf(key)), longestMemoryMs(limit));
     }
   }
-  return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]) };
+  return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]), groups, nowMs };
 }
+
+/**
+ * Puts requests together that spend the same hits on the same counter, and nothing else. They keep their order on that counter: a request in between
+ * that touches it ends the group.
+ */
+function groupRepeats(requests: readonly BatchRequest[]): readonly Group[] {
+  const groups: Group[] = [];
+  const open = new Map<CounterKey, Group>();
+  for (const [at, request] of requests.entries()) {
+    const [only] = request.operations;
+    if (only && isRepeatable(request, only)) {
+      const group = open.get(only.key);
+      const first = group?.request.operations[0];
+      if (
+        group &&
+        first?.limit === only.limit &&
+        first.hits === only.hits &&
+        group.request.receipts === request.receipts
+      ) {
+        group.places.push(at);
+        continue;
+      }
+    }
+    const group: Group = { request, places: [at] };
+    groups.push(group);
+    for (const { key } of request.operations) open.delete(key);
+    if (only && isRepeatable(request, only)) open.set(only.key, group);
+  }
+  return groups;
+}
+
+const isRepeatable = ({ operations, spend }: BatchRequest, { kind, shared, limit }: Operation): boolean =>
+  operations.length === 1 && spend === 'each' && kind === 'spend' && !shared && canReplay(limit);
+
+/** Whether this process finds the windows that the script finds, whatever the script's clock says. */
+const canReplay = (limit: Limit): boolean => algorithmFor(limit).canReplay?.(limit) ?? true;
 
 const noReset: ResetKeyOf = (key) => `reset|${key}`;
 
@@ -90,24 +145,26 @@ function pack(numbers: readonly number[]): Buffer {
 }
 
 /**
- * Reads the script's reply: for each request one reply an operation, in the order in which they were packed.
+ * Reads the script's reply: for each request one reply an operation, in the order of the requests.
  *
- * @param ownNowMs     this process's clock: shared counters are on its windows
  * @throws RangeError  when the reply is shorter than the operations ask for: it is not this script's
  */
-export function decodeBatch(reply: Buffer, requests: readonly BatchRequest[], ownNowMs: number): readonly Replies[] {
+export function decodeBatch(reply: Buffer, { groups, nowMs: ownNowMs }: Batch): readonly Replies[] {
   let at = 0;
   const next = (): number => {
     const number = reply.readDoubleLE(at);
     at += BYTES;
     return number;
   };
+  const nextNumbers = (): readonly number[] => {
+    const numbers: number[] = [];
+    for (let left = next(); left > 0; left--) numbers.push(next());
+    return numbers;
+  };
   const nowMs = next();
-  const decode = (operation: Operation, index: number, { operations, spend }: BatchRequest): Reply => {
+  const decode = (outcome: number, operation: Operation, index: number, { operations, spend }: BatchRequest): Reply => {
     const { limit, shared } = operation;
-    const outcome = next();
-    const report: number[] = [];
-    for (let left = next(); left > 0; left--) report.push(next());
+    const report = nextNumbers();
     const reason = unusable[outcome];
     if (reason) return { code: 'UNAVAILABLE', reason };
     const accepted = (outcome & ACCEPTED) !== 0;
@@ -115,14 +172,35 @@ export function decodeBatch(reply: Buffer, requests: readonly BatchRequest[], ow
     const hits = charged || spend === 'each' ? signedHits(operation) : (askedTogether(operations)[index] ?? 0); // as the script does
     const how = operation.kind === 'charge' ? 'regardless' : charged;
     const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
-    if (shared) return describeShared(limit, shared, report, ownNowMs, decided);
+    if (shared) return describeShared(limit, shared, report, ownNowMs, decided); // it is on this process's windows
     return algorithmFor(limit).describe(limit, report, nowMs, decided);
   };
-  return requests.map((request) => {
-    const replies = request.operations.map((operation, index) => decode(operation, index, request));
-    return request.receipts
-      ? replies.map((one) => (one.code === 'UNAVAILABLE' ? one : { ...one, chargedAtMs: nowMs }))
-      : replies;
+  const decodeGroup = ({ request, places }: Group): readonly Replies[] => {
+    const { operations } = request;
+    const [only] = operations;
+    if (places.length === 1 || !only)
+      return [operations.map((operation, index) => decode(next(), operation, index, request))];
+    const outcome = next();
+    if (outcome === STATE_BEFORE) return replay(only, nextNumbers(), places.length, nowMs);
+    return places.map((_, index) => [decode(index === 0 ? outcome : next(), only, 0, request)]);
+  };
+  const answers: Replies[] = [];
+  for (const group of groups)
+    for (const [index, replies] of decodeGroup(group).entries()) answers[group.places[index] ?? 0] = replies;
+  const withTime = (one: Reply): Reply => (one.code === 'UNAVAILABLE' ? one : { ...one, chargedAtMs: nowMs });
+  for (const { request, places } of groups)
+    if (request.receipts) for (const place of places) answers[place] = (answers[place] ?? []).map(withTime);
+  return answers;
+}
+
+/** Takes the steps that the script has taken from the same state at the same time, for what is said of each. */
+function replay({ limit, hits }: Operation, before: State, count: number, nowMs: number): readonly Replies[] {
+  const { step, describe } = algorithmFor(limit);
+  let state = before.length > 0 ? before : undefined;
+  return Array.from({ length: count }, () => {
+    const next = step(limit, state, nowMs, hits, true);
+    state = next.state;
+    return [describe(limit, next.report ?? state, nowMs, { hits, accepted: next.accepted, charged: true })];
   });
 }
 

@@ -7,12 +7,14 @@
            numbers of limit follow, the limit; then per request: how it spends (0 each, 1 all or nothing, 2 spare
            others), its number of operations, and per operation: key (its place in KEYS), limit (its place among the limits),
            hits, 1 where it blocks + 2 * its kind, see KINDS; those after PEEK only where each spends for itself.
+           REPEAT has one more number: how many equal spends it stands for, one after the other.
            REFUND and FORGET have two more numbers: the place in KEYS of when the counter was forgotten; the time of the charge,
            or how long that is kept (ms)
   ARGV[2]  the clock in ms since the epoch; empty: the server's own
   ARGV[3]  of a settlement: its number; ARGV[4] how long the last one is kept (ms), under the last of KEYS
   Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per operation: outcome (1 accepted + 2 charged; 4 or 5: the counter cannot be
-           counted on, see SPOILT), how many numbers of report follow, the report
+           counted on, see SPOILT), how many numbers of report follow, the report. Of REPEAT, where the state is short: STATE_BEFORE, how many
+           numbers of state follow, the state before the first spend; else an outcome and a report for each spend
 
   A counter is a string: its state as little-endian doubles. The keys are ours alone, but for those of the last step: other
   programs count on them with INCRBY.
@@ -20,7 +22,10 @@
 local EACH, SPARE_OTHERS = 0, 2
 local SHARED = #steps
 local SPOILT = { wrong_type = 4, no_integer = 5 }
-local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 } -- COUNT spends, gives back below 0, peeks at 0
+local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4, REPEAT = 5 } -- COUNT spends, gives back below 0, peeks at 0
+
+local STATE_BEFORE = 8
+local SHORT_STATE = 16 -- numbers: a longer one costs more to send, and to step again, than the replies
 
 local CHUNK = 128 -- numbers at a time: Lua returns and takes only so many values in one call
 
@@ -168,6 +173,35 @@ local function run_other(kind, key, limit, hits)
   return false, limit.step(limit.numbers, states[key], now_ms, hits, false)
 end
 
+-- Equal spends on one counter: the caller takes the same steps from the state before to know what became of each.
+local function repeat_spend(key, limit, hits, count)
+  local size = #output
+  local before = states[key]
+  local length = before and #before or 0
+  local step, numbers, state = limit.step, limit.numbers, before
+  local accepted, ttl_ms, report
+  if length > SHORT_STATE then
+    for _ = 1, count do
+      accepted, state, ttl_ms, report = step(numbers, state, now_ms, hits, true)
+      report = report or state
+      output[size + 1], output[size + 2] = accepted and 3 or 2, #report
+      for i = 1, #report do
+        output[size + 2 + i] = report[i]
+      end
+      size = size + 2 + #report
+    end
+  else
+    output[size + 1], output[size + 2] = STATE_BEFORE, length
+    for i = 1, length do
+      output[size + 2 + i] = before[i]
+    end
+    for _ = 1, count do
+      accepted, state, ttl_ms = step(numbers, state, now_ms, hits, true)
+    end
+  end
+  states[key], ttls_ms[key], last_steps[key] = state, ttl_ms, step
+end
+
 -- What most requests do: every limit counts for itself. The same as `spend_all`, without a table for each hit.
 local function spend_each(count)
   local size = #output
@@ -178,6 +212,11 @@ local function spend_each(count)
     end
     local accepted, state, ttl_ms, report
     local is_written = true
+    if mode >= 2 * KINDS.REPEAT then
+      repeat_spend(key, limit, input[at + 2], input[at + 4]) -- the only one of its request
+      at = at + 5
+      return
+    end
     if mode < 2 then
       accepted, state, ttl_ms, report = limit.step(limit.numbers, states[key], now_ms, input[at + 2], true)
       at = at + 4
