@@ -1,10 +1,12 @@
-import type { Decision, Limit, Spend } from './algorithms/limit.ts';
-import { type Debit, debitOf, isPromise, StoreUnavailable } from './backends/backend.ts';
+import { algorithmFor, type Limit } from './algorithms/index.ts';
+import type { Decision, LimitLabel, Spend } from './algorithms/limit.ts';
+import { isPromise, StoreUnavailable } from './backends/backend.ts';
 import type { Counters } from './backends/key.ts';
+import { type Debit, debitOf } from './ledger/debit.ts';
 import type { Entries } from './ledger/entry.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { type Descriptor, type Match, matchAll } from './rules/match.ts';
-import type { Rule, RuleTree } from './rules/tree.ts';
+import type { Rule, RuleLimit, RuleTree } from './rules/tree.ts';
 
 /** What a caller asks: may this request, counted by these descriptors, pass? */
 export interface RateLimitRequest {
@@ -27,8 +29,9 @@ export type Verdict =
       readonly rule: Rule;
       /** What statistics are kept under: see `Match`. */
       readonly levels: readonly string[];
-      /** The tightest of the limits that apply, and what its algorithm said. */
+      /** The tightest of the limits that apply, how it is shown, and what its algorithm said. */
       readonly limit: Limit;
+      readonly label: LimitLabel;
       readonly decision: Decision;
       readonly hits: number;
       /** What the caller is told: the decision's, but OK where the rule is in shadow mode. */
@@ -105,10 +108,10 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
 
   const matches = matchAll(rules, request.domain, request.descriptors);
   const asked = matches.map((found, at): Asked => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }));
-  const patienceMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
+  const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   const debits: Debit[] = [];
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
-  for (const one of asked) addDebits(debits, one, request.domain, spend, decider, patienceMs);
+  for (const one of asked) addDebits(debits, one, request.domain, spend, decider, maxHoldMs);
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const entries = debits.length > 0 ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
   const answer = (known: Entries): Answer => combine(asked, available(known, request.domain, asked), decider);
@@ -134,20 +137,16 @@ function addDebits(
   domain: string,
   spend: Spend,
   { counters, quotaMode, shadowMode }: Decider,
-  patienceMs: number,
+  maxHoldMs: number,
 ): void {
   if (found.kind !== 'limited') return;
   const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
-  for (const limit of found.limits) {
+  for (const { limit, policy } of found.limits) {
     const counter = counters(limit, domain, found.entries);
-    const charges = limit.charge === 'always' && spend === 'each';
-    into.push(debitOf(counter, withPatience(limit, patienceMs), hits, blocks, charges));
+    const charges = policy.charge === 'always' && spend === 'each';
+    const held = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit; // no turn is reserved that would come after the caller has gone
+    into.push(debitOf(counter, { limit: held, policy }, hits, blocks, charges));
   }
-}
-
-/** No turn is reserved that would come after the caller has gone. */
-function withPatience(limit: Limit, patienceMs: number): Limit {
-  return 'maxDelayMs' in limit && limit.maxDelayMs > patienceMs ? { ...limit, maxDelayMs: patienceMs } : limit;
 }
 
 function available(answered: Entries, domain: string, asked: readonly Asked[]): readonly Decision[] {
@@ -171,8 +170,8 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
       next++;
     }
     const decision = decisionAt(decisions, shown);
-    const limit = limits[shown - first] as Limit; // one of its own
-    return { kind: 'limited', rule, levels, limit, decision, hits, code: rule.shadow ? 'OK' : decision.code };
+    const { limit, label } = limits[shown - first] as RuleLimit; // one of its own
+    return { kind: 'limited', rule, levels, limit, label, decision, hits, code: rule.shadow ? 'OK' : decision.code };
   });
   const refused = isRefused(verdicts, modes.quotaMode);
   return {

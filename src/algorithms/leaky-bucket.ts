@@ -1,16 +1,29 @@
 import {
   type Algorithm,
+  type AnyLimit,
+  bucketMemoryMs,
+  bucketSize,
   type Charge,
-  capacityOf,
-  type LeakyBucketLimit,
+  capBucketDelay,
+  checkBucket,
+  divideBucket,
   MAX_COUNT,
   NEVER_MS,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
   takenBy,
   wanted,
 } from './limit.ts';
+
+export interface LeakyBucketLimit extends AnyLimit {
+  readonly algorithm: 'leaky_bucket';
+  /** Hits that pass at once before those after them have to wait for the leak, at least 1. */
+  readonly burst: number;
+  /** The longest that a request is held until its turn; 0: it is refused instead. */
+  readonly maxDelayMs: number;
+}
 
 /**
  * Leaky bucket: hits fill it, it leaks at the limit's rate, and what would overflow is refused or, with a `maxDelayMs`, waits its
@@ -25,7 +38,7 @@ import {
  * @see https://en.wikipedia.org/wiki/Leaky_bucket
  */
 function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
-  const size = capacityOf(limit);
+  const size = bucketSize(limit);
   const [backlog, drainedAtMs] = drain(limit, state, nowMs);
   const asked = wanted(hits);
   const overflow = backlog + (asked - size) * limit.windowMs;
@@ -48,10 +61,23 @@ function waitMs(limit: LeakyBucketLimit, excess: number, drainedAtMs: number, no
 
 /** The leaky bucket's row in the table of algorithms. */
 export const leakyBucket: Algorithm<LeakyBucketLimit> = {
+  keys: ['burst', 'max_delay'],
+  parse(numbers, source) {
+    const maxDelayMs = source.maxDelayMs();
+    if (maxDelayMs === undefined) return undefined;
+    const limit = { ...numbers, algorithm: 'leaky_bucket', maxDelayMs, burst: source.values.burst ?? 1 } as const;
+    checkBucket(limit, source);
+    return limit;
+  },
+  write: ({ burst, maxDelayMs }) => [`burst: ${burst}`, ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : [])],
+  capacity: ({ burst }) => burst,
+  longestMemoryMs: bucketMemoryMs,
+  isSame: sameNumbers,
+  capDelay: capBucketDelay,
   step,
   describe(limit, [backlog = 0, drainedAtMs = 0], nowMs, outcome) {
     const { windowMs, soft } = limit;
-    const size = capacityOf(limit);
+    const size = bucketSize(limit);
     const taken = takenBy(outcome);
     const asked = wanted(outcome.hits);
     const overflow = backlog - size * windowMs;
@@ -75,16 +101,11 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
     const left = Math.max(backlog - back, 0);
     return { accepted: true, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
   },
-  divide: (limit, by) => ({
-    ...limit,
-    windowMs: limit.windowMs * by, // as many hits in a longer window: an exact part of the rate
-    burst: Math.floor(limit.burst / by),
-    soft: Math.floor(limit.soft / by),
-  }),
+  divide: divideBucket,
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs: (limit, hits) => Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit),
   canOwe: true,
   stateVersion: 1,
   script: new URL('./leaky-bucket.lua', import.meta.url),
-  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, capacityOf(limit), limit.maxDelayMs],
+  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, bucketSize(limit), limit.maxDelayMs],
 };

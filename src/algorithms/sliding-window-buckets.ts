@@ -1,17 +1,29 @@
 import {
   type Algorithm,
+  type AnyLimit,
   type Charge,
-  capacityOf,
   divideWindow,
   MAX_COUNT,
   NEVER_MS,
-  type SlidingWindowBucketsLimit,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
   takenBy,
+  twoWindowsMs,
   wanted,
+  windowCapacity,
+  windowSize,
 } from './limit.ts';
+
+/** How many parts a window may have. */
+export const parts = { minimum: 1, maximum: 100 } as const;
+
+export interface SlidingWindowBucketsLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_buckets';
+  /** Equal parts of the window, 1 to 100; it divides `windowMs`. */
+  readonly buckets: number;
+}
 
 /**
  * Sliding window in equal parts: hits are counted by the part of the window that they fall in, and those of the current part
@@ -33,7 +45,7 @@ function step(
 ): Step {
   const [startMs, counts] = shift(limit, state, nowMs);
   const used = sum(counts);
-  const accepted = hits < 0 || used + wanted(hits) <= capacityOf(limit);
+  const accepted = hits < 0 || used + wanted(hits) <= windowSize(limit);
   const isCounted = charge === 'regardless' || (accepted && charge);
   if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, MAX_COUNT - used);
   if (charge && hits < 0) giveBack(counts, -hits);
@@ -82,7 +94,7 @@ const leavesAtMs = (limit: SlidingWindowBucketsLimit, startMs: number, age: numb
   startMs + (limit.buckets + 1 - age) * partOf(limit);
 
 function retryAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[], hits: number): number {
-  let excess = sum(counts) + hits - capacityOf(limit);
+  let excess = sum(counts) + hits - windowSize(limit);
   for (let age = counts.length - 1; age >= 0; age--) {
     excess -= counts[age] ?? 0;
     if (excess <= 0) return leavesAtMs(limit, startMs, age);
@@ -95,6 +107,22 @@ const sum = (counts: readonly number[]): number => counts.reduce((total, count) 
 
 /** The sliding window in parts: its row in the table of algorithms. */
 export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
+  keys: ['buckets'],
+  parse(numbers, { values: { buckets }, wrong }) {
+    const { windowMs, counter } = numbers;
+    const { minimum, maximum } = parts;
+    if (buckets === undefined || buckets < minimum || buckets > maximum || windowMs % buckets !== 0) {
+      return wrong(
+        'buckets',
+        `buckets must be ${minimum} to ${maximum} and divide the window of ${windowMs} ms, got ${buckets ?? 'nothing'}`,
+      );
+    }
+    return { ...numbers, algorithm: 'sliding_window_buckets', buckets, counter: `${counter}/${buckets}` };
+  },
+  write: ({ buckets }) => [`buckets: ${buckets}`],
+  capacity: windowCapacity,
+  longestMemoryMs: twoWindowsMs,
+  isSame: sameNumbers,
   step,
   describe(limit, [startMs = 0, ...counts], nowMs, outcome) {
     const used = sum(counts);
@@ -122,5 +150,5 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   canOwe: true,
   stateVersion: 1,
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
-  scriptArgs: (limit) => [capacityOf(limit), partOf(limit), limit.buckets],
+  scriptArgs: (limit) => [windowSize(limit), partOf(limit), limit.buckets],
 };

@@ -1,17 +1,30 @@
 import {
   type Algorithm,
+  type AnyLimit,
   type Charge,
-  capacityOf,
+  checkProduct,
   divideWindow,
   MAX_COUNT,
   NEVER_MS,
-  type SlidingWindowCounterLimit,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
   takenBy,
+  twoWindowsMs,
   wanted,
+  windowCapacity,
+  windowSize,
 } from './limit.ts';
+
+/** What becomes of a fraction of a hit, as rules say it. */
+export const roundings = ['down', 'up'] as const;
+
+export interface SlidingWindowCounterLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_counter';
+  /** What becomes of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
+  readonly rounding: (typeof roundings)[number];
+}
 
 /**
  * Sliding window counter: this window's hits, and as much of the previous window's as the sliding window still covers,
@@ -32,7 +45,7 @@ function step(
   hits: number,
   charge: Charge,
 ): Step {
-  const capacity = capacityOf(limit);
+  const capacity = windowSize(limit);
   const [startMs, count, previous] = roll(limit, state, nowMs);
   const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
   const accepted = hits < 0 || used + wanted(hits) <= capacity;
@@ -89,7 +102,7 @@ function retryAtMs(
   [startMs = 0, count = 0, previous = 0]: State,
   hits: number,
 ): number {
-  const room = capacityOf(limit) - hits;
+  const room = windowSize(limit) - hits;
   if (room < 0) return NEVER_MS;
   const inThis = elapsedUntil(limit, previous, room - count);
   if (inThis < limit.windowMs) return startMs + inThis;
@@ -98,6 +111,18 @@ function retryAtMs(
 
 /** The sliding window counter's row in the table of algorithms. */
 export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
+  keys: ['rounding'],
+  parse(numbers, source) {
+    const rounding = source.choice('rounding', roundings);
+    if (!rounding) return undefined;
+    const limit = { ...numbers, algorithm: 'sliding_window_counter', rounding } as const;
+    checkProduct(windowSize(limit) * limit.windowMs, 'requests_per_unit', source);
+    return limit;
+  },
+  write: ({ rounding }) => (rounding === 'up' ? ['rounding: up'] : []),
+  capacity: windowCapacity,
+  longestMemoryMs: twoWindowsMs,
+  isSame: sameNumbers,
   step,
   describe(limit, report, nowMs, outcome) {
     const [startMs = 0, count = 0, previous = 0] = report;
@@ -129,5 +154,5 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   canOwe: true,
   stateVersion: 1,
   script: new URL('./sliding-window-counter.lua', import.meta.url),
-  scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.rounding === 'up' ? 1 : 0],
+  scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.rounding === 'up' ? 1 : 0],
 };

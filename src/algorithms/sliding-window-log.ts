@@ -1,16 +1,25 @@
 import {
   type Algorithm,
+  type AnyLimit,
   type Charge,
-  capacityOf,
   divideWindow,
   NEVER_MS,
-  type SlidingWindowLogLimit,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
   takenBy,
+  twoWindowsMs,
   wanted,
+  windowCapacity,
+  windowSize,
 } from './limit.ts';
+
+export interface SlidingWindowLogLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_log';
+  /** Refused hits stay in the log, so that who keeps asking keeps being refused. */
+  readonly countDenied: boolean;
+}
 
 /** The most hits that a log may remember: each step reads and writes the whole of it. */
 export const MAX_LOG_HITS = 1_000;
@@ -34,7 +43,7 @@ function step(
   hits: number,
   charge: Charge,
 ): Step {
-  const capacity = capacityOf(limit);
+  const capacity = windowSize(limit);
   const log = withinWindow(limit, state ?? [], nowMs);
   const before = hitsIn(log);
   const accepted = hits < 0 || before + wanted(hits) <= capacity;
@@ -110,7 +119,7 @@ function hitsIn(log: State): number {
 
 /** When so many oldest hits have left that the wanted ones fit; 0 where they fit now, or never will. */
 function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): number {
-  let excess = hitsIn(log) + hits - capacityOf(limit);
+  let excess = hitsIn(log) + hits - windowSize(limit);
   for (let at = 0; at < log.length && excess > 0; at += 2) {
     excess -= log[at + 1] ?? 0;
     if (excess <= 0) return (log[at] ?? 0) + limit.windowMs;
@@ -120,10 +129,24 @@ function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): numbe
 
 /** The sliding window log's row in the table of algorithms. */
 export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
+  keys: ['count_denied'],
+  parse(numbers, { values, wrong }) {
+    const limit = { ...numbers, algorithm: 'sliding_window_log', countDenied: values.count_denied ?? false } as const;
+    const size = windowSize(limit);
+    if (size <= MAX_LOG_HITS) return limit;
+    return wrong(
+      'requests_per_unit',
+      `a sliding_window_log remembers at most ${MAX_LOG_HITS} hits (soft ones included), got ${size}`,
+    );
+  },
+  write: ({ countDenied }) => (countDenied ? ['count_denied: true'] : []),
+  capacity: windowCapacity,
+  longestMemoryMs: twoWindowsMs,
+  isSame: sameNumbers,
   step,
   describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, outcome) {
     const { hits, accepted } = outcome;
-    const capacity = capacityOf(limit);
+    const capacity = windowSize(limit);
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore,
@@ -144,6 +167,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)), // each refusal puts it off
   canOwe: false, // what it cannot remember could not be refunded
   stateVersion: 1,
+  hasLongState: true,
   script: new URL('./sliding-window-log.lua', import.meta.url),
-  scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.countDenied ? 1 : 0],
+  scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.countDenied ? 1 : 0],
 };

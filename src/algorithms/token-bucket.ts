@@ -1,16 +1,37 @@
 import {
   type Algorithm,
+  type AnyLimit,
+  bucketMemoryMs,
+  bucketSize,
   type Charge,
-  capacityOf,
+  capBucketDelay,
+  checkBucket,
+  divideBucket,
   MAX_COUNT,
   NEVER_MS,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
-  type TokenBucketLimit,
   takenBy,
   wanted,
 } from './limit.ts';
+
+/** How tokens come back, as rules say it. */
+export const refills = ['continuous', 'interval'] as const;
+
+/** The longest that tokens stay leased: a bucket has no window's end. What is refilled meanwhile may pass besides. */
+export const LONGEST_LEASE_MS = 1_000;
+
+export interface TokenBucketLimit extends AnyLimit {
+  readonly algorithm: 'token_bucket';
+  /** Tokens that a full bucket holds, at least 1. */
+  readonly burst: number;
+  /** Refilled evenly, or `requestsPerUnit` tokens in one go on the window's boundaries. */
+  readonly refill: (typeof refills)[number];
+  /** The longest that a request is held until its tokens are there; 0: it is refused instead. */
+  readonly maxDelayMs: number;
+}
 
 /**
  * Token bucket: starts full, is refilled evenly or in one go at each boundary of the clock, spends one token a hit. Twin of
@@ -27,7 +48,7 @@ import {
  */
 function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const { windowMs } = limit;
-  const size = capacityOf(limit);
+  const size = bucketSize(limit);
   const [spent, refilledAtMs] = refill(limit, state, nowMs);
   const asked = wanted(hits);
   const missing = spent + (asked - size) * windowMs;
@@ -57,10 +78,30 @@ const tickOf = ({ refill: how, windowMs }: TokenBucketLimit): number => (how ===
 
 /** The token bucket's row in the table of algorithms. */
 export const tokenBucket: Algorithm<TokenBucketLimit> = {
+  keys: ['burst', 'refill', 'max_delay'],
+  parse(numbers, source) {
+    const refill = source.choice('refill', refills);
+    const maxDelayMs = source.maxDelayMs();
+    if (!refill || maxDelayMs === undefined) return undefined;
+    const burst = source.values.burst ?? numbers.requestsPerUnit;
+    const limit = { ...numbers, algorithm: 'token_bucket', refill, maxDelayMs, burst } as const;
+    checkBucket(limit, source);
+    return limit;
+  },
+  write: ({ burst, refill, maxDelayMs }) => [
+    `burst: ${burst}`,
+    ...(refill === 'interval' ? ['refill: interval'] : []),
+    ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : []),
+  ],
+  capacity: ({ burst }) => burst,
+  longestMemoryMs: bucketMemoryMs,
+  isSame: sameNumbers,
+  capDelay: capBucketDelay,
+  leaseMs: () => LONGEST_LEASE_MS,
   step,
   describe(limit, [spentMs = 0, refilledAtMs = 0], nowMs, outcome) {
     const { windowMs, soft } = limit;
-    const size = capacityOf(limit);
+    const size = bucketSize(limit);
     const taken = takenBy(outcome);
     const asked = wanted(outcome.hits);
     const overdrawn = spentMs - size * windowMs;
@@ -85,12 +126,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
     const left = Math.max(spent - back, 0);
     return { accepted: true, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
   },
-  divide: (limit, by) => ({
-    ...limit,
-    windowMs: limit.windowMs * by, // as many tokens in a longer window: an exact part of the rate
-    burst: Math.floor(limit.burst / by),
-    soft: Math.floor(limit.soft / by),
-  }),
+  divide: divideBucket,
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs(limit, hits) {
     const tickMs = tickOf(limit);
@@ -99,5 +135,5 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   canOwe: true,
   stateVersion: 2,
   script: new URL('./token-bucket.lua', import.meta.url),
-  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, capacityOf(limit), tickOf(limit), limit.maxDelayMs],
+  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, bucketSize(limit), tickOf(limit), limit.maxDelayMs],
 };

@@ -1,4 +1,5 @@
-import type { Decision, Limit, Spend } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/index.ts';
+import type { Decision, Spend } from '../algorithms/limit.ts';
 import type { Counter, CounterKey } from './key.ts';
 
 /** What is done to one counter. */
@@ -23,7 +24,7 @@ export type Operation =
   | (AnyOperation & { readonly kind: 'refund'; readonly chargedAtMs: number });
 
 /** An operation that a request may ask for. */
-export interface Debit extends AnyOperation {
+export interface RequestOperation extends AnyOperation {
   readonly kind: 'spend' | 'peek' | 'give_back' | 'charge';
 }
 
@@ -33,7 +34,13 @@ export interface Debit extends AnyOperation {
  * @param hits     whole, as Envoy writes them: 0 peeks, below 0 gives back
  * @param charges  whatever the limit says, the hits are charged: they have been used already
  */
-export function debitOf({ key, shared }: Counter, limit: Limit, hits: number, blocks: boolean, charges = false): Debit {
+export function operationOf(
+  { key, shared }: Counter,
+  limit: Limit,
+  hits: number,
+  blocks: boolean,
+  charges = false,
+): RequestOperation {
   const kind = hits > 0 ? (charges ? 'charge' : 'spend') : hits === 0 ? 'peek' : 'give_back';
   return { kind, key, shared, limit, hits: Math.abs(hits), blocks };
 }

@@ -1,8 +1,8 @@
-import { algorithmFor } from '../algorithms/index.ts';
-import { capacityOf, type Decision, isSameLimit, type Limit, NEVER_MS } from '../algorithms/limit.ts';
-import type { Debit } from '../backends/backend.ts';
+import { algorithmFor, capacityOf, isSameLimit, type Limit } from '../algorithms/index.ts';
+import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
 import type { Monotonic } from '../clock.ts';
+import type { Debit } from './debit.ts';
 
 /** What a memory of refusals holds and has done. */
 export interface DenyCacheState {

@@ -1,4 +1,4 @@
-import { softLimitOf } from '../algorithms/limit.ts';
+import { nominalCapacity } from '../algorithms/index.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
 import { type Answer, type Asked, type Code, Undecided, type Verdict } from '../decide.ts';
@@ -87,8 +87,8 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     if (verdict.decision.degraded) increase(degraded, verdict.decision.degraded, verdict.hits);
   };
   const askFor = (domain: string, { found, hits }: Asked): void => {
-    const [limit] = found.kind === 'limited' ? found.limits : [];
-    if (found.kind === 'limited' && limit && hits > 0) rules.ofLimit(domain, found, limit).totalHits += hits;
+    const [first] = found.kind === 'limited' ? found.limits : [];
+    if (found.kind === 'limited' && first && hits > 0) rules.ofLimit(domain, found, first.limit).totalHits += hits;
   };
 
   return {
@@ -178,7 +178,7 @@ const increase = (counts: Map<string, number>, name: string, by: number): void =
 function add(counts: RuleCounts, { limit, decision, hits, rule }: Limited, ratio: number): void {
   const before = decision.hitsBefore;
   const after = before + hits;
-  const full = softLimitOf(limit);
+  const full = nominalCapacity(limit);
   const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio))); // single precision, as there
   counts.totalHits += hits;
   if (decision.code === 'OK') {

@@ -1,4 +1,5 @@
-import type { Limit, Spend } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/index.ts';
+import type { Spend } from '../algorithms/limit.ts';
 import type { Problem } from './problem.ts';
 import type { Block } from './read.ts';
 

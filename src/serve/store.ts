@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
+import { algorithmNames, rowOf } from '../algorithms/index.ts';
 import type { Backend } from '../backends/backend.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
@@ -167,7 +168,7 @@ export function traitsOf({ store: { kind }, WORKERS, spend }: Settings, { ledger
   return {
     name: names[kind],
     atomic: ledger.atomic,
-    without: kind === 'memcache' ? ['sliding_window_log'] : [],
+    without: kind === 'memcache' ? algorithmNames.filter((name) => rowOf(name).hasLongState) : [],
     leases: kind === 'redis',
     processes: WORKERS,
     spend,

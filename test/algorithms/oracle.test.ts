@@ -1,6 +1,7 @@
 import fc from '../helpers/property.ts';
-import { algorithmFor } from '../../src/algorithms/index.ts';
-import { capacityOf, type FixedWindowLimit, type Limit, type State } from '../../src/algorithms/limit.ts';
+import type { FixedWindowLimit } from '../../src/algorithms/fixed-window.ts';
+import { algorithmFor, capacityOf, type Limit } from '../../src/algorithms/index.ts';
+import type { State } from '../../src/algorithms/limit.ts';
 import type { CalendarUnit } from '../../src/rules/calendar.ts';
 import { anyLimitOf, calendarWindowOf } from '../helpers/limits.ts';
 import {

@@ -1,12 +1,10 @@
-import {
-  capacityOf,
-  type FixedWindowLimit,
-  type LeakyBucketLimit,
-  type SlidingWindowBucketsLimit,
-  type SlidingWindowCounterLimit,
-  type SlidingWindowLogLimit,
-  type TokenBucketLimit,
-} from '../../src/algorithms/limit.ts';
+import type { FixedWindowLimit } from '../../src/algorithms/fixed-window.ts';
+import { capacityOf } from '../../src/algorithms/index.ts';
+import type { LeakyBucketLimit } from '../../src/algorithms/leaky-bucket.ts';
+import type { SlidingWindowBucketsLimit } from '../../src/algorithms/sliding-window-buckets.ts';
+import type { SlidingWindowCounterLimit } from '../../src/algorithms/sliding-window-counter.ts';
+import type { SlidingWindowLogLimit } from '../../src/algorithms/sliding-window-log.ts';
+import type { TokenBucketLimit } from '../../src/algorithms/token-bucket.ts';
 
 /** What is said of a request. */
 export interface Said {

@@ -1,6 +1,6 @@
 import fc from '../helpers/property.ts';
-import { algorithmFor } from '../../src/algorithms/index.ts';
-import { capacityOf, type Limit, type State } from '../../src/algorithms/limit.ts';
+import { algorithmFor, capacityOf, type Limit } from '../../src/algorithms/index.ts';
+import type { State } from '../../src/algorithms/limit.ts';
 import {
   fixedWindowOf,
   leakyBucketOf,

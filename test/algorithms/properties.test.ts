@@ -1,14 +1,6 @@
-import { algorithmFor, algorithms } from '../../src/algorithms/index.ts';
-import {
-  type Charge,
-  capacityOf,
-  type Decision,
-  type Limit,
-  MAX_COUNT,
-  NEVER_MS,
-  type State,
-  softLimitOf,
-} from '../../src/algorithms/limit.ts';
+import fc from '../helpers/property.ts';
+import { algorithmFor, algorithms, capacityOf, type Limit, nominalCapacity } from '../../src/algorithms/index.ts';
+import { type Charge, type Decision, MAX_COUNT, NEVER_MS, type State } from '../../src/algorithms/limit.ts';
 import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
 import {
   anyLimitOf,
@@ -18,7 +10,6 @@ import {
   leakyBucketOf,
   tokenBucketOf,
 } from '../helpers/limits.ts';
-import fc from '../helpers/property.ts';
 
 interface Call {
   readonly atMs: number;
@@ -242,7 +233,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
   test('resets at the earliest moment at which the whole limit is available', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit, { backwards: true }), ({ moment: { limit, state, nowMs } }) => {
-        const whole = softLimitOf(limit);
+        const whole = nominalCapacity(limit);
         fc.pre(whole > 0); // else there is nothing to wait for
         const { durationUntilResetMs: resetMs, state: looked } = look(limit, state, nowMs);
         fc.pre(resetMs < FOREVER_MS);
@@ -289,7 +280,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, followUps, hits }) => {
         const spent = hit(limit, state, { atMs: nowMs, hits });
         const emptied = hit(limit, spent.kept, { atMs: nowMs, hits: -MAX_COUNT });
-        expect(emptied).toMatchObject({ code: 'OK', limitRemaining: softLimitOf(limit) });
+        expect(emptied).toMatchObject({ code: 'OK', limitRemaining: nominalCapacity(limit) });
         expect(emptied.ttlMs).toBeLessThanOrEqual(0); // never beyond full
         expect(tellAll(limit, emptied.state, nowMs, followUps)).toEqual(tellAll(limit, undefined, nowMs, followUps));
       }),
@@ -368,7 +359,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, hits }) => {
         const { limitRemaining } = look(limit, state, nowMs);
         const back = hit(limit, state, { atMs: nowMs, hits: -hits });
-        expect(back.limitRemaining).toBeLessThanOrEqual(Math.min(limitRemaining + hits, softLimitOf(limit)));
+        expect(back.limitRemaining).toBeLessThanOrEqual(Math.min(limitRemaining + hits, nominalCapacity(limit)));
         expect(back.limitRemaining).toBeGreaterThanOrEqual(limitRemaining);
       }),
       RUNS,

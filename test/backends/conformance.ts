@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import type { Limit } from '../../src/algorithms/index.ts';
 import { algorithmFor } from '../../src/algorithms/index.ts';
-import { type Limit, MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf, type Operation, type Reply } from '../../src/backends/backend.ts';
+import { MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../src/algorithms/limit.ts';
+import {
+  type Backend,
+  type Operation,
+  operationOf,
+  type Reply,
+  type RequestOperation,
+} from '../../src/backends/backend.ts';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import type { Clock } from '../../src/clock.ts';
 import { type FakeClock, fakeClock } from '../helpers/clock.ts';
@@ -42,13 +49,18 @@ export function backendConformance(
     });
     afterEach(() => store.close());
 
-    const on = (counter: string, limit: Limit, hits: number, blocks = true): Debit => {
-      return debitOf({ key: counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]) }, limit, hits, blocks);
+    const on = (counter: string, limit: Limit, hits: number, blocks = true): RequestOperation => {
+      return operationOf(
+        { key: counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]) },
+        limit,
+        hits,
+        blocks,
+      );
     };
-    const hit = (counter: string, hits: number, requestsPerHour = 20): Debit =>
+    const hit = (counter: string, hits: number, requestsPerHour = 20): RequestOperation =>
       on(counter, fixedWindowOf(requestsPerHour, unitMs.HOUR), hits);
-    const applyAs = (spend: Spend, ...hits: Debit[]) => store.run(hits, { spend, timeoutMs: TIMEOUT_MS });
-    const apply = (...hits: Debit[]) => applyAs('each', ...hits);
+    const applyAs = (spend: Spend, ...hits: RequestOperation[]) => store.run(hits, { spend, timeoutMs: TIMEOUT_MS });
+    const apply = (...hits: RequestOperation[]) => applyAs('each', ...hits);
 
     test('is ready, and says what its steps are', () => {
       expect(store.health()).toEqual({ ready: true });
@@ -138,7 +150,7 @@ export function backendConformance(
         .map((limit, at) => ({ limit, at, name: limit.algorithm })),
     )('charges a $name for a report beyond its limit, and gives it back (#$at)', async ({ limit }) => {
       await apply(on('a', limit, 90));
-      const report = debitOf({ key: on('a', limit, 0).key }, limit, 5_000, true, true);
+      const report = operationOf({ key: on('a', limit, 0).key }, limit, 5_000, true, true);
       expect(await apply(report)).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 90, limitRemaining: 0 }]);
       expect(await apply(on('a', limit, 0))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 5_090 }]);
       await apply(on('a', limit, -5_000));
@@ -177,7 +189,8 @@ export function backendConformance(
     describe.each([...limitsOf(10, unitMs.HOUR).entries()].map(([at, limit]) => ({ at, name: nameOf(limit) })))(
       'with $name',
       ({ at }) => {
-        const ofLimit = (hits: number): Debit => on('a', limitsOf(10, unitMs.HOUR)[at] ?? fixedWindowOf(10), hits);
+        const ofLimit = (hits: number): RequestOperation =>
+          on('a', limitsOf(10, unitMs.HOUR)[at] ?? fixedWindowOf(10), hits);
         const runOne = async (operation: Operation): Promise<Reply | undefined> =>
           (await store.run([operation], { spend: 'each', timeoutMs: TIMEOUT_MS }))[0];
         /** The hits that the counter remembers. */
@@ -370,7 +383,7 @@ export function backendConformance(
       const queue = (hits: number) => on('queue', leakyBucketOf(1, 1_000, { maxDelayMs: 2_000 }), hits);
       const tokens = (hits: number) => on('tokens', tokenBucketOf(1, 1_000, { maxDelayMs: 1_000 }), hits);
       const full = on('full', fixedWindowOf(0), 1);
-      const delays = async (spend: Spend, ...hits: Debit[]) =>
+      const delays = async (spend: Spend, ...hits: RequestOperation[]) =>
         (await applyAs(spend, ...hits)).map((one) => 'delayMs' in one && one.delayMs);
       expect(await delays('all_or_nothing', queue(1), tokens(1))).toEqual([0, 0]);
       expect(await delays('all_or_nothing', queue(1), tokens(1))).toEqual([1_000, 1_000]);

@@ -1,6 +1,6 @@
 import type { StoreFailurePolicy } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
-import { fixedWindowOf } from './limits.ts';
+import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 
 /** The answer with these verdicts: but for the changes. */
@@ -41,9 +41,10 @@ export function verdictOf(
   const decision = { code, hitsBefore: before, limitRemaining: 0, ...times, soft } as const;
   return {
     kind: 'limited',
-    rule: ruleOf({ levels, limits: [limit], shadow }),
+    rule: ruleOf({ levels, limits: [ruleLimitOf(limit)], shadow }),
     levels,
     limit,
+    label: labelOf(limit),
     decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }) },
     hits,
     code: shadow ? 'OK' : code,

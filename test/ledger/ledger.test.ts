@@ -1,11 +1,17 @@
-import type { Limit } from '../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf, type Operation, type Replies } from '../../src/backends/backend.ts';
+import type { Backend, Operation, Replies } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../src/ledger/debit.ts';
 import type { Ledger, LedgerOptions } from '../../src/ledger/ledger.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
-import { fixedWindowOf, leakyBucketOf, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
+import {
+  fixedWindowOf,
+  type PolicedLimit as Limit,
+  leakyBucketOf,
+  slidingWindowLogOf,
+  tokenBucketOf,
+} from '../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;
 const START_MS = 1_700_000_040_000; // where a minute begins
@@ -50,7 +56,8 @@ const open = (changes: Partial<LedgerOptions>): Ledger =>
 const caching = { denyCacheBytes: 100_000 };
 const leasing = { leases: { maxLeases: 10, idleMs: 250 } };
 const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
-const on = (limit: Limit, hits = 1, key = 'k'): Debit => debitOf({ key: key as CounterKey }, limit, hits, true);
+const on = (limit: Limit, hits = 1, key = 'k'): Debit =>
+  debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, true);
 
 async function ask(ledger: Ledger, ...debits: Debit[]) {
   return ledger.debit(debits, each);

@@ -19,6 +19,7 @@ function verdict(
     rule: ruleOf({ shadow, quota: mode === 'quota over' }),
     levels: ['k'],
     limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE),
+    label: { name: '', unit: 'MINUTE', unitMultiplier: 1 },
     decision: {
       code: over ? 'OVER_LIMIT' : 'OK',
       hitsBefore: 0,

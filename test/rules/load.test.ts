@@ -356,15 +356,16 @@ describe('a file that is right', () => {
         named: 'by_request',
         limits: [
           {
-            algorithm: 'fixed_window',
-            alignment: 'epoch',
-            counter: 'fixed_window|60000',
-            name: 'alice',
-            requestsPerUnit: 1000,
-            soft: 0,
-            unit: 'MINUTE',
-            unitMultiplier: 1,
-            windowMs: 60_000,
+            limit: {
+              algorithm: 'fixed_window',
+              alignment: 'epoch',
+              counter: 'fixed_window|60000',
+              requestsPerUnit: 1000,
+              soft: 0,
+              windowMs: 60_000,
+            },
+            label: { name: 'alice', unit: 'MINUTE', unitMultiplier: 1 },
+            policy: {},
           },
         ],
         unlimited: false,
@@ -453,7 +454,9 @@ describe('a file that is right', () => {
       const loaded = loadDescriptors(
         `- key: ${quoted}\n  value: ${quoted}\n  rate_limit: {unit: day, name: ${quoted}}\n`,
       );
-      expect(right(loaded).rules).toMatchObject([{ path: `demo.${text}_${text}`, limits: [{ name: text }] }]);
+      expect(right(loaded).rules).toMatchObject([
+        { path: `demo.${text}_${text}`, limits: [{ label: { name: text } }] },
+      ]);
     },
   );
 

@@ -121,7 +121,10 @@ describe('an answer', () => {
         metadata,
       },
       limits: [
-        { algorithm: 'fixed_window', name: 'n', unit: 'DAY', requestsPerUnit: 4_294_967_295, unitMultiplier: 1 },
+        {
+          limit: { algorithm: 'fixed_window', requestsPerUnit: 4_294_967_295 },
+          label: { name: 'n', unit: 'DAY', unitMultiplier: 1 },
+        },
       ],
     });
     expect(book.rules()?.rules[1]).toMatchObject({

@@ -1,12 +1,5 @@
-import { algorithmFor } from '../../algorithms/index.ts';
-import {
-  capacityOf,
-  type Decision,
-  longestMemoryMs,
-  MAX_COUNT,
-  type State,
-  type Step,
-} from '../../algorithms/limit.ts';
+import { algorithmFor, capacityOf, longestMemoryMs } from '../../algorithms/index.ts';
+import { type Decision, MAX_COUNT, type State, type Step } from '../../algorithms/limit.ts';
 import type { Clock } from '../../clock.ts';
 import {
   type Backend,

@@ -1,13 +1,5 @@
-import { algorithmFor } from '../../algorithms/index.ts';
-import {
-  type Charge,
-  type Decision,
-  type Limit,
-  longestMemoryMs,
-  type Outcome,
-  type State,
-  type Step,
-} from '../../algorithms/limit.ts';
+import { algorithmFor, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
+import type { Charge, Decision, Outcome, State, Step } from '../../algorithms/limit.ts';
 import type { Clock } from '../../clock.ts';
 import { askedTogether, type Backend, type Operation, type RunOptions, signedHits } from '../backend.ts';
 import type { CounterKey } from '../key.ts';

@@ -1,5 +1,5 @@
-import { algorithmFor, algorithmNames } from '../../algorithms/index.ts';
-import { capacityOf, type Limit, longestMemoryMs, type Spend, type State, spends } from '../../algorithms/limit.ts';
+import { algorithmFor, algorithmNames, capacityOf, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
+import { type Spend, type State, spends } from '../../algorithms/limit.ts';
 import { askedTogether, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { describeShared } from '../shared-counters.ts';

@@ -1,6 +1,7 @@
 --[[
   Runs the operations of a batch of requests, in order: reads every counter once, steps, writes every changed counter once.
-  The algorithms' functions stand above this text, and `steps` lists them (script.ts puts it all together).
+  The algorithms' functions stand above this text; `steps` and `refunds` list them, and `windowed` has those whose states expire with a window
+  that their first number names (script.ts puts it all together).
 
   KEYS     one a counter, each once
   ARGV[1]  little-endian doubles; how many limits there are, and per limit: algorithm (its place in `steps`), how many
@@ -297,10 +298,10 @@ while at <= #input do
   end
 end
 
--- A fixed window ends when it ends: a counter that is still in the same one keeps its time to live, which costs Redis half of setting it.
+-- A window ends when it ends: a counter that is still in the same one keeps its time to live, which costs Redis half of setting it.
 local function is_in_same_window(key, packed)
   local before = stored[key]
-  return last_steps[key] == fixed_window
+  return windowed[last_steps[key]]
     and before
     and #before == #packed
     and string.sub(before, 1, 8) == string.sub(packed, 1, 8)

@@ -1,5 +1,5 @@
-import type { FixedWindowLimit } from '../../algorithms/limit.ts';
-import type { Backend, Debit } from '../backend.ts';
+import type { FixedWindowLimit } from '../../algorithms/fixed-window.ts';
+import type { Backend, RequestOperation } from '../backend.ts';
 import type { CounterKeys } from '../key.ts';
 import type { Connection } from './connect.ts';
 
@@ -27,8 +27,8 @@ const RETRY_MS = 500;
 const CLUSTER_KEYS = 16;
 
 const limit: FixedWindowLimit = {
-  ...{ algorithm: 'fixed_window', alignment: 'epoch', name: '', counter: 'fixed_window|1000' },
-  ...{ requestsPerUnit: 1, soft: 0, unit: 'SECOND', unitMultiplier: 1, windowMs: 1_000 },
+  ...{ algorithm: 'fixed_window', alignment: 'epoch', counter: 'fixed_window|1000' },
+  ...{ requestsPerUnit: 1, soft: 0, windowMs: 1_000 },
 };
 
 /**
@@ -37,7 +37,7 @@ const limit: FixedWindowLimit = {
  */
 export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): Probe {
   const count = redis.isCluster ? CLUSTER_KEYS : 1;
-  const peeks = Array.from({ length: count }, (_, at): Debit => {
+  const peeks = Array.from({ length: count }, (_, at): RequestOperation => {
     const key = keys(limit, `weir-probe-${at}`, [{ key: 'probe', value: '' }]);
     return { kind: 'peek', key, limit, hits: 0, blocks: false };
   });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { algorithmNames, algorithms } from '../../algorithms/index.ts';
+import { algorithmNames, algorithms, rowOf } from '../../algorithms/index.ts';
 import { MAX_COUNT } from '../../algorithms/limit.ts';
 
 const read = (url: URL): string => readFileSync(url, 'utf8');
@@ -9,10 +9,12 @@ const read = (url: URL): string => readFileSync(url, 'utf8');
 export const script: { readonly text: string; readonly sha1: string } = assemble();
 
 function assemble() {
+  const windowed = algorithmNames.filter((name) => rowOf(name).expiresWithWindow);
   const text = [
     `local MAX_COUNT = ${MAX_COUNT}`,
     ...algorithmNames.map((name) => read(algorithms[name].script)),
     read(new URL('./shared-window.lua', import.meta.url)),
+    `local windowed = { ${windowed.map((name) => `[${name}] = true`).join(', ')} }`,
     `local steps = { ${algorithmNames.join(', ')}, shared_window }`,
     `local refunds = { ${algorithmNames.map((name) => `${name}_refund`).join(', ')}, shared_window_refund }`,
     read(new URL('./dispatcher.lua', import.meta.url)),

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { type Limit, unitMs } from '../../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import { unitMs } from '../../../src/algorithms/limit.ts';
+import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
 import { MemcachedBackend } from '../../../src/backends/memcached/backend.ts';
 import { openServers } from '../../../src/backends/memcached/servers.ts';
@@ -42,10 +43,10 @@ backendConformance('three memcached', (clock) => open(all(), clock), { atomic: '
 
 let counters = 0;
 const newKey = (): CounterKey => `counter-${process.pid}-${counters++}` as CounterKey; // as good as any
-const hitOn = (key: CounterKey, hits = 1, limit: Limit = fixedWindowOf(20, unitMs.HOUR)): Debit => {
-  return debitOf({ key }, limit, hits, true);
+const hitOn = (key: CounterKey, hits = 1, limit: Limit = fixedWindowOf(20, unitMs.HOUR)): RequestOperation => {
+  return operationOf({ key }, limit, hits, true);
 };
-const apply = (store: Backend, ...hits: Debit[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
+const apply = (store: Backend, ...hits: RequestOperation[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
 
 test.each(limitsOfEach(20, unitMs.HOUR).filter(({ algorithm }) => algorithm !== without))(
   'several instances admit together exactly what $algorithm admits',
@@ -70,7 +71,7 @@ test('counters of the longest windows are kept: memcached takes more than thirty
 
 describe('counters that envoyproxy/ratelimit shares', () => {
   const windowStartMs = () => Date.now() - (Date.now() % unitMs.YEAR);
-  const sharedOn = (key: CounterKey, hits: number): Debit => ({
+  const sharedOn = (key: CounterKey, hits: number): RequestOperation => ({
     ...hitOn(key, hits, fixedWindowOf(20, unitMs.YEAR)),
     shared: { windowStartMs: windowStartMs(), ttlMs: unitMs.YEAR },
   });

@@ -1,12 +1,12 @@
-import { type Debit, debitOf } from '../../../src/backends/backend.ts';
+import { operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
 import { decodeBatch, encodeBatch } from '../../../src/backends/redis/batch.ts';
 import { calendarWindowOf, fixedWindowOf } from '../../helpers/limits.ts';
 
 const counterKeys = createCounterKeys('');
-const hit = (counter: string, hits: number, requestsPerUnit: number): Debit => {
+const hit = (counter: string, hits: number, requestsPerUnit: number): RequestOperation => {
   const limit = fixedWindowOf(requestsPerUnit, 60_000);
-  return debitOf({ key: counterKeys(limit, counter, []) }, limit, hits, true);
+  return operationOf({ key: counterKeys(limit, counter, []) }, limit, hits, true);
 };
 
 const pack = (numbers: readonly number[]): Buffer => Buffer.from(Float64Array.from(numbers).buffer); // little-endian, as every machine that runs Node
@@ -44,7 +44,7 @@ describe('a batch', () => {
 
   test("sends a calendar's boundaries around the caller's clock", () => {
     const limit = calendarWindowOf(10, 'DAY', 'Europe/Berlin');
-    const one = debitOf({ key: counterKeys(limit, 'a', []) }, limit, 1, true);
+    const one = operationOf({ key: counterKeys(limit, 'a', []) }, limit, 1, true);
     const { packed } = encodeBatch([{ operations: [one], spend: 'each' }], Date.UTC(2026, 2, 29, 12));
     const days = [
       Date.UTC(2026, 2, 27, 23),
@@ -88,7 +88,7 @@ describe('a batch', () => {
 });
 
 describe('requests that spend the same hits of the same counter', () => {
-  const request = (...operations: readonly Debit[]) => ({ operations, spend: 'each' as const });
+  const request = (...operations: readonly RequestOperation[]) => ({ operations, spend: 'each' as const });
   const [one, other] = [hit('a', 2, 10), hit('b', 1, 10)];
   const lengths = (...requests: readonly ReturnType<typeof request>[]) =>
     encodeBatch(requests, 0).groups.map(({ places }) => places);
@@ -110,7 +110,7 @@ describe('requests that spend the same hits of the same counter', () => {
   test('are told apart by hits, by limit, by what they spend as a set, and by receipts', () => {
     const spends = { operations: [one], spend: 'all_or_nothing' as const };
     const calendar = calendarWindowOf(10, 'DAY', 'UTC');
-    const onCalendar = request(debitOf({ key: counterKeys(calendar, 'c', []) }, calendar, 1, true));
+    const onCalendar = request(operationOf({ key: counterKeys(calendar, 'c', []) }, calendar, 1, true));
     expect(lengths(request(one), request({ ...one, hits: 3 }))).toEqual([[0], [1]]);
     expect(lengths(request(one), request({ ...one, limit: fixedWindowOf(9, 60_000) }))).toEqual([[0], [1]]);
     expect(encodeBatch([spends, spends], 0).groups).toHaveLength(2);

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { Limit } from '../../../src/algorithms/limit.ts';
-import { debitOf, type Operation } from '../../../src/backends/backend.ts';
+import fc from '../../helpers/property.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import { type Operation, operationOf } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
 import { createMemoryBackend } from '../../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
-import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;
@@ -87,7 +87,7 @@ test.each(limitsOfEach(20, WINDOW_MS).map((limit) => ({ limit, name: limit.algor
         const memory = createMemoryBackend(clock, { maxCounters: 100 });
         const keyOf = createCounterKeys(`${randomUUID()}:`);
         const debits = (counter: number, hits: number) =>
-          debitOf({ key: keyOf(limit, 'd', [{ key: 'c', value: String(counter) }]) }, limit, hits, true);
+          operationOf({ key: keyOf(limit, 'd', [{ key: 'c', value: String(counter) }]) }, limit, hits, true);
         for (const turn of turns) {
           clock.advance(1_000);
           const requests = turn.map(({ counter, hits, besides, spend }) => ({
@@ -104,7 +104,7 @@ test.each(limitsOfEach(20, WINDOW_MS).map((limit) => ({ limit, name: limit.algor
 );
 
 const on = (limit: Limit, hits: number): Operation =>
-  debitOf({ key: createCounterKeys('once:')(limit, randomUUID(), []) }, limit, hits, true);
+  operationOf({ key: createCounterKeys('once:')(limit, randomUUID(), []) }, limit, hits, true);
 
 test('a settlement counts once, however often it is sent, and so does one that comes after a later one', async () => {
   const one = on(fixedWindowOf(20, WINDOW_MS), 3);

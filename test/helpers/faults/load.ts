@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { type Limit, MAX_WINDOW_MS } from '../../../src/algorithms/limit.ts';
-import { debitOf } from '../../../src/backends/backend.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import { MAX_WINDOW_MS } from '../../../src/algorithms/limit.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
+import { debitOf } from '../../../src/ledger/debit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { limitsOfEach } from '../limits.ts';
 
@@ -48,7 +49,7 @@ export function startLoad(store: Pick<Ledger, 'debit'>): Load {
   const counters = limitsOfEach(HITS, MAX_WINDOW_MS)
     .flatMap((limit) => Array.from({ length: OF_EACH }, (_, number) => ({ limit, number })))
     .map(({ limit, number }, at) => {
-      const hit = debitOf({ key: `{${number}}${at}` as CounterKey }, limit, 1, true); // a name as good as any
+      const hit = debitOf({ key: `{${number}}${at}` as CounterKey }, { limit, policy: {} }, 1, true); // a name as good as any
       return { hit, limit, admitted: 0, unavailable: 0 };
     });
   const load = { calls: 0, failed: 0, longestMs: 0, lastFailureMs: 0 };

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { capacityOf } from '../../../src/algorithms/limit.ts';
+import { capacityOf } from '../../../src/algorithms/index.ts';
 import { createLogger } from '../../../src/observe/log.ts';
 import { openStore } from '../../../src/serve/store.ts';
 import { readSettings } from '../../../src/settings.ts';
