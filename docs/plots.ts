@@ -1,5 +1,5 @@
-import { algorithmFor } from '../src/algorithms/index.ts';
 import type { Limit } from '../src/algorithms/index.ts';
+import { algorithmFor } from '../src/algorithms/index.ts';
 import type { State } from '../src/algorithms/limit.ts';
 
 /** What one drawing shows: a limit, the hits that meet it, and the number that it decides by. */

@@ -101,7 +101,7 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: charged ? Math.max(count - hits, 0) : count,
       limitRemaining: Math.max(limit.requestsPerUnit - count, 0),
-      durationUntilResetMs: count > 0 ? endMs - nowMs : 0,
+      durationUntilResetMs: count === 0 && limit.alignment === 'first_hit' ? 0 : endMs - nowMs, // no window has begun
       retryAfterMs: accepted ? 0 : hits <= windowSize(limit) ? endMs - nowMs : NEVER_MS,
       delayMs: 0,
       soft: accepted && charged && hits > 0 && count > limit.requestsPerUnit,

@@ -51,12 +51,12 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
     name: 'only looks at 0 hits: refused when the count is above the limit, not at it',
     requestsPerMinute: 2,
     rows: [
-      [0, 0, 'OK', 0, 2, 0, 0],
+      [0, 0, 'OK', 0, 2, 60_000, 0],
       [0, 2, 'OK', 2, 0, 60_000, 0],
       [0, 0, 'OK', 2, 0, 60_000, 0],
       [0, 1, 'OVER_LIMIT', 3, 0, 60_000, 60_000],
       [10, 0, 'OVER_LIMIT', 3, 0, 59_990, 59_990],
-      [60_000, 0, 'OK', 0, 2, 0, 0],
+      [60_000, 0, 'OK', 0, 2, 60_000, 0],
     ],
   },
   {
@@ -68,7 +68,7 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
       [0, 2, 'OK', 5, 0, 60_000, 0],
       [0, 4, 'OVER_LIMIT', 9, 0, 60_000, 60_000],
       [0, -2, 'OK', 7, 0, 60_000, 0], // accepted though still above the limit
-      [0, -100, 'OK', 0, 5, 0, 0],
+      [0, -100, 'OK', 0, 5, 60_000, 0],
       [0, 5, 'OK', 5, 0, 60_000, 0],
     ],
   },
@@ -76,7 +76,7 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
     name: 'gives back nothing on a new counter',
     requestsPerMinute: 2,
     rows: [
-      [0, -3, 'OK', 0, 2, 0, 0],
+      [0, -3, 'OK', 0, 2, 60_000, 0],
       [0, 3, 'OVER_LIMIT', 3, 0, 60_000, NEVER_MS],
     ],
   },
@@ -95,7 +95,7 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
     name: 'of 0 lets nothing pass, ever',
     requestsPerMinute: 0,
     rows: [
-      [0, 0, 'OK', 0, 0, 0, 0],
+      [0, 0, 'OK', 0, 0, 60_000, 0],
       [0, 1, 'OVER_LIMIT', 1, 0, 60_000, NEVER_MS],
       [0, 0, 'OVER_LIMIT', 1, 0, 60_000, 60_000],
       [60_000, 1, 'OVER_LIMIT', 1, 0, 60_000, NEVER_MS],
@@ -129,7 +129,7 @@ const schedules: readonly { name: string; requestsPerMinute: number; rows: reado
       [0, MAX_COUNT, 'OVER_LIMIT', MAX_COUNT, 0, 60_000, NEVER_MS],
       [0, -1, 'OK', MAX_COUNT - 1, 0, 60_000, 0],
       [0, 5 - MAX_COUNT, 'OK', 4, 6, 60_000, 0],
-      [0, -MAX_COUNT, 'OK', 0, 10, 0, 0],
+      [0, -MAX_COUNT, 'OK', 0, 10, 60_000, 0],
     ],
   },
 ];

@@ -136,7 +136,7 @@ describe('an answer', () => {
     await both();
     const rule = { key: 'k', rate_limit: { unit, requests_per_unit: 1 } };
     expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
-    expect(book.rules()?.rules[0]?.limits[0]).toMatchObject({ unit });
+    expect(book.rules()?.rules[0]?.limits[0]).toMatchObject({ label: { unit } });
   });
 
   test('needs no unit where it says unlimited', async () => {
