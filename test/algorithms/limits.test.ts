@@ -1,8 +1,8 @@
-import fc from '../helpers/property.ts';
 import type { Limit } from '../../src/algorithms/index.ts';
 import { algorithms } from '../../src/algorithms/index.ts';
 import { unitMs } from '../../src/algorithms/limit.ts';
 import { anyLimitOf } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 /** A limit as a rule file states it. */

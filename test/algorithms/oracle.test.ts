@@ -1,9 +1,9 @@
-import fc from '../helpers/property.ts';
 import type { FixedWindowLimit } from '../../src/algorithms/fixed-window.ts';
 import { algorithmFor, capacityOf, type Limit } from '../../src/algorithms/index.ts';
 import type { State } from '../../src/algorithms/limit.ts';
 import type { CalendarUnit } from '../../src/rules/calendar.ts';
 import { anyLimitOf, calendarWindowOf } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 import {
   bucket,
   fixedWindow,

@@ -1,4 +1,3 @@
-import fc from '../helpers/property.ts';
 import { algorithmFor, capacityOf, type Limit } from '../../src/algorithms/index.ts';
 import type { State } from '../../src/algorithms/limit.ts';
 import {
@@ -9,6 +8,7 @@ import {
   slidingWindowLogOf,
   tokenBucketOf,
 } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 import {
   fixedWindow,
   type Oracle,

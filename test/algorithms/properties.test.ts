@@ -1,4 +1,3 @@
-import fc from '../helpers/property.ts';
 import { algorithmFor, algorithms, capacityOf, type Limit, nominalCapacity } from '../../src/algorithms/index.ts';
 import { type Charge, type Decision, MAX_COUNT, NEVER_MS, type State } from '../../src/algorithms/limit.ts';
 import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
@@ -10,6 +9,7 @@ import {
   leakyBucketOf,
   tokenBucketOf,
 } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 
 interface Call {
   readonly atMs: number;

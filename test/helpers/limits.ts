@@ -1,4 +1,3 @@
-import fc from './property.ts';
 import type { FixedWindowLimit } from '../../src/algorithms/fixed-window.ts';
 import type { Limit } from '../../src/algorithms/index.ts';
 import type { LeakyBucketLimit } from '../../src/algorithms/leaky-bucket.ts';
@@ -10,6 +9,7 @@ import { MAX_LOG_HITS } from '../../src/algorithms/sliding-window-log.ts';
 import type { TokenBucketLimit } from '../../src/algorithms/token-bucket.ts';
 import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
 import type { RuleLimit } from '../../src/rules/tree.ts';
+import fc from './property.ts';
 
 /** The most that a rule or a caller can write as a number of hits. */
 export const LARGEST = 4_294_967_295;

@@ -1,4 +1,3 @@
-import fc from '../helpers/property.ts';
 import { type Backend, type InvalidationListener, operationOf, type Settlement } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
@@ -8,6 +7,7 @@ import type { Ledger } from '../../src/ledger/ledger.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 
 /** The seed of every run, so that a failure can be repeated; `LEDGER_RUNS` makes a longer search. */
 const RUNS = Number(process.env.LEDGER_RUNS ?? 300);

@@ -1,4 +1,3 @@
-import fc from '../helpers/property.ts';
 import { NEVER_MS, unitMs } from '../../src/algorithms/limit.ts';
 import type { Backend, Operation } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
@@ -14,6 +13,7 @@ import {
   slidingWindowLogOf,
   tokenBucketOf,
 } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 
 const on = (key: string, limit: Limit, hits = 1, blocks = true): Debit => {
   return debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, blocks); // as good as any
