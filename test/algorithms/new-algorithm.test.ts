@@ -63,5 +63,6 @@ test('a new algorithm is one row and one pair of files, and passes the compiler,
     '-t',
     'gcra',
   );
-  expect(stderr).toMatch(/about gcra|Tests: .* [1-9]\d* passed/);
+  const [, passed = 0] = /Tests: .*?(\d+) passed/.exec(stderr) ?? [];
+  expect(Number(passed)).toBeGreaterThan(5); // the twins, and each store
 }, 300_000); // the compiler, then jest from its start, on a busy machine

@@ -92,7 +92,10 @@ const mostly = (usual: boolean): fc.Arbitrary<boolean> =>
 /** The same counter's limit after a reload that asked for less. */
 function lowered(limit: Limit): Limit {
   const requestsPerUnit = Math.ceil(limit.requestsPerUnit / 2);
-  if ('burst' in limit) return { ...limit, requestsPerUnit, burst: Math.ceil(limit.burst / 2), maxDelayMs: 0 };
+  if ('burst' in limit) {
+    const lower = { ...limit, requestsPerUnit, burst: Math.ceil(limit.burst / 2) };
+    return 'maxDelayMs' in lower ? { ...lower, maxDelayMs: 0 } : lower;
+  }
   return { ...limit, requestsPerUnit, soft: 0 };
 }
 

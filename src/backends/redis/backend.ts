@@ -14,7 +14,7 @@ import type {
 import { Breakers } from '../breaker.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
-import { type Batch, type BatchRequest, decodeBatch, encodeBatch } from './batch.ts';
+import { type Batch, type BatchRequest, decodeBatch, encodeBatch, type ForeignCounters } from './batch.ts';
 import { Batcher } from './batcher.ts';
 import type { Connection } from './connect.ts';
 import { openInvalidations, type RedisInvalidations } from './invalidations.ts';
@@ -35,6 +35,8 @@ export interface RedisBackendOptions {
   /** Put before every key, as before those of the counters. */
   readonly prefix?: string;
   readonly monotonicMs?: Monotonic;
+  /** Counters of other programs beside our own. */
+  readonly foreign?: ForeignCounters;
   /** Takes the reason of each call that has no answer. */
   readonly onUnavailable?: (reason: string) => void;
 }
@@ -50,7 +52,7 @@ export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
   readonly #redis: Connection;
   readonly #clock: Clock;
-  readonly #options: Required<RedisBackendOptions>;
+  readonly #options: Required<Omit<RedisBackendOptions, 'foreign'>> & Pick<RedisBackendOptions, 'foreign'>;
   readonly #slotKeys: SlotKeys;
   readonly #batchers = new Map<number, Batcher>();
   #lastError = 'not connected yet';
@@ -184,18 +186,24 @@ export class RedisBackend implements Backend {
   }
 
   #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
-    return encodeBatch(requests, nowMs, (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`));
+    return encodeBatch(
+      requests,
+      nowMs,
+      (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`),
+      this.#options.foreign,
+    );
   }
 
   /** @param more  what the script takes after the clock */
   async #call({ keys, packed, nowMs }: Batch, more: readonly (string | number)[] = []): Promise<Buffer> {
     const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
+    const { sha1, text } = this.#options.foreign?.script ?? script;
     const args = [keys.length, ...keys, packed, ...clockMs, ...more];
     try {
-      return bytes(await this.#redis.callBuffer('EVALSHA', script.sha1, ...args));
+      return bytes(await this.#redis.callBuffer('EVALSHA', sha1, ...args));
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      return bytes(await this.#redis.callBuffer('EVAL', script.text, ...args)); // refused before it ran: safe to ask again
+      return bytes(await this.#redis.callBuffer('EVAL', text, ...args)); // refused before it ran: safe to ask again
     }
   }
 }

@@ -1,19 +1,26 @@
-import { algorithmFor, algorithmNames, capacityOf, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
-import { type Spend, type State, spends } from '../../algorithms/limit.ts';
+import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
+import { type Decision, type Outcome, type Spend, type State, spends } from '../../algorithms/limit.ts';
 import { askedTogether, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { describeShared } from '../shared-counters.ts';
+import type { Script } from './script.ts';
 
 const BYTES = 8; // a double
 const ACCEPTED = 1;
 const CHARGED = 2;
 /** Of repeated spends: the counter's state before the first follows, instead of a reply for each. */
 const STATE_BEFORE = 8;
-/** What Redis says of a counter that other programs count on as well, where it is none: by the script's outcome. */
-const unusable: Readonly<Record<number, string>> = {
-  4: 'redis: WRONGTYPE Operation against a key holding the wrong kind of value',
-  5: 'redis: ERR value is not an integer or out of range',
-};
+/** Counters that are kept otherwise than as states, on which other programs count as well. */
+export interface ForeignCounters {
+  /** The script that knows them, too. */
+  readonly script: Script;
+  has(operation: Operation): boolean;
+  /** The operation's limit as the script takes it. */
+  pack(operation: Operation): readonly number[];
+  /** @param nowMs  this process's clock: the counters are on its windows */
+  describe(operation: Operation, report: readonly number[], nowMs: number, outcome: Outcome): Decision;
+  /** Why the counter cannot be counted on. */
+  unusable(outcome: number): string | undefined;
+}
 
 /** What one `run` of the backend asks. */
 export interface BatchRequest {
@@ -30,6 +37,7 @@ export interface Batch {
   readonly groups: readonly Group[];
   /** This process's clock when they were packed. */
   readonly nowMs: number;
+  readonly foreign: ForeignCounters | undefined;
 }
 
 /** A request, or several that ask for the same hits of the same counter and nothing else. */
@@ -42,8 +50,6 @@ interface Group {
 /** Where it is kept when a counter was forgotten: on the node that has the counter. */
 export type ResetKeyOf = (key: CounterKey) => string;
 
-/** The step of counters that other programs count on as well: it comes after those of the algorithms. */
-const SHARED = algorithmNames.length + 1;
 const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1])) as Record<
   Limit['algorithm'],
   number
@@ -59,23 +65,30 @@ const REPEAT = 5;
  *
  * @param nowMs  this process's clock: where calendar windows are looked for
  */
-export function encodeBatch(requests: readonly BatchRequest[], nowMs: number, resetKeyOf: ResetKeyOf = noReset): Batch {
+export function encodeBatch(
+  requests: readonly BatchRequest[],
+  nowMs: number,
+  resetKeyOf: ResetKeyOf = noReset,
+  foreign?: ForeignCounters,
+): Batch {
   const keys = new Map<string, number>();
   const limits = new Map<Limit | string, number>();
   const limitNumbers: number[] = [];
   const numbers: number[] = [];
-  const groups = groupRepeats(requests);
+  const groups = groupRepeats(requests, foreign);
   for (const { request, places } of groups) {
     const { operations, spend } = request;
     numbers.push(spends.indexOf(spend), operations.length);
     for (const operation of operations) {
-      const { key, limit, shared } = operation;
-      const name = shared ? `${capacityOf(limit)} ${shared.ttlMs}` : limit; // a shared counter's time to live has its jitter
+      const { key, limit } = operation;
+      const packed = foreign?.has(operation) ? foreign.pack(operation) : undefined;
+      const name = packed?.join(' ') ?? limit;
       let place = limits.get(name);
       if (place === undefined) {
         place = limits.size + 1;
         limits.set(name, place);
-        packLimit(limitNumbers, operation, nowMs);
+        if (packed) limitNumbers.push(...packed);
+        else packLimit(limitNumbers, limit, nowMs);
       }
       const known = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
       const kind = places.length > 1 ? REPEAT : known;
@@ -85,19 +98,20 @@ export function encodeBatch(requests: readonly BatchRequest[], nowMs: number, re
       if (operation.kind === 'forget') numbers.push(placeOf(keys, resetKeyOf(key)), longestMemoryMs(limit));
     }
   }
-  return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]), groups, nowMs };
+  return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]), groups, nowMs, foreign };
 }
 
 /**
  * Puts requests together that spend the same hits on the same counter, and nothing else. They keep their order on that counter: a request in between
  * that touches it ends the group.
  */
-function groupRepeats(requests: readonly BatchRequest[]): readonly Group[] {
+function groupRepeats(requests: readonly BatchRequest[], foreign: ForeignCounters | undefined): readonly Group[] {
   const groups: Group[] = [];
   const open = new Map<CounterKey, Group>();
   for (const [at, request] of requests.entries()) {
     const [only] = request.operations;
-    if (only && isRepeatable(request, only)) {
+    const isRepeat = only !== undefined && isRepeatable(request, only) && !foreign?.has(only);
+    if (isRepeat) {
       const group = open.get(only.key);
       const first = group?.request.operations[0];
       if (
@@ -113,13 +127,13 @@ function groupRepeats(requests: readonly BatchRequest[]): readonly Group[] {
     const group: Group = { request, places: [at] };
     groups.push(group);
     for (const { key } of request.operations) open.delete(key);
-    if (only && isRepeatable(request, only)) open.set(only.key, group);
+    if (isRepeat) open.set(only.key, group);
   }
   return groups;
 }
 
-const isRepeatable = ({ operations, spend }: BatchRequest, { kind, shared, limit }: Operation): boolean =>
-  operations.length === 1 && spend === 'each' && kind === 'spend' && !shared && canReplay(limit);
+const isRepeatable = ({ operations, spend }: BatchRequest, { kind, limit }: Operation): boolean =>
+  operations.length === 1 && spend === 'each' && kind === 'spend' && canReplay(limit);
 
 /** Whether this process finds the windows that the script finds, whatever the script's clock says. */
 const canReplay = (limit: Limit): boolean => algorithmFor(limit).canReplay?.(limit) ?? true;
@@ -133,9 +147,9 @@ function placeOf(places: Map<string, number>, key: string): number {
   return places.size;
 }
 
-function packLimit(into: number[], { limit, shared }: Operation, nowMs: number): void {
-  const args = shared ? [capacityOf(limit), shared.ttlMs] : algorithmFor(limit).scriptArgs(limit, nowMs);
-  into.push(shared ? SHARED : stepOf[limit.algorithm], args.length, ...args);
+function packLimit(into: number[], limit: Limit, nowMs: number): void {
+  const args = algorithmFor(limit).scriptArgs(limit, nowMs);
+  into.push(stepOf[limit.algorithm], args.length, ...args);
 }
 
 function pack(numbers: readonly number[]): Buffer {
@@ -149,7 +163,7 @@ function pack(numbers: readonly number[]): Buffer {
  *
  * @throws RangeError  when the reply is shorter than the operations ask for: it is not this script's
  */
-export function decodeBatch(reply: Buffer, { groups, nowMs: ownNowMs }: Batch): readonly Replies[] {
+export function decodeBatch(reply: Buffer, { groups, nowMs: ownNowMs, foreign }: Batch): readonly Replies[] {
   let at = 0;
   const next = (): number => {
     const number = reply.readDoubleLE(at);
@@ -163,16 +177,16 @@ export function decodeBatch(reply: Buffer, { groups, nowMs: ownNowMs }: Batch): 
   };
   const nowMs = next();
   const decode = (outcome: number, operation: Operation, index: number, { operations, spend }: BatchRequest): Reply => {
-    const { limit, shared } = operation;
+    const { limit } = operation;
     const report = nextNumbers();
-    const reason = unusable[outcome];
+    const reason = foreign?.unusable(outcome);
     if (reason) return { code: 'UNAVAILABLE', reason };
     const accepted = (outcome & ACCEPTED) !== 0;
     const charged = (outcome & CHARGED) !== 0;
     const hits = charged || spend === 'each' ? signedHits(operation) : (askedTogether(operations)[index] ?? 0); // as the script does
     const how = operation.kind === 'charge' ? 'regardless' : charged;
     const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
-    if (shared) return describeShared(limit, shared, report, ownNowMs, decided); // it is on this process's windows
+    if (foreign?.has(operation)) return foreign.describe(operation, report, ownNowMs, decided);
     return algorithmFor(limit).describe(limit, report, nowMs, decided);
   };
   const decodeGroup = ({ request, places }: Group): readonly Replies[] => {

@@ -13,16 +13,14 @@
            or how long that is kept (ms)
   ARGV[2]  the clock in ms since the epoch; empty: the server's own
   ARGV[3]  of a settlement: its number; ARGV[4] how long the last one is kept (ms), under the last of KEYS
-  Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per operation: outcome (1 accepted + 2 charged; 4 or 5: the counter cannot be
-           counted on, see SPOILT), how many numbers of report follow, the report. Of REPEAT, where the state is short: STATE_BEFORE, how many
+  Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per operation: outcome (1 accepted + 2 charged; or what a
+           loader says), how many numbers of report follow, the report. Of REPEAT, where the state is short: STATE_BEFORE, how many
            numbers of state follow, the state before the first spend; else an outcome and a report for each spend
 
-  A counter is a string: its state as little-endian doubles. The keys are ours alone, but for those of the last step: other
-  programs count on them with INCRBY.
+  A counter is a string: its state as little-endian doubles. A step with a loader has counters that are kept otherwise: the loader
+  returns their state, how long a peek keeps them (ms), how they are kept, and an outcome where they cannot be counted on.
 ]]
 local EACH, SPARE_OTHERS = 0, 2
-local SHARED = #steps
-local SPOILT = { wrong_type = 4, no_integer = 5 }
 local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4, REPEAT = 5 } -- COUNT spends, gives back below 0, peeks at 0
 
 local STATE_BEFORE = 8
@@ -90,24 +88,24 @@ for key = 1, #KEYS do
   states[key] = packed and packed ~= '' and #packed % 8 == 0 and unpack_numbers(packed) or nil -- else not one of ours
 end
 
-local counts, spoilt = {}, {} -- of shared counters: what they stood at; why they cannot be counted on
+local foreign = {} -- counters that are kept otherwise: what their loader said
 
-local function load_shared(key)
-  local text = stored[key]
-  counts[key] = math.min(tonumber(text) or 0, MAX_COUNT)
-  states[key] = { math.max(counts[key], 0) }
-  if text and not text:match('^-?%d+$') then
-    spoilt[key] = SPOILT.no_integer
-  elseif not text and redis.call('TYPE', KEYS[key]).ok ~= 'none' then
-    spoilt[key] = SPOILT.wrong_type
+local function load(key, limit)
+  if not foreign[key] then
+    foreign[key] = limit.load(KEYS[key], stored[key], limit.numbers)
+    states[key] = foreign[key].state
   end
+end
+
+local function problem_of(key)
+  return foreign[key] and foreign[key].outcome
 end
 
 local limits = {} -- each with its step and its numbers
 for i = 1, input[1] do
   local first = at + 3
   local last = first + input[at + 2] - 1
-  limits[i] = { step = steps[input[at + 1]], refund = refunds[input[at + 1]], is_shared = input[at + 1] == SHARED, numbers = { unpack(input, first, last) } }
+  limits[i] = { step = steps[input[at + 1]], refund = refunds[input[at + 1]], load = loaders[input[at + 1]], numbers = { unpack(input, first, last) } }
   at = last
 end
 at = at + 1
@@ -117,8 +115,8 @@ local function read_hit()
   local mode = input[at + 3]
   local hit = { key = key, limit = limit, hits = input[at + 2], blocks = mode % 2 == 1, charge = mode < 2 }
   at = at + 4
-  if limit.is_shared and not counts[key] then
-    load_shared(key)
+  if limit.load then
+    load(key, limit)
   end
   return hit
 end
@@ -133,7 +131,7 @@ local function keep(hit, result)
 end
 
 local function reply(hit, accepted, charged, report)
-  output[#output + 1] = spoilt[hit.key] or (accepted and 1 or 0) + (charged and 2 or 0)
+  output[#output + 1] = problem_of(hit.key) or (accepted and 1 or 0) + (charged and 2 or 0)
   output[#output + 1] = #report
   for i = 1, #report do
     output[#output + 1] = report[i]
@@ -208,8 +206,8 @@ local function spend_each(count)
   local size = #output
   for _ = 1, count do
     local key, limit, mode = input[at], limits[input[at + 1]], input[at + 3]
-    if limit.is_shared and not counts[key] then
-      load_shared(key)
+    if limit.load then
+      load(key, limit)
     end
     local accepted, state, ttl_ms, report
     local is_written = true
@@ -230,7 +228,7 @@ local function spend_each(count)
       states[key], ttls_ms[key], last_steps[key] = state, ttl_ms, limit.step
     end
     report = report or state
-    output[size + 1] = spoilt[key] or (accepted and 1 or 0) + (is_written and 2 or 0)
+    output[size + 1] = limit.load and problem_of(key) or (accepted and 1 or 0) + (is_written and 2 or 0)
     output[size + 2] = #report
     size = size + 2
     for i = 1, #report do
@@ -249,7 +247,7 @@ local function try_all(hits)
     local result = run(hit, hit.hits, hit.charge)
     states[hit.key] = result.state
     accepted[i] = result.accepted
-    refused = refused or spoilt[hit.key] or (hit.blocks and not result.accepted)
+    refused = refused or problem_of(hit.key) or (hit.blocks and not result.accepted)
   end
   for i = #hits, 1, -1 do
     states[hits[i].key] = before[i]
@@ -268,8 +266,8 @@ local function spare(hits, accepted, may_charge)
     local charged = may_charge and hit.charge and not accepted[i] and not refusal.accepted
     if charged then
       keep(hit, refusal)
-    elseif counts[hit.key] then
-      ttls_ms[hit.key] = hit.limit.numbers[2] -- a look, too, makes others see that it is in use
+    elseif foreign[hit.key] then
+      ttls_ms[hit.key] = foreign[hit.key].ttl_ms
     end
     reply(hit, accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
   end
@@ -308,11 +306,8 @@ local function is_in_same_window(key, packed)
 end
 
 for key, ttl_ms in pairs(ttls_ms) do
-  if counts[key] then
-    if not spoilt[key] then
-      redis.call('INCRBY', KEYS[key], string.format('%.0f', states[key][1] - counts[key]))
-      redis.call('EXPIRE', KEYS[key], math.ceil(ttl_ms / 1000))
-    end
+  if foreign[key] then
+    foreign[key].keep(states[key], ttl_ms)
   elseif ttl_ms > 0 then
     local packed = pack_numbers(states[key])
     if is_in_same_window(key, packed) then

@@ -5,6 +5,7 @@ import { unitMs } from '../../../src/algorithms/limit.ts';
 import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
 import { MemcachedBackend } from '../../../src/backends/memcached/backend.ts';
+import { referenceCounters } from '../../../src/backends/memcached/reference.ts';
 import { openServers } from '../../../src/backends/memcached/servers.ts';
 import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
@@ -28,6 +29,7 @@ async function open(addresses: readonly string[], clock = Date.now): Promise<Bac
     openServers({ servers: addresses, tls: undefined, onDown: () => {}, onUp: () => {} }),
     clock,
     Date.now,
+    referenceCounters,
   );
   opened.push(store);
   await eventually(() => store.health().ready);

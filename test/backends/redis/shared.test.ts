@@ -3,6 +3,7 @@ import { type Spend, unitMs } from '../../../src/algorithms/limit.ts';
 import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
+import { referenceCounters } from '../../../src/backends/redis/reference/counters.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { fixedWindowOf, slidingWindowLogOf } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
@@ -13,7 +14,7 @@ let store: Backend;
 beforeAll(async () => {
   redis = await startRedis();
   operator = await openReady(redis);
-  store = new RedisBackend(await openReady(redis), Date.now);
+  store = new RedisBackend(await openReady(redis), Date.now, { foreign: referenceCounters });
 });
 afterAll(async () => {
   await store.close();
