@@ -41,8 +41,13 @@ export function operationOf(
   blocks: boolean,
   charges = false,
 ): RequestOperation {
-  const kind = hits > 0 ? (charges ? 'charge' : 'spend') : hits === 0 ? 'peek' : 'give_back';
-  return { kind, key, shared, limit, hits: Math.abs(hits), blocks };
+  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks };
+}
+
+/** What so many hits ask for. */
+export function kindOf(hits: number, charges: boolean): RequestOperation['kind'] {
+  if (hits > 0) return charges ? 'charge' : 'spend';
+  return hits === 0 ? 'peek' : 'give_back';
 }
 
 /** Hits as the algorithms take them: below 0 they are given back. */

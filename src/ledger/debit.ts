@@ -1,6 +1,6 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { LimitPolicy } from '../algorithms/limit.ts';
-import { operationOf, type RequestOperation } from '../backends/backend.ts';
+import { kindOf, type RequestOperation } from '../backends/backend.ts';
 import type { Counter } from '../backends/key.ts';
 
 /** What a request asks of one counter, and what its rule decides around that. */
@@ -21,12 +21,11 @@ interface Counted {
  * @param charges  whatever the limit says, the hits are charged
  */
 export function debitOf(
-  counter: Counter,
+  { key, shared }: Counter,
   { limit, policy }: Counted,
   hits: number,
   blocks: boolean,
   charges = false,
 ): Debit {
-  const { kind, key, shared, hits: count } = operationOf(counter, limit, hits, blocks, charges);
-  return { kind, key, shared, limit, hits: count, blocks, policy };
+  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks, policy };
 }

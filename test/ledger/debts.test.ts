@@ -382,3 +382,15 @@ test('and ends all the same where it is not', async () => {
   await spend(ledger, hit(limitWith('local')));
   await ledger.close();
 });
+
+test('a report beyond the limit is settled whole once the store is back', async () => {
+  const ledger = instance();
+  const limit = limitWith('local', undefined, tokenBucketOf(60, 60_000, { burst: 10 }));
+  const report = debitOf({ key: 'k' as CounterKey }, { limit, policy: limit }, 500, true, true);
+  isAway = true;
+  expect(await spend(ledger, report)).toMatchObject([{ code: 'OVER_LIMIT', degraded: 'local' }]);
+  isAway = false;
+  await settle();
+  await settle();
+  expect(await stands(limit)).toBe(500);
+});

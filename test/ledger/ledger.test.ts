@@ -223,3 +223,27 @@ test('forgetting a counter voids its lease, its refusal and its receipts, and ot
   if (entry && 'receipt' in entry && entry.receipt) await ledger.refund(entry.receipt);
   expect(await stands(limit)).toBe(5);
 });
+
+describe('a limit with charge: always', () => {
+  const limit = tokenBucketOf(60, MINUTE_MS, { burst: 10 });
+  const report = (hits: number): Debit => debitOf({ key: 'k' as CounterKey }, { limit, policy: {} }, hits, true, true);
+
+  test('counts reports that its remembered refusal would have refused', async () => {
+    const ledger = open(caching);
+    await ask(ledger, on(limit, 10));
+    expect(await ask(ledger, on(limit))).toMatchObject([{ code: 'OVER_LIMIT' }]); // remembered
+    expect(await ask(ledger, on(limit))).toMatchObject([{ code: 'OVER_LIMIT', fromCache: true }]);
+    expect(await ask(ledger, report(5_000))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 10 }]);
+    expect(await ask(ledger, report(1))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 5_010 }]);
+    expect(await stands(limit)).toBe(5_011);
+  });
+
+  test('gives receipts for refused reports, which take them back', async () => {
+    const ledger = open({});
+    const [entry] = await ledger.debit([report(5_000)], { ...each, receipts: true });
+    expect(entry).toMatchObject({ code: 'OVER_LIMIT', hitsBefore: 0 });
+    if (!entry || !('receipt' in entry) || !entry.receipt) throw new Error('a report has a receipt');
+    await ledger.refund(entry.receipt);
+    expect(await stands(limit)).toBe(0);
+  });
+});

@@ -40,11 +40,13 @@ export interface Batch {
   readonly foreign: ForeignCounters | undefined;
 }
 
-/** A request, or several that ask for the same hits of the same counter and nothing else. */
+/** A request, or several that spend the same hits of the same counter and nothing else. */
 interface Group {
   readonly request: BatchRequest;
   /** Of these requests among those of the batch. */
   readonly places: number[];
+  /** Where it begins among the packed numbers. */
+  readonly startsAt: number;
 }
 
 /** Where it is kept when a counter was forgotten: on the node that has the counter. */
@@ -57,11 +59,13 @@ const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1
 
 /** What the script calls an operation; those that only count are told apart by their hits. */
 const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4 } as const;
-/** In place of the kind: as many spends, one after the other, as follow. */
-const REPEAT = 5;
+/** In place of how a request spends: its only operation stands for as many requests as follow. */
+const REPEATED = spends.length;
 
 /**
  * Packs requests for one script call; a key that appears again is sent once, so that each operation on it sees those before, and so is a limit.
+ * Requests that spend the same hits on the same counter, and nothing else, are packed as one with a count. They keep their order on that
+ * counter: a request in between that touches it ends the group.
  *
  * @param nowMs  this process's clock: where calendar windows are looked for
  */
@@ -75,68 +79,60 @@ export function encodeBatch(
   const limits = new Map<Limit | string, number>();
   const limitNumbers: number[] = [];
   const numbers: number[] = [];
-  const groups = groupRepeats(requests, foreign);
-  for (const { request, places } of groups) {
+  const groups: Group[] = [];
+  const open: (Group | undefined)[] = []; // by the key's place
+  const placeOfLimit = (operation: Operation): number => {
+    const { limit } = operation;
+    const packed = foreign?.has(operation) ? foreign.pack(operation) : undefined;
+    const name = packed?.join(' ') ?? limit;
+    const known = limits.get(name);
+    if (known !== undefined) return known;
+    if (packed) limitNumbers.push(...packed);
+    else packLimit(limitNumbers, limit, nowMs);
+    limits.set(name, limits.size + 1);
+    return limits.size;
+  };
+  const packOperation = (operation: Operation): number => {
+    const { key, limit } = operation;
+    const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
+    const place = placeOf(keys, key);
+    numbers.push(place, placeOfLimit(operation), signedHits(operation), (operation.blocks ? 1 : 0) + 2 * kind);
+    if (operation.kind === 'refund') numbers.push(placeOf(keys, resetKeyOf(key)), operation.chargedAtMs);
+    if (operation.kind === 'forget') numbers.push(placeOf(keys, resetKeyOf(key)), longestMemoryMs(limit));
+    return place;
+  };
+  for (const [at, request] of requests.entries()) {
     const { operations, spend } = request;
+    const only = operations.length === 1 && spend === 'each' ? operations[0] : undefined;
+    const group = only && open[keys.get(only.key) ?? 0];
+    if (group && isRepeat(group.request, request)) {
+      group.places.push(at);
+      numbers[group.startsAt] = REPEATED;
+      numbers[group.startsAt + 1] = group.places.length;
+      continue;
+    }
+    const fresh: Group = { request, places: [at], startsAt: numbers.length };
+    groups.push(fresh);
     numbers.push(spends.indexOf(spend), operations.length);
     for (const operation of operations) {
-      const { key, limit } = operation;
-      const packed = foreign?.has(operation) ? foreign.pack(operation) : undefined;
-      const name = packed?.join(' ') ?? limit;
-      let place = limits.get(name);
-      if (place === undefined) {
-        place = limits.size + 1;
-        limits.set(name, place);
-        if (packed) limitNumbers.push(...packed);
-        else packLimit(limitNumbers, limit, nowMs);
-      }
-      const known = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
-      const kind = places.length > 1 ? REPEAT : known;
-      numbers.push(placeOf(keys, key), place, signedHits(operation), (operation.blocks ? 1 : 0) + 2 * kind);
-      if (kind === REPEAT) numbers.push(places.length);
-      if (operation.kind === 'refund') numbers.push(placeOf(keys, resetKeyOf(key)), operation.chargedAtMs);
-      if (operation.kind === 'forget') numbers.push(placeOf(keys, resetKeyOf(key)), longestMemoryMs(limit));
+      const place = packOperation(operation);
+      open[place] = only && isRepeatable(only) && !foreign?.has(only) ? fresh : undefined;
     }
   }
   return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]), groups, nowMs, foreign };
 }
 
-/**
- * Puts requests together that spend the same hits on the same counter, and nothing else. They keep their order on that counter: a request in between
- * that touches it ends the group.
- */
-function groupRepeats(requests: readonly BatchRequest[], foreign: ForeignCounters | undefined): readonly Group[] {
-  const groups: Group[] = [];
-  const open = new Map<CounterKey, Group>();
-  for (const [at, request] of requests.entries()) {
-    const [only] = request.operations;
-    const isRepeat = only !== undefined && isRepeatable(request, only) && !foreign?.has(only);
-    if (isRepeat) {
-      const group = open.get(only.key);
-      const first = group?.request.operations[0];
-      if (
-        group &&
-        first?.limit === only.limit &&
-        first.hits === only.hits &&
-        group.request.receipts === request.receipts
-      ) {
-        group.places.push(at);
-        continue;
-      }
-    }
-    const group: Group = { request, places: [at] };
-    groups.push(group);
-    for (const { key } of request.operations) open.delete(key);
-    if (isRepeat) open.set(only.key, group);
-  }
-  return groups;
+/** Only of a spend, and where this process finds the windows that the script finds, whatever the script's clock says. */
+const isRepeatable = ({ kind, limit }: Operation): boolean =>
+  kind === 'spend' && (algorithmFor(limit).canReplay?.(limit) ?? true);
+
+/** Whether the only operations of two requests are the same. */
+function isRepeat(first: BatchRequest, second: BatchRequest): boolean {
+  const [one] = first.operations;
+  const [other] = second.operations;
+  if (one === undefined || other === undefined || first.receipts !== second.receipts) return false;
+  return one.kind === other.kind && one.limit === other.limit && one.hits === other.hits;
 }
-
-const isRepeatable = ({ operations, spend }: BatchRequest, { kind, limit }: Operation): boolean =>
-  operations.length === 1 && spend === 'each' && kind === 'spend' && canReplay(limit);
-
-/** Whether this process finds the windows that the script finds, whatever the script's clock says. */
-const canReplay = (limit: Limit): boolean => algorithmFor(limit).canReplay?.(limit) ?? true;
 
 const noReset: ResetKeyOf = (key) => `reset|${key}`;
 

@@ -6,22 +6,21 @@
   KEYS     one a counter, each once
   ARGV[1]  little-endian doubles; how many limits there are, and per limit: algorithm (its place in `steps`), how many
            numbers of limit follow, the limit; then per request: how it spends (0 each, 1 all or nothing, 2 spare
-           others), its number of operations, and per operation: key (its place in KEYS), limit (its place among the limits),
+           others), its number of operations (or 3, and how many requests it stands for, each of which has only the spend that follows), and per operation: key (its place in KEYS), limit (its place among the limits),
            hits, 1 where it blocks + 2 * its kind, see KINDS; those after PEEK only where each spends for itself.
-           REPEAT has one more number: how many equal spends it stands for, one after the other.
            REFUND and FORGET have two more numbers: the place in KEYS of when the counter was forgotten; the time of the charge,
            or how long that is kept (ms)
   ARGV[2]  the clock in ms since the epoch; empty: the server's own
   ARGV[3]  of a settlement: its number; ARGV[4] how long the last one is kept (ms), under the last of KEYS
   Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per operation: outcome (1 accepted + 2 charged; or what a
-           loader says), how many numbers of report follow, the report. Of REPEAT, where the state is short: STATE_BEFORE, how many
+           loader says), how many numbers of report follow, the report. Of a request that stands for several, where the state is short: STATE_BEFORE, how many
            numbers of state follow, the state before the first spend; else an outcome and a report for each spend
 
   A counter is a string: its state as little-endian doubles. A step with a loader has counters that are kept otherwise: the loader
   returns their state, how long a peek keeps them (ms), how they are kept, and an outcome where they cannot be counted on.
 ]]
-local EACH, SPARE_OTHERS = 0, 2
-local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4, REPEAT = 5 } -- COUNT spends, gives back below 0, peeks at 0
+local EACH, SPARE_OTHERS, REPEATED = 0, 2, 3
+local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 } -- COUNT spends, gives back below 0, peeks at 0
 
 local STATE_BEFORE = 8
 local SHORT_STATE = 16 -- numbers: a longer one costs more to send, and to step again, than the replies
@@ -173,7 +172,9 @@ local function run_other(kind, key, limit, hits)
 end
 
 -- Equal spends on one counter: the caller takes the same steps from the state before to know what became of each.
-local function repeat_spend(key, limit, hits, count)
+local function repeat_spend(count)
+  local key, limit, hits = input[at], limits[input[at + 1]], input[at + 2]
+  at = at + 4
   local size = #output
   local before = states[key]
   local length = before and #before or 0
@@ -211,11 +212,6 @@ local function spend_each(count)
     end
     local accepted, state, ttl_ms, report
     local is_written = true
-    if mode >= 2 * KINDS.REPEAT then
-      repeat_spend(key, limit, input[at + 2], input[at + 4]) -- the only one of its request
-      at = at + 5
-      return
-    end
     if mode < 2 then
       accepted, state, ttl_ms, report = limit.step(limit.numbers, states[key], now_ms, input[at + 2], true)
       at = at + 4
@@ -291,6 +287,8 @@ while at <= #input do
   at = at + 2
   if spend == EACH then
     spend_each(count)
+  elseif spend == REPEATED then
+    repeat_spend(count)
   else
     spend_together(spend, count)
   end

@@ -95,7 +95,7 @@ describe('requests that spend the same hits of the same counter', () => {
 
   test('are packed as one operation with a count', () => {
     const { packed } = encodeBatch([request(one), request(one), request(one)], 0);
-    expect(unpack(packed)).toEqual([1, ...[1, 3, 10, 60_000, 0], ...[0, 1], ...[1, 1, 2, 11, 3]]);
+    expect(unpack(packed)).toEqual([1, ...[1, 3, 10, 60_000, 0], ...[3, 3], ...[1, 1, 2, 1]]);
   });
 
   test('go together though others come in between, but not past one that touches their counter', () => {
