@@ -3,17 +3,14 @@ import {
   type AnyLimit,
   type Calendar,
   type Charge,
-  divideWindow,
   type LimitNumbers,
   type LimitSource,
   MAX_COUNT,
   NEVER_MS,
   type State,
   type Step,
-  twoWindowsMs,
-  windowCapacity,
-  windowSize,
 } from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
 /** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or with a date. */
 export type Alignment = 'epoch' | 'first_hit' | Calendar;

@@ -247,67 +247,11 @@ export interface Refusal {
 export const singleHitRefusalMs = (_: AnyLimit, { decision, hits }: Refusal): number =>
   hits <= 1 && decision.retryAfterMs !== NEVER_MS ? decision.retryAfterMs : 0;
 
-/** What part of a window's limit one of several processes may count: whole hits, rounded down. */
-export function divideWindow<L extends AnyLimit>(limit: L, by: number): L {
-  return { ...limit, requestsPerUnit: Math.floor(limit.requestsPerUnit / by), soft: Math.floor(limit.soft / by) };
-}
-
-/** What part of a bucket one of several processes may count: as many hits in a longer window are an exact part of the rate. */
-export function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L, by: number): L {
-  const { windowMs, burst, soft } = limit;
-  return { ...limit, windowMs: windowMs * by, burst: Math.floor(burst / by), soft: Math.floor(soft / by) };
-}
-
-/** The capacity of algorithms that count hits by the window. */
-export const windowCapacity = ({ requestsPerUnit }: AnyLimit): number => requestsPerUnit;
-
-/** Hits that fit into an unspent window, the soft ones included. */
-export const windowSize = ({ requestsPerUnit, soft }: AnyLimit): number => requestsPerUnit + soft;
-
-/** For algorithms that remember a hit for two windows at most. */
-export const twoWindowsMs = ({ windowMs }: AnyLimit): number => 2 * windowMs;
-
 /** Whether all numbers are the same. */
 export function sameNumbers(one: AnyLimit, other: AnyLimit): boolean {
   const others = new Map(Object.entries(other));
   const numbers = Object.entries(one);
   return numbers.length === others.size && numbers.every(([name, value]) => others.get(name) === value);
-}
-
-/** The numbers of a bucket, whichever way it is looked at. */
-interface Bucket extends AnyLimit {
-  readonly burst: number;
-  readonly maxDelayMs: number;
-}
-
-/** Hits that fit into an empty bucket, the soft ones included. */
-export const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
-
-/** For how long a bucket remembers a hit, where it owes a whole bucket. */
-export const bucketMemoryMs = (limit: Bucket): number =>
-  Math.ceil((2 * bucketSize(limit) * limit.windowMs) / limit.requestsPerUnit) + limit.windowMs + limit.maxDelayMs;
-
-/** The same bucket, but no request waits for longer. */
-export const capBucketDelay = <L extends Bucket>(limit: L, maxHoldMs: number): L =>
-  limit.maxDelayMs > maxHoldMs ? { ...limit, maxDelayMs: maxHoldMs } : limit;
-
-/** Reports what would let a bucket's products be no exact integers. */
-export function checkBucket(limit: Bucket, source: LimitSource): void {
-  const { algorithm, requestsPerUnit, windowMs, soft, burst, maxDelayMs } = limit;
-  const size = bucketSize(limit);
-  if (requestsPerUnit < 1)
-    source.wrong('requests_per_unit', `requests_per_unit must be at least 1 with ${algorithm}, got ${requestsPerUnit}`);
-  if (burst < 1) source.wrong('burst', `burst must be at least 1, got ${burst}`);
-  if (soft > 0 && maxDelayMs > 0)
-    source.wrong('max_delay', 'max_delay and soft exclude one another: leave one of them out');
-  const products: readonly (readonly [number, LimitKey])[] = [
-    [requestsPerUnit * windowMs, 'requests_per_unit'],
-    [(burst + 1) * windowMs, source.values.burst === undefined ? 'requests_per_unit' : 'burst'],
-    [(size + 1) * windowMs, 'soft'],
-    [(size + 1) * windowMs + maxDelayMs * requestsPerUnit, 'max_delay'],
-  ];
-  const tooLarge = products.find(([product]) => product > MAX_COUNT);
-  if (tooLarge) checkProduct(...tooLarge, source);
 }
 
 /** Reports a product that is no exact integer. */

@@ -2,7 +2,6 @@ import {
   type Algorithm,
   type AnyLimit,
   type Charge,
-  divideWindow,
   MAX_COUNT,
   NEVER_MS,
   type State,
@@ -10,11 +9,9 @@ import {
   sameNumbers,
   singleHitRefusalMs,
   takenBy,
-  twoWindowsMs,
   wanted,
-  windowCapacity,
-  windowSize,
 } from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
 /** How many parts a window may have. */
 export const parts = { minimum: 1, maximum: 100 } as const;

@@ -3,7 +3,6 @@ import {
   type AnyLimit,
   type Charge,
   checkProduct,
-  divideWindow,
   MAX_COUNT,
   NEVER_MS,
   type State,
@@ -11,11 +10,9 @@ import {
   sameNumbers,
   singleHitRefusalMs,
   takenBy,
-  twoWindowsMs,
   wanted,
-  windowCapacity,
-  windowSize,
 } from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
 /** What becomes of a fraction of a hit, as rules say it. */
 export const roundings = ['down', 'up'] as const;

@@ -2,18 +2,15 @@ import {
   type Algorithm,
   type AnyLimit,
   type Charge,
-  divideWindow,
   NEVER_MS,
   type State,
   type Step,
   sameNumbers,
   singleHitRefusalMs,
   takenBy,
-  twoWindowsMs,
   wanted,
-  windowCapacity,
-  windowSize,
 } from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
 export interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';

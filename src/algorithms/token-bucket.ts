@@ -1,12 +1,8 @@
+import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, divideBucket } from './bucket.ts';
 import {
   type Algorithm,
   type AnyLimit,
-  bucketMemoryMs,
-  bucketSize,
   type Charge,
-  capBucketDelay,
-  checkBucket,
-  divideBucket,
   MAX_COUNT,
   NEVER_MS,
   type State,
