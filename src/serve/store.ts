@@ -44,7 +44,7 @@ const LEASE_IDLE_MS = 250;
 
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
-  const breakers = new Breakers();
+  const breakers = new Breakers(monotonicMs);
   const { backends, description } = await openBackends(settings, clock, breakers, log);
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, STORE_TIMEOUT: timeoutMs } = settings;
   const { kind } = settings.store;
@@ -165,6 +165,7 @@ async function openMemcached(
 ): Promise<OpenBackends> {
   const options = {
     servers,
+    monotonicMs,
     onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; trying again`),
     onUp: (server: string) => log.warn(`memcached ${server} answers again`),
   };
@@ -173,7 +174,7 @@ async function openMemcached(
   );
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
   const foreign = COUNTER_KEYS === 'reference' ? memcachedReferenceCounters : undefined;
-  const main = new MemcachedBackend(opened, clock, clock, foreign);
+  const main = new MemcachedBackend(opened, { clock, monotonicMs }, foreign);
   return { backends: { main }, description: `in memcached at ${names}` };
 }
 

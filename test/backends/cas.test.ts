@@ -11,6 +11,7 @@ beforeAll(async () => {
     host: '127.0.0.1',
     port: server.port,
     tls: undefined,
+    monotonicMs: () => performance.now(),
     onReady: () => {},
     onError: () => {},
   });

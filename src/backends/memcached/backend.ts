@@ -1,6 +1,6 @@
 import { algorithmFor, longestMemoryMs } from '../../algorithms/index.ts';
 import type { Decision, State, Step } from '../../algorithms/limit.ts';
-import type { Clock } from '../../clock.ts';
+import type { Clock, Monotonic } from '../../clock.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -29,11 +29,12 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** Both are this process's, but for tests. */
 export interface Clocks {
+  /** This process's. */
   readonly clock: Clock;
-  /** What the servers go by. */
-  readonly dateClock: Clock;
+  readonly monotonicMs: Monotonic;
+  /** Only for tests whose clock is not that of the servers: when those may forget what they hold. */
+  readonly dateClock?: Clock;
 }
 
 /** Counters that are kept otherwise than as states, on which other programs count as well. */
@@ -44,7 +45,7 @@ export interface ForeignCounters {
     server: () => MemcachedClient,
     key: string,
     operations: readonly Operation[],
-    clocks: Clocks,
+    clocks: Required<Clocks>,
   ): Promise<readonly Decision[]>;
 }
 
@@ -56,17 +57,14 @@ export interface ForeignCounters {
 export class MemcachedBackend implements Backend {
   readonly atomic = 'counter';
   readonly #servers: MemcachedServers;
-  readonly #clocks: Clocks;
+  readonly #clocks: Required<Clocks>;
   readonly #queues = new Map<string, Waiting[]>();
   readonly #foreign: ForeignCounters | undefined;
 
-  /**
-   * @param dateClock  only for tests whose clock is not that of the servers: when they may forget what they hold
-   * @param foreign    counters of other programs beside our own
-   */
-  constructor(servers: MemcachedServers, clock: Clock, dateClock: Clock = clock, foreign?: ForeignCounters) {
+  /** @param foreign  counters of other programs beside our own */
+  constructor(servers: MemcachedServers, clocks: Clocks, foreign?: ForeignCounters) {
     this.#servers = servers;
-    this.#clocks = { clock, dateClock };
+    this.#clocks = { dateClock: clocks.clock, ...clocks };
     this.#foreign = foreign;
   }
 
@@ -113,7 +111,7 @@ export class MemcachedBackend implements Backend {
 
   #countOwn(key: string, operations: readonly Operation[], timeoutMs: number): Promise<readonly Decision[]> {
     return new Promise((resolve, reject) => {
-      const waiting = { operations, untilMs: performance.now() + timeoutMs, resolve, reject };
+      const waiting = { operations, untilMs: this.#clocks.monotonicMs() + timeoutMs, resolve, reject };
       const queue = this.#queues.get(key);
       if (queue) {
         queue.push(waiting);
@@ -128,7 +126,7 @@ export class MemcachedBackend implements Backend {
   /** Works off what waits for a counter, everything that has come at a time. */
   async #work(key: string, queue: Waiting[]): Promise<void> {
     while (queue.length > 0) {
-      const now = performance.now();
+      const now = this.#clocks.monotonicMs();
       const batch = queue.splice(0).filter(({ untilMs }) => untilMs > now);
       const all = batch.flatMap(({ operations }) => operations);
       try {
@@ -156,7 +154,7 @@ async function stepAll(
   serverOf: (key: string) => MemcachedClient,
   key: string,
   operations: readonly Operation[],
-  { clock, dateClock }: Clocks,
+  { clock, dateClock }: Required<Clocks>,
 ): Promise<readonly Decision[]> {
   if (operations.length === 0) return [];
   const resetKey = safeKey(`reset|${key}`);

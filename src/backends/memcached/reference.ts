@@ -23,7 +23,7 @@ async function addAll(
   server: () => MemcachedClient,
   key: string,
   operations: readonly Operation[],
-  { clock, dateClock }: Clocks,
+  { clock, dateClock }: Required<Clocks>,
 ): Promise<readonly Decision[]> {
   const decisions: Decision[] = [];
   for (const operation of operations) {
