@@ -19,9 +19,14 @@ export function bucketMemoryMs(limit: Bucket): number {
 export const capBucketDelay = <L extends Bucket>(limit: L, maxHoldMs: number): L =>
   limit.maxDelayMs > maxHoldMs ? { ...limit, maxDelayMs: maxHoldMs } : limit;
 
-/** Reports what would let a bucket's products be no exact integers. */
-export function checkBucket(limit: Bucket, source: LimitSource): void {
+/**
+ * Reports what would let a bucket's products be no exact integers.
+ *
+ * @param tickMs  what time advances by: a held request takes what comes until its tick
+ */
+export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): void {
   const { algorithm, requestsPerUnit, windowMs, soft, burst, maxDelayMs } = limit;
+  const aheadMs = Math.ceil(maxDelayMs / tickMs) * tickMs;
   const size = bucketSize(limit);
   if (requestsPerUnit < 1)
     source.wrong('requests_per_unit', `requests_per_unit must be at least 1 with ${algorithm}, got ${requestsPerUnit}`);
@@ -32,7 +37,7 @@ export function checkBucket(limit: Bucket, source: LimitSource): void {
     [requestsPerUnit * windowMs, 'requests_per_unit'],
     [(burst + 1) * windowMs, source.values.burst === undefined ? 'requests_per_unit' : 'burst'],
     [(size + 1) * windowMs, 'soft'],
-    [(size + 1) * windowMs + maxDelayMs * requestsPerUnit, 'max_delay'],
+    [(size + 1) * windowMs + aheadMs * requestsPerUnit, 'max_delay'],
   ];
   const tooLarge = products.find(([product]) => product > MAX_COUNT);
   if (tooLarge) checkProduct(...tooLarge, source);

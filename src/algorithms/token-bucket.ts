@@ -81,7 +81,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
     if (!refill || maxDelayMs === undefined) return undefined;
     const burst = source.values.burst ?? numbers.requestsPerUnit;
     const limit = { ...numbers, algorithm: 'token_bucket', refill, maxDelayMs, burst } as const;
-    checkBucket(limit, source);
+    checkBucket(limit, source, tickOf(limit));
     return limit;
   },
   write: ({ burst, refill, maxDelayMs }) => [

@@ -256,7 +256,12 @@ const anyTokenBucket: fc.Arbitrary<TokenBucketLimit> = fc
     numbers: anyBucketNumbers,
     refill: fc.constantFrom<TokenBucketLimit['refill']>('continuous', 'interval'),
   })
-  .map(({ numbers, refill }) => tokenBucketOf(numbers.requestsPerUnit, numbers.windowMs, { ...numbers, refill }));
+  .map(({ numbers, refill }) => {
+    const { requestsPerUnit, windowMs, burst, maxDelayMs } = numbers;
+    const aheadMs = refill === 'interval' ? Math.ceil(maxDelayMs / windowMs) * windowMs : 0; // a held request takes what comes then
+    const isExact = (burst + 1) * windowMs + aheadMs * requestsPerUnit <= MAX_COUNT;
+    return tokenBucketOf(requestsPerUnit, windowMs, { ...numbers, refill, maxDelayMs: isExact ? maxDelayMs : 0 });
+  });
 
 const anyLeakyBucket: fc.Arbitrary<LeakyBucketLimit> = anyBucketNumbers.map((numbers) =>
   leakyBucketOf(numbers.requestsPerUnit, numbers.windowMs, numbers),
