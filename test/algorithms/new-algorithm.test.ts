@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symli
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { algorithmNames } from '../../src/algorithms/index.ts';
 
 const run = promisify(execFile);
 const project = resolve(__dirname, '../..');
@@ -66,3 +67,9 @@ test('a new algorithm is one row and one pair of files, and passes the compiler,
   const [, passed = 0] = /Tests: .*?(\d+) passed/.exec(stderr) ?? [];
   expect(Number(passed)).toBeGreaterThan(5); // the twins, and each store
 }, 300_000); // the compiler, then jest from its start, on a busy machine
+
+test('nothing but the table names an algorithm: neither the dispatcher in Redis, nor the ledger, nor what decides', () => {
+  const files = [...filesOf(project, 'src/ledger'), 'src/decide.ts', 'src/backends/redis/dispatcher.lua'];
+  const named = files.filter((path) => algorithmNames.some((name) => readIn(project, path)?.includes(name)));
+  expect(named).toEqual([]);
+});

@@ -185,21 +185,25 @@ export function decodeBatch(reply: Buffer, { groups, nowMs: ownNowMs, foreign }:
     if (foreign?.has(operation)) return foreign.describe(operation, report, ownNowMs, decided);
     return algorithmFor(limit).describe(limit, report, nowMs, decided);
   };
-  const decodeGroup = ({ request, places }: Group): readonly Replies[] => {
-    const { operations } = request;
-    const [only] = operations;
-    if (places.length === 1 || !only)
-      return [operations.map((operation, index) => decode(next(), operation, index, request))];
+  const decodeRepeated = ({ request, places }: Group, only: Operation): readonly Replies[] => {
     const outcome = next();
     if (outcome === STATE_BEFORE) return replay(only, nextNumbers(), places.length, nowMs);
     return places.map((_, index) => [decode(index === 0 ? outcome : next(), only, 0, request)]);
   };
-  const answers: Replies[] = [];
-  for (const group of groups)
-    for (const [index, replies] of decodeGroup(group).entries()) answers[group.places[index] ?? 0] = replies;
   const withTime = (one: Reply): Reply => (one.code === 'UNAVAILABLE' ? one : { ...one, chargedAtMs: nowMs });
-  for (const { request, places } of groups)
-    if (request.receipts) for (const place of places) answers[place] = (answers[place] ?? []).map(withTime);
+  const answers: Replies[] = [];
+  for (const group of groups) {
+    const { operations, receipts } = group.request;
+    const [only] = operations;
+    const decoded =
+      group.places.length > 1 && only
+        ? decodeRepeated(group, only)
+        : [operations.map((operation, index) => decode(next(), operation, index, group.request))];
+    for (let index = 0; index < group.places.length; index++) {
+      const replies = decoded[index] ?? [];
+      answers[group.places[index] ?? 0] = receipts ? replies.map(withTime) : replies; // its place is among them
+    }
+  }
   return answers;
 }
 
