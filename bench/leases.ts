@@ -10,6 +10,7 @@ import { debitOf } from '../src/ledger/debit.ts';
 import { Ledger } from '../src/ledger/ledger.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
+import { showUsage } from './usage.ts';
 
 type Policed = Numbers & LimitPolicy;
 
@@ -49,6 +50,12 @@ const limits: readonly Policed[] = [
 ];
 
 const counterKeys = createCounterKeys('');
+
+showUsage(`Usage: npm run leases
+
+Measures what leases save: calls to Redis, and how much of a limit they leave unused.
+Starts a Redis of its own. Takes a few minutes; each row is printed when it is done.
+`);
 
 measureAll().catch((error: Error) => {
   console.error(error.message);

@@ -1,5 +1,5 @@
 import { algorithmFor, type Limit } from './algorithms/index.ts';
-import type { Decision, LimitLabel, Spend } from './algorithms/limit.ts';
+import type { Decision, LimitLabel, LimitPolicy, Spend } from './algorithms/limit.ts';
 import { isPromise, StoreUnavailable } from './backends/backend.ts';
 import type { Counters } from './backends/key.ts';
 import { type Debit, debitOf } from './ledger/debit.ts';
@@ -32,11 +32,21 @@ export type Verdict =
       /** The tightest of the limits that apply, how it is shown, and what its algorithm said. */
       readonly limit: Limit;
       readonly label: LimitLabel;
+      readonly policy: LimitPolicy;
       readonly decision: Decision;
       readonly hits: number;
-      /** What the caller is told: the decision's, but OK where the rule is in shadow mode. */
+      /** What the caller is told: the decision's, but OK where the limit is in shadow mode. */
       readonly code: Code;
+      /** Limits in shadow mode, beside the one that is shown, that would have refused; undefined: none. */
+      readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
     };
+
+/** A limit in shadow mode that would have refused. */
+export interface ShadowRefusal {
+  readonly limit: Limit;
+  readonly label: LimitLabel;
+  readonly decision: Decision;
+}
 
 export type Code = Decision['code'];
 
@@ -84,10 +94,13 @@ export class Undecided extends StoreUnavailable {
   readonly domain: string;
   /** One a descriptor, in the request's order. */
   readonly asked: readonly Asked[];
-  constructor(reason: string, domain: string, asked: readonly Asked[]) {
+  /** Since this process was late, not the store. */
+  readonly isProcessLate: boolean;
+  constructor(reason: string, domain: string, asked: readonly Asked[], isProcessLate = false) {
     super(reason);
     this.domain = domain;
     this.asked = asked;
+    this.isProcessLate = isProcessLate;
   }
 }
 
@@ -140,8 +153,8 @@ function addDebits(
   maxHoldMs: number,
 ): void {
   if (found.kind !== 'limited') return;
-  const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
   for (const { limit, policy } of found.limits) {
+    const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
     const charges = policy.charge === 'always' && spend === 'each';
     const held = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit; // no turn is reserved that would come after the caller has gone
@@ -150,7 +163,8 @@ function addDebits(
 }
 
 function available(answered: Entries, domain: string, asked: readonly Asked[]): readonly Decision[] {
-  for (const answer of answered) if (answer.code === 'UNAVAILABLE') throw new Undecided(answer.reason, domain, asked);
+  for (const answer of answered)
+    if (answer.code === 'UNAVAILABLE') throw new Undecided(answer.reason, domain, asked, answer.isProcessLate === true);
   return answered as readonly Decision[]; // all are, by now
 }
 
@@ -163,17 +177,20 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
     const { rule, levels, limits } = found;
     const first = next;
     let shown = first;
-    for (const _ of limits) {
+    for (const { policy } of limits) {
       const decision = decisionAt(decisions, next);
-      if (isTighter(decision, decisionAt(decisions, shown))) shown = next;
-      if (!rule.shadow) delayMs = Math.max(delayMs, decision.delayMs);
+      const shownPolicy = (limits[shown - first] as RuleLimit).policy; // one of its own
+      if (next > first && goesBefore(policy, decision, shownPolicy, decisionAt(decisions, shown))) shown = next;
+      if (!policy.shadow) delayMs = Math.max(delayMs, decision.delayMs);
       next++;
     }
     const decision = decisionAt(decisions, shown);
-    const { limit, label } = limits[shown - first] as RuleLimit; // one of its own
-    return { kind: 'limited', rule, levels, limit, label, decision, hits, code: rule.shadow ? 'OK' : decision.code };
+    const { limit, label, policy } = limits[shown - first] as RuleLimit; // one of its own
+    const shadowRefusals = limits.length > 1 ? shadowRefusalsOf(limits, decisions, first, shown) : undefined;
+    const code = policy.shadow ? 'OK' : decision.code;
+    return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals };
   });
-  const refused = isRefused(verdicts, modes.quotaMode);
+  const refused = isRefused(asked, verdicts, modes.quotaMode);
   return {
     overallCode: refused && !modes.shadowMode ? 'OVER_LIMIT' : 'OK',
     verdicts,
@@ -184,6 +201,31 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
 
 const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision; // a store gives one a hit
 
+/** Limits that may refuse before those in shadow mode; of refusals, one by itself before a quota; then the tighter limit. */
+function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
+  if (policy.shadow !== other.shadow) return other.shadow === true;
+  const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
+  if (areRefusals && policy.quota !== other.quota) return other.quota === true;
+  return isTighter(decision, ofOther);
+}
+
+/** @param first  where the decisions on these limits begin */
+function shadowRefusalsOf(
+  limits: readonly RuleLimit[],
+  decisions: readonly Decision[],
+  first: number,
+  shown: number,
+): readonly ShadowRefusal[] | undefined {
+  let refusals: ShadowRefusal[] | undefined;
+  for (const [at, { limit, label, policy }] of limits.entries()) {
+    const decision = decisionAt(decisions, first + at);
+    if (!policy.shadow || first + at === shown || decision.code === 'OK') continue;
+    refusals ??= [];
+    refusals.push({ limit, label, decision });
+  }
+  return refusals;
+}
+
 /** Refused before passed, then the longer wait, then flagged before not, then the fewer hits left. */
 function isTighter(one: Decision, other: Decision): boolean {
   if (one.code !== other.code) return one.code === 'OVER_LIMIT';
@@ -193,22 +235,27 @@ function isTighter(one: Decision, other: Decision): boolean {
 }
 
 /**
- * One ordinary rule over its limit refuses; quota rules refuse only when all of them are over theirs. With quota mode
- * for all, what matched no rule is a quota that is left, while an unlimited rule says nothing either way.
+ * One ordinary limit that is exceeded refuses; quotas refuse only when all of them are exceeded, where those of one descriptor are one. With
+ * quota mode for all, what matched no rule is a quota that is left, while an unlimited rule says nothing either way.
  */
-function isRefused(verdicts: readonly Verdict[], quotaMode: boolean): boolean {
+function isRefused(asked: readonly Asked[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
   let quotas = 0;
   let overQuotas = 0;
-  for (const verdict of verdicts) {
+  for (const [at, verdict] of verdicts.entries()) {
     if (verdict.kind === 'unlimited') continue;
     const isLimited = verdict.kind === 'limited';
     const isOver = isLimited && verdict.code === 'OVER_LIMIT';
-    if (!quotaMode && !(isLimited && verdict.rule.quota)) {
-      if (isOver) return true;
-    } else {
+    if (isOver && !quotaMode && !verdict.policy.quota) return true;
+    if (quotaMode || (isLimited && hasQuota(asked[at]))) {
       quotas++;
       if (isOver) overQuotas++;
     }
   }
   return quotas > 0 && overQuotas === quotas;
+}
+
+function hasQuota(asked: Asked | undefined): boolean {
+  if (asked?.found.kind !== 'limited') return false;
+  for (const { policy } of asked.found.limits) if (policy.quota) return true;
+  return false;
 }

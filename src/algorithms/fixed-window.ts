@@ -84,8 +84,13 @@ function parse(numbers: LimitNumbers, source: LimitSource): FixedWindowLimit | u
 export const fixedWindow: Algorithm<FixedWindowLimit> = {
   keys: ['alignment', 'timezone'],
   parse,
-  write: ({ alignment }) =>
-    alignment === 'epoch' ? [] : [`alignment: ${typeof alignment === 'string' ? alignment : 'calendar'}`],
+  write({ alignment }) {
+    if (alignment === 'epoch') return [];
+    if (typeof alignment === 'string') return [`alignment: ${alignment}`];
+    return ['alignment: calendar', `timezone: ${alignment.timeZone}`];
+  },
+  list: ({ alignment }) =>
+    typeof alignment === 'string' ? { alignment } : { alignment: 'calendar', timezone: alignment.timeZone },
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: (one, other) =>

@@ -66,6 +66,7 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
     return limit;
   },
   write: ({ burst, maxDelayMs }) => [`burst: ${burst}`, ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : [])],
+  list: ({ burst, maxDelayMs }) => ({ burst, max_delay_ms: maxDelayMs }),
   capacity: ({ burst }) => burst,
   longestMemoryMs: bucketMemoryMs,
   isSame: sameNumbers,

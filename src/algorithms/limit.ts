@@ -58,6 +58,10 @@ export interface LimitPolicy {
   readonly consistency?: 'leased';
   /** Refused hits are charged, too: they report what has been used already. Absent: as the algorithm does. */
   readonly charge?: 'always';
+  /** Counts, but never refuses; absent: false. */
+  readonly shadow?: true;
+  /** Refuses a request only together with all its other quotas; absent: false. */
+  readonly quota?: true;
 }
 
 /**
@@ -99,6 +103,8 @@ export interface LimitSource {
 
 /** The boundaries of calendar windows: midnights, Mondays, firsts of months in some time zone. */
 export interface Calendar {
+  /** A name of the IANA database. */
+  readonly timeZone: string;
   /** Four boundaries in a row, the second at or before `nowMs`, the third after it. Milliseconds since the epoch. */
   around(nowMs: number): readonly [number, number, number, number];
 }
@@ -183,6 +189,8 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
   /** The limit's own keys as a rule says them, but for what goes without saying. */
   write(limit: L): readonly string[];
+  /** The same for programs, all of them. */
+  list(limit: L): object;
   /** Hits that fit into an unspent counter without a flag: what `remaining` counts down from. */
   capacity(limit: L): number;
   /** The longest that a counter of the limit remembers a hit. */

@@ -117,6 +117,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
     return { ...numbers, algorithm: 'sliding_window_buckets', buckets, counter: `${counter}/${buckets}` };
   },
   write: ({ buckets }) => [`buckets: ${buckets}`],
+  list: ({ buckets }) => ({ buckets }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: sameNumbers,

@@ -117,6 +117,7 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
     return limit;
   },
   write: ({ rounding }) => (rounding === 'up' ? ['rounding: up'] : []),
+  list: ({ rounding }) => ({ rounding }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: sameNumbers,

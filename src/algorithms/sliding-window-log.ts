@@ -137,6 +137,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
     );
   },
   write: ({ countDenied }) => (countDenied ? ['count_denied: true'] : []),
+  list: ({ countDenied }) => ({ count_denied: countDenied }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: sameNumbers,

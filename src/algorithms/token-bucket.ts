@@ -89,6 +89,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
     ...(refill === 'interval' ? ['refill: interval'] : []),
     ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : []),
   ],
+  list: ({ burst, refill, maxDelayMs }) => ({ burst, refill, max_delay_ms: maxDelayMs }),
   capacity: ({ burst }) => burst,
   longestMemoryMs: bucketMemoryMs,
   isSame: sameNumbers,

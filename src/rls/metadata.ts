@@ -57,11 +57,11 @@ function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
   if (delayMs === 0 && !verdicts.some(isRemarkable)) return undefined; // most answers
   const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
     if (verdict.kind !== 'limited') return [];
-    const { rule, limit, label, decision } = verdict;
+    const { rule, limit, label, policy, decision } = verdict;
     const facts = {
       ...(decision.soft && { soft: true }),
       ...(decision.degraded && { degraded: decision.degraded }),
-      ...(delayMs > 0 && !rule.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
+      ...(delayMs > 0 && !policy.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
       ...(label.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
     };
     return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];

@@ -11,6 +11,7 @@ const options = {
 
 const includeDirs = [fileURLToPath(new URL('../../proto/', import.meta.url))];
 const packageDefinition = loadSync('envoy/service/ratelimit/v3/rls.proto', { ...options, includeDirs });
+const rulesDefinition = loadSync('weir/v1/rules.proto', { ...options, includeDirs });
 const healthDefinition = loadSync('grpc/health/v1/health.proto', { ...options, includeDirs });
 
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition; // a service in the file
@@ -20,8 +21,24 @@ export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinit
 
 export const healthService = healthDefinition['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
 
+export const rulesService = rulesDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
+/** Which rules descriptors meet: `Rules/Find`. */
+export const findRules = rulesService.Find as MethodDefinition<WireRequest, FindResponse>; // by the file's own types
+
+/** The messages of `proto/weir/v1/rules.proto`. */
+export interface FindResponse {
+  readonly found: readonly FoundRule[];
+}
+export interface FoundRule {
+  readonly rule: string;
+  readonly file: string;
+  readonly line: number;
+  readonly explanation: string;
+}
+
 /** Everything that the server speaks, for the reflection service. */
 export const describedServices: PackageDefinition = withLinkedDescriptors({
   ...packageDefinition,
+  ...rulesDefinition,
   ...healthDefinition,
 });

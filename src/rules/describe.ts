@@ -1,8 +1,9 @@
 import { algorithmFor, DEFAULT_ALGORITHM } from '../algorithms/index.ts';
+import { formatLine } from './problem.ts';
 import type { Rule, RuleLimit } from './tree.ts';
 
 /** A limit for people: `5 per minute`, `10 per 30 seconds by token_bucket`. */
-export function describeLimit({ limit, label }: RuleLimit): string {
+export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
   const { algorithm, requestsPerUnit, windowMs } = limit;
   const { unit, unitMultiplier } = label;
   const unitName = unit.toLowerCase();
@@ -15,15 +16,81 @@ export function describeLimit({ limit, label }: RuleLimit): string {
  * A rule as envoyproxy/ratelimit lists it, a line a limit: `demo.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`;
  * what it has no words for follows.
  */
-export function describeRule({ path, limits, shadow, quota }: Rule): string {
-  const modes = `shadow_mode: ${shadow}, quota_mode: ${quota}`;
-  if (limits.length === 0) return `${path}: unit=UNKNOWN requests_per_unit=0, ${modes}`;
-  const lines = limits.map((one) => {
-    const { limit, label } = one;
-    return [`${path}: unit=${label.unit} requests_per_unit=${limit.requestsPerUnit}`, modes, ...more(one)].join(', ');
-  });
-  return lines.join('\n');
+export const describeRule = (rule: Rule): string => linesOf(rule).join('\n');
+
+/** The same with all that decides, and where it stands: names, `replaces`, `unlimited`, file and line. */
+export function describeRuleFully(rule: Rule): string {
+  const { limits, unlimited, replaces, named, place } = rule;
+  const ofRule = [
+    ...(unlimited ? ['unlimited: true'] : []),
+    ...(replaces.length > 0 ? [`replaces: ${replaces.join(' ')}`] : []),
+    ...(named === 'by_request' ? ['detailed_metric: true'] : []),
+    ...(place ? [`at: ${formatLine(place)}`] : []),
+  ];
+  return linesOf(rule)
+    .map((line, at) => {
+      const name = limits[at]?.label.name ?? '';
+      return [line, ...(name === '' ? [] : [`name: ${name}`]), ...ofRule].join(', ');
+    })
+    .join('\n');
 }
+
+/** A line a limit. */
+function linesOf({ path, limits, shadow, quota }: Rule): readonly string[] {
+  if (limits.length === 0) return [`${path}: unit=UNKNOWN requests_per_unit=0, ${modesOf({ shadow, quota })}`];
+  return limits.map((one) => {
+    const { limit, label, policy } = one;
+    const start = `${path}: unit=${label.unit} requests_per_unit=${limit.requestsPerUnit}`;
+    return [start, modesOf(policy), ...more(one)].join(', ');
+  });
+}
+
+/** A rule for programs; the keys are those of rule files. */
+export function ruleAsJson({
+  domain,
+  path,
+  place,
+  unlimited,
+  limits,
+  shadow,
+  quota,
+  replaces,
+  metadata,
+}: Rule): object {
+  return {
+    domain,
+    path,
+    ...(place && { file: place.file, ...(place.line !== undefined && { line: place.line }) }),
+    ...(unlimited && { unlimited, shadow_mode: shadow, quota_mode: quota }),
+    ...(replaces.length > 0 && { replaces }),
+    ...(metadata && { metadata }),
+    limits: limits.map(limitAsJson),
+  };
+}
+
+function limitAsJson({ limit, label, policy }: RuleLimit): object {
+  const { algorithm, windowMs, requestsPerUnit, soft } = limit;
+  const { name, unit, unitMultiplier } = label;
+  const { onStoreFailure, localShare, consistency, charge, shadow, quota } = policy;
+  return {
+    ...(name !== '' && { name }),
+    algorithm,
+    ...(unit !== 'UNKNOWN' && { unit: unit.toLowerCase(), unit_multiplier: unitMultiplier }),
+    window_ms: windowMs,
+    requests_per_unit: requestsPerUnit,
+    soft,
+    shadow_mode: shadow ?? false,
+    quota_mode: quota ?? false,
+    ...algorithmFor(limit).list(limit),
+    on_store_failure: onStoreFailure ?? 'error',
+    ...(localShare !== undefined && { local_share: localShare }),
+    consistency: consistency ?? 'strict',
+    ...(charge && { charge }),
+  };
+}
+
+const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean; readonly quota?: boolean }): string =>
+  `shadow_mode: ${shadow}, quota_mode: ${quota}`;
 
 /** What a limit has beyond the ordinary, as rule files say it. */
 function more({ limit, label, policy }: RuleLimit): readonly string[] {

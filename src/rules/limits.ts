@@ -7,6 +7,7 @@ import {
   type Unit,
   unitMs,
 } from '../algorithms/limit.ts';
+import { nearest } from '../nearest.ts';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from './calendar.ts';
 import { type Field, format } from './format.ts';
 import type { Problem } from './problem.ts';
@@ -36,8 +37,14 @@ function durationMs(written: string): number | undefined {
   return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (windowUnitMs[unit] ?? 0), 0);
 }
 
+/** The modes of a limit: its own, or those of its node. */
+export interface NodeModes {
+  readonly shadow: boolean;
+  readonly quota: boolean;
+}
+
 /** Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems` then. */
-export function buildLimit(block: LimitBlock, problems: Problem[]): RuleLimit | undefined {
+export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problem[]): RuleLimit | undefined {
   const { values } = block;
   const before = problems.length;
   const wrong = (key: Key, message: string): undefined => {
@@ -56,7 +63,7 @@ export function buildLimit(block: LimitBlock, problems: Problem[]): RuleLimit | 
   if (block.wrong.has('algorithm')) return undefined;
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
   if (!algorithm)
-    return wrong('algorithm', `unknown algorithm '${values.algorithm}'; wanted one of ${algorithmNames.join(', ')}`);
+    return wrong('algorithm', `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`);
   for (const key of Object.keys(values) as Key[]) {
     // the reader keeps only keys of the format
     const { goesWith }: Field = fields[key];
@@ -64,7 +71,7 @@ export function buildLimit(block: LimitBlock, problems: Problem[]): RuleLimit | 
     wrong(key, `${key} means nothing with ${algorithm}; it goes with ${goesWith.join(' or ')}`);
   }
   if (!window || problems.length > before || block.wrong.size > 0) return undefined;
-  const limit = assemble(algorithm, window, block, wrong);
+  const limit = assemble(algorithm, window, block, modes, wrong);
   return problems.length > before ? undefined : limit;
 }
 
@@ -85,7 +92,7 @@ function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: Wrong): 
   const unit = unitOf(written);
   if (!unit) {
     if (['unit', 'window', 'unlimited'].some((key) => alreadyWrong.has(key))) return undefined;
-    return wrong('unit', `invalid rate limit unit '${written}'; wanted one of ${unitNames.join(', ')}, or a window`);
+    return wrong('unit', `invalid rate limit unit '${written}'; ${expected(written, unitNames, ', or a window')}`);
   }
   const windowMs = unitMs[unit] * unitMultiplier;
   if (unitMultiplier < 1 || windowMs > MAX_WINDOW_MS) {
@@ -109,8 +116,13 @@ function readLength(written: string, values: LimitBlock['values'], wrong: Wrong)
   return { unit: named ?? 'UNKNOWN', unitMultiplier: named ? windowMs / unitMs[named] : 1, windowMs };
 }
 
-function assemble(algorithm: AlgorithmName, window: Window, block: LimitBlock, wrong: Wrong): RuleLimit | undefined {
-  const { values } = block;
+function assemble(
+  algorithm: AlgorithmName,
+  window: Window,
+  { values }: LimitBlock,
+  { shadow, quota }: NodeModes,
+  wrong: Wrong,
+): RuleLimit | undefined {
   const { name = '', requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const failing = readStoreFailure(values, wrong);
   const consistency = readConsistency(values, wrong);
@@ -122,7 +134,8 @@ function assemble(algorithm: AlgorithmName, window: Window, block: LimitBlock, w
   const limit = row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, wrong));
   if (!limit) return undefined;
   const label = { name, ...shown };
-  return { limit: limit as Limit, label, policy: { ...failing, ...consistency, ...charged } }; // its row made it
+  const modes = { ...(shadow && { shadow }), ...(quota && { quota }) };
+  return { limit: limit as Limit, label, policy: { ...failing, ...consistency, ...charged, ...modes } }; // its row made it
 }
 
 /** What the algorithm reads. */
@@ -173,6 +186,12 @@ function readStoreFailure(
   }
   if (policy === 'error') return {};
   return { onStoreFailure: policy, ...(localShare !== undefined && { localShare }) };
+}
+
+/** What a mistyped word most likely is; else all that it may be. */
+function expected(written: string | undefined, names: readonly string[], more = ''): string {
+  const meant = nearest(written ?? '', names);
+  return meant === undefined ? `wanted one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
 }
 
 function choice<const C extends string>(

@@ -41,10 +41,11 @@ export function verdictOf(
   const decision = { code, hitsBefore: before, limitRemaining: 0, ...times, soft } as const;
   return {
     kind: 'limited',
-    rule: ruleOf({ levels, limits: [ruleLimitOf(limit)], shadow }),
+    rule: ruleOf({ levels, limits: [ruleLimitOf(limit)] }),
     levels,
     limit,
     label: labelOf(limit),
+    policy: shadow ? { shadow } : {},
     decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }) },
     hits,
     code: shadow ? 'OK' : code,

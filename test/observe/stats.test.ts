@@ -39,13 +39,15 @@ function saidBy(
   const { step, describe } = algorithmFor(limit);
   const { accepted, state, report = state } = step(limit, before, NOW_MS, hits, true);
   const decision = describe(limit, report, NOW_MS, { hits, accepted, charged: true });
-  const rule = ruleOf({ levels, limits: [ruleLimitOf(limit)], shadow });
+  const policy = shadow ? { shadow } : {};
+  const rule = ruleOf({ levels, limits: [{ ...ruleLimitOf(limit), policy }] });
   return {
     kind: 'limited',
     rule,
     levels: rule.levels,
     limit,
     label: labelOf(limit),
+    policy,
     decision,
     hits,
     code: shadow ? 'OK' : decision.code,

@@ -130,6 +130,7 @@ describe('an answer', () => {
     levels: rule.levels,
     limit,
     label,
+    policy: {},
     hits: 1,
     code: 'OK',
     decision: {

@@ -16,10 +16,11 @@ function verdict(
   const shadow = mode === 'shadow over';
   return {
     kind: 'limited',
-    rule: ruleOf({ shadow, quota: mode === 'quota over' }),
+    rule: ruleOf(),
     levels: ['k'],
     limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE),
     label: { name: '', unit: 'MINUTE', unitMultiplier: 1 },
+    policy: { ...(shadow && { shadow }), ...(mode === 'quota over' && { quota: true }) },
     decision: {
       code: over ? 'OVER_LIMIT' : 'OK',
       hitsBefore: 0,

@@ -15,7 +15,17 @@ const label = labelOf(limit, { unit: 'MINUTE' });
 function limited(decision: Partial<Limited['decision']> = {}): Limited {
   const plain = { hitsBefore: 3, limitRemaining: 6, durationUntilResetMs: 1, retryAfterMs: 0, delayMs: 0, soft: false };
   const decided = { code: 'OK', ...plain, ...decision } as const;
-  return { kind: 'limited', rule, levels: rule.levels, limit, label, hits: 1, code: decided.code, decision: decided };
+  return {
+    kind: 'limited',
+    rule,
+    levels: rule.levels,
+    limit,
+    label,
+    policy: {},
+    hits: 1,
+    code: decided.code,
+    decision: decided,
+  };
 }
 
 const request: WireRequest = { domain: 'demo', descriptors: [], hits_addend: 0 };

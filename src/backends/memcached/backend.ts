@@ -60,10 +60,18 @@ export class MemcachedBackend implements Backend {
   readonly #clocks: Required<Clocks>;
   readonly #queues = new Map<string, Waiting[]>();
   readonly #foreign: ForeignCounters | undefined;
+  /** How late this process has lately been. */
+  readonly #latenessMs: () => number;
 
   /** @param foreign  counters of other programs beside our own */
-  constructor(servers: MemcachedServers, clocks: Clocks, foreign?: ForeignCounters) {
+  constructor(
+    servers: MemcachedServers,
+    clocks: Clocks,
+    latenessMs: () => number = () => 0,
+    foreign?: ForeignCounters,
+  ) {
     this.#servers = servers;
+    this.#latenessMs = latenessMs;
     this.#clocks = { dateClock: clocks.clock, ...clocks };
     this.#foreign = foreign;
   }
@@ -98,7 +106,9 @@ export class MemcachedBackend implements Backend {
     const chargedAtMs = this.#clocks.clock();
     const outcome = await within(timeoutMs, this.#count(operations, timeoutMs));
     if ('value' in outcome) return receipts ? outcome.value.map((one) => ({ ...one, chargedAtMs })) : outcome.value;
-    return operations.map((): Unavailable => ({ code: 'UNAVAILABLE', reason: `memcached: ${outcome.reason}` }));
+    const reason = `memcached: ${outcome.reason}`;
+    const isLate = this.#latenessMs() >= timeoutMs / 2;
+    return operations.map((): Unavailable => ({ code: 'UNAVAILABLE', reason, ...(isLate && { isProcessLate: true }) }));
   }
 
   async #count(operations: readonly Operation[], timeoutMs: number): Promise<readonly Decision[]> {

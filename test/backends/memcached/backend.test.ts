@@ -34,6 +34,7 @@ async function open(addresses: readonly string[], clock = Date.now): Promise<Bac
       onUp: () => {},
     }),
     { clock, dateClock: Date.now, monotonicMs: () => performance.now() },
+    () => 0,
     referenceCounters,
   );
   opened.push(store);
