@@ -1,4 +1,5 @@
 import type { Limit } from '../algorithms/limit.ts';
+import { describeOverlaid, overlaidOf } from './overlaid.ts';
 import { formatLine } from './problem.ts';
 import type { Rule } from './tree.ts';
 
@@ -34,26 +35,22 @@ export function describeRuleFully(rule: Rule): string {
 }
 
 /** A line a limit. */
-function linesOf({ path, limits, shadow, quota }: Rule): readonly string[] {
-  if (limits.length === 0) return [`${path}: unit=UNKNOWN requests_per_unit=0, ${modesOf({ shadow, quota })}`];
-  return limits.map((limit) => {
+function linesOf(rule: Rule): readonly string[] {
+  const { path, limits, shadow, quota } = rule;
+  if (limits.length === 0) {
+    const modes = modesOf({ shadow, quota });
+    return [[`${path}: unit=UNKNOWN requests_per_unit=0`, modes, ...describeOverlaid(rule, 0)].join(', ')];
+  }
+  return limits.map((limit, at) => {
     const { unit, requestsPerUnit } = limit;
-    return [`${path}: unit=${unit} requests_per_unit=${requestsPerUnit}`, modesOf(limit), ...more(limit)].join(', ');
+    const parts = [modesOf(limit), ...more(limit), ...describeOverlaid(rule, at)];
+    return [`${path}: unit=${unit} requests_per_unit=${requestsPerUnit}`, ...parts].join(', ');
   });
 }
 
 /** A rule for programs; the keys are those of rule files. */
-export function ruleAsJson({
-  domain,
-  path,
-  place,
-  unlimited,
-  limits,
-  shadow,
-  quota,
-  replaces,
-  metadata,
-}: Rule): object {
+export function ruleAsJson(rule: Rule): object {
+  const { domain, path, place, unlimited, limits, shadow, quota, replaces, metadata } = rule;
   return {
     domain,
     path,
@@ -61,8 +58,15 @@ export function ruleAsJson({
     ...(unlimited && { unlimited, shadow_mode: shadow, quota_mode: quota }),
     ...(replaces.length > 0 && { replaces }),
     ...(metadata && { metadata }),
-    limits: limits.map(limitAsJson),
+    ...overlaidAsJson(rule, undefined),
+    limits: limits.map((limit, at) => ({ ...limitAsJson(limit), ...overlaidAsJson(rule, at) })),
   };
+}
+
+/** Where each property stands that an overlay gave one of the rule's limits, or the rule itself. */
+function overlaidAsJson(rule: Rule, limit: number | undefined): object {
+  const places = overlaidOf(rule, limit).map(({ key, file, line }) => [key, { file, line }]);
+  return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }
 
 function limitAsJson(limit: Limit): object {
