@@ -1,4 +1,4 @@
-import { describeRule, describeRuleFully, ruleAsJson } from '../rules/describe.ts';
+import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatLine, formatProblem } from '../rules/problem.ts';
@@ -86,7 +86,7 @@ function* describeRules(
 /** The whole of the rules, for programs. */
 function* rulesAsJson(tree: RuleTree | undefined, lastLoad: LoadedRules | undefined): Iterable<string> {
   const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
-  const domains = Array.from(tree?.domains.values() ?? [], ({ name, spend }) => ({ name, ...(spend && { spend }) }));
+  const domains = Array.from(tree?.domains.values() ?? [], domainAsJson);
   const packed = lastLoad?.ok ? lastLoad.packed : undefined;
   const head = {
     loaded: tree !== undefined,

@@ -1,7 +1,7 @@
 import type { Limit } from '../algorithms/limit.ts';
-import { describeOverlaid, overlaidOf } from './overlaid.ts';
+import { describeOverlaid, type MayBeOverlaid, overlaidOf } from './overlaid.ts';
 import { formatLine } from './problem.ts';
-import type { Rule } from './tree.ts';
+import type { Domain, Rule } from './tree.ts';
 
 /** A limit for people: `5 per minute`, `10 per 30 seconds by token_bucket`. */
 export function describeLimit({ algorithm, requestsPerUnit, unit, unitMultiplier, windowMs }: Limit): string {
@@ -48,6 +48,13 @@ function linesOf(rule: Rule): readonly string[] {
   });
 }
 
+/** A domain for programs, without its rules. */
+export const domainAsJson = (domain: Domain): object => ({
+  name: domain.name,
+  ...(domain.spend && { spend: domain.spend }),
+  ...overlaidAsJson(domain, undefined),
+});
+
 /** A rule for programs; the keys are those of rule files. */
 export function ruleAsJson(rule: Rule): object {
   const { domain, path, place, unlimited, limits, shadow, quota, replaces, metadata } = rule;
@@ -64,7 +71,7 @@ export function ruleAsJson(rule: Rule): object {
 }
 
 /** Where each property stands that an overlay gave one of the rule's limits, or the rule itself. */
-function overlaidAsJson(rule: Rule, limit: number | undefined): object {
+function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): object {
   const places = overlaidOf(rule, limit).map(({ key, file, line }) => [key, { file, line }]);
   return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }

@@ -233,7 +233,8 @@ descriptors:
     const over = Array.from({ length: 200 }, (_, at) => `- {key: ${at}${name}x, shadow_mode: true}\n`).join('');
     const limited = '- {key: a, rate_limit: {unit: day, requests_per_unit: 1}}\n';
     const loaded = load(`domain: demo\ndescriptors:\n${limited}${nodes}`, `domain: demo\ndescriptors:\n${over}`);
-    expect(problemsOf(loaded)).toHaveLength(200);
+    const problems = problemsOf(loaded).filter((problem) => problem.includes('no rule has the path'));
+    expect(problems).toHaveLength(200);
   });
 });
 
@@ -261,7 +262,7 @@ describe('a wrong overlay is refused, at its own file and line', () => {
       'buckets must be 1 to 100 and divide the window of 60000 ms, got 7',
     ],
     ['algorithm: tokens', /^unknown algorithm 'tokens'; wanted one of/],
-    ['bursts: 3', /^config error, unknown key 'bursts'; wanted one of/],
+    ['bursts: 3', /^config error, unknown key 'bursts'; did you mean 'burst'/],
     ['on_store_failure: local, local_share: 7', /^local_share must be 1 to requests_per_unit/],
   ] as const)('%s', (properties, message) => {
     const [problem = '', ...others] = error(limit(properties));

@@ -58,10 +58,16 @@ describe('serve', () => {
     expect(running.output()).toContain(`rules.yaml, with the overlay ${overlay}`);
     const page = await (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text();
     expect(page.replaceAll(`${folder}/`, '')).toBe(
-      '# demo: spend: spare_others (overlay.yaml:1)\n' +
+      '# domain demo: spend: spare_others (overlay.yaml:1)\n' +
         'demo.user: unit=YEAR requests_per_unit=2, shadow_mode: false, quota_mode: false, algorithm: token_bucket, burst: 4, ' +
         'overlaid: algorithm (overlay.yaml:3), burst (overlay.yaml:3)\n',
     );
+    const json = await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig?format=json`);
+    const place = { file: overlay, line: 3 };
+    expect(await json.json()).toMatchObject({
+      domains: [{ name: 'demo', spend: 'spare_others', overlaid: { spend: { file: overlay, line: 1 } } }],
+      rules: [{ path: 'demo.user', limits: [{ burst: 4, overlaid: { algorithm: place, burst: place } }] }],
+    });
   });
 
   test.each([
@@ -116,7 +122,9 @@ describe('check', () => {
     expect(await weir(args)).toEqual({
       code: 1,
       output:
-        'more.yaml:2: descriptors[0].rate_limit.local_share: local_share goes with on_store_failure: local, not with error\n' +
+        'more.yaml:2:40: descriptors[0].rate_limit.local_share: local_share goes with on_store_failure: local, not with error\n' +
+        '    2 | descriptors: [{key: user, rate_limit: {local_share: 2}}]\n' +
+        '      |                                        ^\n' +
         'weir: 1 error(s), 0 warning(s)\n',
     });
   });
@@ -124,12 +132,19 @@ describe('check', () => {
   test('a strict check fails where an overlay matches nothing', async () => {
     const overlay = file('overlay.yaml', BUCKET.replace('key: user', 'key: users'));
     const { code, output } = await weir(['check', '--strict', '--overlay', overlay, file('rules.yaml', RULES)]);
-    expect({ code, output }).toEqual({
+    expect({ code, lines: output.split('\n').filter((line) => !line.includes(' | ')) }).toEqual({
       code: 1,
-      output:
-        "overlay.yaml:2: warning: descriptors[0]: no rule has the path 'demo.users' (key 'users' without a value); the nearest is 'demo.user' (key 'user' without a value; rules.yaml:2)\n" +
-        'weir: 0 error(s), 1 warning(s)\n',
+      lines: [
+        "overlay.yaml:2:15: warning: descriptors[0]: no rule has the path 'demo.users' (key 'users' without a value); the nearest is 'demo.user' (key 'user' without a value; rules.yaml:2)",
+        'weir: 0 error(s), 1 warning(s)',
+        '',
+      ],
     });
+  });
+
+  test('RULES_OVERLAY is the overlay where --overlay names none', async () => {
+    const [rules, overlay] = [file('rules.yaml', RULES), file('overlay.yaml', BUCKET)];
+    expect((await weir(['check', rules], { RULES_OVERLAY: overlay })).output).toContain('1 rule(s), 1 overlaid\n');
   });
 
   test('an overlay that cannot be read is an error beside those of the rules', async () => {
