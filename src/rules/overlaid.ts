@@ -19,10 +19,14 @@ export const overlaidOf = ({ overlaid = [] }: MayBeOverlaid, limit: number | und
   overlaid.filter((one) => one.limit === limit);
 
 /** One text with those of a limit and of its rule, `overlaid: burst (overlay.yaml:7)`; none where there are none. */
-export function describeOverlaid(rule: MayBeOverlaid, limit: number): readonly string[] {
-  const listed = [...overlaidOf(rule, limit), ...overlaidOf(rule, undefined)].map(
-    ({ key, file, line }) => `${key} (${formatLine({ file, line })})`,
-  );
+export const describeOverlaid = (rule: MayBeOverlaid, limit: number): readonly string[] =>
+  describe([...overlaidOf(rule, limit), ...overlaidOf(rule, undefined)]);
+
+/** The same for all limits of the rule. */
+export const describeAllOverlaid = ({ overlaid = [] }: MayBeOverlaid): readonly string[] => describe(overlaid);
+
+function describe(overlaid: readonly Overlaid[]): readonly string[] {
+  const listed = overlaid.map(({ key, file, line }) => `${key} (${formatLine({ file, line })})`);
   return listed.length === 0 ? [] : [`overlaid: ${listed.join(', ')}`];
 }
 

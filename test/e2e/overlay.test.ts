@@ -89,6 +89,10 @@ test("Envoy Gateway's window becomes a bucket by five lines, without a push or a
   write(OVERLAY);
   await weir.waitFor(`algorithm comes from ${folder}/overlay.yaml:5`);
   expect(await statuses('ann', 6)).toEqual([200, 200, 200, 200, 200, 429]);
+  const decision = new RegExp(
+    `applying limit: 2 per day by token_bucket, rule .* \\(${LISTENER}, overlaid: algorithm \\(`,
+  );
+  expect(weir.output()).toMatch(decision);
   const places = `overlaid: algorithm (${folder}/overlay.yaml:5), burst (${folder}/overlay.yaml:5)\n`;
   expect(await page('/rlconfig')).toContain(`algorithm: token_bucket, burst: 5, ${places}`);
 });
