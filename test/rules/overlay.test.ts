@@ -75,7 +75,7 @@ describe('an overlay gives a rule', () => {
     const rules = node('rate_limit: {unit: day, requests_per_unit: 1, name: old}', 'metadata: {team: a, tier: {a: 1}}');
     const over = node('rate_limit: {name: new}', 'metadata: {tier: {a: 2, b: 3}}');
     expect(right(load(rules, over)).rules).toMatchObject([
-      { limits: [{ name: 'new' }], metadata: { team: 'a', tier: { a: 2, b: 3 } } },
+      { limits: [{ label: { name: 'new' } }], metadata: { team: 'a', tier: { a: 2, b: 3 } } },
     ]);
   });
 
@@ -104,8 +104,8 @@ describe('an overlay gives a rule', () => {
     expect(right(load(PER_MINUTE, over)).rules).toMatchObject([
       {
         limits: [
-          { unit: 'MINUTE', burst: 9 },
-          { unit: 'DAY', requestsPerUnit: 50 },
+          { label: { unit: 'MINUTE' }, limit: { burst: 9 } },
+          { label: { unit: 'DAY' }, limit: { requestsPerUnit: 50 } },
         ],
       },
     ]);
