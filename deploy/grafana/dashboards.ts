@@ -125,6 +125,64 @@ const service: readonly PanelOptions[] = [
     queries: [{ expr: `sum by (code) (${rate('weir_http2_errors_total', OF_INSTANCES)})`, legend: '{{code}}' }],
   },
   {
+    title: 'Store',
+    description: '1 while the counters can be reached, checked once a second whether or not there are requests.',
+    width: 8,
+    queries: [{ expr: `weir_store_up{${OF_INSTANCES}}`, legend: '{{instance}}' }],
+  },
+  {
+    title: 'Latency of the store',
+    description: 'Of the last answer to that check.',
+    unit: 's',
+    width: 8,
+    queries: [{ expr: `weir_store_latency_seconds{${OF_INSTANCES}}`, legend: '{{instance}}' }],
+  },
+  {
+    title: 'Calls in flight',
+    description: 'All that are handled or wait, and those of them that a rule holds (max_delay).',
+    width: 8,
+    queries: [
+      { expr: `sum(weir_calls_in_flight{${OF_INSTANCES}})`, legend: 'in flight' },
+      { expr: `sum(weir_calls_held{${OF_INSTANCES}})`, legend: 'held' },
+    ],
+  },
+  {
+    title: 'Connections',
+    description: 'Of callers, gRPC and HTTP.',
+    width: 8,
+    queries: [{ expr: `sum by (instance) (weir_connections{${OF_INSTANCES}})`, legend: '{{instance}}' }],
+  },
+  {
+    title: 'Counters in memory',
+    description: 'How many there are, and how many were forgotten before they expired, per second.',
+    width: 8,
+    queries: [
+      { expr: `sum(weir_memory_counters{${OF_INSTANCES}})`, legend: 'counters' },
+      { expr: `sum(${rate('weir_memory_counters_evicted_total', OF_INSTANCES)})`, legend: 'evicted, per second' },
+    ],
+  },
+  {
+    title: 'Versions',
+    description: 'Instances by version of Weir and of Node, and by the hash of the rules in force.',
+    kind: 'table',
+    width: 8,
+    queries: [
+      { expr: `count by (version, node) (weir_build_info{${OF_INSTANCES}})`, legend: '{{version}} {{node}}' },
+      { expr: `count by (hash) (weir_rules_info{${OF_INSTANCES}})`, legend: '{{hash}}' },
+    ],
+  },
+  {
+    title: 'Workers restarted',
+    description: 'Workers that ended and were replaced, with WORKERS above 1.',
+    width: 8,
+    queries: [
+      {
+        expr: `sum by (instance) (increase(weir_worker_restarts_total{${OF_INSTANCES}}[$__range]))`,
+        legend: '{{instance}}',
+      },
+    ],
+  },
+  {
     title: 'Processor',
     description: 'Cores. With WORKERS above 1, of the primary process alone.',
     width: 8,
@@ -171,6 +229,23 @@ const rules: readonly PanelOptions[] = [
     unit: 'percentunit',
     width: 12,
     queries: [{ expr: `${byRule('weir_hits_over_limit_total')} / (${byRule('weir_hits_total')} > 0)`, legend: RULE }],
+  },
+  {
+    title: 'Highest share of the limit in use',
+    description:
+      'Of any counter of the rule in the last minute. Above 1, hits beyond the limit were counted or let pass.',
+    unit: 'percentunit',
+    width: 12,
+    queries: [{ expr: `max by (domain, rule) (weir_rule_highest_share{${OF_RULES}})`, legend: RULE }],
+  },
+  {
+    title: 'Limits in force',
+    description: 'Hits that pass in a window, and the length of the window in seconds.',
+    kind: 'table',
+    width: 12,
+    queries: [
+      { expr: `max by (domain, rule, algorithm, window, shadow) (weir_rule_limit{${OF_RULES}})`, legend: RULE },
+    ],
   },
   {
     title: 'Hits near the limit',

@@ -156,10 +156,26 @@ const isNeededAtRunTime = (path: string): boolean =>
   !/\.(d\.[cm]?ts|[cm]?ts|map|md|markdown|flow)$/.test(path) &&
   !/node_modules\/(@[^/]+\/)?[^/]+\/.*node_modules$/.test(path);
 
+const USAGE = `Usage: npm run image:rootfs -- --out DIR [--base]
+
+Assembles the root file system of the image in DIR, which is emptied first; with --base without the project.
+It needs apt-get with its package lists, dpkg-deb, npm and tar.
+`;
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { values } = parseArgs({ options: { out: { type: 'string' }, base: { type: 'boolean', default: false } } });
-  if (values.out === undefined)
-    throw new Error('--out DIR is required: the folder to assemble the root file system in');
-  assembleBase(values.out);
-  if (!values.base) addProject(values.out);
+  const { values } = parseArgs({
+    options: {
+      out: { type: 'string' },
+      base: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) process.stdout.write(USAGE);
+  else if (values.out === undefined) {
+    process.stderr.write(`--out DIR is required\n\n${USAGE}`);
+    process.exitCode = 1;
+  } else {
+    assembleBase(values.out);
+    if (!values.base) addProject(values.out);
+  }
 }

@@ -1,6 +1,7 @@
 /** Prints the section of a version in CHANGELOG.md: `npm run --silent release-notes -- 0.2.0`. Exits with 1 where there is none. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { showUsage } from '../../bench/usage.ts';
 
 /** The text below `## VERSION` or `## VERSION - DATE`, up to the next section; undefined where there is none, or an empty one. */
 export function releaseNotes(changelog: string, version: string): string | undefined {
@@ -10,6 +11,10 @@ export function releaseNotes(changelog: string, version: string): string | undef
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  showUsage(
+    'Usage: npm run release-notes -- [VERSION]\n\nPrints the section of a version in CHANGELOG.md; of what is unreleased without one.\n',
+    1,
+  );
   const [version = 'Unreleased'] = process.argv.slice(2);
   const notes = releaseNotes(
     readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8'),

@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { showUsage } from '../../bench/usage.ts';
 import { copyProductionPackages } from '../image/rootfs.ts';
 
 export function billOfMaterials(): string {
@@ -30,4 +31,7 @@ export function billOfMaterials(): string {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(billOfMaterials());
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  showUsage('Usage: npm run sbom\n\nPrints the bill of materials of what the project needs to run, as CycloneDX.\n');
+  console.log(billOfMaterials());
+}
