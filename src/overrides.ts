@@ -1,6 +1,7 @@
-import type { FixedWindowLimit, Unit } from './algorithms/limit.ts';
+import type { Unit } from './algorithms/limit.ts';
 import type { Clock } from './clock.ts';
 import type { Entry, Match } from './rules/match.ts';
+import type { RuleLimit } from './rules/tree.ts';
 
 /** What an operator sets for one descriptor, until a time. */
 export interface Override {
@@ -30,8 +31,7 @@ export function overrideKey(domain: string, entries: readonly Entry[]): string {
 export class Overrides {
   readonly #clock: Clock;
   readonly #windowMs: (unit: Unit) => number;
-  #byKey: ReadonlyMap<string, { readonly override: Override; readonly limit: FixedWindowLimit | undefined }> =
-    new Map();
+  #byKey: ReadonlyMap<string, { readonly override: Override; readonly limit: RuleLimit | undefined }> = new Map();
 
   constructor(clock: Clock, windowMs: (unit: Unit) => number) {
     this.#clock = clock;
@@ -52,7 +52,7 @@ export class Overrides {
   replace(overrides: Iterable<Override>): void {
     const nowMs = this.#clock();
     const known = this.#byKey;
-    const next = new Map<string, { readonly override: Override; readonly limit: FixedWindowLimit | undefined }>();
+    const next = new Map<string, { readonly override: Override; readonly limit: RuleLimit | undefined }>();
     for (const override of overrides) {
       if (override.untilMs <= nowMs) continue;
       const key = overrideKey(override.domain, override.entries);
@@ -88,15 +88,16 @@ export class Overrides {
     };
   }
 
-  #limitOf(effect: OverrideEffect): FixedWindowLimit | undefined {
+  #limitOf(effect: OverrideEffect): RuleLimit | undefined {
     if (effect.kind === 'exempt') return undefined;
     const { requestsPerUnit, unit } =
       effect.kind === 'limit' ? effect : { requestsPerUnit: 0, unit: 'MINUTE' as const };
     const windowMs = this.#windowMs(unit);
     const counter = effect.kind === 'block' ? 'override|block' : `fixed_window|${windowMs}`;
     return {
-      ...{ algorithm: 'fixed_window', alignment: 'epoch', name: 'override', counter },
-      ...{ requestsPerUnit, soft: 0, unit, unitMultiplier: 1, windowMs },
+      limit: { algorithm: 'fixed_window', alignment: 'epoch', requestsPerUnit, soft: 0, windowMs, counter },
+      label: { name: 'override', unit, unitMultiplier: 1 },
+      policy: {},
     };
   }
 }

@@ -1,5 +1,5 @@
-import { algorithmFor, algorithms } from '../algorithms/index.ts';
-import { capacityOf, type Limit, type State } from '../algorithms/limit.ts';
+import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } from '../algorithms/index.ts';
+import type { State } from '../algorithms/limit.ts';
 
 /** A counter before hits are spent on it. */
 export interface Standing {
@@ -19,7 +19,7 @@ interface Account {
 }
 
 type Accounts = {
-  readonly [N in Limit['algorithm']]: (
+  readonly [N in AlgorithmName]: (
     limit: Extract<Limit, { algorithm: N }>,
     state: State | undefined,
     nowMs: number,

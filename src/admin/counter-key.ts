@@ -1,7 +1,6 @@
-import type { Limit } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { type Entry, match } from '../rules/match.ts';
-import type { Rule, RuleTree } from '../rules/tree.ts';
+import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 
 /** A counter, and the limit whose it is. */
 export interface KnownCounter {
@@ -9,7 +8,7 @@ export interface KnownCounter {
   readonly domain: string;
   readonly entries: readonly Entry[];
   readonly rule: Rule;
-  readonly limit: Limit;
+  readonly limit: RuleLimit;
 }
 
 /**
@@ -28,7 +27,8 @@ export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | unde
     );
     const found = match(rules, domain, { entries, override: undefined });
     const start = key.slice(0, bar);
-    const limit = found.kind === 'limited' ? found.limits.find(({ counter }) => start.endsWith(counter)) : undefined;
+    const limit =
+      found.kind === 'limited' ? found.limits.find(({ limit: { counter } }) => start.endsWith(counter)) : undefined;
     if (limit && found.kind === 'limited') return { key, domain, entries, rule: found.rule, limit };
   }
   return undefined;

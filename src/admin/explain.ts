@@ -1,7 +1,8 @@
-import type { Decision, Limit, State } from '../algorithms/limit.ts';
+import type { AlgorithmName, Limit } from '../algorithms/index.ts';
+import type { Decision, State } from '../algorithms/limit.ts';
 import { NEVER_MS } from '../algorithms/limit.ts';
-import type { Debit } from '../backends/backend.ts';
 import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../decide.ts';
+import type { Debit } from '../ledger/debit.ts';
 import { type Entries, sourceOf } from '../ledger/entry.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Override } from '../overrides.ts';
@@ -13,7 +14,7 @@ import { describeLimit } from '../rules/describe.ts';
 import type { Match } from '../rules/match.ts';
 import { hashOf, type PackedRules } from '../rules/packed.ts';
 import { placeFields, type Stop, type TracedLevel, trace } from '../rules/trace.ts';
-import type { Rule, RuleTree } from '../rules/tree.ts';
+import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { arithmeticOf, describe } from './arithmetic.ts';
 import { rfc3339 } from './times.ts';
 
@@ -50,7 +51,7 @@ export interface ExplainedLimit {
   readonly name?: string;
   /** `5 per minute`. */
   readonly limit: string;
-  readonly algorithm: Limit['algorithm'];
+  readonly algorithm: AlgorithmName;
   readonly shadow?: true;
   readonly quota?: true;
   /** The limit came with the request. */
@@ -227,20 +228,20 @@ function outcomeOf(found: Match, applied: Match | undefined): ExplainedDescripto
 
 function explainLimit(
   rule: Rule,
-  limit: Limit,
+  { limit, label, policy }: RuleLimit,
   isFromRequest: boolean,
   observed: Observed | undefined,
   replacing: readonly Rule[],
 ): ExplainedLimit {
-  const replacedBy = replacing.filter(({ replaces }) => replaces.includes(limit.name)).map(({ path }) => path);
+  const replacedBy = replacing.filter(({ replaces }) => replaces.includes(label.name)).map(({ path }) => path);
   return {
     rule: rule.path,
     ...placeFields(rule.place),
-    ...(limit.name !== '' && { name: limit.name }),
-    limit: describeLimit(limit),
+    ...(label.name !== '' && { name: label.name }),
+    limit: describeLimit({ limit, label }),
     algorithm: limit.algorithm,
-    ...(limit.shadow && { shadow: true }),
-    ...(limit.quota && { quota: true }),
+    ...(policy.shadow && { shadow: true }),
+    ...(policy.quota && { quota: true }),
     ...(isFromRequest && { fromRequest: true }),
     ...(replacedBy.length > 0 && { replacedBy }),
     ...(observed && explainObserved(observed)),

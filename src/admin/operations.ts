@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import type { Limit } from '../algorithms/limit.ts';
-import { type Debit, debitOf, type Operation as StoreOperation } from '../backends/backend.ts';
+import type { Limit } from '../algorithms/index.ts';
+import type { Operation as StoreOperation } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { requestFromJson } from '../rls/json.ts';
 import { InvalidJson } from '../rls/json-reader.ts';
@@ -9,7 +10,7 @@ import type { WireRequest } from '../rls/wire.ts';
 import { describeLimit } from '../rules/describe.ts';
 import { type Entry, match } from '../rules/match.ts';
 import { placeFields } from '../rules/trace.ts';
-import type { Rule, RuleTree } from '../rules/tree.ts';
+import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import type { NamedReply, Question, ReplyTo } from './agent.ts';
 import { type Operation, operation } from './api.ts';
 import { counterOf, type KnownCounter } from './counter-key.ts';
@@ -306,7 +307,7 @@ async function refusals(
 /** A limit of a descriptor, and its counter now. */
 interface FoundCounter {
   readonly rule: Rule;
-  readonly limit: Limit;
+  readonly limit: RuleLimit;
   readonly debit: Debit;
 }
 
@@ -320,7 +321,7 @@ function countersOf(options: AdminOptions, name: string, entries: readonly Entry
     throw new Problem(404, `the descriptor has no counters: ${why}`);
   }
   return found.limits.map((limit) => {
-    const counter = options.counters(limit, name, found.entries);
+    const counter = options.counters(limit.limit, name, found.entries);
     return { rule: found.rule, limit, debit: debitOf(counter, limit, 0, false) };
   });
 }
@@ -336,9 +337,9 @@ async function statesOf(options: AdminOptions, debits: readonly Debit[]): Promis
 const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter, state: CounterState): object => ({
   rule: rule.path,
   ...placeFields(rule.place),
-  ...(limit.name !== '' && { name: limit.name }),
+  ...(limit.label.name !== '' && { name: limit.label.name }),
   limit: describeLimit(limit),
-  algorithm: limit.algorithm,
+  algorithm: limit.limit.algorithm,
   counter: key,
   ...state,
 });
@@ -397,7 +398,7 @@ async function listCounters(
       entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
       rule: path,
       limit: describeLimit(limit),
-      algorithm: limit.algorithm,
+      algorithm: limit.limit.algorithm,
       ...states[at],
     })),
     ...(page.next !== undefined && { next: page.next }),
@@ -412,7 +413,7 @@ interface ChangeBody {
 
 async function reset(options: AdminOptions, who: string, body: ChangeBody): Promise<object> {
   const forget = async ({ debit, limit }: FoundCounter): Promise<void> => {
-    const failed = await options.ledger.forget(debit, limit);
+    const failed = await options.ledger.forget(debit, limit.limit, limit.policy);
     if (failed) throw new Problem(503, failed.reason);
   };
   return changeCounters(options, who, 'reset', body, { kind: 'forget', hits: 0 }, forget);
@@ -446,7 +447,7 @@ async function changeCounters(
   const found = countersOf(options, name, entries);
   const debits = found.map(({ debit }) => debit);
   const before = await statesOf(options, debits);
-  const planned = found.map(({ limit }, at) => plannedState(limit, before[at] as CounterState, how)); // one each
+  const planned = found.map(({ limit }, at) => plannedState(limit.limit, before[at] as CounterState, how)); // one each
   const shown = shownBy(true, options.hashKeys);
   const what = {
     domain: name,

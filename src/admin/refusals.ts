@@ -1,4 +1,5 @@
-import { capacityOf, NEVER_MS } from '../algorithms/limit.ts';
+import { capacityOf } from '../algorithms/index.ts';
+import { NEVER_MS } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer, Verdict } from '../decide.ts';
 import { sourceOf } from '../ledger/entry.ts';
@@ -93,7 +94,7 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     .map(({ key, value }) => ({ key: key.slice(0, MAX_TEXT_LENGTH), value: value.slice(0, MAX_TEXT_LENGTH) }));
   if (verdict.kind !== 'limited')
     return { entries: cut, outcome: verdict.kind, ...('rule' in verdict && { rule: verdict.rule.path }) };
-  const { rule, limit, decision, hits } = verdict;
+  const { rule, limit, label, policy, decision, hits } = verdict;
   const { hitsBefore, limitRemaining, retryAfterMs, code } = decision;
   const isOver = code === 'OVER_LIMIT';
   return {
@@ -102,14 +103,14 @@ function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescripto
     hits,
     rule: rule.path,
     ...placeFields(rule.place),
-    limit: describeLimit(limit),
-    ...(limit.name !== '' && { name: limit.name }),
+    limit: describeLimit({ limit, label }),
+    ...(label.name !== '' && { name: label.name }),
     code,
     source: sourceOf(decision),
     arithmetic: `${hitsBefore} + ${hits} = ${hitsBefore + hits} ${isOver ? '>' : '≤'} ${capacityOf(limit)}`,
     remaining: limitRemaining,
     ...(isOver && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
-    ...(limit.shadow && { shadow: true }),
+    ...(policy.shadow && { shadow: true }),
   };
 }
 

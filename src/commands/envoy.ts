@@ -63,7 +63,7 @@ export function addEnvoyCommands(program: Command, { print, fail, isTerminal, en
 /** What the store may take, and a request may be held, and a margin. */
 function timeoutFor({ rules }: RuleTree): number {
   const delays = rules.flatMap(({ limits }) =>
-    limits.flatMap((limit) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
+    limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
   );
   return Math.max(0, ...delays) + 250;
 }

@@ -66,7 +66,7 @@ function examineFilter(
 ): readonly Finding[] {
   const near = nearestOf(domain, rules.domains.keys(), (name) => name, 1)[0];
   const delays = (rules.domains.has(domain) ? rules.rules.filter((rule) => rule.domain === domain) : []).flatMap(
-    ({ limits }) => limits.flatMap((limit) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
+    ({ limits }) => limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
   );
   const longestMs = Math.max(0, ...delays) + storeTimeoutMs;
   return [

@@ -1,18 +1,17 @@
 import fc from 'fast-check';
-import type { Limit } from '../../src/algorithms/limit.ts';
-import { spends } from '../../src/algorithms/limit.ts';
+import { type LimitPolicy, spends } from '../../src/algorithms/limit.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
 import { LevelBuilder } from '../../src/rules/level-builder.ts';
 import { finish } from '../../src/rules/steps.ts';
-import type { Level, Node, RuleTree } from '../../src/rules/tree.ts';
-import { anyLimit } from './limits.ts';
+import type { Level, Node, RuleLimit, RuleTree } from '../../src/rules/tree.ts';
+import { anyLimit, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 
 /** A node of a random rule tree. */
 interface DrawnNode {
   readonly key: string;
   readonly value: string;
-  readonly limits: readonly Limit[];
+  readonly limits: readonly RuleLimit[];
   readonly unlimited: boolean;
   readonly shadow: boolean;
   readonly quota: boolean;
@@ -29,16 +28,19 @@ const anySmallLimit = fc
   .record({
     limit: anyLimit,
     name: limitName,
-    policy: fc.constantFrom(undefined, 'allow', 'deny', 'local' as const),
+    policy: fc.constantFrom<LimitPolicy['onStoreFailure']>(undefined, 'allow', 'deny', 'local'),
+    charges: fc.integer({ min: 0, max: 5 }).map((drawn) => drawn === 0),
     isLeased: fc.boolean(),
   })
-  .map(({ limit, name, policy, isLeased }): Limit => {
+  .map(({ limit, name, policy, isLeased, charges }): RuleLimit => {
     const mayLease = isLeased && (limit.algorithm === 'fixed_window' || limit.algorithm === 'token_bucket');
     return {
-      ...limit,
-      name,
-      ...(policy && { onStoreFailure: policy as 'allow' }),
-      ...(mayLease && { consistency: 'leased' }),
+      ...ruleLimitOf(limit, { name }),
+      policy: {
+        ...(policy && { onStoreFailure: policy }),
+        ...(mayLease && { consistency: 'leased' }),
+        ...(charges && !mayLease && { charge: 'always' }),
+      },
     };
   });
 
@@ -67,7 +69,11 @@ function nodeOf(
   const composite = wanted === '' ? own : `${own}_${wanted}`;
   const path = `${above}.${composite}`;
   const modes = { ...(shadow && { shadow: true as const }), ...(quota && { quota: true as const }) };
-  const numbered = limits.map((limit, at) => ({ ...limit, ...modes, counter: `${limit.counter}#${at}` }));
+  const numbered = limits.map(({ limit, label, policy }, at) => ({
+    limit: { ...limit, counter: `${limit.counter}#${at}` },
+    label,
+    policy: { ...policy, ...modes },
+  }));
   const rule = unlimited
     ? ruleOf({ path, unlimited: true, replaces })
     : numbered.length > 0

@@ -1,9 +1,7 @@
-import { algorithmFor } from '../../algorithms/index.ts';
+import { algorithmFor, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
 import {
   type Charge,
   type Decision,
-  type Limit,
-  longestMemoryMs,
   MAX_WINDOW_MS,
   type Outcome,
   type State,
@@ -102,7 +100,7 @@ function spend(counters: BoundedCounters, operation: Operation, nowMs: number, c
   const found = counters.find(operation.key);
   const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
   counters.set(operation.key, found, step, nowMs);
-  return decisionOf(operation.limit, step, nowMs, { hits, accepted: step.accepted, charged: true });
+  return decisionOf(operation.limit, step, nowMs, { hits, accepted: step.accepted, charged: charge });
 }
 
 function runOther(counters: BoundedCounters, resets: Resets, operation: Operation, nowMs: number): Decision {
