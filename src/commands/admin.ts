@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Argument, type Command, InvalidArgumentError, Option } from 'commander';
 import { rfc3339 } from '../admin/times.ts';
 import type { Clock } from '../clock.ts';
 import { MAX_UINT32, type WireRequest } from '../rls/wire.ts';
@@ -37,8 +37,14 @@ interface Common extends Target {
   readonly json: boolean;
 }
 
+interface ListOptions extends Common {
+  readonly rule?: string;
+  readonly after?: string;
+}
+
 /** Adds the commands that speak to the admin API. */
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
+  program.configureHelp({ subcommandTerm: termOf });
   addExplain(program, surroundings);
   addViews(program, surroundings);
   addLogs(program, surroundings);
@@ -46,8 +52,16 @@ export function addAdminCommands(program: Command, surroundings: Surroundings): 
   addOverrides(program, surroundings);
 }
 
+/** A command with its arguments, for the list of commands: every one has options. */
+const termOf = (command: Command): string => [command.name(), ...command.registeredArguments.map(argumentOf)].join(' ');
+
+function argumentOf(argument: Argument): string {
+  const name = `${argument.name()}${argument.variadic ? '...' : ''}`;
+  return argument.required ? `<${name}>` : `[${name}]`;
+}
+
 function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
-  command(program, 'explain', 'say what a request would be answered with now, and why; counts nothing', around.env)
+  command(program, 'explain', 'say what a request would get now, and why', around.env)
     .argument('<domain>')
     .argument('<descriptor...>', 'key=value[,key=value…], one a descriptor')
     .option('--hits <n>', 'hits that the request counts', count, 1)
@@ -69,12 +83,7 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
 }
 
 function addViews(program: Command, { print, fail, ...around }: Surroundings): void {
-  command(
-    program,
-    'unmatched',
-    'list the descriptors of the last minute that met no rule, with the nearest rule',
-    around.env,
-  )
+  command(program, 'unmatched', 'list descriptors that met no rule', around.env)
     .option('--domain <domain>', 'of this domain alone')
     .option('--count <n>', 'how many', count, 20)
     .action(
@@ -87,12 +96,7 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
         print(options.json ? jsonOf(found) : renderUnmatched(found, paintOf(around)));
       }),
     );
-  command(
-    program,
-    'top',
-    'list the descriptors that hit each rule most in the last minute, or are refused most',
-    around.env,
-  )
+  command(program, 'top', 'list the busiest descriptors of each rule', around.env)
     .addOption(new Option('--by <what>', 'what is counted').choices(['hits', 'refusals']).default('hits'))
     .option('--rule <path>', 'of this rule alone')
     .option('--count <n>', 'how many of each rule', count, 10)
@@ -112,12 +116,7 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
 }
 
 function addLogs(program: Command, { print, fail, ...around }: Surroundings): void {
-  command(
-    program,
-    'refusals',
-    'list the last refusals with their explanation, where EXPLAIN_SAMPLE keeps them',
-    around.env,
-  )
+  command(program, 'refusals', 'list the last refusals (EXPLAIN_SAMPLE)', around.env)
     .option('--domain <domain>', 'of this domain alone')
     .option('--rule <path>', 'of this rule alone')
     .option('--count <n>', 'how many', count, 20)
@@ -139,7 +138,7 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
         }
       }),
     );
-  command(program, 'audit', 'list the newest changes that operators made', around.env)
+  command(program, 'audit', 'list the newest changes of operators', around.env)
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { count: number }) => {
@@ -154,26 +153,24 @@ const FOLLOW_INTERVAL_MS = 2_000;
 function addCounters(program: Command, { print, fail, ...around }: Surroundings): void {
   const show = (options: Common, found: SentCounters): void =>
     print(options.json ? jsonOf(found) : renderCounters(found, paintOf(around)));
-  command(program, 'get', 'show the counters of a descriptor', around.env)
-    .argument('<domain>')
-    .argument('<descriptor>', 'key=value[,key=value…]')
+  command(program, 'get', 'show or list counters', around.env)
+    .argument('[domain]', 'whose counters; none: all, a page at a time')
+    .argument('[descriptor]', 'key=value[,key=value…]')
+    .option('--rule <path>', 'of a list: of this rule alone')
+    .option('--after <next>', 'of a list: where the page begins, `next` of the one before')
     .action(
-      guarded(fail, async (domain: string, descriptor: string, options: Common) =>
-        show(options, await callApi(options, 'GET', `/api/v1/counters?${queryOf({ domain, descriptor })}`)),
-      ),
-    );
-  command(program, 'counters', 'list counters, a page at a time', around.env)
-    .option('--domain <domain>', 'of this domain alone')
-    .option('--rule <path>', 'of this rule alone')
-    .option('--after <next>', 'where the page begins: `next` of the one before')
-    .action(
-      guarded(fail, async (options: Common & { domain?: string; rule?: string; after?: string }) => {
-        const { domain, rule, after } = options;
-        const found = await callApi<SentPage>(options, 'GET', `/api/v1/counters?${queryOf({ domain, rule, after })}`);
-        print(options.json ? jsonOf(found) : renderPage(found));
+      guarded(fail, async (domain: string | undefined, descriptor: string | undefined, options: ListOptions) => {
+        const { rule, after } = options;
+        const found = await callApi<SentCounters | SentPage>(
+          options,
+          'GET',
+          `/api/v1/counters?${queryOf(descriptor === undefined ? { domain, rule, after } : { domain, descriptor })}`,
+        );
+        if ('entries' in found) show(options, found);
+        else print(options.json ? jsonOf(found) : renderPage(found));
       }),
     );
-  command(program, 'reset', 'make the counters of a descriptor new, on every instance', around.env)
+  command(program, 'reset', 'make counters new, on every instance', around.env)
     .argument('<domain>')
     .argument('<descriptor>', 'key=value[,key=value…]')
     .requiredOption('--reason <text>', 'why: for the audit log')
@@ -183,7 +180,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         show(options, await callApi(options, 'POST', '/api/v1/counters/reset', body));
       }),
     );
-  command(program, 'grant', 'give hits back to the counters of a descriptor', around.env)
+  command(program, 'grant', 'give hits back to counters', around.env)
     .argument('<domain>')
     .argument('<descriptor>', 'key=value[,key=value…]')
     .argument('<hits>', 'how many', count)
@@ -197,9 +194,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
 }
 
 function addOverrides(program: Command, { clock, print, fail, ...around }: Surroundings): void {
-  const override = program
-    .command('override')
-    .description('limits, blocks and exemptions for single descriptors, until a time');
+  const override = program.command('override').description('limit, block or exempt one descriptor');
   const show = (options: Common, found: SentOverride): void =>
     print(options.json ? jsonOf(found) : renderOverride(found));
   command(override, 'list', 'list them', around.env).action(
@@ -266,9 +261,12 @@ function span(written: string): number {
   return Number(number) * spanMs[unit as keyof typeof spanMs]; // as the pattern says
 }
 
+/** Those that the help of `weir` leaves out: docs/admin.md has them. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['audit', 'refusals']);
+
 function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
   return program
-    .command(name)
+    .command(name, { hidden: LEFT_OUT.has(name) })
     .description(description)
     .option('--target <host:port>', 'debug port of the service', 'localhost:6070')
     .option(

@@ -16,7 +16,7 @@ const section = readFileSync(join(PROJECT, 'README.md'), 'utf8')
 /** Each command of the section with what it prints. */
 const shown = new Map(
   Array.from(
-    (section ?? '').matchAll(/```sh\nnpx weir (\w+)(.*)\n```\n\n```text\n(.*?)```/gs),
+    (section ?? '').matchAll(/```sh\nnpx weir (\w+)([^\n]*)\n```\n\n```text\n(.*?)```/gs),
     ([, command = '', args = '', printed = '']) => [command, { args, printed }],
   ),
 );
