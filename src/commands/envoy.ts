@@ -8,7 +8,7 @@ import { paintFor } from './paint.ts';
 export function addEnvoyCommands(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
   program
     .command('envoy')
-    .summary("print the proxy's configuration for rule files")
+    .summary("print Envoy's configuration for rules")
     .description('Print a configuration that has a proxy send the descriptors that rule files expect.')
     .argument('<path>', 'rule file or directory')
     .option('--domain <domain>', 'whose rules, where there are several')

@@ -10,9 +10,10 @@ import type { Route } from '../http/server.ts';
 import type { ExpositionFormat } from '../observe/exposition.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Settings } from '../settings.ts';
+import { type Certificates, openCertificates } from '../transport/certificates.ts';
 import { deciderOf, extrasOf } from './answering.ts';
 import type { Basis } from './basis.ts';
-import { CannotStart } from './cannot-start.ts';
+import { CannotStart, start } from './cannot-start.ts';
 import type { Part } from './parts.ts';
 
 type Core = Pick<Basis, 'counters' | 'rules'>;
@@ -22,6 +23,8 @@ export interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
   /** Further lines for `/metrics`. */
   readonly metrics: (format: ExpositionFormat) => Promise<string>;
+  /** Opens the certificate of the debug port; undefined: it speaks plain HTTP. */
+  readonly tls: (() => Promise<Certificates>) | undefined;
 }
 
 /**
@@ -65,9 +68,17 @@ export function createAdminPages(
   const access = { tokens, hosts: settings.ADMIN_HOSTS.map((host) => host.toLowerCase()) };
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const routes = new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
+  const { DEBUG_TLS_CERT: cert, DEBUG_TLS_KEY: key } = settings;
   const follower = setInterval(() => void overrides.follow().catch(() => {}), FOLLOW_INTERVAL_MS).unref(); // while they cannot be read, those read last hold
   return {
     routes,
+    tls:
+      cert === ''
+        ? undefined
+        : () =>
+            start('DEBUG_TLS_CERT', 'cannot speak TLS', () =>
+              openCertificates({ cert, key, clientCa: undefined }, clock, (problem) => log.error(problem)),
+            ),
     metrics: (format) => unmatchedMetrics(ask, format),
     close: async () => clearInterval(follower),
   };

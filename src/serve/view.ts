@@ -50,7 +50,8 @@ export async function openView(
       admin.routes,
     );
     const address = { host: settings.DEBUG_HOST, port: settings.DEBUG_PORT };
-    const debug = await openHttp('DEBUG_PORT', address, pages, log);
+    const tls = admin.tls && parts.add(await admin.tls());
+    const debug = await openHttp('DEBUG_PORT', address, pages, log, tls && { tls });
     parts.add({ close: () => debug.close(0) });
     return {
       debug: at({ ...address, port: debug.port }),

@@ -54,6 +54,12 @@ export const serverRows = {
   ),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
+  DEBUG_TLS_CERT: setting(
+    text,
+    '',
+    'file with the certificate of the debug server, read again when it changes; empty: plain HTTP',
+  ),
+  DEBUG_TLS_KEY: setting(text, '', 'file with its key'),
   WORKERS: setting(
     workers,
     '1',
