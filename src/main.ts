@@ -4,13 +4,14 @@ import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { ask, InvalidDescriptor } from './ask.ts';
 import { type CheckOptions, check } from './check.ts';
+import { packageRoot } from './package-root.ts';
 import { MAX_UINT32 } from './rls/wire.ts';
 import { CannotStart } from './serve/cannot-start.ts';
 import { serveAsWorker } from './serve/workers/worker.ts';
 import { serve } from './serve.ts';
 import { InvalidSettings, readSettings } from './settings.ts';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as {
   version: string;
 };
 

@@ -57,7 +57,7 @@ export function openRuleBook(source: RuleSource, options: RuleBookOptions): Rule
   const { pollIntervalMs, onLoad, pause } = options;
   const { mergeDomains, store } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
-  const checker = options.checker ?? openThread(new URL('./check-thread.js', import.meta.url), loadOptions);
+  const checker = options.checker ?? openThread(new URL('./file-check-thread.js', import.meta.url), loadOptions);
   const inForce = new RulesInForce();
   const retry = new Retry();
   let seen: string | undefined;

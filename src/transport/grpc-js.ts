@@ -21,7 +21,7 @@ import {
 } from './grpc-server.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
-import { addSideServices } from './side-services.ts';
+import { addHealth, addReflection } from './side-services.ts';
 
 /**
  * Serves the Rate Limit Service, health and reflection on `@grpc/grpc-js`.
@@ -33,7 +33,8 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   const server = new Server(channelOptions(connections));
   const { handle, underWay } = handlerOf(options);
   server.addService(boundedService, { ShouldRateLimit: told('ShouldRateLimit', handle, onCall) });
-  addSideServices(server, options);
+  addHealth(server, options);
+  await addReflection(server, options);
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // what is secret, the listener knows
   const listener = await listen(address, tls, {

@@ -1,15 +1,23 @@
 import type { Server } from '@grpc/grpc-js';
-import { healthService } from '../rls/proto.ts';
+import { healthService } from '../rls/health-messages.ts';
 import type { GrpcServerOptions } from './grpc-server.ts';
 import { healthHandlers } from './health-service.ts';
-import { addReflection } from './reflection.ts';
 import { startTimer } from './timer.ts';
 
 /** Where services can be added: a server of grpc-js, or what hosts handlers that were written for one. */
 export type ServiceHost = Pick<Server, 'addService'>;
 
-/** Adds what a gRPC server of ours has besides decisions: health and reflection. */
-export function addSideServices(host: ServiceHost, options: GrpcServerOptions): void {
-  host.addService(healthService, healthHandlers(options.health, options.onCall));
-  addReflection(host, options.startTimer ?? startTimer);
+export function addHealth(host: ServiceHost, { health, onCall }: GrpcServerOptions): void {
+  host.addService(healthService, healthHandlers(health, onCall));
+}
+
+/** The methods of `addReflection`. */
+export const reflectionPaths = ['v1', 'v1alpha'].map(
+  (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+);
+
+/** Adds the reflection service, `v1` and `v1alpha`. It takes a gRPC library, which nothing else loads. */
+export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
+  const { serveReflection } = await import('./reflection.ts');
+  serveReflection(host, options.startTimer ?? startTimer);
 }

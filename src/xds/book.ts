@@ -33,7 +33,7 @@ export interface DiscoveredRulesOptions extends LoadOptions {
 export function openDiscoveredRules(controlPlane: ControlPlane, options: DiscoveredRulesOptions): RuleBook {
   const { onLoad, onUp, onDown, mergeDomains, store } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
-  const checker = options.checker ?? openThread(new URL('./check-thread.js', import.meta.url), loadOptions);
+  const checker = options.checker ?? openThread(new URL('./resource-check-thread.js', import.meta.url), loadOptions);
   const inForce = new RulesInForce();
   let isClosed = false;
 

@@ -1,4 +1,4 @@
-import { status } from '@grpc/grpc-js';
+import { status } from '../../grpc-status.ts';
 import type { CallQueue, PendingCall } from '../../overload/call-queue.ts';
 import type { Cost } from '../../rls/cost.ts';
 import type { Caller } from '../../rls/service.ts';
