@@ -1,8 +1,8 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(clock|slices)\\.ts': [],
-  'src/rules/': ['src/rules/', 'src/algorithms/'],
+  'src/(clock|slices|nearest)\\.ts': [],
+  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/nearest.ts'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/decide\\.ts': ['src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
@@ -25,11 +25,12 @@ const mayImport = {
     'src/backends/tls.ts',
     'src/backends/redis/address.ts',
     'src/observe/mogrifier.ts',
+    'src/nearest.ts',
   ],
   'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overload/': ['src/overload/', 'src/rls/'],
   'src/xds/': ['src/xds/', 'src/rls/struct.ts', 'src/rls/wire.ts', 'src/rules/'],
-  'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/clock.ts'],
+  'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
   'src/http/': [
     'src/http/',
     'src/rls/',

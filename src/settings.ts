@@ -1,13 +1,13 @@
 import type { Spend } from './algorithms/limit.ts';
 import type { RuntimeLayout } from './rules/files.ts';
 import { Wanted } from './settings/kinds.ts';
+import { type Environment, nearMisses } from './settings/near-misses.ts';
 import type { Rows, Setting } from './settings/row.ts';
 import { chooseSink, type SinkSettings } from './settings/sinks.ts';
 import { chooseStore, type StoreSettings } from './settings/stores.ts';
 import { groups, table, type Values } from './settings/table.ts';
 
-/** The environment as Node gives it. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type { Environment } from './settings/near-misses.ts';
 
 /** The settings under the names of their variables, and what follows from several of them. */
 export type Settings = Values & {
@@ -95,7 +95,7 @@ function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[
     .filter(([name]) => isSet([name]) && env[name] !== rows[name]?.fallback)
     .filter(([, kinds]) => !kinds.includes(kind))
     .map(([name]) => `${name} is set but has no effect: counters are in ${kind}`);
-  return [...without, ...ofOthers];
+  return [...without, ...ofOthers, ...nearMisses(env, Object.keys(table))];
 }
 
 /** Variables that a user would miss, where another store was chosen. */

@@ -1,14 +1,52 @@
-/** Numbers in Prometheus' exposition format. */
+/** Numbers in one of Prometheus' formats. */
 export interface Exposition {
   readonly contentType: string;
   readonly body: string;
 }
 
+/**
+ * text         Prometheus' own text format
+ * openmetrics  its successor, for clients that ask for it
+ *
+ * @see https://prometheus.io/docs/instrumenting/exposition_formats/
+ * @see https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
+ */
+export type ExpositionFormat = 'text' | 'openmetrics';
+
+export const contentTypes: Readonly<Record<ExpositionFormat, string>> = {
+  text: 'text/plain; version=0.0.4; charset=utf-8',
+  openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
+};
+
 export type Labels = readonly (readonly [name: string, value: string])[];
 
-/** The lines that begin a metric. @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
-export const beginMetric = (name: string, type: 'counter' | 'gauge', help?: string): string =>
-  `${help === undefined ? '' : `# HELP ${name} ${help}\n`}# TYPE ${name} ${type}\n`;
+/** The lines that begin a metric. In OpenMetrics a counter is called what its series are, without `_total`. */
+export function beginMetric(
+  name: string,
+  type: 'counter' | 'gauge',
+  help?: string,
+  format: ExpositionFormat = 'text',
+): string {
+  const family = format === 'openmetrics' && type === 'counter' ? name.replace(/_total$/, '') : name;
+  const described = format === 'openmetrics' ? help?.replaceAll('"', '\\"') : help;
+  return `${described === undefined ? '' : `# HELP ${family} ${described}\n`}# TYPE ${family} ${type}\n`;
+}
+
+/** What stands between two metrics: OpenMetrics allows no blank line. */
+export const betweenMetrics = (format: ExpositionFormat): string => (format === 'text' ? '\n' : '');
+
+/** Metrics in the text format, whose counters all end with `_total`, in OpenMetrics. */
+export function toOpenMetrics(text: string): string {
+  const counters = new Set(Array.from(text.matchAll(/^# TYPE (\S+) counter$/gm), ([, name = '']) => name));
+  const lines = text.split('\n').flatMap((line) => {
+    if (line === '') return [];
+    const [, keyword, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
+    if (keyword === undefined) return [line];
+    const family = counters.has(name) ? name.replace(/_total$/, '') : name;
+    return [`# ${keyword} ${family} ${keyword === 'HELP' ? rest.replaceAll('"', '\\"') : rest}`];
+  });
+  return lines.map((line) => `${line}\n`).join('');
+}
 
 /** The line of one series, with its labels as `writeLabels` makes them. */
 export const writeSeries = (name: string, labels: string, value: number): string => `${name}${labels} ${value}\n`;

@@ -2,6 +2,7 @@ import type { Limit } from '../algorithms/limit.ts';
 import { inOnePiece } from '../backends/key.ts';
 import type { Rule } from '../rules/tree.ts';
 import { cutName, NameRoom, OTHER } from './caller-names.ts';
+import { RecentMaximum } from './recent-maximum.ts';
 import { asStatisticName } from './statistic-name.ts';
 
 /** What became of hits, in hits. The names are envoyproxy/ratelimit's. */
@@ -15,11 +16,15 @@ export interface HitCounts {
   shadowMode: number;
   /** Hits of requests that passed on the soft part of a limit. */
   softLimit: number;
+  /** Descriptors that the rule answered OK. */
+  answeredOk: number;
+  /** Descriptors that the rule answered OVER_LIMIT. */
+  answeredOver: number;
 }
 
-const NO_HITS: HitCounts = {
+export const NO_HITS: HitCounts = {
   ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
-  ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0 },
+  ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0, answeredOk: 0, answeredOver: 0 },
 };
 export const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // it has no others
 
@@ -34,10 +39,12 @@ export interface RuleCounts extends HitCounts {
   readonly named: Rule['named'];
   /** Domain and levels as a part of a statistic's name: two rules may have the same. */
   readonly key: string;
+  /** The highest share of its limit that any counter of the rule had used. */
+  readonly share: RecentMaximum;
 }
 
 /** The counts of one rule as another process can be sent them. */
-export type CountedRule = Omit<RuleCounts, 'rule' | 'key'>;
+export type CountedRule = Omit<RuleCounts, 'rule' | 'key' | 'share'> & { readonly highestShare: number };
 
 /** A rule, and what its levels are called this time. */
 type Found = { readonly rule: Rule; readonly levels: readonly string[] };
@@ -79,6 +86,9 @@ export function createRuleCounts(maxNameBytes: number) {
       if (rule.named === 'by_rule') byLimit.set(limit, counts);
       return counts;
     },
+    /** Whether the rule of the operator's files that names its own levels has counts. */
+    has: (domain: string, { levels, named }: Pick<Rule, 'levels' | 'named'>, algorithm: Limit['algorithm']): boolean =>
+      named === 'by_rule' && known.has(`${algorithm} ${domain.length}:${domain}.${levels.join('.')}`),
     /** Those that there are now: later ones are not in the list. */
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };
@@ -92,5 +102,5 @@ function newCounts(
 ): RuleCounts {
   const rule = levels.join('.');
   const key = inOnePiece(asStatisticName(`${domain}.${rule}`));
-  return { domain, levels, rule, algorithm, named, key, ...NO_HITS };
+  return { domain, levels, rule, algorithm, named, key, share: new RecentMaximum(), ...NO_HITS };
 }

@@ -12,6 +12,8 @@ export interface PendingCall {
 export interface CallQueue {
   /** Calls in the queue. */
   readonly length: number;
+  /** More calls wait than a turn takes, and the first of them has waited for too long: so would a new one. */
+  readonly isBehind: boolean;
   /**
    * Whether a call may run at once: no call waits that goes first, and this turn's slice has room.
    *
@@ -32,8 +34,8 @@ export interface CallQueue {
 export const SLICE_UNITS = 256;
 /** A call that may take more waits for all others, and one of them runs in a turn: compressed messages that may unpack to megabytes. */
 const COSTLY_UNITS = 1_024;
-/** Refusing a call is work, too. */
-const REFUSAL_UNITS = 1;
+/** Refusing a call that waited, or dropping one whose caller has gone, is work, too. */
+export const REFUSAL_UNITS = 1 / 4;
 
 /**
  * Bounds the work of one turn of the event loop, so that neither a flood of requests nor a few costly ones delay everybody else. While there is little
@@ -74,6 +76,11 @@ export function createCallQueue(maxWaitMs: number, nowMs: () => number = () => p
     get length() {
       return cheap.length + costly.length;
     },
+    get isBehind() {
+      if (cheap.length < SLICE_UNITS) return false;
+      const first = cheap.first();
+      return first !== undefined && isStale(first, nowMs());
+    },
     mayRun: (estimate) => unitsLeft > 0 && cheap.length === 0 && (estimate <= COSTLY_UNITS || costly.length === 0),
     spend(units) {
       unitsLeft -= units;
@@ -98,6 +105,7 @@ function createFifo<T>() {
     get length() {
       return items.length - first;
     },
+    first: (): T | undefined => items[first],
     add(item: T): void {
       items.push(item);
     },

@@ -14,6 +14,12 @@ export interface MemoryAccount {
 const DEFAULT_HEAP_SHARE = 1 / 16;
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 
+/**
+ * The part of the limit that connections themselves may take. The rest is for what their clients do: else one that opens as many as it can would leave
+ * an honest client, which holds a little more, as the one that holds most.
+ */
+const CONNECTIONS_SHARE = 3 / 4;
+
 /** Half the smallest size class: connections that hold less than 8 KiB are one class. */
 const CLASS_SHIFT = 12;
 const CLASSES = 33;
@@ -32,6 +38,8 @@ export class CallerMemory {
   /** Open accounts by the largest size class that they have had since `#largest` met them; within a class in the order in which they entered it. */
   readonly #classes: readonly Set<Account>[] = Array.from({ length: CLASSES }, () => new Set<Account>());
   #bytes = 0;
+  /** The part of it that is connections themselves. */
+  #baseBytes = 0;
 
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes;
@@ -42,20 +50,27 @@ export class CallerMemory {
     return this.#bytes;
   }
 
+  /** Open accounts. */
+  get connections(): number {
+    return this.#classes.reduce((sum, { size }) => sum + size, 0);
+  }
+
   /**
    * Opens the account of a connection.
    *
    * @param bytes  what the connection itself takes
    * @param reset  ends the connection at once; called at most once, after its account was closed
-   * @returns undefined  there is no room, and no other connection holds noticeably more than this one would
+   * @returns undefined  there is no room: connections take all that they may, or no other holds noticeably more than this one would
    */
   open(bytes: number, reset: () => void): MemoryAccount | undefined {
+    if (this.#baseBytes + bytes > this.maxBytes * CONNECTIONS_SHARE) return undefined;
     const account = new Account(bytes, this.#move, reset);
     if (this.#bytes + bytes > this.maxBytes) {
       const largest = this.#largest();
       if (!largest || largest.sizeClass <= sizeClassOf(bytes)) return undefined;
     }
     account.isOpen = true;
+    this.#baseBytes += bytes;
     this.#classes[account.sizeClass]?.add(account);
     account.set(bytes);
     return account;
@@ -66,10 +81,15 @@ export class CallerMemory {
     const hasGrown = bytes > account.bytes;
     account.bytes = bytes;
     const sizeClass = sizeClassOf(bytes);
-    if (!account.isOpen) this.#classes[account.sizeClass]?.delete(account);
+    if (!account.isOpen) this.#forget(account);
     else if (sizeClass > account.sizeClass) this.#moveTo(account, sizeClass); // a smaller one is noticed by `#largest`
     if (hasGrown && this.#bytes > this.maxBytes) this.#makeRoom();
   };
+
+  #forget(account: Account): void {
+    this.#baseBytes -= account.baseBytes;
+    this.#classes[account.sizeClass]?.delete(account);
+  }
 
   #moveTo(account: Account, sizeClass: number): void {
     this.#classes[account.sizeClass]?.delete(account);

@@ -77,7 +77,7 @@ function mostTelling(verdicts: readonly Verdict[], quotaMode: boolean): Limited 
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited') continue;
     const { limitRemaining } = verdict.decision;
-    if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.rule.quota) {
+    if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.limit.quota) {
       shown = verdict;
       fewest = 0;
     } else if (limitRemaining < fewest) {

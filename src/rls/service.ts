@@ -53,7 +53,17 @@ export interface Extras {
   readonly metadata: DynamicMetadata;
 }
 
-export function createRlsService(decider: Decider, { headers, metadata }: Extras, observer: Observer): RlsService {
+/** Calls that are held now. */
+export interface Holds {
+  count: number;
+}
+
+export function createRlsService(
+  decider: Decider,
+  { headers, metadata }: Extras,
+  observer: Observer,
+  holds: Holds = { count: 0 },
+): RlsService {
   return {
     shouldRateLimit(request, caller, reply) {
       const { timeoutMs } = caller;
@@ -72,7 +82,7 @@ export function createRlsService(decider: Decider, { headers, metadata }: Extras
         }
         const leftMs = timeoutMs - (answer.delayMs > 0 ? performance.now() - startedMs : 0); // the store's part of the deadline is gone
         const holdMs = Math.min(answer.delayMs, leftMs);
-        if (holdMs > 0) hold(response, holdMs, caller, reply);
+        if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
         else reply({ response });
         tell(observer, () => observer.answered(request, answer));
       };
@@ -97,11 +107,19 @@ const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller ha
  * Replies after `holdMs`, or that the caller has gone as soon as it has. In a function of its own, since closures share all variables of the function
  * around them: a call that is held refers to its response, and no longer to its request.
  */
-function hold(response: WireResponse, holdMs: number, caller: Caller, reply: (outcome: Outcome) => void): void {
+function hold(
+  response: WireResponse,
+  holdMs: number,
+  caller: Caller,
+  reply: (outcome: Outcome) => void,
+  holds: Holds,
+): void {
   let isHeld = true;
+  holds.count++;
   const end = (outcome: Outcome): void => {
     if (!isHeld) return;
     isHeld = false;
+    holds.count--;
     clearTimeout(timer);
     reply(outcome);
   };

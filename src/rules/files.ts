@@ -1,28 +1,34 @@
-import { readdirSync, statSync } from 'node:fs';
+import type { Stats } from 'node:fs';
+import { lstat, readdir, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
-import type { RuleFile } from './load.ts';
+import type { RuleFileState } from './load.ts';
 
 /** Where rule files come from. */
 export interface RuleSource {
   /** As it is told to people: a path. */
   readonly description: string;
   /**
-   * The rule files there are now, in a stable order.
+   * The rule files there are now, in a stable order. It makes one call of the file system at a time, off the event loop: one that hangs takes
+   * a single one of the few threads that Node has for files and for DNS.
    *
    * @throws Error  of the file system, when the place cannot be read
    */
-  list(): readonly RuleFile[];
+  list(): Promise<readonly RuleFileState[]>;
+  /** What operators should know of it, a text each. */
+  notes?(): readonly string[];
 }
 
 /** One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are left out. */
 export function plainPath(path: string): RuleSource {
   return {
     description: path,
-    list() {
-      if (!statSync(path).isDirectory()) return [{ path, name: path }];
-      const files = filesBelow(path, (name) => !name.startsWith('.')).filter((file) => /\.ya?ml$/.test(file));
+    async list() {
+      const stats = await stat(path);
+      if (!stats.isDirectory()) return [stateOf({ path, stats }, path)];
+      const found = await filesBelow(path, (name) => !name.startsWith('.'));
+      const files = found.filter((file) => /\.ya?ml$/.test(file.path));
       if (files.length === 0) throw new Error('the directory holds no .yaml or .yml file');
-      return files.map((file) => ({ path: file, name: file }));
+      return files.map((file) => stateOf(file, file.path));
     },
   };
 }
@@ -37,8 +43,8 @@ export interface RuntimeLayout {
 }
 
 /**
- * The runtime directory of envoyproxy/ratelimit: every file counts, whatever its ending. A file is called by its path
- * with dots for slashes, `config.team-a.checkout.yaml`; without `watchRoot` the app directory is left out of the name.
+ * The runtime directory of envoyproxy/ratelimit: every file below the app directory counts, whatever its ending; with `watchRoot` also every file
+ * beside it whose name, with dots for slashes, begins with that of the app directory and a dot. What a Kubernetes volume keeps twice is read once.
  */
 export function runtimeDirectory({
   root,
@@ -49,22 +55,61 @@ export function runtimeDirectory({
 }: RuntimeLayout): RuleSource {
   const top = join(root, subdirectory);
   const isRead = (name: string): boolean => !(ignoreDotFiles && name.startsWith('.'));
-  const listFrom = (directory: string): RuleFile[] =>
-    filesBelow(directory, isRead).map((path) => ({ path, name: relative(directory, path).split(sep).join('.') }));
+  const volumes = new Set<string>();
+  const listFrom = (directory: string): Promise<readonly FoundFile[]> =>
+    filesBelow(directory, isRead, { onVolume: (volume) => volumes.add(volume) });
+  const isOfApp = ({ path }: FoundFile): boolean =>
+    relative(top, path).split(sep).join('.').startsWith(`${appDirectory}.`);
   return {
     description: join(top, appDirectory),
-    list: () =>
-      watchRoot
-        ? listFrom(top).filter(({ name }) => name.startsWith(`${appDirectory}.`))
-        : listFrom(join(top, appDirectory)),
+    async list() {
+      const found = watchRoot ? (await listFrom(top)).filter(isOfApp) : await listFrom(join(top, appDirectory));
+      return found.map((file) => stateOf(file, file.path));
+    },
+    notes: () =>
+      Array.from(
+        volumes,
+        (volume) =>
+          `${volume} is a volume of Kubernetes (a ConfigMap, say): ..data and what it links to hold the same files once more and are left out, as with RUNTIME_IGNOREDOTFILES=true`,
+      ),
   };
 }
 
+interface FoundFile {
+  readonly path: string;
+  readonly stats: Stats;
+}
+
+/** A write in place, a rename, and a link that is swapped change at least one of these. */
+const stateOf = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, name: string): RuleFileState => ({
+  ...{ path, name, state: `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}` },
+});
+
+/** The link by which Kubernetes replaces all files of a volume at once. */
+const VOLUME_DATA = '..data';
+
+interface Walk {
+  /** Takes what is found. */
+  readonly files?: FoundFile[];
+  /** Takes each directory that is a volume of Kubernetes, of which what begins with `..` is left out. Absent: there are none. */
+  readonly onVolume?: (directory: string) => void;
+}
+
 /** All files below a directory, links followed, sorted by path. */
-function filesBelow(directory: string, isRead: (name: string) => boolean): string[] {
-  const names = readdirSync(directory).filter(isRead).sort();
-  return names.flatMap((name) => {
+async function filesBelow(
+  directory: string,
+  isRead: (name: string) => boolean,
+  { files = [], onVolume }: Walk = {},
+): Promise<readonly FoundFile[]> {
+  const all = (await readdir(directory)).filter(isRead).sort();
+  const isVolume =
+    onVolume && all.includes(VOLUME_DATA) && (await lstat(join(directory, VOLUME_DATA))).isSymbolicLink();
+  if (isVolume) onVolume(directory);
+  for (const name of isVolume ? all.filter((one) => !one.startsWith('..')) : all) {
     const path = join(directory, name);
-    return statSync(path).isDirectory() ? filesBelow(path, isRead) : [path];
-  });
+    const stats = await stat(path);
+    if (stats.isDirectory()) await filesBelow(path, isRead, { files, ...(onVolume && { onVolume }) });
+    else files.push({ path, stats });
+  }
+  return files;
 }

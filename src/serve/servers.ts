@@ -6,6 +6,7 @@ import type { Logger } from '../observe/log.ts';
 import type { Overload } from '../overload/overload.ts';
 import { createHealth, type Readiness } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
+import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
 import { openCertificates } from '../transport/certificates.ts';
 import type { GrpcServer, OnCall } from '../transport/grpc-server.ts';
@@ -28,6 +29,7 @@ export interface ServerSources {
   /** What becomes of the pages for callers; undefined: nothing. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly readiness: () => Readiness;
+  readonly rules: () => RuleTree | undefined;
   readonly clock: Clock;
   readonly onCall: OnCall;
   readonly onConnectionError: (code: string) => void;
@@ -72,13 +74,13 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
 
 async function openGrpc(
   settings: Settings,
-  { service, overload, readiness, clock, onCall, onConnectionError }: ServerSources,
+  { service, overload, readiness, rules, clock, onCall, onConnectionError }: ServerSources,
   add: <P extends Part>(part: P) => P,
   log: Logger,
 ): Promise<GrpcServer> {
   const { GRPC_HOST: host, GRPC_PORT: port, GRPC_UDS: path } = settings;
   const address = path === '' ? { host, port } : { path };
-  const tls = settings.GRPC_SERVER_USE_TLS ? await openTls(settings, add, log) : undefined;
+  const tls = settings.GRPC_SERVER_USE_TLS ? await openTls(settings, clock, add, log) : undefined;
   const health = add(createHealth(readiness));
   const connections = {
     maxCount: settings.GRPC_MAX_CONNECTIONS,
@@ -92,17 +94,22 @@ async function openGrpc(
     `cannot listen on ${path === '' ? at({ host, port }) : path}`,
     () =>
       transports[settings.GRPC_TRANSPORT]({
-        ...{ address, service, overload, health, clock, tls, connections, onCall, onConnectionError },
+        ...{ address, service, overload, health, rules, clock, tls, connections, onCall, onConnectionError },
       }),
   );
 }
 
-async function openTls(settings: Settings, add: <P extends Part>(part: P) => P, log: Logger): Promise<TlsOptions> {
+async function openTls(
+  settings: Settings,
+  clock: Clock,
+  add: <P extends Part>(part: P) => P,
+  log: Logger,
+): Promise<TlsOptions> {
   const { GRPC_SERVER_TLS_CERT: cert, GRPC_SERVER_TLS_KEY: key } = settings;
   const { GRPC_CLIENT_TLS_CACERT: clientCa, GRPC_CLIENT_TLS_SAN: clientName } = settings;
   const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
   const certificates = await start('GRPC_SERVER_USE_TLS', 'cannot speak TLS', () =>
-    openCertificates(files, (problem) => log.error(problem)),
+    openCertificates(files, clock, (problem) => log.error(problem)),
   );
   return { certificates: add(certificates), clientName: clientName === '' ? undefined : clientName };
 }

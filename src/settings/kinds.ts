@@ -87,6 +87,14 @@ export const anythingBut =
   (written) =>
     refused.includes(written.toUpperCase()) ? new Wanted(what) : written;
 
+/** A word, or the part of all, above 0 and up to 1. */
+export const decisionsToLog: Parse<'off' | 'refused' | 'all' | number> = (written) => {
+  const word = choice('off', 'refused', 'all')(written);
+  if (!(word instanceof Wanted)) return word;
+  const part = ratio(written);
+  return typeof part === 'number' && part > 0 ? part : new Wanted('off, refused, all, or a number above 0 and up to 1');
+};
+
 /** Empty is as good as not set. */
 export const optionally =
   <T>(parse: Parse<T>): Parse<T | undefined> =>

@@ -1,4 +1,16 @@
-import { choice, durationMs, flag, integer, logLevel, port, ratio, someDurationMs, text, workers } from './kinds.ts';
+import {
+  choice,
+  decisionsToLog,
+  durationMs,
+  flag,
+  integer,
+  logLevel,
+  port,
+  ratio,
+  someDurationMs,
+  text,
+  workers,
+} from './kinds.ts';
 import { optional, type Rows, secret, setting } from './row.ts';
 
 /** Where the service listens, and how it runs. */
@@ -53,6 +65,16 @@ export const serverRows = {
   ),
   LOG_LEVEL: setting(logLevel, 'warn', 'the least level that is logged: trace, debug, info, warn, error or fatal'),
   LOG_FORMAT: setting(choice('text', 'json'), 'text', 'how log lines look'),
+  DECISION_LOG: setting(
+    decisionsToLog,
+    'off',
+    'which decisions are logged, with entries, rule, file and line, whatever LOG_LEVEL says: off, refused, all, or a part of them such as 0.01. Entries may hold personal data',
+  ),
+  DECISION_LOG_MAX_PER_SECOND: setting(
+    integer(1, 1_000_000, 'a count'),
+    '100',
+    'decisions that are logged in a second at most; WORKERS share it equally. The others are counted in weir_decisions_not_logged_total',
+  ),
   MAX_CALLS_UNDER_WAY: setting(
     integer(1, 1_000_000, 'a number of calls'),
     '20000',

@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
+import type { Clock } from '../clock.ts';
 
 /** How often the files are looked at. */
 const LOOK_INTERVAL_MS = 1_000;
@@ -41,15 +42,20 @@ export class InvalidCertificates extends Error {
  * symbolic links that are turned. A change counts when two looks in a row have seen it, so that no new certificate is judged by
  * the key of the one before.
  *
- * @param onProblem  is told once for each change that is wrong; what was in force stays so
+ * @param onProblem  takes each change that is wrong, once: what was in force stays so; and once that the certificate in force has expired
  * @throws InvalidCertificates  when they are wrong to begin with
  */
-export function openCertificates(files: CertificateFiles, onProblem: (problem: string) => void): Certificates {
+export function openCertificates(
+  files: CertificateFiles,
+  clock: Clock,
+  onProblem: (problem: string) => void,
+): Certificates {
   const listeners = new Set<(changed: CertificateTexts) => void>();
   let found = read(files);
   let judged = found;
   let inForce = valid(files, found);
-  const look = (): void => {
+  let expiry = expiryOf(inForce);
+  const checkFiles = (): void => {
     const before = found;
     found = read(files);
     if (isSame(found, judged) || !isSame(found, before)) return;
@@ -61,9 +67,20 @@ export function openCertificates(files: CertificateFiles, onProblem: (problem: s
       onProblem(`${error.message}; what was in force before stays so`);
       return;
     }
+    expiry = expiryOf(inForce);
     for (const listener of listeners) listener(inForce);
   };
-  const timer = setInterval(look, LOOK_INTERVAL_MS).unref();
+  const checkExpiry = (): void => {
+    if (!expiry || clock() < expiry.atMs) return;
+    onProblem(`the certificate ${files.cert} expired at ${expiry.written}: clients refuse it`);
+    expiry = undefined; // logged once
+  };
+  const poll = (): void => {
+    checkFiles();
+    checkExpiry();
+  };
+  checkExpiry();
+  const timer = setInterval(poll, LOOK_INTERVAL_MS).unref();
   return {
     current: () => inForce,
     onChange(listener) {
@@ -109,6 +126,13 @@ function valid(files: CertificateFiles, found: Found): CertificateTexts {
   const texts = { cert, key, ca };
   attempt(() => createSecureContext(texts), `the certificate ${files.cert} cannot be used`);
   return texts;
+}
+
+/** When a certificate expires: `Nov 22 03:00:00 2026 GMT`. */
+function expiryOf({ cert }: CertificateTexts): { readonly written: string; readonly atMs: number } | undefined {
+  const { validTo: written } = new X509Certificate(cert);
+  // biome-ignore lint/style/noRestrictedGlobals: it parses a text and reads no clock
+  return { written, atMs: Date.parse(written) };
 }
 
 function textOf(found: string | Unreadable, what: string): string {

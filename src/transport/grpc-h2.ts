@@ -15,7 +15,7 @@ import { defaultLimits, type Http2Limits } from './h2/limits.ts';
 import type { ConnectionHandler } from './h2/request-frames.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
-import { addHealth, addReflection, reflectionPaths } from './side-services.ts';
+import { addHealth, addReflection, addRules, reflectionPaths, rulesPaths } from './side-services.ts';
 
 /** The method's path. */
 const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
@@ -36,6 +36,7 @@ export async function startH2Server(
   const router = new Router(MAX_REQUEST_BYTES);
   const inFlight = addDecisions(router, options);
   addHealth(router.host, options);
+  if (options.rules) router.addOnDemand(rulesPaths, () => addRules(router.host, options));
   router.addOnDemand(reflectionPaths, () => addReflection(router.host, options));
   const handler: ConnectionHandler = {
     request: (stream, head) => router.open(stream, head),

@@ -5,6 +5,7 @@ import {
   Server,
   ServerCredentials,
   type ServiceDefinition,
+  status,
 } from '@grpc/grpc-js';
 import { readRateLimitRequest } from '../rls/messages.ts';
 import { rateLimitService, shouldRateLimit } from '../rls/proto.ts';
@@ -21,7 +22,7 @@ import {
 } from './grpc-server.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
-import { addHealth, addReflection } from './side-services.ts';
+import { addHealth, addReflection, addRules } from './side-services.ts';
 
 /**
  * Serves the Rate Limit Service, health and reflection on `@grpc/grpc-js`.
@@ -34,6 +35,7 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   const { handle, underWay } = handlerOf(options);
   server.addService(boundedService, { ShouldRateLimit: told('ShouldRateLimit', handle, onCall) });
   addHealth(server, options);
+  await addRules(server, options);
   await addReflection(server, options);
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // what is secret, the listener knows
@@ -87,19 +89,25 @@ function handlerOf({ service, overload, clock }: GrpcServerOptions) {
       isOpen = false;
     };
     call.on('cancelled', done); // its answer is dropped
+    const startedMs = performance.now();
+    const timeoutMs = timeLeftMs(call.getDeadline(), clock());
     const caller: Caller = {
       onGone: (listener) => call.on('cancelled', listener),
-      timeoutMs: timeLeftMs(call.getDeadline(), clock()),
+      timeoutMs,
       header: (name) => call.metadata.get(name).join(', ') || undefined,
     };
     service.shouldRateLimit(call.request, caller, (outcome) => {
       done();
-      if ('error' in outcome) callback(outcome.error);
+      if (performance.now() - startedMs > timeoutMs) callback(deadlineExceeded);
+      else if ('error' in outcome) callback(outcome.error);
       else callback(null, outcome.response);
     });
   };
   return { handle, underWay: () => underWay };
 }
+
+/** grpc-js has said so to the caller by then. Without it, the call would be counted as answered. */
+const deadlineExceeded = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 /** What is left until a call's deadline, which grpc-js keeps as a point in time: Infinity where the caller set none. */
 const timeLeftMs = (deadline: Deadline, nowMs: number): number => Number(deadline) - nowMs;

@@ -16,6 +16,19 @@ export const reflectionPaths = ['v1', 'v1alpha'].map(
   (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
 );
 
+/** The method of `addRules`. */
+export const rulesPaths = ['/weir.v1.Rules/Find'];
+
+/** Adds the service that names the rules which descriptors meet. */
+export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions): Promise<void> {
+  if (!rules) return;
+  const [{ rulesService }, { rulesHandlers }] = await Promise.all([
+    import('../rls/proto.ts'),
+    import('./rules-service.ts'),
+  ]);
+  host.addService(rulesService, rulesHandlers(rules));
+}
+
 /** Adds the reflection service, `v1` and `v1alpha`. It takes a gRPC library, which nothing else loads. */
 export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
   const { serveReflection } = await import('./reflection.ts');

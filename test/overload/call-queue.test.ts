@@ -63,6 +63,42 @@ test('refuses a call that has waited for too long, and one that is in time runs'
   expect(log).toEqual(['early refused', 'late']);
 });
 
+test('refuses four calls that waited for too long for the work of one descriptor', async () => {
+  queue.spend(SLICE_UNITS);
+  for (let count = 0; count < 5 * SLICE_UNITS; count++) queue.add(call(`${count}`), 1);
+  nowMs = 11;
+  await nextTurn();
+  expect(log).toHaveLength(4 * SLICE_UNITS);
+});
+
+describe('is behind', () => {
+  const fill = (count: number): void => {
+    queue.spend(SLICE_UNITS);
+    for (let at = 0; at < count; at++) queue.add(call(`${at}`), 1);
+  };
+
+  test('while more calls than a turn takes wait, and the first has waited for too long', () => {
+    fill(SLICE_UNITS);
+    nowMs = 10;
+    expect(queue.isBehind).toBe(false);
+    nowMs = 11;
+    expect(queue.isBehind).toBe(true);
+  });
+
+  test('not while a turn takes all calls that wait: what is late then is the machine', () => {
+    fill(SLICE_UNITS - 1);
+    nowMs = 11;
+    expect(queue.isBehind).toBe(false);
+  });
+
+  test('not where no wait is too long', () => {
+    queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
+    fill(SLICE_UNITS);
+    nowMs = 1e9;
+    expect(queue.isBehind).toBe(false);
+  });
+});
+
 test('never refuses a call where no wait is too long', async () => {
   queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
   queue.spend(SLICE_UNITS);

@@ -29,13 +29,31 @@ test('resets a connection that exceeds the limit alone', () => {
   expect(memory.bytes).toBe(0);
 });
 
-test('refuses a new connection when it is full of connections of the same size', () => {
+test('refuses a new connection when connections themselves take three quarters of the limit', () => {
   const memory = new CallerMemory(40 * KIB);
-  const accounts = Array.from({ length: 10 }, () => memory.open(4 * KIB, () => {}));
+  const accounts = Array.from({ length: 7 }, () => memory.open(4 * KIB, () => {}));
   expect(accounts).not.toContain(undefined);
   expect(memory.open(4 * KIB, () => {})).toBeUndefined();
   accounts[3]?.close();
   expect(memory.open(4 * KIB, () => {})).toBeDefined();
+});
+
+test('keeps a client that works while another opens as many connections as it can', () => {
+  const memory = new CallerMemory(1024 * KIB);
+  let isReset = false;
+  const honest = memory.open(4 * KIB, () => {
+    isReset = true;
+  });
+  for (let count = 0; count < 1_000; count++) memory.open(4 * KIB, () => {});
+  honest?.set(200 * KIB);
+  expect(isReset).toBe(false);
+});
+
+test('refuses a new connection when others of its size hold the rest', () => {
+  const memory = new CallerMemory(40 * KIB);
+  for (let count = 0; count < 5; count++) memory.open(4 * KIB, () => {})?.set(7 * KIB);
+  memory.open(4 * KIB, () => {});
+  expect(memory.open(4 * KIB, () => {})).toBeUndefined();
 });
 
 test('makes room for a new connection where another holds much more', () => {

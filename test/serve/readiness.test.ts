@@ -20,8 +20,10 @@ function reasonsWith(settings: Partial<Parameters<typeof createReadiness>[0]> = 
     { rules: () => now.rules },
     {
       ledger: { health: () => now.state },
-      breakers: new Breakers(),
+      breakers: new Breakers(() => performance.now()),
+      watch: undefined,
     },
+    () => 0,
     () => now.isClosing,
   );
   return (changes: Partial<typeof now> = {}) => {
