@@ -58,6 +58,12 @@ program
   )
   .option('--merge-domains', 'put files of the same domain together (MERGE_DOMAIN_CONFIG)', false)
   .option('--strict', 'exit with 1 for warnings, too', false)
+  .option(
+    '--overlay <path>',
+    'overlay file, or directory of them, instead of RULES_OVERLAY; may be given several times',
+    (path: string, before: readonly string[]) => [...before, path],
+    [],
+  )
   .action(checkRules);
 
 program

@@ -1,6 +1,6 @@
 import { NEVER_MS } from '../algorithms/limit.ts';
 import type { Answer, Verdict } from '../decide.ts';
-import { toWholeSeconds } from './codec.ts';
+import { remainingOf, toWholeSeconds } from './codec.ts';
 import { MAX_UINT32, type WireHeader } from './wire.ts';
 
 /** Which headers go with an answer. */
@@ -43,7 +43,7 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   const header = (key: string, of: (verdict: Limited) => number) => ({ key, value: shown.map(of).join(', ') });
   return [
     header(limits.limit, ({ limit }) => limit.requestsPerUnit),
-    header(limits.remaining, ({ decision }) => decision.limitRemaining),
+    header(limits.remaining, remainingOf),
     header(limits.reset, ({ decision }) => toWholeSeconds(decision.durationUntilResetMs)),
   ];
 }
@@ -77,7 +77,7 @@ function mostTelling(verdicts: readonly Verdict[], quotaMode: boolean): Limited 
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited') continue;
     const { limitRemaining } = verdict.decision;
-    if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.limit.quota) {
+    if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.policy.quota) {
       shown = verdict;
       fewest = 0;
     } else if (limitRemaining < fewest) {

@@ -1,13 +1,16 @@
-import type { RuleSource } from './files.ts';
+import { listFiles, type RuleSource } from './files.ts';
 import { RulesInForce } from './in-force.ts';
 import {
   type CheckedRules,
   createFileChecker,
+  type FileCheck,
   type LoadedRules,
   type LoadOptions,
   loadRules,
   type RuleFileState,
 } from './load.ts';
+import type { OverlayFile } from './overlay.ts';
+import { checkOverlaid, type Overlay } from './overlay-files.ts';
 import type { PackedRules } from './packed.ts';
 import { formatProblem } from './problem.ts';
 import { openThread } from './thread.ts';
@@ -26,11 +29,13 @@ export interface RuleBook {
 
 /** Checks rule files away from the event loop. */
 export interface FileChecker {
-  do(files: readonly RuleFileState[]): Promise<CheckedRules>;
+  do(files: readonly RuleFileState[], overlay: readonly OverlayFile[]): Promise<CheckedRules>;
   close(): void;
 }
 
-export interface RuleBookOptions extends LoadOptions {
+export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
+  /** What is laid over the rules; the book closes it. */
+  readonly overlay?: Overlay | undefined;
   /** How often the files are polled for changes. */
   readonly pollIntervalMs: number;
   /** Takes every load, the first included: what came of it. */
@@ -53,10 +58,10 @@ const MOST_RETRY_POLLS = 30;
  * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system all look alike.
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
-  const { pollIntervalMs, onLoad, pause } = options;
+  const { pollIntervalMs, onLoad, pause, overlay } = options;
   const { mergeDomains, store } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
-  const checker = options.checker ?? openThread(new URL('./file-check-thread.js', import.meta.url), loadOptions);
+  const checker = options.checker ?? openFileChecker(loadOptions);
   const inForce = new RulesInForce();
   const retry = new Retry();
   let seen: string | undefined;
@@ -73,22 +78,30 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     trouble = came;
     return !isKnown;
   };
+  const list = async () => {
+    const { files, state } = await listFiles(source);
+    return { files, state: `${state}\n${overlay?.revision}` };
+  };
   const loadFirst = async (): Promise<void> => {
-    const { files, state } = await lookAt(source);
-    const checked = typeof files === 'string' ? unreadable(source, files) : createFileChecker(loadOptions)(files);
+    const { files, state } = await list();
+    const check = createFileChecker(loadOptions);
+    const checked = typeof files === 'string' ? unreadable(source, files) : check(files, overlay?.files);
     isNews(state, checked);
     onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
   };
   const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
-    const checked = typeof files === 'string' ? unreadable(source, files) : await check(checker, source, files);
-    if (isClosed || !isNews(state, checked)) return;
-    onLoad(checked.ok ? { ...checked, rules: await inForce.replace(checked.packed, pause) } : checked);
+    const { right, wrong } = await checkOverlaid(overlay, (over) => check(checker, source, files, over));
+    const news = wrong ?? right;
+    if (isClosed || !news || !isNews(state, news)) return;
+    if (right && !(wrong && inForce.has(right.packed)))
+      onLoad({ ...right, rules: await inForce.replace(right.packed, pause) });
+    if (wrong) onLoad(wrong);
   };
   const poll = async (): Promise<void> => {
     if (isPolling) return;
     isPolling = true;
     try {
-      const { files, state } = await lookAt(source);
+      const { files, state } = await list();
       if (isClosed || (state === seen && !(trouble !== undefined && retry.isDue()))) return;
       await load(files, state);
     } finally {
@@ -106,6 +119,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     close() {
       isClosed = true;
       clearInterval(timer);
+      overlay?.close();
       checker.close();
     },
   };
@@ -130,9 +144,21 @@ class Retry {
   }
 }
 
-async function check(checker: FileChecker, source: RuleSource, files: readonly RuleFileState[]): Promise<CheckedRules> {
+/** Checks rule files in a thread. */
+function openFileChecker(options: LoadOptions): FileChecker {
+  const thread = openThread<FileCheck, CheckedRules>(new URL('./file-check-thread.js', import.meta.url), options);
+  return { do: (files, overlay) => thread.do({ files, overlay }), close: thread.close };
+}
+
+async function check(
+  checker: FileChecker,
+  source: RuleSource,
+  files: readonly RuleFileState[] | string,
+  overlay: readonly OverlayFile[],
+): Promise<CheckedRules> {
+  if (typeof files === 'string') return unreadable(source, files);
   try {
-    return await checker.do(files);
+    return await checker.do(files, overlay);
   } catch (error) {
     return unreadable(source, error instanceof Error ? error.message : String(error)); // of the thread, for want of memory say
   }
@@ -140,21 +166,8 @@ async function check(checker: FileChecker, source: RuleSource, files: readonly R
 
 /** Loads the rules of a source once. */
 export async function loadSource(source: RuleSource, options: LoadOptions): Promise<LoadedRules> {
-  const { files } = await lookAt(source);
+  const { files } = await listFiles(source);
   return typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
-}
-
-/** The files of a source, or why they cannot be read; and a text that differs whenever their content may. */
-async function lookAt(
-  source: RuleSource,
-): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {
-  try {
-    const files = await source.list().catch(() => source.list()); // a file may vanish between `readdir` and `stat`
-    return { files, state: files.map((file) => file.state).join('\n') };
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return { files: reason, state: reason };
-  }
 }
 
 function unreadable({ description }: RuleSource, reason: string): Extract<LoadedRules, { ok: false }> {

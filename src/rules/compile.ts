@@ -1,11 +1,11 @@
-import type { Limit } from '../algorithms/limit.ts';
 import { format } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
+import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import { type Place, type Problem, shown } from './problem.ts';
 import type { Block } from './read.ts';
 import { finish, type Steps } from './steps.ts';
-import type { Domain, Level, Naming, Node, Rule, RuleTree } from './tree.ts';
+import type { Domain, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 import { hasWildcard } from './wildcard.ts';
 
 /**
@@ -39,7 +39,8 @@ export interface CompiledDomain {
 /** Makes the tree of one domain, a node a step. */
 export function* compileDomain(name: string, parts: DomainParts, problems: Problem[]): Steps<CompiledDomain> {
   const above = { domain: name, levels: [], path: name, isNamedByRequest: false };
-  const domain = { name, spend: parts.spend, root: yield* buildLevel(parts.nodes, above, problems) };
+  const root = yield* buildLevel(parts.nodes, above, problems);
+  const domain = { name, spend: parts.spend, root, ...(parts.overlaid && { overlaid: parts.overlaid }) };
   const rules: Rule[] = [];
   yield* listRules(domain.root, rules);
   return { domain, rules };
@@ -56,9 +57,10 @@ function* listRules(level: Level, rules: Rule[]): Steps<void> {
   }
 }
 
-export interface DomainParts {
+export interface DomainParts extends MayBeOverlaid {
   readonly nodes: Block<'node'>[];
   spend: Domain['spend'];
+  overlaid?: readonly Overlaid[] | undefined;
 }
 
 /** The blocks of each domain together. */
@@ -81,10 +83,11 @@ export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: bo
         `spend must be the same in all files of domain '${domain}', got ${known.spend} and ${spend}`,
       );
     }
-    const parts = known ?? { nodes: [], spend: undefined };
+    const parts: DomainParts = known ?? { nodes: [], spend: undefined };
     byDomain.set(domain === '' ? `(${block.place().file})` : domain, parts);
     for (const node of descriptors) parts.nodes.push(node);
     parts.spend = spend ?? parts.spend;
+    if (block.overlaid) parts.overlaid = block.overlaid;
   }
   return byDomain;
 }
@@ -225,6 +228,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
     quota,
     replaces,
     metadata,
+    ...(block.overlaid && { overlaid: block.overlaid }),
   };
 }
 
@@ -242,12 +246,13 @@ function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: 
 }
 
 /** Several limits of a node may have the same algorithm and window: each gets a counter of its own. */
-function withOwnCounters(limits: readonly Limit[]): readonly Limit[] {
+function withOwnCounters(limits: readonly RuleLimit[]): readonly RuleLimit[] {
   const seen = new Map<string, number>();
-  return limits.map((limit) => {
-    const place = seen.get(limit.counter) ?? 0;
-    seen.set(limit.counter, place + 1);
-    return place === 0 ? limit : { ...limit, counter: `${limit.counter}#${place}` };
+  return limits.map((one) => {
+    const { counter } = one.limit;
+    const place = seen.get(counter) ?? 0;
+    seen.set(counter, place + 1);
+    return place === 0 ? one : { ...one, limit: { ...one.limit, counter: `${counter}#${place}` } };
   });
 }
 

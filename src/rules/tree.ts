@@ -1,5 +1,7 @@
-import type { Limit, Spend } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/index.ts';
+import type { LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from './metadata.ts';
+import type { MayBeOverlaid } from './overlaid.ts';
 import type { Place } from './problem.ts';
 import type { Wildcard } from './wildcard.ts';
 
@@ -10,7 +12,7 @@ export interface RuleTree {
   readonly rules: readonly Rule[];
 }
 
-export interface Domain {
+export interface Domain extends MayBeOverlaid {
   readonly name: string;
   /** What a request spends that one of its limits refuses; undefined: as the service does by default. */
   readonly spend: Spend | undefined;
@@ -64,8 +66,15 @@ export interface Node {
  */
 export type Naming = 'rule' | 'key' | 'value';
 
+/** A limit as a rule has it: its numbers, how callers are shown it, and what is decided around it. */
+export interface RuleLimit {
+  readonly limit: Limit;
+  readonly label: LimitLabel;
+  readonly policy: LimitPolicy;
+}
+
 /** What applies to the descriptors that end at a node. */
-export interface Rule {
+export interface Rule extends MayBeOverlaid {
   readonly domain: string;
   /** `demo.user_alice.path`: the domain and each node's key and value. Names the rule on `/rlconfig` and in headers. */
   readonly path: string;
@@ -79,7 +88,7 @@ export interface Rule {
    * by_request  `detailed_metric`: every level is
    */
   readonly named: 'by_rule' | 'by_levels' | 'by_request';
-  readonly limits: readonly Limit[];
+  readonly limits: readonly RuleLimit[];
   /** Everything passes and nothing is counted; `limits` is empty. */
   readonly unlimited: boolean;
   /** The node's `shadow_mode`; what counts is that of each limit. */

@@ -1,15 +1,13 @@
 import type { Logger } from '../observe/log.ts';
 import type { RuleBook } from '../rules/book.ts';
-import type { LoadedRules, LoadOptions } from '../rules/load.ts';
 import type { Settings } from '../settings.ts';
-import { openDiscoveredRules } from '../xds/book.ts';
+import { type DiscoveredRulesOptions, openDiscoveredRules } from '../xds/book.ts';
 import type { ControlPlane, ControlPlaneTls } from '../xds/client.ts';
 import { start } from './cannot-start.ts';
 
-interface Wanted extends LoadOptions {
+interface Wanted extends Omit<DiscoveredRulesOptions, 'onUp' | 'onDown'> {
   /** For people: which control plane. */
   readonly description: string;
-  readonly onLoad: (loaded: LoadedRules) => void;
 }
 
 /** @throws CannotStart  a header that gRPC does not take; a certificate file that cannot be read or used */

@@ -26,6 +26,11 @@ export const ruleRows = {
     'read files beside RUNTIME_APPDIRECTORY as well whose name begins with that and a dot: config.yaml',
   ),
   MERGE_DOMAIN_CONFIG: setting(flag, 'false', 'files of the same domain are put together instead of refused'),
+  RULES_OVERLAY: setting(
+    text,
+    '',
+    'overlay file, or directory of them, which gives rules what their source cannot say (docs/overlay.md); empty: none',
+  ),
   FORCE_START_WITHOUT_INITIAL_CONFIG: setting(flag, 'false', 'health is serving before the first rules are there'),
 
   CONFIG_GRPC_XDS_SERVER_URL: setting(text, 'localhost:18000', 'host:port of the control plane'),

@@ -90,6 +90,8 @@ export class DiscoveryClient {
   private ackedVersion = '';
   private refused: { readonly version: string; readonly times: number } | undefined;
   private failures = 0;
+  /** The newest answer, on the stream that it came by. */
+  private newest: { readonly stream: DiscoveryStream; readonly nonce: string } | undefined;
   private received: Promise<void> = Promise.resolve();
   private state: 'new' | 'up' | 'down' = 'new';
   /** The newest reason that was told. */
@@ -107,6 +109,15 @@ export class DiscoveryClient {
   close(): void {
     clearTimeout(this.retry);
     this.hangUp();
+  }
+
+  /** Takes back the refusal of an answer, which is in force after all. */
+  acknowledge({ version_info: version, nonce }: WireDiscoveryResponse): void {
+    this.ackedVersion = version;
+    this.refused = undefined;
+    clearTimeout(this.heldBack);
+    const { stream } = this;
+    if (stream && this.newest?.stream === stream && this.newest.nonce === nonce) stream.write(this.request(nonce));
   }
 
   private open(channelCredentials: ChannelCredentials): void {
@@ -142,6 +153,7 @@ export class DiscoveryClient {
     if (stream !== this.stream) return;
     clearTimeout(this.heldBack); // what it was about is past
     const { version_info: version, nonce } = response;
+    this.newest = { stream, nonce };
     const refused = await this.subscriber.onResponse(response);
     if (!refused) {
       this.ackedVersion = version;

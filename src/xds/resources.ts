@@ -2,6 +2,7 @@ import { fromStruct } from '../rls/struct.ts';
 import { nameOf, unitNumbers } from '../rls/wire.ts';
 import type { Shape } from '../rules/format.ts';
 import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
+import type { OverlayFile } from '../rules/overlay.ts';
 import { type Place, type Problem, pathOfKey } from '../rules/problem.ts';
 import type { Block } from '../rules/read.ts';
 import {
@@ -20,31 +21,43 @@ import {
  * resources are found in one go; one anywhere and nothing is loaded. No resources: no rules, and nothing wrong with that.
  */
 export const loadResources = (answer: ResourceAnswer, options: LoadOptions): LoadedRules =>
-  withBlocks(answer, (blocks, problems) => loadBlocks(blocks, problems, options));
+  withBlocks(answer, options, (blocks, problems) => loadBlocks(blocks, problems, options));
 
 /** The same, but for what comes of it. */
 export const checkResources = (answer: ResourceAnswer, options: LoadOptions): CheckedRules =>
-  withBlocks(answer, (blocks, problems) => checkBlocks(blocks, problems, options));
+  withBlocks(answer, options, (blocks, problems) => checkBlocks(blocks, problems, options));
 
 /** What rules are in of a control plane's answer. */
 export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
+
+/** What the thread that checks answers is given. */
+export interface AnswerCheck {
+  readonly answer: ResourceAnswer;
+  readonly overlay: readonly OverlayFile[];
+}
 
 type Wrong = Extract<LoadedRules, { ok: false }>;
 
 function withBlocks<R extends { readonly ok: true }>(
   { type_url: typeUrl, resources }: ResourceAnswer,
+  { overlay = [] }: LoadOptions,
   load: (blocks: readonly Block<'file'>[], problems: readonly Problem[]) => R | Wrong,
 ): R | Wrong {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
   const problems: Problem[] = [];
   const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
   const loaded = load(blocks, problems);
-  return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks) };
+  return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks, overlay) };
 }
 
-/** First what could not be decoded, then resource by resource: the first problem is the one that envoyproxy/ratelimit names. */
-function byResource(problems: readonly Problem[], blocks: readonly Block<'file'>[]): readonly Problem[] {
-  const ranks = new Map(blocks.map((block, rank) => [block.place().file, rank]));
+/** First what could not be decoded, then resource by resource: the first problem is the one that envoyproxy/ratelimit names. The overlay comes last. */
+function byResource(
+  problems: readonly Problem[],
+  blocks: readonly Block<'file'>[],
+  overlay: readonly OverlayFile[],
+): readonly Problem[] {
+  const names = [...blocks.map((block) => block.place().file), ...overlay.map(({ name }) => name)];
+  const ranks = new Map(names.map((name, rank) => [name, rank]));
   const rankOf = ({ file }: Problem): number => ranks.get(file) ?? -1;
   return problems.toSorted((one, other) => rankOf(one) - rankOf(other));
 }
