@@ -3,8 +3,8 @@ import { referenceCounters } from '../backends/memcached/reference.ts';
 import { openServers } from '../backends/memcached/servers.ts';
 import { tlsOptions } from '../backends/tls.ts';
 import type { StoreSettings } from '../settings/stores.ts';
+import type { BackendParts, OpenBackends } from './backend-parts.ts';
 import { start } from './cannot-start.ts';
-import type { BackendParts, OpenBackends } from './store.ts';
 
 const monotonicMs = (): number => performance.now();
 

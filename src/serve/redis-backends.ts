@@ -6,10 +6,10 @@ import { connect } from '../backends/redis/connect.ts';
 import { createProbe, isRefusal } from '../backends/redis/probe.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
+import type { BackendParts, OpenBackends } from './backend-parts.ts';
 import { start } from './cannot-start.ts';
 import { createLatenessLog } from './lateness.ts';
 import { createRefusalLog } from './refusals.ts';
-import type { BackendParts, OpenBackends } from './store.ts';
 import { atomicOfRedis } from './traits.ts';
 
 const monotonicMs = (): number => performance.now();

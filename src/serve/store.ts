@@ -6,9 +6,10 @@ import { type Counters, createCounterKeys, ownCounters } from '../backends/key.t
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
 import type { Clock } from '../clock.ts';
-import { type Backends, Ledger } from '../ledger/ledger.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Settings } from '../settings.ts';
+import type { BackendParts, OpenBackends } from './backend-parts.ts';
 import { CannotStart } from './cannot-start.ts';
 import { type LatenessWatch, watchLateness } from './lateness.ts';
 import { type StoreWatch, watchStore } from './store-watch.ts';
@@ -73,23 +74,6 @@ const DEFAULT_HEAP_SHARE = 1 / 4;
 export function memoryBounds({ MEMORY_MAX_COUNTERS: maxCounters, MEMORY_MAX_BYTES: together, WORKERS }: Settings) {
   const share = together === undefined ? getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE : together / WORKERS;
   return { maxCounters, maxBytes: Math.floor(share) };
-}
-
-/** Backends, and what they are called. */
-export interface OpenBackends {
-  /** Undefined: counters are elsewhere. */
-  readonly memory?: MemoryBackend;
-  readonly backends: Backends;
-  readonly description: string;
-}
-
-/** What backends are opened with. */
-export interface BackendParts {
-  readonly settings: Settings;
-  readonly clock: Clock;
-  readonly breakers: Breakers;
-  readonly lateness: LatenessWatch;
-  readonly log: Logger;
 }
 
 /** A client library is loaded only for the kind of store that is used. */
