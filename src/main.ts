@@ -2,10 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { nearest } from './nearest.ts';
+import { packageRoot } from './package-root.ts';
 
 // Each command loads what it needs: `weir check` must not wait for Redis clients and servers.
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as {
   version: string;
 };
 

@@ -146,7 +146,7 @@ class LoadHistory {
 
 /** Checks rule files in a thread. */
 function openFileChecker(options: LoadOptions): FileChecker {
-  const thread = openThread<FileCheck, CheckedRules>(new URL('./check-thread.js', import.meta.url), options);
+  const thread = openThread<FileCheck, CheckedRules>(new URL('./file-check-thread.js', import.meta.url), options);
   return { do: (files, overlay) => thread.do({ files, overlay }), close: thread.close };
 }
 
