@@ -4,10 +4,11 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { addAdminCommands, type Surroundings } from './commands/admin.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
 import { nearest } from './nearest.ts';
+import { packageRoot } from './package-root.ts';
 
 // Each command loads what it needs: `weir check` must not wait for Redis clients and servers.
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as {
   version: string;
 };
 

@@ -1,6 +1,7 @@
 import { createInterner } from './interner.ts';
 import { ProtoReader, WireType } from './proto-reader.ts';
 import { ProtoWriter } from './proto-writer.ts';
+import type { WireStruct, WireValue } from './struct.ts';
 import {
   maximumRequest,
   type WireDescriptor,
@@ -138,7 +139,7 @@ export interface Written {
 }
 
 /**
- * Writes a RateLimitResponse that has no dynamic metadata.
+ * Writes a RateLimitResponse.
  *
  * @param headroom  octets that are left free before the message
  */
@@ -152,7 +153,43 @@ export function writeRateLimitResponse(response: WireResponse, headroom: number)
     writer.textField(2, value);
     writer.end(start);
   }
+  if (response.dynamic_metadata) writeStruct(6, response.dynamic_metadata);
   return writer;
+}
+
+/** @see https://protobuf.dev/reference/protobuf/google.protobuf/#struct */
+function writeStruct(field: number, { fields }: WireStruct): void {
+  const struct = writer.begin(field);
+  for (const [key, value] of Object.entries(fields)) {
+    const entry = writer.begin(1);
+    writer.textField(1, key);
+    writeValue(2, value);
+    writer.end(entry);
+  }
+  writer.end(struct);
+}
+
+function writeValue(field: number, value: WireValue): void {
+  const start = writer.begin(field);
+  if ('numberValue' in value) writer.doubleField(2, value.numberValue);
+  else if ('stringValue' in value) writeTextValue(value.stringValue);
+  else if ('boolValue' in value) writer.smallField(4, value.boolValue ? 1 : 0);
+  else if ('structValue' in value) writeStruct(5, value.structValue);
+  else if ('listValue' in value) writeList(6, value.listValue.values);
+  else writer.smallField(1, 0);
+  writer.end(start);
+}
+
+/** An empty text is written, too: it says which field of the `oneof` is there. */
+function writeTextValue(text: string): void {
+  if (text === '') writer.end(writer.begin(3));
+  else writer.textField(3, text);
+}
+
+function writeList(field: number, values: readonly WireValue[]): void {
+  const list = writer.begin(field);
+  for (const value of values) writeValue(1, value);
+  writer.end(list);
 }
 
 function writeStatus({ code, current_limit, limit_remaining, duration_until_reset }: WireStatus): void {

@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
+import { packageRoot } from '../package-root.ts';
 import { withLinkedDescriptors } from './descriptors.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
@@ -9,7 +10,7 @@ const options = {
   defaults: true, // with absent messages as null: what wire.ts says
 };
 
-const includeDirs = [fileURLToPath(new URL('../../proto/', import.meta.url))];
+const includeDirs = [fileURLToPath(new URL('proto/', packageRoot))];
 const packageDefinition = loadSync('envoy/service/ratelimit/v3/rls.proto', { ...options, includeDirs });
 const rulesDefinition = loadSync('weir/v1/rules.proto', { ...options, includeDirs });
 const healthDefinition = loadSync('grpc/health/v1/health.proto', { ...options, includeDirs });
@@ -18,8 +19,6 @@ export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.Ra
 
 /** `RateLimitService/ShouldRateLimit`: its path, encoder and decoder. */
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>; // by the file's own types
-
-export const healthService = healthDefinition['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
 
 export const rulesService = rulesDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
 /** Which rules descriptors meet: `Rules/Find`. */

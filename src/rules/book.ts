@@ -63,21 +63,10 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
   const checker = options.checker ?? openFileChecker(loadOptions);
   const inForce = new RulesInForce();
-  const retry = new Retry();
-  let seen: string | undefined;
-  let trouble: string | undefined;
+  const history = new LoadHistory();
   let isPolling = false;
   let isClosed = false;
 
-  /** Whether the problems are news. */
-  const isNews = (state: string, checked: CheckedRules): boolean => {
-    const came = checked.ok ? undefined : checked.problems.map(formatProblem).join('\n');
-    const isKnown = state === seen && came === trouble && came !== undefined;
-    retry.loaded(checked.ok, state !== seen);
-    seen = state;
-    trouble = came;
-    return !isKnown;
-  };
   const list = async () => {
     const { files, state } = await listFiles(source);
     return { files, state: `${state}\n${overlay?.revision}` };
@@ -86,13 +75,13 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     const { files, state } = await list();
     const check = createFileChecker(loadOptions);
     const checked = typeof files === 'string' ? unreadable(source, files) : check(files, overlay?.files);
-    isNews(state, checked);
+    history.add(state, checked);
     onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
   };
   const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
     const { right, wrong } = await checkOverlaid(overlay, (over) => check(checker, source, files, over));
     const news = wrong ?? right;
-    if (isClosed || !news || !isNews(state, news)) return;
+    if (isClosed || !news || !history.add(state, news)) return;
     if (right && !(wrong && inForce.has(right.packed)))
       onLoad({ ...right, rules: await inForce.replace(right.packed, pause) });
     if (wrong) onLoad(wrong);
@@ -102,7 +91,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     isPolling = true;
     try {
       const { files, state } = await list();
-      if (isClosed || (state === seen && !(trouble !== undefined && retry.isDue()))) return;
+      if (isClosed || !history.isLoadDue(state)) return;
       await load(files, state);
     } finally {
       isPolling = false;
@@ -125,28 +114,39 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
   };
 }
 
-/** Spaces out the tries of what cannot be loaded. */
-class Retry {
+/** Decides when to load again: when the files have changed; and less and less often while they cannot be loaded. */
+class LoadHistory {
+  #state: string | undefined;
+  /** The problems of the last load, as a text; undefined: it was right. */
+  #problems: string | undefined;
   #waitPolls = FIRST_RETRY_POLLS;
   #pollsLeft = FIRST_RETRY_POLLS;
 
-  /** Asked once each poll. */
-  isDue(): boolean {
+  /** To be called once each poll. */
+  isLoadDue(state: string): boolean {
+    if (state !== this.#state) return true;
+    if (this.#problems === undefined) return false;
     this.#pollsLeft--;
     return this.#pollsLeft <= 0;
   }
 
-  /** @param isChanged  the files are others than at the last try */
-  loaded(isRight: boolean, isChanged: boolean): void {
-    const isFirst = isRight || isChanged;
+  /** Whether a load is news: it was right, or has other problems than the one before, or is of other files. */
+  add(state: string, checked: CheckedRules): boolean {
+    const problems = checked.ok ? undefined : checked.problems.map(formatProblem).join('\n');
+    const isChanged = state !== this.#state;
+    const isNews = isChanged || problems === undefined || problems !== this.#problems;
+    const isFirst = checked.ok || isChanged;
     this.#waitPolls = isFirst ? FIRST_RETRY_POLLS : Math.min(this.#waitPolls * 2, MOST_RETRY_POLLS);
     this.#pollsLeft = this.#waitPolls;
+    this.#state = state;
+    this.#problems = problems;
+    return isNews;
   }
 }
 
 /** Checks rule files in a thread. */
 function openFileChecker(options: LoadOptions): FileChecker {
-  const thread = openThread<FileCheck, CheckedRules>(new URL('./check-thread.js', import.meta.url), options);
+  const thread = openThread<FileCheck, CheckedRules>(new URL('./file-check-thread.js', import.meta.url), options);
   return { do: (files, overlay) => thread.do({ files, overlay }), close: thread.close };
 }
 

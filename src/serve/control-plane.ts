@@ -1,7 +1,7 @@
 import type { Logger } from '../observe/log.ts';
 import type { RuleBook } from '../rules/book.ts';
 import type { Settings } from '../settings.ts';
-import { type DiscoveredRulesOptions, openDiscoveredRules } from '../xds/book.ts';
+import type { DiscoveredRulesOptions } from '../xds/book.ts';
 import type { ControlPlane, ControlPlaneTls } from '../xds/client.ts';
 import { start } from './cannot-start.ts';
 
@@ -31,8 +31,9 @@ export function openControlPlane(
     maxMessageBytes: settings.XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES,
   };
   let troubled = false;
-  return start('CONFIG_GRPC_XDS_*', `${description} cannot be asked`, () =>
-    openDiscoveredRules(controlPlane, {
+  return start('CONFIG_GRPC_XDS_*', `${description} cannot be asked`, async () => {
+    const { openDiscoveredRules } = await import('../xds/book.ts'); // with a gRPC library, which nothing else here takes
+    return openDiscoveredRules(controlPlane, {
       ...options,
       onUp() {
         if (troubled) log.warn(`connected to ${description} again`);
@@ -42,8 +43,8 @@ export function openControlPlane(
         troubled = true;
         log.error(`no rules from ${description}: ${reason}; trying again until there are`);
       },
-    }),
-  );
+    });
+  });
 }
 
 function tlsOf(settings: Settings): ControlPlaneTls {

@@ -1,22 +1,8 @@
-import {
-  type handleServerStreamingCall,
-  type handleUnaryCall,
-  status,
-  type UntypedServiceImplementation,
-} from '@grpc/grpc-js';
-import type { Health, WatchedStatus } from '../rls/health.ts';
+import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
+import { status } from '../grpc-status.ts';
+import type { Health } from '../rls/health.ts';
+import type { HealthCheckRequest, HealthCheckResponse, HealthListResponse } from '../rls/health-messages.ts';
 import { type OnCall, told } from './grpc-server.ts';
-
-/** The messages of `proto/grpc/health/v1/health.proto`, as @grpc/proto-loader takes and gives them. */
-interface HealthCheckRequest {
-  service: string;
-}
-interface HealthCheckResponse {
-  readonly status: WatchedStatus;
-}
-interface HealthListResponse {
-  readonly statuses: Readonly<Record<string, HealthCheckResponse>>;
-}
 
 /**
  * The handlers of `grpc.health.v1.Health`.

@@ -1,18 +1,36 @@
 import type { Server } from '@grpc/grpc-js';
-import { healthService, rulesService } from '../rls/proto.ts';
+import { healthService } from '../rls/health-messages.ts';
 import type { GrpcServerOptions } from './grpc-server.ts';
 import { healthHandlers } from './health-service.ts';
-import { addReflection } from './reflection.ts';
-import { rulesHandlers } from './rules-service.ts';
 import { startTimer } from './timer.ts';
 
 /** Where services can be added: a server of grpc-js, or what hosts handlers that were written for one. */
 export type ServiceHost = Pick<Server, 'addService'>;
 
-/** Adds what a gRPC server of ours has besides decisions: health, reflection, and which rules descriptors meet. */
-export function addSideServices(host: ServiceHost, options: GrpcServerOptions): void {
-  host.addService(healthService, healthHandlers(options.health, options.onCall));
-  const { rules } = options;
-  if (rules) host.addService(rulesService, rulesHandlers(rules));
-  addReflection(host, options.startTimer ?? startTimer);
+export function addHealth(host: ServiceHost, { health, onCall }: GrpcServerOptions): void {
+  host.addService(healthService, healthHandlers(health, onCall));
+}
+
+/** The methods of `addReflection`. */
+export const reflectionPaths = ['v1', 'v1alpha'].map(
+  (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+);
+
+/** The method of `addRules`. */
+export const rulesPaths = ['/weir.v1.Rules/Find'];
+
+/** Adds the service that names the rules which descriptors meet. */
+export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions): Promise<void> {
+  if (!rules) return;
+  const [{ rulesService }, { rulesHandlers }] = await Promise.all([
+    import('../rls/proto.ts'),
+    import('./rules-service.ts'),
+  ]);
+  host.addService(rulesService, rulesHandlers(rules));
+}
+
+/** Adds the reflection service, `v1` and `v1alpha`. It takes a gRPC library, which nothing else loads. */
+export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
+  const { serveReflection } = await import('./reflection.ts');
+  serveReflection(host, options.startTimer ?? startTimer);
 }

@@ -64,6 +64,6 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
 
 /** Checks answers in a thread. */
 function openAnswerChecker(options: LoadOptions): AnswerChecker {
-  const thread = openThread<AnswerCheck, CheckedRules>(new URL('./check-thread.js', import.meta.url), options);
+  const thread = openThread<AnswerCheck, CheckedRules>(new URL('./resource-check-thread.js', import.meta.url), options);
   return { do: (answer, overlay) => thread.do({ answer, overlay }), close: thread.close };
 }

@@ -5,6 +5,7 @@ import {
   type MethodDefinition,
   type ServiceDefinition,
 } from '@grpc/proto-loader';
+import { packageRoot } from '../package-root.ts';
 import type { WireStruct } from '../rls/struct.ts';
 
 /** The messages of a control plane as they are decoded and encoded: fields under their .proto names, enums as numbers. */
@@ -55,7 +56,7 @@ export interface WirePolicy {
 const definitions = loadSync(['envoy/service/discovery/v3/ads.proto', 'ratelimit/config/ratelimit/v3/rls_conf.proto'], {
   keepCase: true,
   defaults: true, // with absent messages as null: what the types above say
-  includeDirs: [fileURLToPath(new URL('../../proto/', import.meta.url))],
+  includeDirs: [fileURLToPath(new URL('proto/', packageRoot))],
 });
 
 export const discoveryService = definitions[

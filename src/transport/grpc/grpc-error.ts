@@ -1,4 +1,4 @@
-import type { status } from '@grpc/grpc-js';
+import type { status } from '../../grpc-status.ts';
 
 /** A call ends with this status instead of an answer. */
 export class GrpcError extends Error {

@@ -1,0 +1,27 @@
+import type { Records } from '../admin/records.ts';
+import type { Breakers } from '../backends/breaker.ts';
+import type { MemoryBackend } from '../backends/memory/backend.ts';
+import type { Clock } from '../clock.ts';
+import type { Backends } from '../ledger/ledger.ts';
+import type { Logger } from '../observe/log.ts';
+import type { Settings } from '../settings.ts';
+import type { LatenessWatch } from './lateness.ts';
+
+/** What backends are opened with. */
+export interface BackendParts {
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly breakers: Breakers;
+  readonly lateness: LatenessWatch;
+  readonly log: Logger;
+}
+
+/** Backends, and what they are called. */
+export interface OpenBackends {
+  /** Undefined: counters are elsewhere. */
+  readonly memory?: MemoryBackend;
+  readonly backends: Backends;
+  readonly description: string;
+  /** Where operators' changes are kept; undefined: the engine keeps none. */
+  readonly records?: Records;
+}
