@@ -5,7 +5,8 @@ const mayImport = {
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/nearest.ts'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
-  'src/decide\\.ts': ['src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
+  'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
+  'src/decide\\.ts': ['src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
   'src/observe/': [
     'src/observe/',
     'src/http/',
@@ -28,6 +29,21 @@ const mayImport = {
     'src/nearest.ts',
   ],
   'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
+  'src/admin/': [
+    'src/admin/',
+    'src/http/',
+    'src/rls/',
+    'src/observe/exposition.ts',
+    'src/decide.ts',
+    'src/overrides.ts',
+    'src/rules/',
+    'src/ledger/',
+    'src/backends/',
+    'src/algorithms/',
+    'src/clock.ts',
+    'src/slices.ts',
+  ],
+  'src/envoy/': ['src/envoy/', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/'],
   'src/xds/': ['src/xds/', 'src/rls/struct.ts', 'src/rls/wire.ts', 'src/rules/'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
@@ -52,7 +68,7 @@ const packageOf = {
   '^(js-yaml|luxon)$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',
   '^@opentelemetry': '^src/observe/trac(ed|ing)\\.ts$',
-  '^commander$': '^src/main\\.ts$',
+  '^commander$': '^src/(main\\.ts$|commands/)',
 };
 
 module.exports = {

@@ -5,6 +5,7 @@ import { referenceGauges } from './observe/reference-names.ts';
 import type { ServiceGauges } from './observe/service-gauges.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
+import { createAdminPages } from './serve/admin.ts';
 import { openBasis } from './serve/basis.ts';
 import { CannotStart } from './serve/cannot-start.ts';
 import { createSingle } from './serve/crew.ts';
@@ -71,8 +72,9 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
       version,
     };
     const gauges = () => referenceGauges(crew.cache());
+    const admin = parts.add(createAdminPages(settings, basis, { ask: crew.ask, clock, version }, log));
     const { debug, called } = parts.add(
-      await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, serviceGauges, log),
+      await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, serviceGauges, admin, log),
     );
     const { grpc, http } = parts.add(await crew.open(called));
     const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };

@@ -76,6 +76,8 @@ function chooseRules(values: Values): Settings['rules'] {
 function checkTls(values: Values, problems: string[]): void {
   if (values.GRPC_CLIENT_TLS_SAN !== '' && values.GRPC_CLIENT_TLS_CACERT === '')
     problems.push('GRPC_CLIENT_TLS_CACERT must be set where GRPC_CLIENT_TLS_SAN is: else callers show no certificate');
+  if ((values.DEBUG_TLS_CERT === '') !== (values.DEBUG_TLS_KEY === ''))
+    problems.push('DEBUG_TLS_CERT and DEBUG_TLS_KEY go together: set both, or none');
   if (!values.GRPC_SERVER_USE_TLS) return;
   for (const name of ['GRPC_SERVER_TLS_CERT', 'GRPC_SERVER_TLS_KEY'] as const) {
     if (values[name] === '') problems.push(`${name} must be set where GRPC_SERVER_USE_TLS is true, got nothing`);

@@ -14,16 +14,16 @@ type Profiler = (session: Session, enough: Promise<void>) => Promise<object>;
 /**
  * The routes that take profiles, for who has the token: `Authorization: Bearer <token>`, else 401. One profile at a time, else 409.
  *
- * @param adminToken  where it is undefined or empty there are no such routes
+ * @param secrets  of those who may; where there are none, there are no such routes
  * @see https://www.rfc-editor.org/rfc/rfc6750
  */
-export function profileRoutes(adminToken: string | undefined): ReadonlyMap<string, Route> {
-  if (!adminToken) return new Map();
+export function profileRoutes(secrets: readonly string[]): ReadonlyMap<string, Route> {
+  if (secrets.length === 0) return new Map();
   let isTaking = false;
   const route = (what: string, ending: string, take: Profiler): Route => ({
     help: `${what} over ?seconds=${DEFAULT_SECONDS}, for DevTools; wants Authorization: Bearer <ADMIN_TOKEN>`,
     async answer(request) {
-      if (!mayEnter(request, adminToken)) return unauthorized;
+      if (!mayEnter(request, secrets)) return unauthorized;
       if (isTaking) return plain(409, 'a profile is being taken: try again when it is done\n');
       const seconds = secondsOf(request);
       if (seconds === undefined) return plain(400, `seconds must be a whole number from 1 to ${MAX_SECONDS}\n`);
@@ -42,10 +42,10 @@ export function profileRoutes(adminToken: string | undefined): ReadonlyMap<strin
 }
 
 /** Compares digests: their length, and the time it takes, tell nothing about the token. */
-function mayEnter({ headers }: IncomingMessage, adminToken: string): boolean {
+function mayEnter({ headers }: IncomingMessage, secrets: readonly string[]): boolean {
   const [, token = ''] = /^Bearer +(.*)$/i.exec(headers.authorization ?? '') ?? [];
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(token), digest(adminToken));
+  return secrets.filter((secret) => timingSafeEqual(digest(token), digest(secret))).length > 0;
 }
 
 const unauthorized: Page = {

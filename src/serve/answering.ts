@@ -1,4 +1,5 @@
 import cluster from 'node:cluster';
+import type { AdminAgent } from '../admin/agent.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
 import { createDecisionLog, type LogDecision } from '../observe/decision-log.ts';
@@ -11,6 +12,7 @@ import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '..
 import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
+import { openAgent } from './agent.ts';
 import type { Basis } from './basis.ts';
 import { createParts } from './parts.ts';
 import { openServers, type Servers } from './servers.ts';
@@ -35,6 +37,16 @@ export interface Told {
 /** The servers, and how busy they are. */
 export interface Answering extends Servers {
   load(): Load;
+  /** What operators ask about answers. */
+  readonly agent: AdminAgent;
+}
+
+/** What the service decides with. */
+export function deciderOf(settings: Settings, { counters, rules }: Pick<Basis, 'counters' | 'rules'>, clock: Clock) {
+  const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
+  const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
+  const { ledger, overrides } = counters;
+  return { rules: rules.book.rules, ledger, overrides, counters: countersOf(settings, clock), ...modes };
 }
 
 /**
@@ -55,17 +67,12 @@ export async function openAnswering(
     if (tracing) parts.add(tracing);
     const spanName = storeSpans[settings.store.kind];
     if (tracing && spanName) counters.ledger.traceWith(tracing.backend(spanName));
-    const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
-    const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
-    const decider = {
-      rules: rules.book.rules,
-      ledger: counters.ledger,
-      counters: countersOf(settings, clock),
-      ...modes,
-    };
+    const decider = deciderOf(settings, { counters, rules }, clock);
+    const agent = parts.add(openAgent(settings, { counters, rules }, decider, extrasOf(settings), clock));
     const holds = { count: 0 };
     const logDecision = openDecisionLog(settings, decider, told, log);
-    const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, logDecision, log), holds);
+    const observer = createObserver(told, agent, logDecision, log);
+    const untraced = createRlsService(decider, extrasOf(settings), observer, holds);
     const overload = parts.add(
       openOverload({
         maxInFlight: settings.MAX_CALLS_UNDER_WAY,
@@ -94,7 +101,7 @@ export async function openAnswering(
       connections: overload.memory.connections,
       shedShare: overload.shedShare(),
     });
-    return { grpc, http, load, close: parts.close };
+    return { grpc, http, load, agent, close: parts.close };
   } catch (error) {
     await parts.close();
     throw error;
@@ -108,7 +115,8 @@ const storeSpans = {
   memcache: 'Memcached Fetch Execution',
 } as const;
 
-function extrasOf(settings: Settings): Extras {
+/** What goes with the answers. */
+export function extrasOf(settings: Settings): Extras {
   const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
   return {
     headers: createResponseHeaders({
@@ -142,8 +150,11 @@ function openDecisionLog(
   });
 }
 
-function createObserver(told: Told, logDecision: LogDecision | undefined, log: Logger): Observer {
-  const answered = (request: WireRequest, answer: Answer): void => told.answered(request.domain, answer);
+function createObserver(told: Told, agent: AdminAgent, logDecision: LogDecision | undefined, log: Logger): Observer {
+  const answered = (request: WireRequest, answer: Answer): void => {
+    told.answered(request.domain, answer);
+    agent.answered(request, answer);
+  };
   return {
     answered: logDecision
       ? (request, answer) => {

@@ -1,3 +1,4 @@
+import { type NamedReply, type Question, type ReplyTo, replyTo } from '../admin/agent.ts';
 import type { BreakerState } from '../backends/breaker.ts';
 import type { Clock } from '../clock.ts';
 import type { DenyCacheState } from '../ledger/refusals.ts';
@@ -17,6 +18,8 @@ export interface Crew {
    * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
    */
   open(onCall: OnCall): Promise<Servers>;
+  /** Asks every process that answers requests. */
+  ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** What is known to be over its limit; undefined where that is not kept. */
   cache(): DenyCacheState | undefined;
   /** For each node of the store, how many processes have their circuit to it open. */
@@ -59,6 +62,8 @@ export function createSingle(
       answering = await openAnswering(settings, basis, { ...statistics, called }, clock, log);
       return answering;
     },
+    ask: async (question) =>
+      answering ? [{ process: 'this process', reply: replyTo(question, await answering.agent.ask(question)) }] : [],
     cache: () => basis.counters.ledger.refusals,
     leased: () => basis.counters.ledger.leases?.leased ?? 0,
     circuits: () => openCircuits([basis.counters.breakers.states()]),

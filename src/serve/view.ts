@@ -1,5 +1,4 @@
 import { debugRoutes } from '../http/debug.ts';
-import { profileRoutes } from '../http/profile.ts';
 import type { Logger } from '../observe/log.ts';
 import { createMetrics } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
@@ -7,6 +6,7 @@ import type { StoreGauges } from '../observe/registry.ts';
 import type { ServiceGauges } from '../observe/service-gauges.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
+import type { AdminPages } from './admin.ts';
 import type { Basis } from './basis.ts';
 import { at, openHttp } from './http.ts';
 import { createParts, type Part } from './parts.ts';
@@ -26,6 +26,7 @@ export async function openView(
   { rules, readiness }: Pick<Basis, 'rules' | 'readiness'>,
   numbers: Numbers & StoreGauges,
   service: ServiceGauges,
+  admin: AdminPages,
   log: Logger,
 ): Promise<View> {
   const { statistics, gauges, refresh } = numbers;
@@ -37,19 +38,21 @@ export async function openView(
       {
         rules: rules.book.rules,
         lastLoad: rules.lastLoad,
-        async metrics(format) {
+        async metrics(format = 'text') {
           await refresh();
-          return metrics.render(format);
+          const { contentType, body } = await metrics.render(format);
+          return { contentType, body: `${await admin.metrics(format)}${body}` };
         },
         async statistics() {
           await refresh();
           return joined(await referenceCounters(statistics), gauges());
         },
       },
-      profileRoutes(settings.ADMIN_TOKEN),
+      admin.routes,
     );
     const address = { host: settings.DEBUG_HOST, port: settings.DEBUG_PORT };
-    const debug = await openHttp('DEBUG_PORT', address, pages, log);
+    const tls = admin.tls && parts.add(await admin.tls());
+    const debug = await openHttp('DEBUG_PORT', address, pages, log, tls && { tls });
     parts.add({ close: () => debug.close(0) });
     return {
       debug: at({ ...address, port: debug.port }),

@@ -102,6 +102,9 @@ export const optionally =
     written === '' ? undefined : parse(written);
 
 /** Words with commas between them; blanks count. */
+/** Texts with commas between them. */
+export const commaSeparated: Parse<readonly string[]> = (written) => list(written).map((one) => one.trim());
+
 export const list = (written: string): readonly string[] => (written === '' ? [] : written.split(','));
 
 /** `key:value` pairs with commas between them: exactly one colon each, as in envoyproxy/ratelimit. */

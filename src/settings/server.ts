@@ -11,7 +11,7 @@ import {
   text,
   workers,
 } from './kinds.ts';
-import { optional, type Rows, secret, setting } from './row.ts';
+import { optional, type Rows, setting } from './row.ts';
 
 /** Where the service listens, and how it runs. */
 export const serverRows = {
@@ -54,10 +54,12 @@ export const serverRows = {
   ),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
-  ADMIN_TOKEN: secret(
+  DEBUG_TLS_CERT: setting(
     text,
-    'what `Authorization: Bearer …` must say for /debug/pprof on the debug port; unset: profiling is off',
+    '',
+    'file with the certificate of the debug server, read again when it changes; empty: plain HTTP',
   ),
+  DEBUG_TLS_KEY: setting(text, '', 'file with its key'),
   WORKERS: setting(
     workers,
     '1',

@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type NamedReply, type Question, type ReplyTo, replyTo } from '../../admin/agent.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { RuleBook } from '../../rules/book.ts';
 import { forkMember, type Member } from './member.ts';
@@ -23,6 +24,8 @@ export interface PoolOptions {
 export interface Pool extends Listening {
   /** Has all workers report; resolves when the reports are there, but does not wait for a worker that hangs. */
   report(): Promise<void>;
+  /** Asks all workers for operators; those that hang are left out. */
+  ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** Has all workers answer what is under way, report for the last time, and end. */
   close(): Promise<void>;
 }
@@ -67,6 +70,12 @@ export async function openPool(
   const report = async (): Promise<void> => {
     await Promise.all(Array.from(members, (member) => member.report()));
   };
+  const ask: Pool['ask'] = async (question) => {
+    const replies = await Promise.all(
+      Array.from(members, async (member) => ({ process: member.name, reply: await member.ask(question) })),
+    );
+    return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
+  };
   const close = async (): Promise<void> => {
     closing.abort();
     const last = setTimeout(() => {
@@ -87,7 +96,7 @@ export async function openPool(
     for (const { name } of first) log.info(`${name} listens`);
     for (const member of first) void keepUp(member, replace, closing.signal, log);
     void repeat(report, closing.signal);
-    return { ...at, report, close };
+    return { ...at, report, ask, close };
   } catch (error) {
     await close();
     throw error;
