@@ -1,7 +1,8 @@
 import { debugRoutes } from '../http/debug.ts';
 import type { Logger } from '../observe/log.ts';
-import { createMetrics, type StoreGauges } from '../observe/prometheus.ts';
+import { createMetrics } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
+import type { StoreGauges } from '../observe/registry.ts';
 import type { ServiceGauges } from '../observe/service-gauges.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
