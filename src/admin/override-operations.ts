@@ -1,6 +1,6 @@
 import { type Unit, unitMs } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
-import { type Override, type OverrideEffect, overrideKey } from '../overrides.ts';
+import { descriptorKey, type Override, type OverrideEffect } from '../overrides.ts';
 import { type Operation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { describeOverride } from './explain.ts';
@@ -107,8 +107,8 @@ const shown = (override: Override) => ({
 });
 
 async function known(options: OverrideOptions, { domain: name, entries }: Named): Promise<Override | undefined> {
-  const key = overrideKey(name, entries);
-  return (await options.overrides.follow()).find((one) => overrideKey(one.domain, one.entries) === key);
+  const key = descriptorKey(name, entries);
+  return (await options.overrides.follow()).find((one) => descriptorKey(one.domain, one.entries) === key);
 }
 
 function effectOf(body: {

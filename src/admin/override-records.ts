@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { type Override, type Overrides, overrideKey } from '../overrides.ts';
+import { descriptorKey, type Override, type Overrides } from '../overrides.ts';
 import { Problem } from './problem.ts';
 import type { Records } from './records.ts';
 
@@ -40,8 +40,8 @@ export class OverrideRecords {
 
   async put(override: Override): Promise<void> {
     const known = await this.follow();
-    const key = overrideKey(override.domain, override.entries);
-    const others = known.filter((one) => overrideKey(one.domain, one.entries) !== key);
+    const key = descriptorKey(override.domain, override.entries);
+    const others = known.filter((one) => descriptorKey(one.domain, one.entries) !== key);
     if (others.length >= MAX_OVERRIDES)
       throw new Problem(409, `there may be ${MAX_OVERRIDES} overrides: remove one first`);
     await this.#options.records.put(MAP, key, JSON.stringify(override));
@@ -49,7 +49,7 @@ export class OverrideRecords {
   }
 
   async remove(override: Pick<Override, 'domain' | 'entries'>): Promise<void> {
-    await this.#options.records.remove(MAP, overrideKey(override.domain, override.entries));
+    await this.#options.records.remove(MAP, descriptorKey(override.domain, override.entries));
     await this.#refresh();
   }
 
