@@ -1,8 +1,9 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(clock|slices)\\.ts': [],
-  'src/rules/': ['src/rules/', 'src/algorithms/'],
+  'src/(clock|slices|json)\\.ts': [],
+  'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
+  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/json.ts'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/decide\\.ts': ['src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
@@ -26,9 +27,18 @@ const mayImport = {
     'src/backends/redis/address.ts',
     'src/observe/mogrifier.ts',
   ],
-  'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
+  'src/rls/': [
+    'src/rls/',
+    'src/protobuf/',
+    'src/decide.ts',
+    'src/rules/',
+    'src/backends/',
+    'src/algorithms/',
+    'src/clock.ts',
+    'src/json.ts',
+  ],
   'src/overload/': ['src/overload/', 'src/rls/'],
-  'src/xds/': ['src/xds/', 'src/rls/struct.ts', 'src/rls/wire.ts', 'src/rules/'],
+  'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/clock.ts'],
   'src/http/': [
     'src/http/',
@@ -43,7 +53,8 @@ const mayImport = {
 
 /** A package that only one part of the tree may know. */
 const packageOf = {
-  '^@grpc': '^src/(rls|transport|xds|overload|ask)',
+  '^@grpc': '^src/(protobuf|rls|transport|xds|overload|ask)',
+  '^protobufjs$': '^src/protobuf/',
   '^(ioredis|cluster-key-slot)$': '^src/backends/redis/',
   '^(js-yaml|luxon)$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',

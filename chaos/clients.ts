@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { fromStruct } from '../src/protobuf/struct.ts';
 import { shouldRateLimit } from '../src/rls/proto.ts';
-import { fromStruct } from '../src/rls/struct.ts';
 import type { WireResponse } from '../src/rls/wire.ts';
 import { type CallRecord, openCalls } from './log.ts';
 import { DOMAIN, rules } from './rules.ts';

@@ -1,8 +1,8 @@
 import { type Limit, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
 import { type Answer, InvalidRequest, type RateLimitRequest, type RequestDescriptor, type Verdict } from '../decide.ts';
+import type { JsonObject } from '../json.ts';
+import { toStruct } from '../protobuf/struct.ts';
 import type { Override } from '../rules/match.ts';
-import type { JsonObject } from '../rules/metadata.ts';
-import { toStruct } from './struct.ts';
 import {
   codeNumbers,
   MAX_UINT32,

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { createInterner } from './interner.ts';
+import { createInterner } from '../protobuf/interner.ts';
 
 /** A text is not JSON, or not the JSON of a RateLimitRequest: what was expected where, and what came instead. */
 export class InvalidJson extends Error {

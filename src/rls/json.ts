@@ -1,5 +1,5 @@
+import { fromStruct } from '../protobuf/struct.ts';
 import { JsonReader } from './json-reader.ts';
-import { fromStruct } from './struct.ts';
 import {
   codeNumbers,
   MAX_UINT32,

@@ -1,6 +1,6 @@
-import { createInterner } from './interner.ts';
-import { ProtoReader, WireType } from './proto-reader.ts';
-import { ProtoWriter } from './proto-writer.ts';
+import { createInterner } from '../protobuf/interner.ts';
+import { ProtoReader, WireType } from '../protobuf/reader.ts';
+import { ProtoWriter } from '../protobuf/writer.ts';
 import {
   maximumRequest,
   type WireDescriptor,

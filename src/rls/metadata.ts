@@ -1,5 +1,6 @@
 import type { Answer, Verdict } from '../decide.ts';
-import { type JsonObject, mergeMetadata } from '../rules/metadata.ts';
+import type { JsonObject } from '../json.ts';
+import { mergeMetadata } from '../rules/metadata.ts';
 import { nameOf, unitNumbers, type WireDescriptor, type WireRequest } from './wire.ts';
 
 /** What the proxy is told with an answer, as `dynamic_metadata`; undefined where there is nothing to tell. */

@@ -1,17 +1,10 @@
-import { fileURLToPath } from 'node:url';
-import { loadSync, type MethodDefinition, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader';
-import { withLinkedDescriptors } from './descriptors.ts';
+import type { MethodDefinition, PackageDefinition, ServiceDefinition } from '@grpc/proto-loader';
+import { linkDescriptors } from '../protobuf/link-descriptors.ts';
+import { loadProtos } from '../protobuf/load.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
-const options = {
-  keepCase: true,
-  longs: Number, // beyond 2^53 inexact; the codec stops counting there
-  defaults: true, // with absent messages as null: what wire.ts says
-};
-
-const includeDirs = [fileURLToPath(new URL('../../proto/', import.meta.url))];
-const packageDefinition = loadSync('envoy/service/ratelimit/v3/rls.proto', { ...options, includeDirs });
-const healthDefinition = loadSync('grpc/health/v1/health.proto', { ...options, includeDirs });
+const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], 'numbers');
+const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
 
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition; // a service in the file
 
@@ -20,8 +13,5 @@ export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinit
 
 export const healthService = healthDefinition['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
 
-/** Everything that the server speaks, for the reflection service. */
-export const describedServices: PackageDefinition = withLinkedDescriptors({
-  ...packageDefinition,
-  ...healthDefinition,
-});
+/** All services of the gRPC server, for the reflection service. */
+export const describedServices: PackageDefinition = linkDescriptors({ ...packageDefinition, ...healthDefinition });

@@ -1,4 +1,4 @@
-import type { WireStruct } from './struct.ts';
+import type { WireStruct } from '../protobuf/struct.ts';
 
 /** The Rate Limit Service's messages as they are decoded and encoded: fields under their .proto names, enums as numbers. */
 

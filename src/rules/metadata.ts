@@ -1,12 +1,7 @@
+import type { Json, JsonObject } from '../json.ts';
 import type { Problem } from './problem.ts';
 import type { YamlMap, YamlNode, YamlScalar } from './yaml.ts';
 import { flagOf, integerOf } from './yaml-scalar.ts';
-
-/** A value of JSON. */
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
-export interface JsonObject {
-  readonly [key: string]: Json;
-}
 
 /**
  * Reads a node's `metadata`: whatever the operator wants to be told to the proxy with the answer. Values are what YAML 1.1 takes them

@@ -1,5 +1,6 @@
+import type { JsonObject } from '../json.ts';
 import { type Field, format, type Shape } from './format.ts';
-import { type JsonObject, readMetadata } from './metadata.ts';
+import { readMetadata } from './metadata.ts';
 import { type Place, type Problem, pathOfKey, shown } from './problem.ts';
 import type { YamlEntry, YamlMap, YamlNode } from './yaml.ts';
 import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';

@@ -1,5 +1,5 @@
 import type { Limit, Spend } from '../algorithms/limit.ts';
-import type { JsonObject } from './metadata.ts';
+import type { JsonObject } from '../json.ts';
 import type { Wildcard } from './wildcard.ts';
 
 /** The rules in force: immutable, ready to be matched. A reload makes a new one. */

@@ -8,7 +8,7 @@ import {
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
-import { toStruct, type WireStruct } from '../rls/struct.ts';
+import { toStruct, type WireStruct } from '../protobuf/struct.ts';
 import { type BackOff, waitMs } from './back-off.ts';
 import {
   CONFIG_TYPE_URL,

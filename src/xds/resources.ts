@@ -1,5 +1,4 @@
-import { fromStruct } from '../rls/struct.ts';
-import { nameOf, unitNumbers } from '../rls/wire.ts';
+import { fromStruct } from '../protobuf/struct.ts';
 import type { Shape } from '../rules/format.ts';
 import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
 import { type Place, type Problem, pathOfKey } from '../rules/problem.ts';
@@ -10,9 +9,9 @@ import {
   configMessage,
   type WireAny,
   type WireConfig,
-  type WireDescriptor,
+  type WireConfigDescriptor,
+  type WireConfigPolicy,
   type WireDiscoveryResponse,
-  type WirePolicy,
 } from './proto.ts';
 
 /**
@@ -83,7 +82,7 @@ const errorIn = (file: string, message: string): Problem => ({
 const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'file'> =>
   blockOf<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
 
-function readDescriptor(descriptor: WireDescriptor, place: Place): Block<'node'> {
+function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'node'> {
   const {
     key,
     value,
@@ -105,11 +104,11 @@ function readDescriptor(descriptor: WireDescriptor, place: Place): Block<'node'>
   );
 }
 
-function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WirePolicy, place: Place) {
+function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WireConfigPolicy, place: Place) {
   return blockOf<'rate_limit'>(
     {
       ...{ requests_per_unit, unlimited, name },
-      unit: nameOf(unitNumbers, unit) ?? String(unit),
+      unit: String(unit),
       replaces: readAll('replaces', replaces, place, (replaced, at) => blockOf<'replaces'>(replaced, at)),
     },
     place,

@@ -1,8 +1,8 @@
 import { EventEmitter, once } from 'node:events';
 import { promisify } from 'node:util';
 import { type Metadata, Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
-import { fromStruct, toStruct } from '../../src/rls/struct.ts';
-import type { JsonObject } from '../../src/rules/metadata.ts';
+import type { JsonObject } from '../../src/json.ts';
+import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 import {
   CONFIG_TYPE_URL,
   configMessage,

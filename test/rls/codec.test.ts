@@ -1,7 +1,7 @@
 import { MAX_COUNT, unitMs } from '../../src/algorithms/limit.ts';
 import { type Answer, InvalidRequest, type Verdict } from '../../src/decide.ts';
+import { fromStruct } from '../../src/protobuf/struct.ts';
 import { decodeRequest, encodeAnswer } from '../../src/rls/codec.ts';
-import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireDescriptor, WireOverride } from '../../src/rls/wire.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 import { ruleOf } from '../helpers/rules.ts';

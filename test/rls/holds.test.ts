@@ -5,10 +5,10 @@ import { type CallOptions, Client, type ClientUnaryCall, credentials, type Servi
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import type { Decider } from '../../src/decide.ts';
 import { createShedding } from '../../src/overload/shedding.ts';
+import { fromStruct } from '../../src/protobuf/struct.ts';
 import { createHealth, type Health } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
 import { createRlsService, type Observer, type Outcome, type RlsService } from '../../src/rls/service.ts';
-import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';

@@ -1,7 +1,7 @@
+import type { JsonObject } from '../../src/json.ts';
+import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 import { requestFromJson, responseToJson } from '../../src/rls/json.ts';
 import { InvalidJson } from '../../src/rls/json-reader.ts';
-import { fromStruct, toStruct } from '../../src/rls/struct.ts';
-import type { JsonObject } from '../../src/rules/metadata.ts';
 
 /** A request with one descriptor that has these fields, as JSON. */
 const withDescriptor = (fields: string): string => `{"domain": "d", "descriptors": [{${fields}}]}`;

@@ -1,10 +1,11 @@
 import '../helpers/realm.ts';
 import * as fc from 'fast-check';
+import { WireType } from '../../src/protobuf/reader.ts';
 import { decodeRequest } from '../../src/rls/codec.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../../src/rls/messages.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
-import { WireType } from '../../src/rls/proto-reader.ts';
 import { maximumRequest, type WireRequest, type WireResponse } from '../../src/rls/wire.ts';
+import { group, lengthField, tag, varintField } from '../helpers/protobuf.ts';
 
 const MAX_UINT64 = 2n ** 64n - 1n;
 
@@ -13,26 +14,6 @@ function read(bytes: Uint8Array): WireRequest {
   const around = Buffer.concat([Buffer.alloc(7, 0x0a), bytes, Buffer.alloc(7, 0x0a)]);
   return readRateLimitRequest(around, 7, 7 + bytes.length);
 }
-
-// --- messages octet by octet
-
-function varint(value: bigint, octets = 1): Buffer {
-  const bytes: number[] = [];
-  let rest = value;
-  do {
-    bytes.push(Number(rest & 0x7fn));
-    rest >>= 7n;
-  } while (rest > 0n || bytes.length < octets);
-  return Buffer.from(bytes.map((byte, at) => (at < bytes.length - 1 ? byte | 0x80 : byte)));
-}
-
-const tag = (field: number, type: number): Buffer => varint(BigInt(field * 8 + type));
-const lengthField = (field: number, payload: Uint8Array): Buffer =>
-  Buffer.concat([tag(field, WireType.LENGTH), varint(BigInt(payload.length)), payload]);
-const varintField = (field: number, value: bigint, octets?: number): Buffer =>
-  Buffer.concat([tag(field, WireType.VARINT), varint(value, octets)]);
-const group = (field: number, ...inner: readonly Buffer[]): Buffer =>
-  Buffer.concat([tag(field, WireType.GROUP), ...inner, tag(field, WireType.END_GROUP)]);
 
 // --- messages of any kind
 
@@ -276,68 +257,21 @@ describe('a request', () => {
     expect(read(bytes)).toEqual({ domain: 'demo', descriptors: [], hits_addend: 0 });
   });
 
-  test.each<[string, Buffer]>([
-    ['an octet that UTF-8 has not', Buffer.of(0xff)],
-    ['a character that is cut off', Buffer.from('é').subarray(0, 1)],
-    ['half of a surrogate pair', Buffer.of(0xed, 0xa0, 0x80)],
-    ['a character in more octets than it needs', Buffer.of(0xc0, 0xaf)],
-  ])('with %s in a text is refused', (_what, octets) => {
-    const text = Buffer.concat([Buffer.from('text '), octets]);
+  test('with a string that is not UTF-8 is refused, wherever the string is', () => {
+    const text = Buffer.from('text \xff', 'latin1');
     for (const bytes of [
       lengthField(1, text),
       descriptorWith(lengthField(1, lengthField(1, text))),
       descriptorWith(lengthField(1, lengthField(2, text))),
     ])
-      expect(() => read(bytes)).toThrow('a text is not UTF-8');
+      expect(() => read(bytes)).toThrow('a string is not UTF-8');
   });
 
-  test('keeps a byte order mark', () => {
-    expect(read(lengthField(1, Buffer.from('\ufeffdemo'))).domain).toBe('\ufeffdemo');
-  });
-
-  test.each<[string, Buffer, string]>([
-    ['a field of number 0', Buffer.of(0x02, 0x00), 'a field has number 0'],
-    ['a varint of 11 octets', Buffer.of(0x18, ...Array<number>(10).fill(0x80), 0), 'a varint has more than 10 octets'],
-    ['a length of 11 octets', Buffer.of(0x0a, ...Array<number>(10).fill(0x80), 0), 'a varint has more than 10 octets'],
-    ['a length beyond the message', Buffer.of(0x0a, 0x05, 0x61), 'a field is longer than its message'],
-    [
-      'a length beyond all bounds',
-      lengthField(1, Buffer.alloc(0)).fill(0xff, 1),
-      'a message ends in the middle of a field',
-    ],
-    [
-      'a length that a uint32 would cut to 0',
-      Buffer.concat([tag(1, 2), varint(2n ** 32n)]),
-      'a field is longer than its message',
-    ],
-    ['a fixed field beyond the message', Buffer.of(0x79, 1, 2, 3), 'a field is longer than its message'],
-    ['wire type 6', Buffer.of(0x7e), 'there is no wire type 6'],
-    ['the end of a group that has not begun', tag(15, WireType.END_GROUP), 'there is no wire type 4'],
-    ['a group that ends as another one', Buffer.concat([tag(15, 3), tag(16, 4)]), 'there is no wire type 4'],
-    ['a group without an end', tag(15, WireType.GROUP), 'a message ends in the middle of a field'],
-    [
-      'an entry that is longer than its descriptor',
-      Buffer.of(0x12, 2, 0x0a, 4, 0x0a, 2, 0x61, 0x61),
-      'a field goes on beyond its message',
-    ],
-    [
-      'a text that is longer than its entry',
-      Buffer.of(0x12, 5, 0x0a, 2, 0x0a, 1, 0x61),
-      'a field goes on beyond its message',
-    ],
-  ])('with %s is refused', (_what, bytes, problem) => {
-    expect(() => read(bytes)).toThrow(problem);
-  });
-
-  test('has groups as deep as others take them, and no deeper', () => {
-    const nested = (depth: number): Buffer => (depth === 0 ? Buffer.alloc(0) : group(15, nested(depth - 1)));
-    expect(read(Buffer.concat([nested(100), varintField(3, 4n)]))).toEqual({
-      domain: '',
-      descriptors: [],
-      hits_addend: 4,
-    });
-    expect(() => read(nested(101))).toThrow('groups lie more than 100 deep');
-    expect(() => read(Buffer.alloc(1_000_000, 0x7b))).toThrow('groups lie more than 100 deep');
+  test.each<[string, Buffer]>([
+    ['an entry that is longer than its descriptor', Buffer.of(0x12, 2, 0x0a, 4, 0x0a, 2, 0x61, 0x61)],
+    ['a string that is longer than its entry', Buffer.of(0x12, 5, 0x0a, 2, 0x0a, 1, 0x61)],
+  ])('with %s is refused', (_what, bytes) => {
+    expect(() => read(bytes)).toThrow('a field extends past the end of its message');
   });
 });
 

@@ -1,8 +1,8 @@
 import { unitMs } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
+import type { JsonObject } from '../../src/json.ts';
 import { createDynamicMetadata } from '../../src/rls/metadata.ts';
 import type { WireDescriptor, WireRequest } from '../../src/rls/wire.ts';
-import type { JsonObject } from '../../src/rules/metadata.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 import { ruleOf } from '../helpers/rules.ts';
 

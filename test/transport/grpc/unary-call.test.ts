@@ -171,7 +171,7 @@ describe('a message is refused, and the service not asked', () => {
       status.INTERNAL,
       "the request is no message of the method's type: ",
     ],
-    ['a text that is not UTF-8', framed(Buffer.of(0x0a, 1, 0xff)), {}, status.INTERNAL, 'a text is not UTF-8'],
+    ['a string that is not UTF-8', framed(Buffer.of(0x0a, 1, 0xff)), {}, status.INTERNAL, 'a string is not UTF-8'],
     ['a flag that nobody knows', framed(message, 7), {}, status.INTERNAL, 'compression flag is 0 or 1, got 7'],
     ['compressed by nothing', framed(gzipSync(message), 1), {}, status.INTERNAL, 'grpc-encoding does not say how'],
     [
