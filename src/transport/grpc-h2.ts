@@ -18,14 +18,14 @@ import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
 import { addSideServices } from './side-services.ts';
 
-/** How often connections are checked for clients that have stalled. */
+/** How often connections are checked for stalled clients. */
 const STALL_CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Serves the Rate Limit Service, health and reflection on the HTTP/2 server of `h2/`.
  *
  * @param limits  of each connection
- * @throws Error  when the address cannot be bound
+ * @throws Error if the address cannot be bound
  */
 export async function startH2Server(
   options: GrpcServerOptions,
@@ -66,13 +66,13 @@ export async function startH2Server(
   return {
     target: listener.target,
     async close(graceMs) {
-      await shutDown({ listener, sendGoaway, underWay: inFlight, end: listener.destroyAll }, graceMs);
+      await shutDown({ listener, sendGoaway, inFlight, end: listener.destroyAll }, graceMs);
       clearInterval(stallChecks);
     },
   };
 }
 
-/** @returns how many decisions are in flight */
+/** @returns the number of decisions in flight */
 function addDecisions(router: Router, { service, overload, onCall }: GrpcServerOptions): () => number {
   let handled = 0;
   router.addUnary<WireRequest>(shouldRateLimit.path, {
@@ -99,7 +99,7 @@ function reply(call: UnaryCall<WireRequest>, outcome: Outcome): void {
   call.answer(bytes, length);
 }
 
-/** What has dynamic metadata is left to protobufjs: it is rare, and a struct may hold anything. */
+/** Responses with dynamic metadata are left to protobufjs: they are rare, and a struct may hold any JSON. */
 function write(response: WireResponse): { readonly bytes: Buffer; readonly length: number } {
   if (!response.dynamic_metadata) return writeRateLimitResponse(response, PREFIX_BYTES);
   const message = shouldRateLimit.responseSerialize(response);

@@ -5,9 +5,9 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import type { Health, WatchedStatus } from '../rls/health.ts';
-import { type OnCall, told } from './grpc-server.ts';
+import { notifyOnCall, type OnCall } from './grpc-server.ts';
 
-/** The messages of `proto/grpc/health/v1/health.proto`, as @grpc/proto-loader takes and gives them. */
+/** The messages of `proto/grpc/health/v1/health.proto`, decoded. */
 interface HealthCheckRequest {
   service: string;
 }
@@ -35,9 +35,9 @@ export function healthHandlers(health: Health, onCall: OnCall | undefined): Unty
   };
   const Watch: handleServerStreamingCall<HealthCheckRequest, HealthCheckResponse> = (call) => {
     const stop = health.watch(call.request.service, (now) => call.write({ status: now }));
-    call.request.service = ''; // grpc-js keeps the request while the stream is open; its name may have 4 MiB
+    call.request.service = ''; // grpc-js keeps the request while the stream is open; the name may be 4 MiB long
     if (call.cancelled) stop();
     else call.once('cancelled', stop);
   };
-  return { Check: told('Check', Check, onCall), List, Watch };
+  return { Check: notifyOnCall('Check', Check, onCall), List, Watch };
 }

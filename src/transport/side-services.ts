@@ -5,10 +5,10 @@ import { healthHandlers } from './health-service.ts';
 import { addReflection } from './reflection.ts';
 import { startTimer } from './timer.ts';
 
-/** Where services can be added: a server of grpc-js, or what hosts handlers that were written for one. */
+/** A grpc-js server, or another host for handlers written for grpc-js. */
 export type ServiceHost = Pick<Server, 'addService'>;
 
-/** Adds what a gRPC server of ours has besides decisions: health and reflection. */
+/** Adds health and reflection to a server. */
 export function addSideServices(host: ServiceHost, options: GrpcServerOptions): void {
   host.addService(healthService, healthHandlers(options.health, options.onCall));
   addReflection(host, options.startTimer ?? startTimer);

@@ -2,7 +2,7 @@ import { startH2Server } from './grpc-h2.ts';
 import { startGrpcJsServer } from './grpc-js.ts';
 import type { GrpcServer, GrpcServerOptions } from './grpc-server.ts';
 
-/** What can carry gRPC, by the name that GRPC_TRANSPORT gives it. */
+/** The gRPC server implementations, by their name in GRPC_TRANSPORT. */
 export const transports = {
   h2: (options: GrpcServerOptions): Promise<GrpcServer> => startH2Server(options),
   'grpc-js': startGrpcJsServer,

@@ -372,7 +372,7 @@ const healthService = serviceIn(
 
 function methodOf(service: ServiceDefinition, name: string): MethodDefinition<object, Record<string, unknown>> {
   const method = service[name];
-  if (!method) throw new Error(`there is no method ${name}`);
+  if (!method) throw new Error(`unknown method ${name}`);
   return method as MethodDefinition<object, Record<string, unknown>>; // of any messages
 }
 

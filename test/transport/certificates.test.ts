@@ -53,17 +53,17 @@ describe('certificates that are wrong to begin with', () => {
     ['no key', () => ({ key: '/nowhere.key' }), /^the private key \/nowhere.key cannot be read: ENOENT/],
     ['no authority', () => ({ clientCa: '/nowhere.ca' }), /^the client authority \/nowhere.ca cannot be read: ENOENT/],
     ['a folder', () => ({ cert: folder }), /^the certificate .* cannot be read: EISDIR/],
-    ['a certificate that is none', () => ({ cert: write('odd.crt', 'odd') }), /odd.crt holds no certificate in PEM: /],
+    ['a certificate that is none', () => ({ cert: write('odd.crt', 'odd') }), /odd.crt holds no PEM certificate: /],
     [
       'a key that is none',
       () => ({ key: write('odd.key', 'odd') }),
-      /odd.key holds no private key in PEM without a passphrase: /,
+      /odd.key holds no unencrypted PEM private key: /,
     ],
-    ['an authority that is none', () => ({ clientCa: write('odd.ca', 'odd') }), /odd.ca holds no certificate in PEM: /],
+    ['an authority that is none', () => ({ clientCa: write('odd.ca', 'odd') }), /odd.ca holds no PEM certificate: /],
     [
       'the key of another certificate',
       () => ({ key: write('other.key', other.key) }),
-      /^the private key .*other.key is not that of the certificate .*server.crt$/,
+      /^the private key .*other.key does not match the certificate .*server.crt$/,
     ],
   ])('are refused, and the file is named: %s', (_, changed, message) => {
     files = { ...files, ...changed() };
@@ -120,14 +120,14 @@ describe('certificates that change', () => {
     writeFileSync(files.cert, other.cert);
     notice();
     notice();
-    const message = `the private key ${files.key} is not that of the certificate ${files.cert}; what was in force before stays so`;
+    const message = `the private key ${files.key} does not match the certificate ${files.cert}; the previous certificates stay in force`;
     expect([changes, problems]).toEqual([[], [message]]);
     expect(certificates?.current()).toEqual({ ...one, ca: undefined });
 
     rmSync(files.cert);
     notice();
     notice();
-    const gone = expect.stringMatching(/server.crt cannot be read: ENOENT.*; what was in force before stays so$/);
+    const gone = expect.stringMatching(/server.crt cannot be read: ENOENT.*; the previous certificates stay in force$/);
     expect([changes, problems]).toEqual([[], [message, gone]]);
 
     overwrite(other);

@@ -64,12 +64,12 @@ test.each([
   '/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit',
   '/',
   '*',
-])('there is no method %s', async (path) => {
+])('unknown method %s', async (path) => {
   client.send(call(1, { ':path': path }));
   expect((await client.reply(1)).fields).toMatchObject({
     ':status': '200',
     'grpc-status': String(status.UNIMPLEMENTED),
-    'grpc-message': `there is no method ${path}`,
+    'grpc-message': `unknown method ${path}`,
   });
 });
 
@@ -81,7 +81,7 @@ test.each(['br', 'snappy', 'GZIP', 'gzip, deflate'])(
       ':status': '200',
       'grpc-status': String(status.UNIMPLEMENTED),
       'grpc-accept-encoding': 'identity,gzip,deflate',
-      'grpc-message': `grpc-encoding ${encoding} is none that can be read here`,
+      'grpc-message': `grpc-encoding ${encoding} is not supported`,
     });
   },
 );
