@@ -1,6 +1,6 @@
 import type { Spend } from './algorithms/limit.ts';
 import type { RuntimeLayout } from './rules/files.ts';
-import { Wanted } from './settings/kinds.ts';
+import { Mismatch } from './settings/kinds.ts';
 import type { Rows, Setting } from './settings/row.ts';
 import { chooseSink, type SinkSettings } from './settings/sinks.ts';
 import { chooseStore, type StoreSettings } from './settings/stores.ts';
@@ -42,7 +42,8 @@ export function readSettings(env: Environment): Settings {
   const read = rows.map(([name, { parse, fallback, secret }]) => {
     const written = env[name] ?? fallback;
     const value = written === undefined ? undefined : parse(written);
-    if (value instanceof Wanted) problems.push(`${name} must be ${value.what}, got '${secret ? '***' : written}'`);
+    if (value instanceof Mismatch)
+      problems.push(`${name} must be ${value.expected}, got '${secret ? '***' : written}'`);
     return [name, value];
   });
   if (problems.length > 0) throw new InvalidSettings(problems);

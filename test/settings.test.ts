@@ -106,10 +106,10 @@ describe('values', () => {
     ['REDIS_TYPE', ['RING', ''], 'one of SINGLE, SENTINEL, CLUSTER'],
     ['REDIS_POOL_ON_EMPTY_BEHAVIOR', ['CREATE', 'error'], 'WAIT (CREATE and ERROR are not supported)'],
     ['REDIS_CLUSTER_PIPELINE_PARALLELISM', ['-1'], 'a count from 0 to 2147483647'],
-    ['EXTRA_TAGS', ['a', 'a:b:c', 'a:b,', ',a:b'], 'key:value pairs with commas between them'],
-    ['CONFIG_GRPC_XDS_NODE_METADATA', ['a', 'a=b=c', 'a:b'], 'key=value pairs with commas between them'],
+    ['EXTRA_TAGS', ['a', 'a:b:c', 'a:b,', ',a:b'], 'comma-separated key:value pairs'],
+    ['CONFIG_GRPC_XDS_NODE_METADATA', ['a', 'a=b=c', 'a:b'], 'comma-separated key=value pairs'],
     ['PROMETHEUS_ADDR', ['9090', 'host', ':port', ':65536'], 'host:port, or :port for all addresses'],
-    ['LIMIT_RETRY_AFTER_HEADERS', ['a b', 'a,,b'], 'names of headers such as Retry-After, with commas between them'],
+    ['LIMIT_RETRY_AFTER_HEADERS', ['a b', 'a,,b'], 'comma-separated header names such as Retry-After'],
     ['TRACING_SAMPLING_RATE', ['2', ''], 'a number from 0 to 1'],
     ['XDS_CLIENT_BACKOFF_RANDOM_FACTOR', ['', 'half'], 'a number'],
     ['REDIS_SOCKET_TYPE', ['udp', ''], 'one of unix, tcp'],
@@ -452,7 +452,7 @@ test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER',
   (name) => {
     expect(readSettings({ [name]: 'X-Limit_1' })).toHaveProperty(name, 'X-Limit_1');
     expect(() => readSettings({ [name]: 'a b:c' })).toThrow(
-      `${name} must be the name of a header such as RateLimit-Limit, got 'a b:c'`,
+      `${name} must be a header name such as RateLimit-Limit, got 'a b:c'`,
     );
   },
 );

@@ -1,10 +1,10 @@
 import type { Route } from './server.ts';
 
-/** Numbers in Prometheus' exposition format. */
-export type Exposed = () => Promise<{ readonly contentType: string; readonly body: string }>;
+/** Renders metrics in Prometheus' exposition format. */
+export type RenderMetrics = () => Promise<{ readonly contentType: string; readonly body: string }>;
 
-/** What Prometheus scrapes: alone on a port of its own, or one of the debug pages. */
-export const metricsRoute = (exposed: Exposed): Route => ({
-  help: 'numbers for Prometheus',
-  answer: async () => ({ status: 200, ...(await exposed()) }),
+/** The page that Prometheus scrapes, on the debug port or a port of its own. */
+export const metricsRoute = (render: RenderMetrics): Route => ({
+  help: 'metrics for Prometheus',
+  answer: async () => ({ status: 200, ...(await render()) }),
 });

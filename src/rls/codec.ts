@@ -17,9 +17,9 @@ import {
 } from './wire.ts';
 
 /**
- * Turns a request into the service's own terms.
+ * Converts a request to domain types.
  *
- * @throws InvalidRequest  its reader stopped because it exceeds `maximumRequest`
+ * @throws InvalidRequest if its reader stopped because it exceeds `maximumRequest`
  */
 export function decodeRequest({ domain, descriptors, hits_addend, problem }: WireRequest): RateLimitRequest {
   if (problem !== undefined) throw new InvalidRequest(problem);
@@ -27,12 +27,12 @@ export function decodeRequest({ domain, descriptors, hits_addend, problem }: Wir
   return { domain, descriptors: descriptors.map((descriptor, at) => decodeDescriptor(descriptor, hits, at)) };
 }
 
-function decodeDescriptor(wire: WireDescriptor, requestHits: number, place: number): RequestDescriptor {
+function decodeDescriptor(wire: WireDescriptor, requestHits: number, index: number): RequestDescriptor {
   const { entries, limit, hits_addend, is_negative_hits } = wire;
   const hits = Math.min(hits_addend?.value ?? requestHits, MAX_COUNT);
   return {
     entries,
-    override: limit ? decodeOverride(limit, `descriptors[${place}].limit`) : undefined,
+    override: limit ? decodeOverride(limit, `descriptors[${index}].limit`) : undefined,
     hits: is_negative_hits ? 0 - hits : hits,
   };
 }
@@ -56,7 +56,7 @@ function decodeOverride(
 
 const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unitNumbers[unit] as number, unit]));
 
-/** Writes an answer for the wire, together with the headers and the metadata that go with it. */
+/** Converts an answer to a wire message, with its response headers and dynamic metadata. */
 export function encodeAnswer(
   answer: Answer,
   responseHeaders: readonly WireHeader[],
@@ -87,5 +87,5 @@ function encodeLimit({ name, requestsPerUnit, unit, unitMultiplier }: Limit): Wi
   return unitMultiplier === 1 ? limit : { ...limit, unit_multiplier: { value: unitMultiplier } };
 }
 
-/** Rounded up: who waits that long does not come too early. */
+/** Rounded up, so that a client that waits that long does not retry too early. */
 export const toWholeSeconds = (ms: number): number => Math.ceil(ms / 1000);

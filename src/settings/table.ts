@@ -1,6 +1,6 @@
 import { answerRows, statisticsRows } from './answers.ts';
 import { counterRows } from './counters.ts';
-import type { Parse, Wanted } from './kinds.ts';
+import type { Mismatch, Parse } from './kinds.ts';
 import type { Rows } from './row.ts';
 import { ruleRows } from './rules.ts';
 import { serverRows, tracingRows } from './server.ts';
@@ -21,7 +21,7 @@ type Table = typeof serverRows &
   typeof answerRows &
   typeof statisticsRows &
   typeof tracingRows;
-type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Wanted> : never;
+type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Mismatch> : never;
 
 /** What the variables say, under their names. */
 export type Values = { readonly [K in keyof Table]: Read<Table[K]> };

@@ -7,28 +7,28 @@ import { type ControlPlane, DiscoveryClient } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
 import type { ResourceAnswer } from './resources.ts';
 
-/** Checks a control plane's answers away from the event loop. */
+/** Checks a control plane's answers off the event loop. */
 export interface AnswerChecker {
   do(answer: ResourceAnswer): Promise<CheckedRules>;
   close(): void;
 }
 
 export interface DiscoveredRulesOptions extends LoadOptions {
-  /** Takes every load: what came of it. */
+  /** Called with the result of every load. */
   readonly onLoad: (loaded: LoadedRules) => void;
-  /** The control plane can be reached: for the first time, or again. */
+  /** The control plane became reachable. */
   readonly onUp: () => void;
-  /** It cannot be reached, and why: once for each reason, until it can again. The rules in force stay so. */
+  /** It became unreachable; called once per reason until it is reachable again. The rules in force are kept. */
   readonly onDown: (reason: string) => void;
-  /** Absent: a thread. */
+  /** Default: a worker thread. */
   readonly checker?: AnswerChecker;
 }
 
 /**
- * The rules that a control plane hands out. Each of its answers replaces them all; an answer that is wrong leaves them alone, and the control plane
- * receives every reason. Answers are decoded and checked in a thread and compiled in slices, so that requests do not wait.
+ * The rules that a control plane serves. Each valid answer replaces them all; an invalid answer changes nothing, and its problems are sent to
+ * the control plane. Answers are decoded and checked in a thread and compiled in slices, so that requests do not wait.
  *
- * @throws Error  a header that gRPC does not take; a certificate file that cannot be read or used
+ * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
 export function openDiscoveredRules(controlPlane: ControlPlane, options: DiscoveredRulesOptions): RuleBook {
   const { onLoad, onUp, onDown, mergeDomains, store } = options;
@@ -41,7 +41,7 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
     try {
       return await checker.do({ type_url, resources });
     } catch (error) {
-      const message = `cannot be checked: ${error instanceof Error ? error.message : error}`; // for want of memory, say
+      const message = `cannot be checked: ${error instanceof Error ? error.message : error}`; // out of memory, for example
       return { ok: false, problems: [{ file: 'response', line: undefined, path: '', severity: 'error', message }] };
     }
   };
@@ -68,13 +68,13 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
   };
 }
 
-/** Problems that a control plane is told of; of more, it is told how many. Its server limits how large a message may be. */
-const TOLD_PROBLEMS = 20;
+/** Problems listed in a refusal; further ones are counted. The control plane limits the size of messages. */
+const MAX_LISTED_PROBLEMS = 20;
 
-/** A problem a line, as envoyproxy/ratelimit says it: `<resource>: <message>`, and then where. */
+/** One problem per line, as in envoyproxy/ratelimit: `<resource>: <message>`, then its path. */
 function refusalOf(problems: readonly Problem[]): string {
   const lines = problems
-    .slice(0, TOLD_PROBLEMS)
+    .slice(0, MAX_LISTED_PROBLEMS)
     .map(({ file, message, path }) => `${file}: ${message}${path === '' ? '' : ` (${path})`}`);
   const more = problems.length - lines.length;
   return [...lines, ...(more > 0 ? [`… and ${more} more`] : [])].join('\n');

@@ -387,7 +387,7 @@ describe('a caller that goes away', () => {
         const call = gone.push(0) - 1;
         caller.onGone?.(() => {
           gone[call] = (gone[call] ?? 0) + 1;
-          reply({ error: { code: 1, details: 'the caller has gone' } });
+          reply({ error: { code: 1, details: 'the caller cancelled' } });
         });
       },
     };

@@ -286,7 +286,7 @@ describe('the debug pages', () => {
       rules,
       broken,
       [
-        '# The newest rules are wrong; what is listed below is what was loaded before.',
+        '# The newest rules are invalid; the rules listed below were loaded before.',
         '# a.yaml:3: descriptors[0]: no good',
         ...listed,
       ],
@@ -322,10 +322,10 @@ describe('the debug pages', () => {
     const sources = { rules: () => rules, lastLoad: () => undefined, ...numbers };
     await start(debugRoutes(sources, new Map([['/more', { help: 'one more', answer: () => plain(200, 'more') }]])));
     const lines = [
-      '/metrics: numbers for Prometheus',
+      '/metrics: metrics for Prometheus',
       '/more: one more',
-      '/rlconfig: the rules in force, and what is wrong with newer ones; ?verbose adds warnings',
-      '/stats: statistics under the names of envoyproxy/ratelimit',
+      '/rlconfig: the rules in force, and the problems of newer ones; ?verbose adds warnings',
+      '/stats: statistics with the names of envoyproxy/ratelimit',
     ];
     expect(await get(path)).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
     expect(await get('/more')).toEqual({ ...page, body: 'more' });

@@ -79,7 +79,7 @@ describe('wrong variables are told by their names', () => {
       (tags) =>
         [
           { ...right, A_TAGS: tags },
-          `DOG_STATSD_MOGRIFIER_A_TAGS must be key:value pairs with commas between them, neither part empty, got '${tags}'`,
+          `DOG_STATSD_MOGRIFIER_A_TAGS must be comma-separated key:value pairs, neither part empty, got '${tags}'`,
         ] as const,
     ),
   ])('%j', (variables, problem) => {

@@ -273,7 +273,7 @@ describe('a caller that goes away while its call is held', () => {
     return { outcomes, go };
   }
 
-  const gone: Outcome = { error: { code: status.CANCELLED, details: 'the caller has gone' } };
+  const gone: Outcome = { error: { code: status.CANCELLED, details: 'the caller cancelled' } };
 
   test('is answered with CANCELLED at once, so that its call is in flight no longer', async () => {
     const shedding = createShedding({ maxInFlight: 1, share: () => 1, waiting: () => 0 });

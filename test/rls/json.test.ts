@@ -110,21 +110,21 @@ describe('a request', () => {
     ['"Domain": "d"', 'Domain: unknown field; expected one of domain, descriptors, hits_addend'],
     ['"__proto__": {}', '__proto__: unknown field; expected one of domain, descriptors, hits_addend'],
     ['"constructor": {}', 'constructor: unknown field; expected one of domain, descriptors, hits_addend'],
-    ['"hitsAddend": 1, "hits_addend": 1', 'hits_addend: the field is there twice'],
-    ['"hits_addend": null, "hitsAddend": 1', 'hitsAddend: the field is there twice'],
-    ['"hitsAddend": 1, "hitsAddend": 1', 'hitsAddend: the field is there twice'],
-    ['"domain": "d", "domain": "d"', 'domain: the field is there twice'],
-    ['"domain": null, "domain": null', 'domain: the field is there twice'],
-    ['"domain": "d", "dom\\u0061in": "d"', 'domain: the field is there twice'],
+    ['"hitsAddend": 1, "hits_addend": 1', 'hits_addend: duplicate field'],
+    ['"hits_addend": null, "hitsAddend": 1', 'hitsAddend: duplicate field'],
+    ['"hitsAddend": 1, "hitsAddend": 1', 'hitsAddend: duplicate field'],
+    ['"domain": "d", "domain": "d"', 'domain: duplicate field'],
+    ['"domain": null, "domain": null', 'domain: duplicate field'],
+    ['"domain": "d", "dom\\u0061in": "d"', 'domain: duplicate field'],
   ])('cannot be {%s}', (fields, message) => {
     expect(() => read(`{${fields}}`)).toThrow(new InvalidJson(message));
   });
 
   test.each([
     ['"entries": [{"key": 5}]', 'descriptors[0].entries[0].key must be a string, got 5'],
-    ['"entries": [{"key": "k", "key": "k"}]', 'descriptors[0].entries[0].key: the field is there twice'],
-    ['"isNegativeHits": true, "is_negative_hits": true', 'descriptors[0].is_negative_hits: the field is there twice'],
-    ['"limit": {"unit": 1, "unit": 1}', 'descriptors[0].limit.unit: the field is there twice'],
+    ['"entries": [{"key": "k", "key": "k"}]', 'descriptors[0].entries[0].key: duplicate field'],
+    ['"isNegativeHits": true, "is_negative_hits": true', 'descriptors[0].is_negative_hits: duplicate field'],
+    ['"limit": {"unit": 1, "unit": 1}', 'descriptors[0].limit.unit: duplicate field'],
     ['"entries": [{"keys": "k"}]', 'descriptors[0].entries[0].keys: unknown field; expected one of key, value'],
     ['"entries": [{"key": "k"}, null]', 'descriptors[0].entries[1] must be an object, got null'],
     ['"hitsAddend": -1', 'descriptors[0].hits_addend must be a whole number from 0 to 18446744073709551615, got -1'],
@@ -330,7 +330,7 @@ describe('a string', () => {
     'cannot have half of a character: "%s"',
     (written) => {
       expect(() => read(`{"domain": "${written}"}`)).toThrow(
-        new InvalidJson(`domain must be text without halves of surrogate pairs, got "${written}"`),
+        new InvalidJson(`domain must be text without lone surrogates, got "${written}"`),
       );
     },
   );
@@ -390,7 +390,7 @@ describe('the largest request that is decided', () => {
       'descriptors[0].entries[0].value must have at most 16384 characters',
     ],
     ['unknown fields', `{"x": 1${unread}`, 'x: unknown field; expected one of domain, descriptors, hits_addend'],
-    ['fields of the same name', `{"domain": "d", "domain"${':'}${unread}`, 'domain: the field is there twice'],
+    ['fields of the same name', `{"domain": "d", "domain"${':'}${unread}`, 'domain: duplicate field'],
     ['lists where a text belongs', `{"domain": [[[[${unread}`, 'domain must be a string, got a list'],
     ['objects where a text belongs', `{"domain": {"a": {${unread}`, 'domain must be a string, got an object'],
     [

@@ -54,11 +54,7 @@ describe('certificates that are wrong to begin with', () => {
     ['no authority', () => ({ clientCa: '/nowhere.ca' }), /^the client authority \/nowhere.ca cannot be read: ENOENT/],
     ['a folder', () => ({ cert: folder }), /^the certificate .* cannot be read: EISDIR/],
     ['a certificate that is none', () => ({ cert: write('odd.crt', 'odd') }), /odd.crt holds no PEM certificate: /],
-    [
-      'a key that is none',
-      () => ({ key: write('odd.key', 'odd') }),
-      /odd.key holds no unencrypted PEM private key: /,
-    ],
+    ['a key that is none', () => ({ key: write('odd.key', 'odd') }), /odd.key holds no unencrypted PEM private key: /],
     ['an authority that is none', () => ({ clientCa: write('odd.ca', 'odd') }), /odd.ca holds no PEM certificate: /],
     [
       'the key of another certificate',
