@@ -73,7 +73,7 @@ function readResource(
 const isConfigType = (typeUrl: string): boolean => typeUrl.slice(typeUrl.lastIndexOf('/') + 1) === CONFIG_TYPE;
 
 const wrongType = (file: string, typeUrl: string): Problem =>
-  errorIn(file, `mismatched message type: wanted ${CONFIG_TYPE_URL}, got '${typeUrl}'`);
+  errorIn(file, `mismatched message type: expected ${CONFIG_TYPE_URL}, got '${typeUrl}'`);
 
 const errorIn = (file: string, message: string): Problem => ({
   file,

@@ -249,13 +249,13 @@ describe('an answer is refused, and the rules before it stay,', () => {
 
   test('with a resource of another type', async () => {
     expect(await refusalOf([{ raw: '', type_url: 'type.googleapis.com/wrong.Type' }])).toEqual([
-      `resources[0]: mismatched message type: wanted ${CONFIG_TYPE_URL}, got 'type.googleapis.com/wrong.Type'`,
+      `resources[0]: mismatched message type: expected ${CONFIG_TYPE_URL}, got 'type.googleapis.com/wrong.Type'`,
     ]);
   });
 
   test('when it is an answer of another type, even an empty one', async () => {
     expect(await refusalOf([], 'type.googleapis.com/wrong.Type')).toEqual([
-      `response: mismatched message type: wanted ${CONFIG_TYPE_URL}, got 'type.googleapis.com/wrong.Type'`,
+      `response: mismatched message type: expected ${CONFIG_TYPE_URL}, got 'type.googleapis.com/wrong.Type'`,
     ]);
   });
 
