@@ -68,7 +68,7 @@ const charged = (bytes: number): Promise<void> =>
   );
 
 describe('the memory account', () => {
-  test('has nothing of a connection that has ended, however it ended', async () => {
+  test('is charged nothing for a connection after its end, however it ended', async () => {
     await start();
     const partial = posting('{"domain": "d"}').slice(0, -5);
     for (const text of [
@@ -89,7 +89,7 @@ describe('the memory account', () => {
     }
   });
 
-  test('has a request until its response is sent', async () => {
+  test('is charged for a request until its response is sent', async () => {
     await start();
     const client = await open();
     client.write(getting('/slow') + getting('/slow'));
@@ -99,7 +99,7 @@ describe('the memory account', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('has the header fields of a request', async () => {
+  test('is charged for the header fields of a request', async () => {
     await start();
     const client = await open();
     client.write(getting('/slow', `a: ${'x'.repeat(10_000)}\r\n`));
@@ -110,7 +110,7 @@ describe('the memory account', () => {
     await eventually(() => memory.bytes >= before + 1_000 * 100);
   });
 
-  test('has several times the octets of a body while it comes, and none when it was answered', async () => {
+  test('is charged several times the octets of a body while it arrives, and nothing after the response', async () => {
     await start();
     const client = await open();
     const body = `{"domain": "d"}${' '.repeat(300_000)}`;
@@ -121,7 +121,7 @@ describe('the memory account', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('has no more of a body that is too long than the longest body costs', async () => {
+  test('is charged no more for an oversized body than for the longest valid one', async () => {
     await start();
     const client = await open();
     let most = 0;
@@ -138,7 +138,7 @@ describe('the memory account', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('has what a decoded request takes, by its descriptors and entries, until it is answered', async () => {
+  test('is charged for a decoded request, by its descriptors and entries, until it is answered', async () => {
     const replies: ((outcome: Outcome) => void)[] = [];
     await start({}, { shouldRateLimit: async (_request, _caller, reply) => void replies.push(reply) });
     const client = await open();
@@ -151,7 +151,7 @@ describe('the memory account', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('has a response until its client has read it', async () => {
+  test('is charged for a response until its client has read it', async () => {
     await start();
     const client = await open();
     client.socket.pause();
@@ -162,7 +162,7 @@ describe('the memory account', () => {
     expect(client.received().length).toBeGreaterThan(LARGE_PAGE.length);
   });
 
-  test('has responses that wait behind another one', async () => {
+  test('is charged for responses that wait behind another one', async () => {
     await start();
     const client = await open();
     client.write(getting('/slow') + getting('/large'));
@@ -187,7 +187,7 @@ describe('the memory account', () => {
     expect(memory.bytes).toBeLessThan(4 * MIB);
   });
 
-  test('makes a decision for no call whose connection it has just reset', async () => {
+  test('makes no decision for a call whose connection it has just reset', async () => {
     memory = new CallerMemory(MIB);
     let calls = 0;
     await start({}, { shouldRateLimit: async () => void calls++ });
@@ -197,7 +197,7 @@ describe('the memory account', () => {
     expect([calls, memory.bytes]).toEqual([0, 0]);
   });
 
-  test('lets no connection in when it is full of others that hold no more', async () => {
+  test('refuses a connection when it is full of others of the same size', async () => {
     memory = new CallerMemory(3 * CONNECTION_BYTES);
     await start();
     const first = [await open(), await open(), await open()];
@@ -214,7 +214,7 @@ describe('the memory account', () => {
 });
 
 describe('connections', () => {
-  test('beyond the most that there may be are closed at once, until one has ended', async () => {
+  test('beyond the limit are closed at once, until one has ended', async () => {
     await start({ maxConnections: 2 });
     const [first, second] = [await open(), await open()];
     second.write(getting('/good'));
@@ -227,7 +227,7 @@ describe('connections', () => {
     await next.receives('good');
   });
 
-  test('of a server that was given no bounds are bounded', async () => {
+  test('have default bounds', async () => {
     server = await startHttpServer({ host: '127.0.0.1', port: 0 }, new Map(), (error) => errors.push(error));
     const opened = await Promise.all(Array.from({ length: 101 }, open));
     await Promise.race(opened.map(({ ended }) => ended));
@@ -235,7 +235,7 @@ describe('connections', () => {
     expect(opened.filter(({ socket }) => socket.destroyed)).toHaveLength(1);
   });
 
-  test('may have so many requests in flight and no more', async () => {
+  test('end when they have too many requests in flight', async () => {
     await start({ maxRequestsInFlight: 5 });
     const client = await open();
     client.write(getting('/slow').repeat(5));
@@ -249,7 +249,7 @@ describe('connections', () => {
   });
 });
 
-describe('a client that takes its time', () => {
+describe('a slow client', () => {
   const quick = {
     headTimeoutMs: 200,
     requestTimeoutMs: 400,
@@ -281,7 +281,7 @@ describe('a client that takes its time', () => {
     await charged(0);
   });
 
-  test('is disconnected when it does nothing after a response', async () => {
+  test('is disconnected when it is idle after a response', async () => {
     const client = await open();
     client.write(getting('/good'));
     await client.receives('good');
@@ -306,7 +306,7 @@ describe('a client that takes its time', () => {
     await charged(0);
   });
 
-  test('may wait for a response as long as it takes', async () => {
+  test('may wait for a response for any time', async () => {
     const client = await open();
     client.write(getting('/slow'));
     await sleep(1_000); // more than all timeouts together
@@ -318,7 +318,7 @@ describe('a client that takes its time', () => {
 describe('a body that nothing reads', () => {
   const longBody = ' '.repeat(3 * MIB);
 
-  test('is taken off its connection, so that the next request is answered', async () => {
+  test('is discarded, so that the next request is answered', async () => {
     await start();
     const client = await open();
     client.write(posting(longBody).replace('/json', '/good') + getting('/slow'));
@@ -328,7 +328,7 @@ describe('a body that nothing reads', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('is taken off its connection where a call is shed', async () => {
+  test('is discarded if its call is shed', async () => {
     await start({}, agreeable, true);
     const client = await open();
     client.write(posting(longBody) + getting('/good'));
@@ -337,7 +337,7 @@ describe('a body that nothing reads', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('costs nothing while the response is not there yet', async () => {
+  test('is not charged while the response is pending', async () => {
     await start();
     const client = await open();
     client.write(posting(longBody).replace('/json', '/slow') + getting('/good'));
@@ -348,7 +348,7 @@ describe('a body that nothing reads', () => {
     await client.receives('good');
   });
 
-  test.each(['/good', '/slow'])('ends its connection when it has no end: %s', async (path) => {
+  test.each(['/good', '/slow'])('ends its connection if it is endless: %s', async (path) => {
     await start();
     const client = await open();
     let sent = 0;
@@ -365,7 +365,7 @@ describe('a body that nothing reads', () => {
   });
 });
 
-test('/json answers a body without an end, and ends the connection', async () => {
+test('/json answers an endless body, and ends the connection', async () => {
   await start();
   const client = await open();
   client.write('POST /json HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n');
@@ -378,7 +378,7 @@ test('/json answers a body without an end, and ends the connection', async () =>
   await charged(0);
 });
 
-describe('a caller that goes away', () => {
+describe('a caller that disconnects', () => {
   /** Of calls that wait: whether their callers have gone, as often as they were told. */
   function holding() {
     const gone: number[] = [];
@@ -394,7 +394,7 @@ describe('a caller that goes away', () => {
     return { service, gone };
   }
 
-  test('is known to have gone, once for each of its calls, in whatever order they wait', async () => {
+  test('is reported once for each of its calls, in any order', async () => {
     const { service, gone } = holding();
     await start({}, service);
     const client = await open();
@@ -406,7 +406,7 @@ describe('a caller that goes away', () => {
     await charged(0);
   });
 
-  test('is known to have gone when its connection is reset for its memory', async () => {
+  test('is reported when its connection is reset for its memory', async () => {
     memory = new CallerMemory(MIB);
     const { service, gone } = holding();
     await start({}, service);
@@ -418,7 +418,7 @@ describe('a caller that goes away', () => {
     await eventually(() => gone[0] === 1);
   });
 
-  test('is known to have gone where its call asks too late', async () => {
+  test('is reported to calls that subscribe too late', async () => {
     const asked = gate();
     let times = 0;
     await start(
@@ -438,7 +438,7 @@ describe('a caller that goes away', () => {
     await eventually(() => times === 1);
   });
 
-  test('has not gone when its response was sent', async () => {
+  test('is not reported after its response was sent', async () => {
     let times = 0;
     await start(
       {},
@@ -458,7 +458,7 @@ describe('a caller that goes away', () => {
   });
 });
 
-test('a call that waits for its answer keeps neither its body nor what was decoded', async () => {
+test('a waiting call keeps neither its body nor the decoded request alive', async () => {
   const CALLS = 20;
   const replies: ((outcome: Outcome) => void)[] = [];
   const requests: WeakRef<object>[] = [];

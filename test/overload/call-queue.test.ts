@@ -31,7 +31,7 @@ test('lets a call run at once while the slice of this turn has room', async () =
   expect(queue.mayRun(1)).toBe(true);
 });
 
-test('runs as many calls a turn as fit its slice, in the order in which they came', async () => {
+test('runs as many calls per turn as fit its slice, in order of arrival', async () => {
   queue.spend(SLICE_UNITS);
   for (const name of ['a', 'b', 'c', 'd', 'e']) queue.add(call(name, SLICE_UNITS / 2), 1);
   expect(queue.length).toBe(5);
@@ -45,7 +45,7 @@ test('runs as many calls a turn as fit its slice, in the order in which they cam
   expect(queue.length).toBe(0);
 });
 
-test('lets a new call wait for those that came before it', async () => {
+test('lets a new call wait for those before it', async () => {
   queue.spend(SLICE_UNITS);
   for (const name of ['a', 'b']) queue.add(call(name, SLICE_UNITS), 1);
   await nextTurn();
@@ -53,7 +53,7 @@ test('lets a new call wait for those that came before it', async () => {
   expect(queue.mayRun(1)).toBe(false);
 });
 
-test('refuses a call that has waited for too long, and one that is in time runs', async () => {
+test('refuses a call that has waited for too long, and runs one that is in time', async () => {
   queue.spend(SLICE_UNITS);
   queue.add(call('early'), 1);
   nowMs = 5;
@@ -63,7 +63,7 @@ test('refuses a call that has waited for too long, and one that is in time runs'
   expect(log).toEqual(['early refused', 'late']);
 });
 
-test('never refuses a call where no wait is too long', async () => {
+test('never refuses a call without a limit for waiting', async () => {
   queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
   queue.spend(SLICE_UNITS);
   queue.add(call('patient'), 1);
@@ -75,7 +75,7 @@ test('never refuses a call where no wait is too long', async () => {
 describe('costly calls', () => {
   const COSTLY = 1_025;
 
-  test('run one a turn, after all others', async () => {
+  test('run one per turn, after all others', async () => {
     for (const name of ['costly 1', 'costly 2']) queue.add(call(name, COSTLY), COSTLY);
     queue.add(call('cheap 1'), 1);
     await nextTurn();

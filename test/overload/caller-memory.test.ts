@@ -38,7 +38,7 @@ test('refuses a new connection when it is full of connections of the same size',
   expect(memory.open(4 * KIB, () => {})).toBeDefined();
 });
 
-test('makes room for a new connection where another holds much more', () => {
+test('makes room for a new connection if another holds much more', () => {
   const memory = new CallerMemory(40 * KIB);
   const resets: string[] = [];
   const large = memory.open(4 * KIB, () => resets.push('large'));

@@ -21,7 +21,7 @@ async function looks(clock: { readonly looks: number }, times: number): Promise<
   while (clock.looks < wanted) await sleep(1);
 }
 
-test('when it is late three times in a row the share shrinks, and again each time; when it is in time it grows, up to all', async () => {
+test('the share shrinks with each late check from the third in a row on, and grows while checks are on time', async () => {
   const { clock, nowMs } = busyClock();
   watch = watchEventLoop(50, nowMs);
   await looks(clock, 3);
@@ -40,7 +40,7 @@ test('when it is late three times in a row the share shrinks, and again each tim
   expect(watch.share()).toBe(1);
 });
 
-test('late once or twice says nothing', async () => {
+test('one or two late checks change nothing', async () => {
   const { clock, nowMs } = busyClock();
   watch = watchEventLoop(50, nowMs);
   for (let time = 0; time < 3; time++) {
@@ -52,7 +52,7 @@ test('late once or twice says nothing', async () => {
   expect(watch.share()).toBe(1);
 });
 
-test('0: all calls are taken', async () => {
+test('a lag of 0 admits all calls', async () => {
   const { clock, nowMs } = busyClock();
   clock.busyMs = 1_000_000;
   watch = watchEventLoop(0, nowMs);

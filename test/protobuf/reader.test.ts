@@ -37,7 +37,7 @@ describe('a varint', () => {
     expect(readerOf(varint(MAX_UINT64)).uint64()).toBe(2 ** 64);
   });
 
-  test('of 11 octets is refused', () => {
+  test('with more than 10 octets is refused', () => {
     const bytes = Buffer.of(...Array<number>(10).fill(0x80), 0);
     expect(() => readerOf(bytes).uint32()).toThrow('a varint has more than 10 octets');
     expect(() => readerOf(bytes).uint64()).toThrow('a varint has more than 10 octets');
@@ -76,7 +76,7 @@ describe('a string', () => {
 });
 
 describe('unknown fields', () => {
-  test('of every wire type are skipped', () => {
+  test('are skipped, whatever their wire type', () => {
     const fields = [
       varintField(15, MAX_UINT64),
       Buffer.concat([tag(16, WireType.FIXED32), Buffer.alloc(4, 0xff)]),

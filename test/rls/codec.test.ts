@@ -51,7 +51,7 @@ test.each<[string, number, number | undefined, boolean, number]>([
   expect(decode({ hits_addend, is_negative_hits }, requestHits)?.hits).toBe(hits);
 });
 
-test('a request that its reader found too large is refused', () => {
+test('a request that its reader found too large throws InvalidRequest', () => {
   const request = { domain: '', descriptors: [], hits_addend: 0, problem: 'descriptors must have at most 256' };
   expect(() => decodeRequest(request)).toThrow(new InvalidRequest('descriptors must have at most 256'));
 });
@@ -94,7 +94,7 @@ describe('a limit in the request', () => {
     });
   });
 
-  test.each([0, 8, 99, -1])('with unit %d is none', (unit) => {
+  test.each([0, 8, 99, -1])('with unit %d is invalid', (unit) => {
     expect(override({ unit })).toEqual({
       problem: `descriptors[0].limit.unit must be a unit from SECOND (1) to WEEK (7), got ${unit}`,
     });
@@ -105,13 +105,13 @@ describe('a limit in the request', () => {
     [101, 6, '101 × YEAR'],
     [0xffff_ffff, 1, '4294967295 × SECOND'],
     [0xffff_ffff, 6, '4294967295 × YEAR'],
-  ])('with multiplier %d of unit %d is none', (value, unit, got) => {
+  ])('with multiplier %d of unit %d is invalid', (value, unit, got) => {
     expect(override({ unit, unit_multiplier: { value } })).toEqual({
       problem: `descriptors[0].limit.unit_multiplier must make a window of 1 unit to 100 years, got ${got}`,
     });
   });
 
-  test.each([0, 0xffff_ffff])('may be of %d requests', (requests_per_unit) => {
+  test.each([0, 0xffff_ffff])('may have %d requests', (requests_per_unit) => {
     expect(override({ requests_per_unit })).toMatchObject({ limit: { requestsPerUnit: requests_per_unit } });
   });
 });
@@ -187,11 +187,11 @@ describe('an answer', () => {
     [1_001, 2],
     [36_000.5, 37],
     [60_000, 60],
-  ])('of %d ms to the reset says %d seconds: never too few', (durationUntilResetMs, seconds) => {
+  ])('with %d ms until the reset says %d seconds, rounded up', (durationUntilResetMs, seconds) => {
     expect(status(limited({ durationUntilResetMs }))?.duration_until_reset).toEqual({ seconds, nanos: 0 });
   });
 
-  test('has a status a descriptor in order, the overall code and the headers', () => {
+  test('has one status per descriptor in order, the overall code and the headers', () => {
     const answer: Answer = {
       overallCode: 'OVER_LIMIT',
       verdicts: [{ kind: 'no_rule' }, limited(), { kind: 'unlimited', rule }],
@@ -204,20 +204,20 @@ describe('an answer', () => {
     expect(encoded.statuses.map(({ limit_remaining }) => limit_remaining)).toEqual([0, 6, 4_294_967_295]);
   });
 
-  test('of a service in shadow mode is OK, though its statuses are not', () => {
+  test('is OK in global shadow mode even if its statuses are not', () => {
     const over: Verdict = { ...limited({ code: 'OVER_LIMIT' }), code: 'OVER_LIMIT' };
     const encoded = encodeAnswer({ overallCode: 'OK', verdicts: [over], shadowed: true, delayMs: 0 }, [], undefined);
     expect([encoded.overall_code, encoded.statuses[0]?.code]).toEqual([1, 2]);
   });
 
-  test('has the metadata that goes with it', () => {
+  test('has its dynamic metadata', () => {
     const answer: Answer = { overallCode: 'OK', verdicts: [limited()], shadowed: false, delayMs: 0 };
     const { dynamic_metadata } = encodeAnswer(answer, [], { rule: 'demo.user', list: [1, null] });
     expect(dynamic_metadata && fromStruct(dynamic_metadata)).toEqual({ rule: 'demo.user', list: [1, null] });
     expect(encodeAnswer(answer, [], undefined)).not.toHaveProperty('dynamic_metadata');
   });
 
-  test('tells a limit without a unit as UNKNOWN', () => {
+  test('shows a limit without a unit as UNKNOWN', () => {
     const odd: Verdict = { ...limited(), limit: { ...limit, unit: 'UNKNOWN', windowMs: 1_500 } };
     expect(status(odd)).toMatchObject({ current_limit: { requests_per_unit: 10, unit: 0 } });
     expect(status(odd)?.current_limit).not.toHaveProperty('unit_multiplier');

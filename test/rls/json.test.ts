@@ -40,25 +40,25 @@ describe('a request', () => {
       `{"domain": "d", "hitsAddend": "9", "descriptors": [{"entries": [{"key": "k", "value": "v"}], "hitsAddend": "7",
         "isNegativeHits": true, "limit": {"requestsPerUnit": "5", "unit": "MINUTE", "unitMultiplier": "3"}}]}`,
     ],
-  ])('in %s', (_, body) => {
+  ])('may be written in %s', (_, body) => {
     expect(read(body)).toEqual(full);
   });
 
   test.each(['{}', '{"domain": null, "descriptors": null, "hitsAddend": null}', ' \n{"descriptors": []}\n '])(
-    'has the defaults in %j',
+    'has its defaults in %j',
     (body) => {
       expect(read(body)).toEqual({ domain: '', descriptors: [], hits_addend: 0 });
     },
   );
 
   test.each(['', '"entries": null, "limit": null, "hitsAddend": null, "isNegativeHits": null', '"entries": []'])(
-    'has the defaults in a descriptor {%s}',
+    'has its defaults in a descriptor {%s}',
     (fields) => {
       expect(descriptorOf(fields)).toEqual({ entries: [], limit: null, hits_addend: null, is_negative_hits: false });
     },
   );
 
-  test('has the defaults in an entry and in a limit', () => {
+  test('has its defaults in an entry and in a limit', () => {
     expect(descriptorOf('"entries": [{}, {"key": null, "value": null}], "limit": {}')).toMatchObject({
       entries: [
         { key: '', value: '' },
@@ -75,7 +75,7 @@ describe('a request', () => {
     ['18446744073709551615', 2 ** 64],
     ['"18446744073709551615"', 2 ** 64],
     ['"0"', 0],
-  ])('may ask for %s hits', (written, value) => {
+  ])('may request %s hits', (written, value) => {
     expect(descriptorOf(`"hitsAddend": ${written}`)?.hits_addend).toEqual({ value });
   });
 
@@ -181,7 +181,7 @@ describe('a request', () => {
     ['[]', 'a list'],
     ['"d"', '"d"'],
     ['5', '5'],
-  ])('cannot be %s, which is no object', (body, got) => {
+  ])('cannot be %s, which is not an object', (body, got) => {
     expect(() => read(body)).toThrow(new InvalidJson(`the body must be an object, got ${got}`));
   });
 
@@ -254,7 +254,7 @@ describe('a response', () => {
     expect(responseToJson({ ...response, response_headers_to_add: [] })).toStrictEqual(expected);
   });
 
-  test('has the headers, and its fields in the order of the service this replaces', () => {
+  test('has the headers, and its fields in the order of envoyproxy/ratelimit', () => {
     const response = {
       overall_code: 1,
       statuses: [
@@ -273,7 +273,7 @@ describe('a response', () => {
     );
   });
 
-  test('has its metadata as JSON, under the names that were given', () => {
+  test('has its metadata as JSON, with unchanged names', () => {
     const weir = { delay_ms: 200, statuses: [{ index: 0, rule: 'demo.user', soft: true, window_ms: 1_500 }] };
     const response = {
       overall_code: 1,
@@ -294,7 +294,7 @@ test.each<JsonObject>([
   { a: null, b: true, c: false, d: 0, e: -1.5, f: '', g: 'text' },
   { list: [], lists: [[1], ['x', { y: null }]], struct: { in: { struct: {} } } },
   { constructor: 1, hasOwnProperty: [2] },
-])('a struct stands for the JSON it was made from: %j', (object) => {
+])('a struct converts back to the JSON it was made from: %j', (object) => {
   expect(fromStruct(toStruct(object))).toEqual(object);
 });
 
@@ -326,27 +326,24 @@ describe('a string', () => {
     },
   );
 
-  test.each(['\\ud800', '\\udc00', '\\ud800x', '\\udc00\\ud800'])(
-    'cannot have half of a character: "%s"',
-    (written) => {
-      expect(() => read(`{"domain": "${written}"}`)).toThrow(
-        new InvalidJson(`domain must be text without lone surrogates, got "${written}"`),
-      );
-    },
-  );
+  test.each(['\\ud800', '\\udc00', '\\ud800x', '\\udc00\\ud800'])('cannot have lone surrogates: "%s"', (written) => {
+    expect(() => read(`{"domain": "${written}"}`)).toThrow(
+      new InvalidJson(`domain must be text without lone surrogates, got "${written}"`),
+    );
+  });
 
   test.each([
     ['an octet that begins nothing', [0xff]],
     ['half of a character', [0xc3]],
     ['a character written longer than need be', [0xc0, 0xaf]],
     ['a surrogate', [0xed, 0xa0, 0x80]],
-  ])('cannot have %s, as over gRPC', (_, octets) => {
+  ])('cannot have %s, like over gRPC', (_, octets) => {
     const body = Buffer.concat([Buffer.from('{"domain": "'), Buffer.from(octets), Buffer.from('"}')]);
     expect(() => requestFromJson(body)).toThrow(new InvalidJson('not JSON: not UTF-8'));
   });
 });
 
-describe('the largest request that is decided', () => {
+describe('the largest valid request', () => {
   const texts = [
     'x'.repeat(16_384),
     'é'.repeat(16_384),
@@ -355,7 +352,7 @@ describe('the largest request that is decided', () => {
     '\\n'.repeat(16_384),
   ];
 
-  test('is read', () => {
+  test('is decoded in full', () => {
     const entry = '{"key": "k"}';
     const descriptor = `{"entries": [${Array(64).fill(entry)}]}`;
     const { descriptors } = read(`{"domain": "d", "descriptors": [${Array(256).fill(descriptor)}]}`);
@@ -398,11 +395,11 @@ describe('the largest request that is decided', () => {
       `{"hits_addend": ${'1'.repeat(1_000)}${unread}`,
       `hits_addend must be a whole number from 0 to 4294967295, got ${'1'.repeat(100)}`,
     ],
-  ])('ends what is read: more %s', (_, body, message) => {
+  ])('ends decoding when exceeded: more %s', (_, body, message) => {
     expect(() => read(body)).toThrow(new InvalidJson(message));
   });
 
-  test('has field names that are short: what follows the first characters of a longer one is not read', () => {
+  test('has short field names: the rest of a longer name is not read', () => {
     expect(() => read(`{"${'x'.repeat(1_000)}${unread}`)).toThrow(
       new InvalidJson(`"${'x'.repeat(99)}: unknown field; expected one of domain, descriptors, hits_addend`),
     );

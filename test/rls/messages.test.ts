@@ -81,7 +81,7 @@ const anyRequest = anyFields.map((fields) => Buffer.concat(fields));
 
 const plainly = (request: WireRequest): WireRequest => JSON.parse(JSON.stringify(request));
 
-describe('reading stops where a request is too large', () => {
+describe('decoding stops where a request is too large', () => {
   const broken = Buffer.of(0xff); // no field begins so: reading it would throw
   const domain = lengthField(1, Buffer.from('demo'));
   const descriptor = lengthField(2, Buffer.alloc(0));
@@ -117,14 +117,14 @@ describe('reading stops where a request is too large', () => {
     expect(() => decodeRequest(read(Buffer.concat([domain, bytes])))).toThrow(problem);
   });
 
-  test('at more fields than any valid request has, known or not', () => {
+  test('decoding fails after more fields than any valid request has, known or unknown', () => {
     const unknown = varintField(15, 1n);
     expect(read(many(unknown, 131_072))).toMatchObject({ descriptors: [] });
     expect(() => read(many(unknown, 131_073))).toThrow('a message has more than 131072 fields');
     expect(() => read(many(domain, 131_073))).toThrow('a message has more than 131072 fields');
   });
 
-  test('and not before', () => {
+  test('decoding does not stop for a request at the limits', () => {
     const fullDescriptor = lengthField(2, many(entry, 64));
     const { descriptors, problem } = read(
       Buffer.concat([domain, many(fullDescriptor, 256), lengthField(1, textOf(16_384, 'é'))]),
@@ -135,8 +135,8 @@ describe('reading stops where a request is too large', () => {
   });
 });
 
-describe('a request is read as protobufjs reads it', () => {
-  test('whatever its fields, their order and what is unknown', () => {
+describe('a request is decoded as protobufjs decodes it', () => {
+  test('with any fields in any order, unknown ones included', () => {
     fc.assert(
       fc.property(anyRequest, (bytes) => {
         expect(read(bytes)).toEqual(plainly(shouldRateLimit.requestDeserialize(bytes)));
@@ -145,7 +145,7 @@ describe('a request is read as protobufjs reads it', () => {
     );
   });
 
-  test('cut off between two fields, and refused where it is cut off inside one', () => {
+  test('when truncated between two fields, and refused when truncated inside one', () => {
     fc.assert(
       fc.property(anyFields, fc.nat(), (fields, at) => {
         const last = fields.pop() ?? Buffer.alloc(0);
@@ -161,7 +161,7 @@ describe('a request is read as protobufjs reads it', () => {
     );
   });
 
-  test('as protobufjs writes it', () => {
+  test('when encoded by protobufjs', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 200 });
     const uint32 = fc.nat(2 ** 32 - 1);
     const request: fc.Arbitrary<WireRequest> = fc.record({
@@ -194,7 +194,7 @@ describe('a request is read as protobufjs reads it', () => {
 describe('a request', () => {
   const descriptorWith = (...fields: readonly Buffer[]): Buffer => lengthField(2, Buffer.concat(fields));
 
-  test('is refused by a RangeError where it is none, and never anything else', () => {
+  test('that is malformed throws a RangeError, and never another error', () => {
     const anyMutation = fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 });
     const anyMutated = fc.tuple(anyRequest, anyMutation).map(([bytes, mutations]) => {
       for (const [at, octet] of mutations) if (bytes.length > 0) bytes[at % bytes.length] = octet;
@@ -218,7 +218,7 @@ describe('a request', () => {
     );
   });
 
-  test('puts a message that comes twice together from both, as the encoding asks', () => {
+  test('merges a message field that occurs twice, as the encoding requires', () => {
     const limit = (...fields: readonly Buffer[]): Buffer => lengthField(2, Buffer.concat(fields));
     const bytes = descriptorWith(
       limit(varintField(1, 7n), lengthField(3, varintField(1, 5n))),
@@ -236,17 +236,17 @@ describe('a request', () => {
     ]);
   });
 
-  test('is negative by any octet of the varint', () => {
+  test('is negative if any octet of the varint is not zero', () => {
     for (const value of [1n, 2n, 2n ** 32n, 2n ** 63n])
       expect(read(descriptorWith(varintField(4, value))).descriptors[0]?.is_negative_hits).toBe(true);
   });
 
-  test('may ask for more hits than a number counts exactly', () => {
+  test('may request more hits than a number represents exactly', () => {
     const [descriptor] = read(descriptorWith(lengthField(3, varintField(1, MAX_UINT64)))).descriptors;
     expect(descriptor?.hits_addend).toEqual({ value: 2 ** 64 });
   });
 
-  test('has no field of a type that it should not have: it is passed over', () => {
+  test('skips known fields with an unexpected wire type', () => {
     const bytes = Buffer.concat([
       lengthField(1, Buffer.from('demo')),
       varintField(1, 5n),
@@ -310,7 +310,7 @@ describe('a response', () => {
     return Buffer.from(bytes.subarray(headroom, length));
   }
 
-  test('is what protobufjs reads', () => {
+  test('is decoded by protobufjs', () => {
     fc.assert(
       fc.property(anyResponse, fc.nat(10), (response, headroom) => {
         const message = write(response, headroom);
@@ -327,7 +327,7 @@ describe('a response', () => {
   const plain = (response: WireResponse): object => JSON.parse(JSON.stringify(response));
 
   test.each([0, 1, 126, 127, 128, 129, 4_095, 16_383, 16_384, 2_097_151, 2_097_152])(
-    'has a text of %i octets, with lengths of as many octets as that takes',
+    'may have a string of %i octets, with length prefixes of any size',
     (length) => {
       const value = 'v'.repeat(length);
       const response: WireResponse = {
@@ -339,7 +339,7 @@ describe('a response', () => {
     },
   );
 
-  test('leaves out what has its default', () => {
+  test('omits fields that have their default', () => {
     const status = { code: 0, limit_remaining: 0, current_limit: { name: '', requests_per_unit: 0, unit: 0 } };
     expect(write({ overall_code: 0, statuses: [status], response_headers_to_add: [] }, 5)).toEqual(
       Buffer.of(0x12, 2, 0x12, 0),

@@ -20,7 +20,7 @@ function limited(decision: Partial<Limited['decision']> = {}): Limited {
 const request: WireRequest = { domain: 'demo', descriptors: [], hits_addend: 0 };
 const answer: Answer = { overallCode: 'OK', verdicts: [], shadowed: false, delayMs: 0 };
 
-describe('of its own accord the service', () => {
+describe('dynamic metadata under `weir`', () => {
   const delayed = (decision: Partial<Extract<Verdict, { kind: 'limited' }>['decision']>, path: string): Verdict => ({
     ...limited(decision),
     rule: { ...rule, path },
@@ -29,7 +29,7 @@ describe('of its own accord the service', () => {
     return createDynamicMetadata({ ofRequest: false })(request, { ...answer, verdicts, delayMs });
   };
 
-  test('tells nothing where the fields of the API say it all', () => {
+  test('is absent if the fields of the API have everything', () => {
     expect(metadataOf([limited()])).toBeUndefined();
   });
 
@@ -40,11 +40,11 @@ describe('of its own accord the service', () => {
       { ...limited(), limit: { ...limit, unit: 'UNKNOWN', windowMs: 1_500 } },
       { window_ms: 1_500 },
     ],
-  ])('tells %s', (_, verdict, facts) => {
+  ])('has %s', (_, verdict, facts) => {
     expect(metadataOf([verdict])).toEqual({ weir: { statuses: [{ index: 0, rule: 'demo.user', ...facts }] } });
   });
 
-  test('tells of each status that has more to tell, by its index, and the longest delay of all', () => {
+  test('has each status with further facts, by its index, and the longest delay of all', () => {
     const verdicts: Verdict[] = [
       { kind: 'no_rule' },
       delayed({ delayMs: 100 }, 'demo.user'),
@@ -63,12 +63,12 @@ describe('of its own accord the service', () => {
     });
   });
 
-  test('tells no delay of a request that was not held', () => {
+  test('has no delay of a request that was not held', () => {
     expect(metadataOf([delayed({ delayMs: 100 }, 'demo.user')], 0)).toBeUndefined();
   });
 });
 
-describe('on request the proxy is told', () => {
+describe('with ofRequest, dynamic metadata has', () => {
   const told = createDynamicMetadata({ ofRequest: true });
   const wire = (fields: Partial<WireDescriptor>): WireDescriptor => ({
     entries: [{ key: 'user', value: 'alice' }],
@@ -83,7 +83,7 @@ describe('on request the proxy is told', () => {
     code,
   });
 
-  test('what was asked', () => {
+  test('domain, descriptors and hits of the request', () => {
     const descriptors = [
       wire({
         entries: [
@@ -107,7 +107,7 @@ describe('on request the proxy is told', () => {
     });
   });
 
-  test('the metadata of the rules that let the request pass, put together', () => {
+  test('the merged metadata of the rules that let the request pass', () => {
     const verdicts: Verdict[] = [
       { kind: 'no_rule' },
       of({ plan: 'free', at: { a: 1 }, list: [1] }),
@@ -124,7 +124,7 @@ describe('on request the proxy is told', () => {
     expect(told(request, { ...answer, verdicts: [of({})] })).not.toHaveProperty('metadata');
   });
 
-  test('besides what it is always told', () => {
+  test('the facts under `weir` as well', () => {
     expect(told(request, { ...answer, verdicts: [limited({ soft: true })] })).toEqual({
       domain: 'demo',
       descriptors: [],
@@ -133,7 +133,7 @@ describe('on request the proxy is told', () => {
   });
 });
 
-test('the metadata of the rules stays what it was', () => {
+test('the metadata of the rules is not modified', () => {
   const metadata = { at: { a: 1 } };
   const verdicts = [{ at: { b: 2 } }, metadata, { at: { c: 3 } }].map((one): Verdict => {
     return { ...limited(), rule: ruleOf({ metadata: one }) };

@@ -118,7 +118,7 @@ const sendBytes = (bytes: Buffer): Promise<Reply<WireResponse>> =>
   unary({ ...shouldRateLimit, requestSerialize: (): Buffer => bytes } as typeof shouldRateLimit, {} as WireRequest);
 
 describe('ShouldRateLimit', () => {
-  test('answers a call, then the next one by what the first spent', async () => {
+  test('answers a call, then the next one after what the first spent', async () => {
     await start();
     const descriptors = [
       descriptorOf('user', 'alice'),
@@ -144,7 +144,7 @@ describe('ShouldRateLimit', () => {
     expect(told).toEqual(['answered OK', 'answered OVER_LIMIT']);
   });
 
-  test('tells on the wire what the API has fields for, and the rest in the metadata', async () => {
+  test('returns the fields of the API, and other facts in the metadata', async () => {
     const newRules = rulesFrom(`
 domain: demo
 descriptors:
@@ -181,7 +181,7 @@ descriptors:
     });
   });
 
-  test('keeps any text apart that a key or value may be', async () => {
+  test('counts any different keys and values apart', async () => {
     await start();
     for (const value of ['', '__proto__', 'é', '\u0000', '😀'.repeat(1_000)])
       expect(await ask({ descriptors: [descriptorOf('user', value)] })).toMatchObject({
@@ -207,20 +207,20 @@ descriptors:
       },
       'descriptors[1].limit.unit must be a unit from SECOND (1) to WEEK (7), got 0',
     ],
-  ])('of a request with %s: INVALID_ARGUMENT', async (_, request, details) => {
+  ])('fails with INVALID_ARGUMENT for a request with %s', async (_, request, details) => {
     await start();
     expect(await ask(request)).toEqual({ code: status.INVALID_ARGUMENT, details });
     expect(told).toEqual([{ code: status.INVALID_ARGUMENT, cause: expect.objectContaining({ message: details }) }]);
     expect(await ask()).toMatchObject({ response: { statuses: [{ limit_remaining: 1 }] } }); // nothing was spent
   });
 
-  test('before there are rules: UNAVAILABLE', async () => {
+  test('fails with UNAVAILABLE before rules are loaded', async () => {
     await start({ rules: () => undefined });
     const details = 'no rate limit configuration loaded';
     expect(await ask()).toEqual({ code: status.UNAVAILABLE, details });
   });
 
-  test('without its counters: UNAVAILABLE, but not where none are needed', async () => {
+  test('fails with UNAVAILABLE without its counters, unless none are needed', async () => {
     const apply: Backend['run'] = async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }));
     await start({ ledger: ledgerOf(backendThat(apply)) });
     const details = 'rate limit store unavailable: no connection';
@@ -230,7 +230,7 @@ descriptors:
     });
   });
 
-  test('with a bug of ours: INTERNAL without the cause, which the observer is told', async () => {
+  test('fails with INTERNAL after a bug, and passes the cause only to the observer', async () => {
     const bug = new Error('secret cause');
     await start({ ledger: ledgerOf(backendThat(() => Promise.reject(bug))) });
     expect(await ask()).toEqual({ code: status.INTERNAL, details: 'internal error' });
@@ -241,20 +241,20 @@ descriptors:
     ['no message at all', Buffer.from([0xff, 0xff, 0xff])],
     ['a message cut short', Buffer.from([0x12])],
     ['a message in a message cut short', Buffer.from([0x12, 0x05, 0x0a])],
-  ])('of bytes that are %s is an error, and the server lives on', async (_, bytes) => {
+  ])('fails for bytes that are %s, and the server survives', async (_, bytes) => {
     await start();
     expect(await sendBytes(bytes)).toMatchObject({ code: status.INTERNAL });
     expect(await ask()).toMatchObject({ response: { overall_code: 1 } });
   });
 
-  test('of more than 4 MiB: RESOURCE_EXHAUSTED, and the server lives on', async () => {
+  test('fails with RESOURCE_EXHAUSTED for more than 4 MiB, and the server survives', async () => {
     await start();
     const domain = 'x'.repeat(4 * 1024 * 1024);
     expect(await ask({ domain })).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
     expect(await ask()).toMatchObject({ response: { overall_code: 1 } });
   });
 
-  test('waits for its store as long as the service may, and no longer than its caller', async () => {
+  test("waits for its store up to the store timeout, and no longer than the caller's deadline", async () => {
     const waited: number[] = [];
     const store = backendThat(async (hits, { timeoutMs }) => {
       waited.push(timeoutMs);
@@ -270,7 +270,7 @@ descriptors:
   });
 });
 
-test('a decision comes to its end whatever the observer does', async () => {
+test('a decision completes even if the observer throws', async () => {
   const service = createRlsService(deciderOf(rules, { ledger: ledgerOf(memory()) }), noHeaders, {
     answered() {
       throw new Error('a bug in the statistics');
@@ -291,7 +291,7 @@ describe('closing', () => {
   /** How often a closing server looks whether it is done. */
   const LOOK_INTERVAL_MS = 50;
 
-  test('lets a call under way finish, however late, and takes no more', async () => {
+  test('waits for a call in flight, and accepts no more', async () => {
     const asked = gate();
     const answered = gate();
     const store = memory();
@@ -324,7 +324,7 @@ describe('closing', () => {
     }
   });
 
-  test('ends what is still under way after its grace', async () => {
+  test('ends calls still in flight after the grace period', async () => {
     const asked = gate();
     await start({
       ledger: ledgerOf(
@@ -351,7 +351,7 @@ describe('closing', () => {
   });
 });
 
-test('an address that is taken cannot be listened on', async () => {
+test('listening on an address in use fails', async () => {
   await start();
   const service = createRlsService({} as Decider, noHeaders, observer);
   const address = { host: '127.0.0.1', port: port() };
@@ -384,7 +384,7 @@ function watch(service: string): ClientReadableStream<Record<string, unknown>> {
 describe('health', () => {
   const check = (service: string) => unary(methodOf(healthService, 'Check'), { service });
 
-  test('of the service is whether it is ready, of the process that it answers; others are not there', async () => {
+  test('reports readiness for the service, SERVING for the process, and NOT_FOUND for other names', async () => {
     readiness = { ready: false, reasons: ['no rules'] };
     await start();
     expect(await check('')).toEqual({ response: { status: 'SERVING' } });
@@ -392,7 +392,7 @@ describe('health', () => {
     expect(await check('other')).toMatchObject({ code: status.NOT_FOUND });
   });
 
-  test('follows the service, and ends with NOT_SERVING', async () => {
+  test('follows readiness, and ends with NOT_SERVING', async () => {
     await start();
     const stream = watch('ratelimit');
     expect(await once(stream, 'data')).toEqual([{ status: 'SERVING' }]);
@@ -443,7 +443,7 @@ describe('reflection', () => {
     ...nestedType.flatMap(typesUsedIn),
   ];
 
-  test('names the services', async () => {
+  test('lists the services', async () => {
     await start();
     const { list_services_response } = await reflect({ list_services: '' });
     expect(list_services_response).toEqual({
@@ -458,7 +458,7 @@ describe('reflection', () => {
     'envoy.service.ratelimit.v3.RateLimitService',
     'envoy.service.ratelimit.v3.RateLimitRequest',
     'grpc.health.v1.Health',
-  ])('describes %s and all that it depends on, by full names', async (symbol) => {
+  ])('describes %s and its dependencies, by full names', async (symbol) => {
     await start();
     const files = await filesWith({ file_containing_symbol: symbol });
     for (const file of files) {
@@ -474,7 +474,7 @@ describe('reflection', () => {
     expect(files.flatMap(typesUsed)).not.toEqual([]);
   });
 
-  test('is enough for grpcurl to ask for a decision', async () => {
+  test('lets grpcurl call ShouldRateLimit', async () => {
     await start();
     const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
     const method = 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';

@@ -41,7 +41,7 @@ const overwrite = ({ cert, key }: Certificate): void => {
   writeFileSync(files.key, key);
 };
 
-describe('certificates that are wrong to begin with', () => {
+describe('certificates that are invalid at the start', () => {
   const write = (name: string, text: string): string => {
     const path = join(folder, name);
     writeFileSync(path, text);
@@ -61,17 +61,17 @@ describe('certificates that are wrong to begin with', () => {
       () => ({ key: write('other.key', other.key) }),
       /^the private key .*other.key does not match the certificate .*server.crt$/,
     ],
-  ])('are refused, and the file is named: %s', (_, changed, message) => {
+  ])('are refused with the name of the file: %s', (_, changed, message) => {
     files = { ...files, ...changed() };
     expect(open).toThrow(message);
   });
 });
 
-describe('certificates that change', () => {
+describe('changed certificates', () => {
   test.each<[string, () => void]>([
     ['in place', () => overwrite(other)],
     ['by renaming', () => void writeCertificate(folder, 'server', other)],
-  ])('%s are taken', (_, change) => {
+  ])('%s are loaded', (_, change) => {
     open();
     expect(certificates?.current()).toEqual({ ...one, ca: undefined });
     change();
@@ -81,7 +81,7 @@ describe('certificates that change', () => {
   });
 
   // As Kubernetes mounts a Secret: files are links into `..data`, itself a link to a folder that is replaced.
-  test('behind symbolic links are taken', () => {
+  test('are loaded when a symbolic link changes', () => {
     const version = (name: string, certificate: Certificate): void => {
       mkdirSync(join(folder, name));
       writeCertificate(join(folder, name), 'tls', certificate);
@@ -101,7 +101,7 @@ describe('certificates that change', () => {
     expect([changes, problems]).toEqual([[other.cert], []]);
   });
 
-  test('with their authority alone are taken', () => {
+  test('are loaded when only the client CA changes', () => {
     files = { ...files, clientCa: join(folder, 'ca.crt') };
     writeFileSync(join(folder, 'ca.crt'), authority.cert);
     open();
@@ -111,7 +111,7 @@ describe('certificates that change', () => {
     expect(certificates?.current()).toEqual({ ...one, ca });
   });
 
-  test('into wrong ones are told once, and those of before stay', () => {
+  test('are reported once when they are invalid, and the previous ones stay in force', () => {
     open();
     writeFileSync(files.cert, other.cert);
     notice();
@@ -131,7 +131,7 @@ describe('certificates that change', () => {
     expect([changes, problems]).toEqual([[other.cert], [message, gone]]);
   });
 
-  test('one file after the other are taken without a word', () => {
+  test('are loaded without a problem when one file changes after the other', () => {
     open();
     for (const certificate of [other, one, other]) {
       for (const [path, text] of [
@@ -146,7 +146,7 @@ describe('certificates that change', () => {
     expect([changes, problems]).toEqual([[other.cert, one.cert, other.cert], []]);
   });
 
-  test('are nobody’s business once closed, or for who asked to be told no more', () => {
+  test('are ignored after close, and by listeners that have unsubscribed', () => {
     open();
     certificates?.onChange(() => changes.push('unwanted'))();
     overwrite(other);

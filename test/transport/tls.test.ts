@@ -91,7 +91,7 @@ test('a server over TLS answers', async () => {
   await expect(createClient(server.target).ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });
 });
 
-test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is spoken', async (version) => {
+test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is accepted', async (version) => {
   await start();
   expect(await shakeHands({ minVersion: version, maxVersion: version })).toMatchObject({
     protocol: version,
@@ -99,21 +99,21 @@ test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is spoken', async (version) => {
   });
 });
 
-test('TLS 1.1 is not spoken', async () => {
+test('TLS 1.1 is refused', async () => {
   await start();
   const old = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
   await expect(shakeHands(old)).rejects.toThrow(/protocol version/);
 });
 
-describe('where clients must have a certificate', () => {
-  test('those that have one are answered', async () => {
+describe('a server that requires client certificates', () => {
+  test('answers clients that have one', async () => {
     await start(authority);
     expect(await client(envoy).ask()).toMatchObject({ overall_code: 1 });
     const { cert, key } = writeCertificate(folder, 'client', envoy);
     expect(JSON.parse(await ask('-cert', cert, '-key', key))).toEqual({ overallCode: 'OK' });
   });
 
-  test('the others are not', async () => {
+  test('refuses clients that have none', async () => {
     await start(authority);
     const stranger = createAuthority().issue('envoy.mesh.local');
     for (const certificate of [undefined, stranger])
@@ -127,7 +127,7 @@ describe('where clients must have a certificate', () => {
     ['another name', ['other.mesh.local'], false],
     ['a name above', ['mesh.local'], false],
     ['an address only', ['127.0.0.1'], false],
-  ])('for a certain name, one with %s: %j', async (_, names, isIn) => {
+  ])('with a required name treats a certificate with %s as %j', async (_, names, isIn) => {
     await start(authority, 'envoy.mesh.local');
     const answer = client(authority.issue(...names)).ask();
     if (isIn) expect(await answer).toMatchObject({ overall_code: 1 });
@@ -135,7 +135,7 @@ describe('where clients must have a certificate', () => {
   });
 });
 
-test('a certificate that changes is shown to new connections, and those there are go on', async () => {
+test('a changed certificate is used for new connections, and open ones continue', async () => {
   await start();
   const asking = client();
   const stream = asking.watch();
@@ -155,7 +155,7 @@ test('a certificate that changes is shown to new connections, and those there ar
   expect([ended, problems]).toEqual([false, []]);
 });
 
-test('a wrong certificate changes nothing', async () => {
+test('an invalid certificate changes nothing', async () => {
   await start();
   const before = await shakeHands();
   writeCertificate(folder, 'server', { cert: own.cert, key: envoy.key });
@@ -164,7 +164,7 @@ test('a wrong certificate changes nothing', async () => {
   expect(await client().ask()).toMatchObject({ overall_code: 1 });
 });
 
-test('an authority for clients that changes holds for new connections', async () => {
+test('a changed client CA applies to new connections', async () => {
   await start(authority);
   const next = createAuthority();
   expect(await client(envoy).ask()).toMatchObject({ overall_code: 1 });
@@ -180,14 +180,14 @@ test('an authority for clients that changes holds for new connections', async ()
   expect(await client(next.issue('envoy.mesh.local')).ask()).toMatchObject({ overall_code: 1 });
 });
 
-test('closing ends connections that have not shaken hands', async () => {
+test('closing ends connections that have not completed their handshake', async () => {
   await start();
   const socket = connectPlain(Number(server.target.split(':').at(-1)), '127.0.0.1').on('error', () => {});
   await once(socket, 'connect');
   await Promise.all([server.close(60_000), once(socket, 'close')]);
 });
 
-test('ends the oldest of many half-open handshakes, and completes those of honest clients', async () => {
+test('too many half-open handshakes end the oldest ones, while legitimate clients can connect', async () => {
   const overload = overloadOf();
   await start(undefined, undefined, { overload });
   const port = Number(server.target.split(':').at(-1));

@@ -102,7 +102,7 @@ describe('an answer', () => {
     expect(told).toEqual(['up', 0]);
   });
 
-  test('says all that a rule file says with the same keys', async () => {
+  test('can express everything that a rule file can, with the same keys', async () => {
     await both();
     const a = { key: 'a', value: 'x*', shadow_mode: true, detailed_metric: true };
     const metadata = { x: { y: [1, 'z', true, null, 1.5] } };
@@ -129,21 +129,21 @@ describe('an answer', () => {
     });
   });
 
-  test.each(['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'])('knows the unit %s', async (unit) => {
+  test.each(['SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'])('may use the unit %s', async (unit) => {
     await both();
     const rule = { key: 'k', rate_limit: { unit, requests_per_unit: 1 } };
     expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
     expect(book.rules()?.rules[0]?.limits[0]).toMatchObject({ unit });
   });
 
-  test('needs no unit where it says unlimited', async () => {
+  test('needs no unit with unlimited', async () => {
     await both();
     const rule = { key: 'k', rate_limit: { unlimited: true } };
     expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
     expect(book.rules()?.rules[0]).toMatchObject({ unlimited: true, limits: [] });
   });
 
-  test('may have fields that are not known', async () => {
+  test('may have unknown fields', async () => {
     await both();
     // domain 'd', and a text in field 99
     const raw = Buffer.from([0x12, 1, 0x64, 0x9a, 0x06, 1, 0x78]).toString('base64');
@@ -151,7 +151,7 @@ describe('an answer', () => {
     expect([...(book.rules()?.domains.keys() ?? [])]).toEqual(['d']);
   });
 
-  test('may give a domain in several resources, where domains are merged', async () => {
+  test('may split a domain into several resources if domains are merged', async () => {
     await both({ mergeDomains: true });
     const z = { key: 'z', rate_limit: { unit: 'HOUR', requests_per_unit: 3 } };
     const resources = [resource('r1', 'd', limitOf(5)), resource('r2', 'd', z)];
@@ -160,7 +160,7 @@ describe('an answer', () => {
   });
 });
 
-describe('an answer is refused, and the rules before it stay,', () => {
+describe('an answer is refused, and the rules in force are kept,', () => {
   /** The refusal of one more answer, which must have named the version that was taken. */
   async function refusalOf(resources: readonly Resource[], typeUrl?: string): Promise<readonly string[]> {
     await both();
@@ -205,19 +205,19 @@ describe('an answer is refused, and the rules before it stay,', () => {
     expect(await refusalOf([resource('r1', 'd', ...descriptors)])).toEqual([expect.stringMatching(message)]);
   });
 
-  test('without a domain', async () => {
+  test('if it has no domain', async () => {
     expect(await refusalOf([resource('r1', '')])).toEqual([
       expect.stringMatching(/^r1: config file cannot have empty domain/),
     ]);
   });
 
-  test('with a domain twice', async () => {
+  test('if it has a domain twice', async () => {
     expect(await refusalOf([resource('r1', 'd', limitOf(6)), resource('r2', 'd')])).toEqual([
       expect.stringMatching(/^r2: duplicate domain 'd' in config file/),
     ]);
   });
 
-  test('whatever is wrong, with every reason, resource by resource', async () => {
+  test('with all problems, in the order of the resources', async () => {
     const resources = [resource('z', 'd', {}, limitOf(1, { rate_limit: {} })), resource('', ''), { raw: '/////w==' }];
     expect(await refusalOf(resources)).toEqual([
       expect.stringMatching(/^resources\[2\]: cannot be decoded/),
@@ -233,13 +233,13 @@ describe('an answer is refused, and the rules before it stay,', () => {
     ]);
   });
 
-  test('with twenty reasons, and the number of those beyond', async () => {
+  test('with at most twenty problems, and the number of further ones', async () => {
     const refusal = await refusalOf([resource('r1', 'd', ...new Array<Descriptor>(25).fill({ value: 'x' }))]);
     expect(refusal).toHaveLength(21);
     expect(refusal.at(-1)).toBe('… and 5 more');
   });
 
-  test('with a resource that cannot be decoded', async () => {
+  test('if a resource cannot be decoded', async () => {
     expect(await refusalOf([{ raw: '/////w==' }])).toEqual([
       expect.stringMatching(
         /^resources\[0\]: cannot be decoded as ratelimit\.config\.ratelimit\.v3\.RateLimitConfig: /,
@@ -247,19 +247,19 @@ describe('an answer is refused, and the rules before it stay,', () => {
     ]);
   });
 
-  test('with a resource of another type', async () => {
+  test('if a resource has another type', async () => {
     expect(await refusalOf([{ raw: '', type_url: 'type.googleapis.com/wrong.Type' }])).toEqual([
       `resources[0]: mismatched message type: expected ${CONFIG_TYPE_URL}, got 'type.googleapis.com/wrong.Type'`,
     ]);
   });
 
-  test('when it is an answer of another type, even an empty one', async () => {
+  test('if the answer has another type, even without resources', async () => {
     expect(await refusalOf([], 'type.googleapis.com/wrong.Type')).toEqual([
       `response: mismatched message type: expected ${CONFIG_TYPE_URL}, got 'type.googleapis.com/wrong.Type'`,
     ]);
   });
 
-  test('and when it is the first, there are no rules, until one is right', async () => {
+  test('after which a first answer leaves the service without rules until a valid one arrives', async () => {
     await both();
     const verdict = await controlPlane.serve('v1', [resource('r1', '')]);
     expect(verdict).toEqual({ nack: expect.stringContaining('empty domain'), version: '' });
@@ -279,17 +279,17 @@ describe('a stream', () => {
     resource_names: [],
   };
 
-  test('begins with who asks for what', async () => {
+  test('begins with the node and the resource type', async () => {
     await both();
     expect(await controlPlane.first()).toEqual(asked);
   });
 
-  test('carries the headers that are set', async () => {
+  test('sends the configured headers', async () => {
     await both({ additionalHeaders: new Map([['x-tenant', 'blue']]) });
     expect((await controlPlane.headers()).get('x-tenant')).toEqual(['blue']);
   });
 
-  test('is opened anew when it ends, and then names the version that was taken last, not one that was refused', async () => {
+  test('is reopened when it ends, and names the last accepted version, not a refused one', async () => {
     await both();
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     await controlPlane.serve('v2', [resource('r1', '')]);
@@ -301,7 +301,7 @@ describe('a stream', () => {
     expect(told).toEqual(['up', 1, [expect.any(String)], 'down: it ended the stream', 'up', 1]);
   });
 
-  test('stands again although nothing is said on it', async () => {
+  test('counts as established even if it is silent', async () => {
     await both();
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     await controlPlane.drop();
@@ -309,7 +309,7 @@ describe('a stream', () => {
     expect(told).toEqual(['up', 1, 'down: it ended the stream', 'up']);
   });
 
-  test('survives a message that is too large no longer than that message', async () => {
+  test('ends on a message that is too large, and is reopened', async () => {
     await both({ maxMessageBytes: 1_000 });
     const large = resource('r1', 'd', limitOf(5, { value: 'x'.repeat(1_000) }));
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
@@ -319,7 +319,7 @@ describe('a stream', () => {
     expect(await controlPlane.serve('v3', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v3' });
   });
 
-  test('is not opened again once the book is closed', async () => {
+  test('is not reopened after close', async () => {
     await both();
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     await controlPlane.hangUp();
@@ -330,7 +330,7 @@ describe('a stream', () => {
   });
 });
 
-test('a control plane that is down is asked until it is there, and told of once', async () => {
+test('a control plane that is down is retried until it is up, and reported once', async () => {
   const port = await freePort();
   open({ port });
   await until(() => told.length > 0);
@@ -342,7 +342,7 @@ test('a control plane that is down is asked until it is there, and told of once'
   expect(told).toEqual([expect.any(String), 'up', 1]);
 });
 
-test('rules outlive the control plane', async () => {
+test('the rules in force outlive the control plane', async () => {
   await both();
   await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
   controlPlane.stop();
@@ -354,7 +354,7 @@ test('rules outlive the control plane', async () => {
   expect(await controlPlane.first()).toMatchObject({ version: 'v1' });
 });
 
-describe('a control plane that does the same again and again', () => {
+describe('a control plane that repeats itself', () => {
   const STEP_MS = 100;
   let elapsedMs: number;
 
@@ -373,7 +373,7 @@ describe('a control plane that does the same again and again', () => {
     }
   }
 
-  test('and ends every stream at once is asked ever less often', async () => {
+  test('by ending every stream at once is retried with increasing delays', async () => {
     controlPlane = await startControlPlane({ hangsUp: true });
     open({ backOff: { initialMs: 1_000, maxMs: 4_000, jitter: false } });
     await pass(() => controlPlane.streamCount() === 6);
@@ -381,7 +381,7 @@ describe('a control plane that does the same again and again', () => {
     expect(told).toEqual(['down: it ended the stream']);
   });
 
-  test('and is then there for a while is asked anew as soon as in the beginning', async () => {
+  test('by failing is retried with the initial delay after a stream that lasted', async () => {
     const port = await freePort();
     open({ port, backOff: { initialMs: 100, maxMs: 1_000_000, jitter: false } });
     await pass(() => elapsedMs > 200_000); // waits are above 60 s by then
@@ -393,7 +393,7 @@ describe('a control plane that does the same again and again', () => {
     expect(told).toEqual([expect.stringMatching(/^down: UNAVAILABLE/), 'up', 0, 'down: it ended the stream']);
   });
 
-  test('and hands out what was refused is told so ever less often', async () => {
+  test('by sending refused resources receives refusals with increasing delays', async () => {
     await both();
     const refusals: Verdict[] = [];
     const resend = async (): Promise<void> => {
@@ -407,7 +407,7 @@ describe('a control plane that does the same again and again', () => {
     expect(elapsedMs).toBeGreaterThanOrEqual(1_000 + 2_000 + 4_000 + 8_000 + 10_000);
   });
 
-  test('and then hands out something else is answered at once', async () => {
+  test('by sending refused resources receives an immediate answer to something else', async () => {
     await both();
     const wrong = [resource('r1', '')];
     expect(await controlPlane.serve('v1', wrong)).toMatchObject({ version: '' });

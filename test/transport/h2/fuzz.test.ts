@@ -110,8 +110,8 @@ function split(bytes: Buffer, cuts: readonly number[]): readonly Buffer[] {
   return places.map((from, at) => bytes.subarray(from, places[at + 1]));
 }
 
-describe('a connection is answered alike', () => {
-  test('octet by octet', async () => {
+describe('a connection is answered in the same way', () => {
+  test('when it arrives octet by octet', async () => {
     const statuses = [
       ['0', '0', '0', '0', '0', '0', '5', '12'],
       ['0', '0', '0'],
@@ -124,7 +124,7 @@ describe('a connection is answered alike', () => {
     }
   });
 
-  test('wherever it is cut into pieces', async () => {
+  test('wherever its input is split', async () => {
     const wanted = await Promise.all(captures.map((capture) => play([capture], streamsIn(capture))));
     const anyCuts = fc.array(fc.nat(), { maxLength: 20 });
     await fc.assert(
@@ -146,8 +146,8 @@ async function throwAt(...bytes: readonly Uint8Array[]): Promise<void> {
 
 const anyOctets = (maxLength: number) => fc.uint8Array({ maxLength }).map((octets) => Buffer.from(octets));
 
-describe('the server lives on', () => {
-  test('whatever octets come instead of a connection', async () => {
+describe('the server survives', () => {
+  test('random octets instead of a connection', async () => {
     const greetings = [[], [PREFACE], [PREFACE, settings()]];
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...greetings), anyOctets(1_000), (greeting, octets) =>
@@ -157,7 +157,7 @@ describe('the server lives on', () => {
     );
   });
 
-  test('whatever happens to what clients in the field send', async () => {
+  test('random changes to recorded connections of real clients', async () => {
     const at = fc.nat();
     const anyMutation = fc.oneof(
       fc.record({ kind: fc.constant('octet' as const), at, octet: fc.nat(255) }),
@@ -190,7 +190,7 @@ describe('the server lives on', () => {
   });
 });
 
-test('whatever frames come, a connection answers or says why it ends', async () => {
+test('a connection answers random frames, or ends with an error code', async () => {
   const streamId = fc.constantFrom(0, 1, 1, 3, 3, 5, 2, 2 ** 31 - 1);
   const block = encodeFields(callFields());
   const payload = fc.oneof(

@@ -106,13 +106,13 @@ describe('the examples of RFC 7541, appendix C', () => {
     expect(blocks.map((block) => decode(decoder, hex(block)))).toEqual(wanted);
   });
 
-  test('C.2.2 and C.2.4, the two that use no dynamic table, are what is encoded', () => {
+  test('C.2.2 and C.2.4, which use no dynamic table, are encoded as given', () => {
     expect(encodeFields([[':path', '/sample/path']])).toEqual(hex('040c2f73616d706c652f70617468'));
     expect(encodeFields([[':method', 'GET']])).toEqual(hex('82'));
   });
 });
 
-describe('a block that is malformed', () => {
+describe('a malformed block', () => {
   const blocks: Readonly<Record<string, string>> = {
     'has the index 0': '80',
     'has an index that no table has': 'be',
@@ -137,11 +137,11 @@ describe('a block that is malformed', () => {
     'ends in the middle of a code': '00 01 61 81 fe',
   };
 
-  test.each(Object.entries(blocks))('%s: COMPRESSION_ERROR', (_what, block) => {
+  test.each(Object.entries(blocks))('fails with COMPRESSION_ERROR if it %s', (_what, block) => {
     expect(() => decode(new HpackDecoder(NO_LIMIT), hex(block))).toThrow(brokenBlock);
   });
 
-  test.each(Object.entries(blocks))('%s: the connection ends', async (_what, block) => {
+  test.each(Object.entries(blocks))('ends the connection if it %s', async (_what, block) => {
     const server = await startH2();
     const client = await openRaw(server.port);
     try {
@@ -155,7 +155,7 @@ describe('a block that is malformed', () => {
   });
 });
 
-test('a Huffman code of an octet that text never has is known', () => {
+test('octets that never occur in text have a Huffman code too', () => {
   expect(decode(new HpackDecoder(NO_LIMIT), hex('00 01 61 82 ff c7'))).toEqual([['a', '\0']]);
 });
 
@@ -185,8 +185,8 @@ const anyBlocks = fc.array(anyBlock, { maxLength: 12 }).map((blocks) => {
   }));
 });
 
-describe('whatever the representations and the sizes of the table', () => {
-  test('blocks are decoded to what went in, and nothing stays in the table for longer than it should', () => {
+describe('for any representations and table sizes', () => {
+  test('blocks are decoded to the original fields, and the table evicts as specified', () => {
     fc.assert(
       fc.property(anyBlocks, (blocks) => {
         const decoder = new HpackDecoder(NO_LIMIT);
@@ -198,7 +198,7 @@ describe('whatever the representations and the sizes of the table', () => {
     );
   });
 
-  test('a block that is cut off is a beginning of its fields, or malformed', () => {
+  test('a truncated block is a prefix of its fields, or malformed', () => {
     fc.assert(
       fc.property(anyBlocks, fc.nat(), (blocks, cut) => {
         const decoder = new HpackDecoder(NO_LIMIT);
@@ -220,7 +220,7 @@ describe('whatever the representations and the sizes of the table', () => {
   const withoutCost = (head: Head) =>
     typeof head === 'object' && 'ownBytes' in head ? { ...head, ownBytes: undefined } : head;
 
-  test('what is remembered of blocks is what decoding them again would say', () => {
+  test('cached blocks equal what decoding them again returns', () => {
     const anySize = fc.oneof({ arbitrary: fc.constant(undefined), weight: 20 }, { arbitrary: fc.nat(500), weight: 1 });
     const anyRequest = fc.record({ what: fc.nat(3), isTrailers: fc.boolean(), literal: anyLiteral, size: anySize });
     const anyRequests = fc.array(anyRequest, { minLength: 20, maxLength: 60 });
@@ -351,7 +351,7 @@ describe('with the HTTP/2 client of Node', () => {
     }
   });
 
-  test('what is encoded here is read there, with the dynamic table and without', async () => {
+  test('encoded fields are decoded by Node, with the dynamic table and without', async () => {
     const anyValue = fc
       .string({ unit: fc.integer({ min: 0x20, max: 0x7e }).map((octet) => String.fromCharCode(octet)), maxLength: 300 })
       .map((value) => value.trim());
