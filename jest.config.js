@@ -1,3 +1,13 @@
+/** `npm run test:quick`: no servers but Redis, on one transport, and nothing that takes more than about ten seconds. */
+const isQuick = process.env.TESTS === 'quick';
+const notQuick = [
+  '/test/(attack|bench|chaos|e2e)/',
+  '/test/algorithms/(oracle|properties)',
+  '/test/backends/(memcached|redis/(expiry|faults|leases|topologies))',
+  '/test/(conformance/process|docs/layers|main|observe/pages|rls/service|serve/workers|xds/go-control-plane)',
+  '/test/transport/(clients|tls|h2/(attacks|connections|h2spec))',
+];
+
 /** Tests run as CommonJS, transpiled by swc; `npm run check` has checked their types. */
 const project = {
   roots: ['<rootDir>/test'],
@@ -12,14 +22,19 @@ const project = {
 
 export default {
   projects: [
-    { ...project, displayName: 'h2', testMatch: ['<rootDir>/test/**/*.test.ts'] },
+    {
+      ...project,
+      displayName: 'h2',
+      testMatch: ['<rootDir>/test/**/*.test.ts'],
+      testPathIgnorePatterns: ['/node_modules/', ...(isQuick ? notQuick : [])],
+    },
     {
       ...project,
       displayName: 'grpc-js', // what speaks to a gRPC server once more, on the other transport
       testMatch: ['<rootDir>/test/transport/{grpc-server,tls}.test.ts', '<rootDir>/test/rls/{service,holds}.test.ts'],
       globals: { transport: 'grpc-js' },
     },
-  ],
+  ].slice(0, isQuick ? 1 : undefined),
   globalSetup: '<rootDir>/test/helpers/setup.ts',
   testTimeout: 60_000,
   maxWorkers: 2,

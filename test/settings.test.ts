@@ -99,7 +99,7 @@ describe('values', () => {
       'a duration such as 150ms, 10s or 1h30m',
     ],
     ['NEAR_LIMIT_RATIO', ['1.1', '-0.1', '80%', 'NaN', ' ', ''], 'a number from 0 to 1'],
-    ['LOG_LEVEL', ['loud', ''], 'one of trace, debug, info, warn, error, fatal'],
+    ['LOG_LEVEL', ['loud', '__proto__', 'constructor', ''], 'one of trace, debug, info, warn, error, fatal'],
     ['LOG_FORMAT', ['xml', ''], 'one of text, json'],
     ['BACKEND_TYPE', ['memcached', 'disk'], 'one of redis, memcache, memory'],
     ['CONFIG_TYPE', ['file', 'grpc_xds_sotw', ''], 'FILE or GRPC_XDS_SOTW, in capitals'],

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { inSlices, joinInSlices, SLICE_ITEMS, sortInSlices } from '../src/slices.ts';
+import fc from './helpers/property.ts';
 import { mostStepsInATurn } from './helpers/turns.ts';
 
 /** Texts that are made one after another, each of them a step. */

@@ -12,6 +12,8 @@ export interface PendingCall {
 export interface CallQueue {
   /** Number of queued calls. */
   readonly length: number;
+  /** More calls wait than fit a turn, and the first has waited for too long: so would a new one. */
+  readonly isBehind: boolean;
   /**
    * Whether a call may run at once: no call is ahead of it, and this turn's slice has room.
    *
@@ -32,8 +34,8 @@ export interface CallQueue {
 export const SLICE_UNITS = 256;
 /** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
 const COSTLY_UNITS = 1_024;
-/** The cost of refusing a call. */
-const REFUSAL_UNITS = 1;
+/** The cost of refusing a call that waited, or of dropping one whose caller cancelled. */
+export const REFUSAL_UNITS = 1 / 4;
 
 /**
  * Bounds the work per turn of the event loop, so that neither a flood of requests nor a few costly ones delay other callers. Under light
@@ -74,6 +76,11 @@ export function createCallQueue(maxWaitMs: number, nowMs: () => number = () => p
     get length() {
       return cheap.length + costly.length;
     },
+    get isBehind() {
+      if (cheap.length < SLICE_UNITS) return false;
+      const first = cheap.first();
+      return first !== undefined && isStale(first, nowMs());
+    },
     mayRun: (estimate) => unitsLeft > 0 && cheap.length === 0 && (estimate <= COSTLY_UNITS || costly.length === 0),
     spend(units) {
       unitsLeft -= units;
@@ -98,6 +105,7 @@ function createFifo<T>() {
     get length() {
       return items.length - first;
     },
+    first: (): T | undefined => items[first],
     add(item: T): void {
       items.push(item);
     },

@@ -14,6 +14,12 @@ export interface MemoryAccount {
 const DEFAULT_HEAP_SHARE = 1 / 16;
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 
+/**
+ * The share of the limit that connections themselves may take. The rest is for their clients' requests: otherwise a client that opens as many
+ * connections as it can would make a legitimate client, which holds a little more, the one that holds most.
+ */
+const CONNECTIONS_SHARE = 3 / 4;
+
 /** Half the smallest size class: all connections that hold less than 8 KiB are in one class. */
 const CLASS_SHIFT = 12;
 const CLASSES = 33;
@@ -32,6 +38,8 @@ export class CallerMemory {
   /** Open accounts by size class; those that have shrunk are moved only when `#largest` finds them. In order of entry within a class. */
   readonly #classes: readonly Set<Account>[] = Array.from({ length: CLASSES }, () => new Set<Account>());
   #bytes = 0;
+  /** The part of `#bytes` charged for connections themselves. */
+  #baseBytes = 0;
 
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes;
@@ -47,15 +55,17 @@ export class CallerMemory {
    *
    * @param bytes  memory of the connection itself
    * @param reset  ends the connection at once; called at most once, after its account was closed
-   * @returns undefined if there is no room and no other connection is in a larger size class
+   * @returns undefined if there is no room: connections take their share, or no other connection is in a larger size class
    */
   open(bytes: number, reset: () => void): MemoryAccount | undefined {
+    if (this.#baseBytes + bytes > this.maxBytes * CONNECTIONS_SHARE) return undefined;
     const account = new Account(bytes, this.#move, reset);
     if (this.#bytes + bytes > this.maxBytes) {
       const largest = this.#largest();
       if (!largest || largest.sizeClass <= sizeClassOf(bytes)) return undefined;
     }
     account.isOpen = true;
+    this.#baseBytes += bytes;
     this.#classes[account.sizeClass]?.add(account);
     account.set(bytes);
     return account;
@@ -66,10 +76,15 @@ export class CallerMemory {
     const hasGrown = bytes > account.bytes;
     account.bytes = bytes;
     const sizeClass = sizeClassOf(bytes);
-    if (!account.isOpen) this.#classes[account.sizeClass]?.delete(account);
+    if (!account.isOpen) this.#forget(account);
     else if (sizeClass > account.sizeClass) this.#moveTo(account, sizeClass); // `#largest` moves accounts that have shrunk
     if (hasGrown && this.#bytes > this.maxBytes) this.#makeRoom();
   };
+
+  #forget(account: Account): void {
+    this.#baseBytes -= account.baseBytes;
+    this.#classes[account.sizeClass]?.delete(account);
+  }
 
   #moveTo(account: Account, sizeClass: number): void {
     this.#classes[account.sizeClass]?.delete(account);

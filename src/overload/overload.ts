@@ -45,7 +45,7 @@ export function openOverload({ maxInFlight, lagMs, memoryBytes, onShed }: Overlo
   return {
     memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
     queue,
-    refusal: () => (shedding.mustShed() ? shed() : undefined),
+    refusal: () => (queue.isBehind || shedding.mustShed() ? shed() : undefined),
     tooLate: shed,
     counting: shedding.counting,
     close() {

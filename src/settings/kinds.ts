@@ -71,8 +71,12 @@ export const choice =
 
 const logLevels = choice('trace', 'debug', 'info', 'warn', 'error', 'fatal');
 /** Level names of Go programs. */
-const otherLevels: Readonly<Record<string, string>> = { warning: 'warn', panic: 'fatal' };
-export const logLevel = ((written) => logLevels(otherLevels[written.toLowerCase()] ?? written)) satisfies Parse<string>;
+const otherLevels = new Map([
+  ['warning', 'warn'],
+  ['panic', 'fatal'],
+]);
+export const logLevel = ((written) =>
+  logLevels(otherLevels.get(written.toLowerCase()) ?? written)) satisfies Parse<string>;
 
 /** One of these words, case-sensitive. */
 export const exactly =

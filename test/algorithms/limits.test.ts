@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { algorithms } from '../../src/algorithms/index.ts';
 import { type Limit, unitMs } from '../../src/algorithms/limit.ts';
 import { anyLimitOf } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 /** A limit as a rule file states it. */

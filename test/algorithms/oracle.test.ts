@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { algorithmFor } from '../../src/algorithms/index.ts';
 import {
   capacityOf,
@@ -13,6 +12,7 @@ import {
 } from '../../src/algorithms/limit.ts';
 import type { CalendarUnit } from '../../src/rules/calendar.ts';
 import { anyLimitOf, calendarWindowOf } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 
 /** What is said of a request. */
 interface Said {

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { algorithmFor, algorithms } from '../../src/algorithms/index.ts';
 import {
   capacityOf,
@@ -18,6 +17,7 @@ import {
   leakyBucketOf,
   tokenBucketOf,
 } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 
 interface Call {
   readonly atMs: number;

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import fc from 'fast-check';
 import type { Redis as Connection } from 'ioredis';
 import { algorithmFor, algorithms } from '../../src/algorithms/index.ts';
 import {
@@ -19,6 +18,7 @@ import { script } from '../../src/backends/redis/script.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
 import { anyLimit, anyLimitOf, slidingWindowLogOf } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;

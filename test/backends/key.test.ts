@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { unitMs } from '../../src/algorithms/limit.ts';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 
 interface Counter {
   readonly windowMs: number;

@@ -1,10 +1,10 @@
-import fc from 'fast-check';
 import { apiRoutes } from '../../src/http/api.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { requestFromJson } from '../../src/rls/json.ts';
 import { InvalidJson } from '../../src/rls/json-reader.ts';
 import type { WireRequest } from '../../src/rls/wire.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
+import fc from '../helpers/property.ts';
 import { anyMutated } from './mutations.ts';
 
 /** Whatever the octets, they are a request, or InvalidJson is thrown. What is taken for JSON is JSON, with the same texts in it. */

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import fc from '../helpers/property.ts';
 
 /** One change of a text: what stands at `at` (0 to 1 of its length), `length` characters of it, becomes `by`, or what stands elsewhere. */
 interface Mutation {

@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { CONFIG_TYPE_URL, configMessage, type WireConfig } from '../../src/xds/proto.ts';
 import { loadResources } from '../../src/xds/resources.ts';
+import fc from '../helpers/property.ts';
 
 const encoded = (config: object): Buffer => configMessage.serialize(config as WireConfig); // protobufjs takes what is not there for a default
 

@@ -3,9 +3,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import fc from 'fast-check';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
+import fc from '../helpers/property.ts';
 import { anyMutated } from './mutations.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { InvalidSettings, readSettings, settingsTable } from '../../src/settings.ts';
+import fc from '../helpers/property.ts';
 
 const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));
 const names = rows.map(([name]) => name);

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import {
   type FixedWindowLimit,
   type LeakyBucketLimit,
@@ -13,6 +12,7 @@ import {
 } from '../../src/algorithms/limit.ts';
 import { MAX_LOG_HITS } from '../../src/algorithms/sliding-window-log.ts';
 import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
+import fc from './property.ts';
 
 /** The most that a rule or a caller can write as a number of hits. */
 export const LARGEST = 4_294_967_295;

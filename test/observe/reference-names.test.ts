@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { referenceCounters, referenceGauges } from '../../src/observe/reference-names.ts';
 import { asStatisticName, asTagValue } from '../../src/observe/statistic-name.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
+import fc from '../helpers/property.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
 const PREFIX = 'ratelimit.service.rate_limit.';

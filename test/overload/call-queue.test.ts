@@ -63,6 +63,42 @@ test('refuses a call that has waited for too long, and runs one that is in time'
   expect(log).toEqual(['early refused', 'late']);
 });
 
+test('refuses four late calls for the work of one descriptor', async () => {
+  queue.spend(SLICE_UNITS);
+  for (let count = 0; count < 5 * SLICE_UNITS; count++) queue.add(call(`${count}`), 1);
+  nowMs = 11;
+  await nextTurn();
+  expect(log).toHaveLength(4 * SLICE_UNITS);
+});
+
+describe('the queue', () => {
+  const fill = (count: number): void => {
+    queue.spend(SLICE_UNITS);
+    for (let at = 0; at < count; at++) queue.add(call(`${at}`), 1);
+  };
+
+  test('is behind while more calls wait than fit a turn, and the first has waited for too long', () => {
+    fill(SLICE_UNITS);
+    nowMs = 10;
+    expect(queue.isBehind).toBe(false);
+    nowMs = 11;
+    expect(queue.isBehind).toBe(true);
+  });
+
+  test('is not behind while all waiting calls fit a turn: the lag has another cause', () => {
+    fill(SLICE_UNITS - 1);
+    nowMs = 11;
+    expect(queue.isBehind).toBe(false);
+  });
+
+  test('is never behind without a limit for waiting', () => {
+    queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
+    fill(SLICE_UNITS);
+    nowMs = 1e9;
+    expect(queue.isBehind).toBe(false);
+  });
+});
+
 test('never refuses a call without a limit for waiting', async () => {
   queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
   queue.spend(SLICE_UNITS);

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { CallerMemory, type MemoryAccount } from '../../src/overload/caller-memory.ts';
+import fc from '../helpers/property.ts';
 
 const KIB = 1024;
 
@@ -29,13 +29,31 @@ test('resets a connection that exceeds the limit alone', () => {
   expect(memory.bytes).toBe(0);
 });
 
-test('refuses a new connection when it is full of connections of the same size', () => {
+test('refuses a new connection when connections themselves take three quarters of the limit', () => {
   const memory = new CallerMemory(40 * KIB);
-  const accounts = Array.from({ length: 10 }, () => memory.open(4 * KIB, () => {}));
+  const accounts = Array.from({ length: 7 }, () => memory.open(4 * KIB, () => {}));
   expect(accounts).not.toContain(undefined);
   expect(memory.open(4 * KIB, () => {})).toBeUndefined();
   accounts[3]?.close();
   expect(memory.open(4 * KIB, () => {})).toBeDefined();
+});
+
+test('does not reset a client with requests while another opens as many connections as it can', () => {
+  const memory = new CallerMemory(1024 * KIB);
+  let isReset = false;
+  const honest = memory.open(4 * KIB, () => {
+    isReset = true;
+  });
+  for (let count = 0; count < 1_000; count++) memory.open(4 * KIB, () => {});
+  honest?.set(200 * KIB);
+  expect(isReset).toBe(false);
+});
+
+test('refuses a new connection when others of the same size hold the rest', () => {
+  const memory = new CallerMemory(40 * KIB);
+  for (let count = 0; count < 5; count++) memory.open(4 * KIB, () => {})?.set(7 * KIB);
+  memory.open(4 * KIB, () => {});
+  expect(memory.open(4 * KIB, () => {})).toBeUndefined();
 });
 
 test('makes room for a new connection if another holds much more', () => {
@@ -80,6 +98,5 @@ test('never holds more than the limit, and resets nothing that holds less than h
         expect(memory.bytes).toBe([...held.values()].reduce((sum, one) => sum + one, 0));
       }
     }),
-    { seed: 12 },
   );
 });

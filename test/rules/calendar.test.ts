@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from '../../src/rules/calendar.ts';
+import fc from '../helpers/property.ts';
 
 const units = Object.keys(calendarUnits) as readonly CalendarUnit[]; // its keys are exactly these
 

@@ -2,10 +2,10 @@ import '../helpers/realm.ts';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { loadRules } from '../../src/rules/load.ts';
 import { match } from '../../src/rules/match.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
+import fc from '../helpers/property.ts';
 
 interface Written {
   readonly key: string;

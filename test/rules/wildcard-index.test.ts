@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import type { WildcardNode } from '../../src/rules/tree.ts';
 import { compileWildcard } from '../../src/rules/wildcard.ts';
 import { createWildcardIndex } from '../../src/rules/wildcard-index.ts';
+import fc from '../helpers/property.ts';
 
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '/'), maxLength: 4 });
 const pattern = fc.string({ unit: fc.constantFrom('a', 'b', '/', '*'), maxLength: 4 });

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { compileWildcard, hasWildcard } from '../../src/rules/wildcard.ts';
+import fc from '../helpers/property.ts';
 
 /** Few letters, so that patterns and texts meet often; `.` and a line feed, which a regular expression treats in its own way. */
 const letter = fc.constantFrom('a', 'b', '.', '\n', 'é');

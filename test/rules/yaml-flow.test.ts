@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import * as jsYaml from 'js-yaml';
 import { parseYaml, YamlError, type YamlNode } from '../../src/rules/yaml.ts';
 import { indentFlow } from '../../src/rules/yaml-flow.ts';
+import fc from '../helpers/property.ts';
 
 const lineBreaks = ['\n', '\n', '\n ', '\n  ', '\n\t', '\n    ', '\n\n', '\r\n', ' # c, [x\n', '\n# c]\n'];
 const spaces = ['', '', ' ', '\t', ' \t', ...lineBreaks];

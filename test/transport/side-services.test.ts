@@ -320,8 +320,23 @@ describe('the memory of open streams', () => {
         ]),
     ],
   ])('is less than what is charged: %s', async (_what, open) => {
-    const bytes: number[] = [];
-    jest.spyOn(Stream.prototype, 'charge').mockImplementation((more) => void bytes.push(more));
+    const rounds: Cost[] = [];
+    for (let round = 0; round < 3; round++) rounds.push(await costOf(open));
+    const least = Math.min(...rounds.map(({ heap }) => heap)); // whatever else the process does meanwhile only adds to it
+    expect(least).toBeLessThan(rounds[0]?.charged ?? 0);
+  });
+
+  /** Bytes an open stream takes, and what it is charged. */
+  interface Cost {
+    readonly heap: number;
+    readonly charged: number;
+  }
+
+  async function costOf(open: (id: number) => Buffer): Promise<Cost> {
+    let charged = 0;
+    const charge = jest.spyOn(Stream.prototype, 'charge').mockImplementation((more) => {
+      charged += more;
+    });
     const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => openRaw(server.port)));
     const openAll = async (from: number, count: number): Promise<void> => {
       for (const one of clients) {
@@ -331,12 +346,12 @@ describe('the memory of open streams', () => {
       }
     };
     await openAll(1, 5); // what is made once
-    bytes.length = 0;
+    charged = 0;
     const before = heapBytes();
     await openAll(11, 95);
-    const each = (heapBytes() - before) / (CONNECTIONS * 95);
-    const charged = bytes.reduce((sum, more) => sum + more) / (CONNECTIONS * 95);
+    const heap = heapBytes() - before;
     for (const one of clients) one.close();
-    expect(each).toBeLessThan(charged);
-  });
+    charge.mockRestore();
+    return { heap: heap / (CONNECTIONS * 95), charged: charged / (CONNECTIONS * 95) };
+  }
 });

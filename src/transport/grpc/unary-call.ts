@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import type { CallQueue, PendingCall } from '../../overload/call-queue.ts';
+import { type CallQueue, type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
 import type { Cost } from '../../rls/cost.ts';
 import type { Caller } from '../../rls/service.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
@@ -121,7 +121,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     if (pending) this.#stream.charge(-pending.message.length - COPY_BYTES);
     if (pending && !this.#isGone) return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
     this.#refuse(cancelled); // not sent; frees the stream's slot
-    return 0;
+    return REFUSAL_UNITS;
   }
 
   refuse(): void {
@@ -140,7 +140,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
       cost = costOf(request, end - start);
     } catch (error) {
       this.#refuse(failureOf(error));
-      return estimate;
+      return Math.max(estimate, FAILURE_UNITS);
     }
     this.#requestBytes = cost.bytes;
     this.#stream.charge(cost.bytes);
@@ -190,6 +190,9 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     this.#stream.headOnly(failureHead(failure));
   }
 }
+
+/** Minimum work of a message that cannot be decoded: creating the error. */
+const FAILURE_UNITS = 2;
 
 const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancelled' };
 const deadlineExceeded: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };

@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import type { State } from '../../../src/algorithms/limit.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/backends/key.ts';
 import { BoundedCounters, type CounterBounds } from '../../../src/backends/memory/bounded-counters.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
+import fc from '../../helpers/property.ts';
 
 /** What a plain Map would know of a counter. */
 interface Kept {

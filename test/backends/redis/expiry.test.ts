@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import fc from 'fast-check';
 import type { Redis as Connection } from 'ioredis';
 import { type Limit, type Spend, spends } from '../../../src/algorithms/limit.ts';
 import { type Backend, debitOf } from '../../../src/backends/backend.ts';
@@ -7,6 +6,7 @@ import { createCounterKeys } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { anyLimit, limitsOfEach } from '../../helpers/limits.ts';
+import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const WINDOW_MS = 300;

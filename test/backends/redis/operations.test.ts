@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import fc from 'fast-check';
 import type { Limit } from '../../../src/algorithms/limit.ts';
 import { debitOf, type Operation } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
@@ -8,6 +7,7 @@ import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
+import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
 const START_MS = 1_700_000_000_000;

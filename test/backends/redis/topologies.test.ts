@@ -4,7 +4,6 @@ import { connect as connectTo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import slotOf from 'cluster-key-slot';
-import fc from 'fast-check';
 import { Redis as Client } from 'ioredis';
 import { unitMs } from '../../../src/algorithms/limit.ts';
 import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
@@ -18,6 +17,7 @@ import { createAuthority, writeCertificate } from '../../helpers/certificates.ts
 import { addressOf, ordinary } from '../../helpers/connection.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { freePort } from '../../helpers/process.ts';
+import fc from '../../helpers/property.ts';
 import { startRedis } from '../../helpers/redis.ts';
 import { beginMove, clientOf, startCluster, startWatched, type TestCluster } from '../../helpers/redis-topologies.ts';
 import { eventually } from '../../helpers/statsd.ts';

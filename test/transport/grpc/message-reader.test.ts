@@ -1,11 +1,11 @@
 import '../../helpers/realm.ts';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
-import * as fc from 'fast-check';
 import { isEncoding } from '../../../src/transport/grpc/compression.ts';
 import { GrpcError } from '../../../src/transport/grpc/grpc-error.ts';
 import { MessageReader } from '../../../src/transport/grpc/message-reader.ts';
 import { framed } from '../../helpers/h2-client.ts';
+import fc from '../../helpers/property.ts';
 
 const MAX_BYTES = 5_000;
 

@@ -2,7 +2,6 @@ import '../../helpers/realm.ts';
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2';
 import { createServer, type Server, type Socket } from 'node:net';
-import * as fc from 'fast-check';
 import { ErrorCode } from '../../../src/transport/h2/errors.ts';
 import { Flag, FrameType, PREFACE, Setting } from '../../../src/transport/h2/frames.ts';
 import { type Head, HeadCache } from '../../../src/transport/h2/head-cache.ts';
@@ -13,6 +12,7 @@ import { readHead } from '../../../src/transport/h2/request-head.ts';
 import { callFields, frame, openRaw, parseFrames, settings } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
 import { HpackEncoder, literals, type NameAndValue } from '../../helpers/hpack-encoder.ts';
+import fc from '../../helpers/property.ts';
 
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 

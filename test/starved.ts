@@ -1,0 +1,16 @@
+import { spawn } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+
+/** Runs the tests beside one busy process for each core: a test that depends on a fast machine fails. Arguments go to jest. */
+const busy = Array.from({ length: availableParallelism() }, () =>
+  spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
+);
+const jest = spawn('npx', ['jest', ...process.argv.slice(2)], {
+  cwd: fileURLToPath(new URL('..', import.meta.url)),
+  stdio: 'inherit',
+});
+jest.once('exit', (code) => {
+  for (const child of busy) child.kill();
+  process.exitCode = code ?? 1;
+});
