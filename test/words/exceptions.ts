@@ -10,13 +10,9 @@ export const exceptions: readonly Exception[] = [];
 
 /** Violations in folders that are still to be rewritten: at most so many, per folder and pattern. Empty when all is done. */
 export const pending: Readonly<Record<string, Readonly<Record<string, number>>>> = {
-  'CHANGELOG.md': { look: 1, person: 1, tell: 2, 'under way': 1 },
-  'CONTRIBUTING.md': { look: 1, wanted: 1 },
-  'README.md': { look: 1, person: 5, tell: 3, 'translated phrase': 3, 'under way': 1 },
   'bench/': { look: 5, person: 1, tell: 8, 'under way': 8, wanted: 8 },
   'chaos/': { look: 3, person: 7, tell: 13, 'under way': 5, wanted: 4 },
-  'docs/': { look: 25, owe: 5, person: 26, tell: 17, 'translated phrase': 3, 'under way': 14, wanted: 2 },
-  'envoy.yaml': { tell: 2 },
+  'docs/': { look: 4, owe: 2, person: 5, tell: 5, 'translated phrase': 2, 'under way': 7 },
   'src/algorithms/': { 'coined name': 2, look: 16, person: 1, tell: 5, wanted: 20 },
   'src/backends/': {
     'coined name': 8,
@@ -39,18 +35,14 @@ export const pending: Readonly<Record<string, Readonly<Record<string, number>>>>
   'test/bench/': { person: 1, wanted: 1 },
   'test/chaos/': { person: 1, 'title fragment': 1 },
   'test/config/': { tell: 1 },
-  'test/docs/': { tell: 3 },
   'test/e2e/': { person: 1, tell: 1, 'title fragment': 2 },
   'test/fuzz/': { tell: 2, 'title fragment': 4 },
-  'test/http/': { look: 1, person: 3, tell: 3, 'title fragment': 1, 'under way': 3 },
   'test/ledger/': { look: 2, owe: 4, person: 1, tell: 2, 'title fragment': 14 },
   'test/observe/': { tell: 9, 'title fragment': 6 },
-  'test/protobuf/': { 'title fragment': 2 },
-  'test/rls/': { person: 1, tell: 14, 'title fragment': 10, 'under way': 2, wanted: 2 },
   'test/rules/': { look: 5, tell: 9, 'title fragment': 15, wanted: 1 },
   'test/serve/': { person: 1, tell: 6, 'title fragment': 1, 'under way': 2 },
-  'test/transport/': { person: 3, tell: 8, 'title fragment': 14, 'translated phrase': 1 },
-  'test/xds/': { person: 1, tell: 2, 'title fragment': 9 },
+  'test/transport/': { 'title fragment': 9 },
+  'test/xds/': { 'title fragment': 4 },
   'src/': { asked: 10, 'coined name': 2, look: 2, person: 1, tell: 3, 'under way': 1, wanted: 2 },
   'test/': { look: 1, person: 4, tell: 3, 'title fragment': 9, wanted: 1 },
 };

@@ -22,7 +22,7 @@ export const patterns: readonly Pattern[] = [
   { name: 'wanted', regex: /\b[Ww]anted(?:[A-Z]\w*)?\b/g, instead: 'expected, requested, required' },
   {
     name: 'person',
-    regex: /\b[Ww]ho(?:ever|m)?\b|\b(?:[Nn]o|[Ss]ome|[Ee]very|[Aa]ny)body\b/g,
+    regex: /(?<![Aa]nyone )\b[Ww]ho(?:ever|m)?\b|\b(?:[Nn]o|[Ss]ome|[Ee]very|[Aa]ny)body\b/g,
     instead: 'client, caller, process, operator',
   },
   { name: 'asked', regex: /\b(?:Asked|Undecided)\b/g, instead: 'BatchRequest, CountersUnavailable' },
