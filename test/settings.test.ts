@@ -14,7 +14,7 @@ function problems(env: Environment): readonly string[] {
 
 const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));
 
-test('without an environment everything has its default: counters in memory, rules from a file', () => {
+test('an empty environment means the defaults: counters in memory, rules from a file', () => {
   expect(readSettings({})).toMatchObject({
     GRPC_PORT: 8081,
     PORT: 8080,
@@ -28,7 +28,7 @@ test('without an environment everything has its default: counters in memory, rul
   });
 });
 
-test('the table for documentation names every variable, with its default as it would be written', () => {
+test('the table for documentation has every variable, with its default as text', () => {
   const names = rows.map(([name]) => name);
   expect(names).toEqual(Object.keys(readSettings({})).filter((name) => name === name.toUpperCase()));
   const written = rows.flatMap(([name, { fallback }]) => (fallback === undefined ? [] : [[name, fallback]]));
@@ -115,13 +115,13 @@ describe('values', () => {
     ['REDIS_SOCKET_TYPE', ['udp', ''], 'one of unix, tcp'],
     ['SPEND', ['nothing', 'all', ''], 'one of each, all_or_nothing, spare_others'],
     ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', ['yes', ''], 'true or false'],
-  ])('%s is none of %j', (name, wrong, wanted) => {
+  ])('%s cannot be any of %j', (name, wrong, wanted) => {
     expect(wrong.map((written) => problems({ [name]: written }))).toEqual(
       wrong.map((written) => [`${name} must be ${wanted}, got '${written}'`]),
     );
   });
 
-  test('that are wrong are all told at once', () => {
+  test('that are invalid are all reported at once', () => {
     const env = {
       GRPC_PORT: 'http',
       SHADOW_MODE: 'maybe',
@@ -140,7 +140,7 @@ describe('values', () => {
   });
 
   // A timer of Node's that is set to more than 2^31 - 1 ms goes off at once.
-  test.each(['STORE_TIMEOUT', 'DRAIN_TIMEOUT'])('%s is no longer than a timer can be', (name) => {
+  test.each(['STORE_TIMEOUT', 'DRAIN_TIMEOUT'])('%s cannot exceed the longest delay of a timer', (name) => {
     expect(problems({ [name]: '2147483647ms' })).toEqual([]);
     expect(problems({ [name]: '2147483648ms' })).toEqual([expect.stringContaining(`${name} must be a duration`)]);
     expect(problems({ [name]: `${'9'.repeat(400)}s` })).toEqual([
@@ -257,7 +257,7 @@ describe('where counters live', () => {
     ]);
   });
 
-  test('what belongs to a Redis goes with it, and the one for limits by the second has its own', () => {
+  test('each of the two Redis has its own settings', () => {
     const env = {
       REDIS_URL: 'redis:1',
       REDIS_TIMEOUT: '3s',
@@ -324,7 +324,7 @@ describe('where counters live', () => {
     expect(problems(env)).toEqual(told);
   });
 
-  test('REDIS_URL is no path where a TCP address is wanted', () => {
+  test('REDIS_URL cannot be a path if a TCP address is expected', () => {
     expect(problems({ REDIS_URL: '/run/redis.sock', REDIS_SOCKET_TYPE: 'tcp' })).toHaveLength(1);
   });
 
@@ -338,7 +338,7 @@ describe('where counters live', () => {
     'secret@redis:99999',
     'redis:/weir:secret@redis',
     'http://weir:secret@redis:6379',
-  ])('what is wrong with %j is told without its credentials', (url) => {
+  ])('problems of %j are reported without its credentials', (url) => {
     expect(problems({ REDIS_URL: url })).toEqual([expect.stringMatching(/^REDIS_URL must be /)]);
     expect(problems({ REDIS_URL: url }).join()).not.toContain('secret');
   });
@@ -356,13 +356,13 @@ describe('where statistics go', () => {
     expect(readSettings(env).sink.kind).toBe(kind);
   });
 
-  test('is one place', () => {
+  test('is one sink at most', () => {
     expect(problems({ USE_STATSD: 'true', USE_PROMETHEUS: 'true' })).toEqual([
       'one of USE_STATSD, USE_DOG_STATSD and USE_PROMETHEUS may be true, got 2 of them',
     ]);
   });
 
-  test('mogrifiers come with their patterns', () => {
+  test('mogrifiers are read with their patterns', () => {
     const env = { USE_DOG_STATSD: 'true', USE_DOG_STATSD_MOGRIFIERS: 'A', DOG_STATSD_MOGRIFIER_A_PATTERN: 'x' };
     expect(problems(env)).toEqual(['DOG_STATSD_MOGRIFIER_A_NAME must be set, since USE_DOG_STATSD_MOGRIFIERS names A']);
     expect(readSettings({ ...env, DOG_STATSD_MOGRIFIER_A_NAME: 'y' }).sink).toMatchObject({
@@ -374,7 +374,7 @@ describe('where statistics go', () => {
 describe('workers', () => {
   const redis = { REDIS_URL: 'localhost:6379' };
 
-  test('are as many as is said, or as there are processors', () => {
+  test('are the configured number, or one per processor', () => {
     expect(readSettings({}).WORKERS).toBe(1);
     expect(readSettings({ ...redis, WORKERS: '4' }).WORKERS).toBe(4);
     expect(readSettings({ ...redis, WORKERS: 'auto' }).WORKERS).toBe(availableParallelism());
@@ -391,14 +391,14 @@ describe('workers', () => {
   });
 });
 
-test('TLS wants a certificate and its key', () => {
+test('TLS requires a certificate and its key', () => {
   expect(problems({ GRPC_SERVER_USE_TLS: 'true' })).toEqual([
     'GRPC_SERVER_TLS_CERT must be set where GRPC_SERVER_USE_TLS is true, got nothing',
     'GRPC_SERVER_TLS_KEY must be set where GRPC_SERVER_USE_TLS is true, got nothing',
   ]);
 });
 
-describe('what has no effect is warned of', () => {
+describe('a warning names', () => {
   const withoutEffect = rows.filter(([, { noEffect }]) => noEffect !== undefined).map(([name]) => name);
   const right: Readonly<Record<string, string>> = {
     XDS_CLIENT_BACKOFF_RANDOM_FACTOR: '0.5',
@@ -409,7 +409,7 @@ describe('what has no effect is warned of', () => {
     PROMETHEUS_MAPPER_YAML: '/mapper.yaml',
   };
 
-  test.each(withoutEffect)('%s, since there is nothing like it here', (name) => {
+  test.each(withoutEffect)('%s, which has no effect in Weir', (name) => {
     const written = right[name] ?? (/INTERVAL|DURATION/.test(name) ? '3s' : '8');
     const { warnings } = readSettings({ [name]: written });
     expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${name} is set but has no effect: .+`))]);
@@ -427,19 +427,19 @@ describe('what has no effect is warned of', () => {
       { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' },
       'memcache',
     ],
-  ])('%s, where counters are elsewhere', (name, written, others: Environment, kind) => {
+  ])('%s, if counters are in another store', (name, written, others: Environment, kind) => {
     expect(readSettings({ ...others, [name]: written }).warnings).toEqual([
       `${name} is set but has no effect: counters are in ${kind}`,
     ]);
   });
 
-  test('but not what others have set, nor what has an effect', () => {
+  test('only variables that are set and have no effect', () => {
     const env = { PATH: '/bin', TLS: '1', MY_REDIS_TLS: '1', REDIS: 'x', OTEL_SERVICE_NAME: 'x', REDIS_URL: 'redis:1' };
     expect(readSettings(env).warnings).toEqual([]);
   });
 });
 
-test('secrets are not shown, not even where they are wrong', () => {
+test('secrets are not shown, even if they are invalid', () => {
   expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
     'ADMIN_TOKEN',
     ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
@@ -448,7 +448,7 @@ test('secrets are not shown, not even where they are wrong', () => {
 });
 
 test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER', 'LIMIT_SOFT_HEADER'])(
-  '%s must be the name of a header',
+  '%s must be a header name',
   (name) => {
     expect(readSettings({ [name]: 'X-Limit_1' })).toHaveProperty(name, 'X-Limit_1');
     expect(() => readSettings({ [name]: 'a b:c' })).toThrow(

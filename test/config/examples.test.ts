@@ -229,7 +229,7 @@ describe.each(names)('%s', (name) => {
   });
 
   test.each(rows.flatMap((row, at) => (row[3].startsWith('refused') ? [[at, ...row] as const] : [])))(
-    'row %i, at %i ms: %s, %i hits: the wait it is told is right to the millisecond',
+    'row %i, at %i ms: %s, %i hits: the promised wait is exact to the millisecond',
     async (at, atMs, descriptors, hits) => {
       const asked = async (earlyMs: number): Promise<string> => {
         const ask = open(name);
@@ -247,7 +247,7 @@ test('all examples load together', () => {
   expect(loaded).toMatchObject({ ok: true, warnings: [] });
 });
 
-test('the rules that Weir starts with have nothing to warn of', () => {
+test('the default rules have no warnings', () => {
   const loaded = loadRules(plainPath(join(PROJECT, 'config/rules.yaml')).list(), { mergeDomains: false });
   expect(loaded).toMatchObject({ ok: true, warnings: [] });
 });

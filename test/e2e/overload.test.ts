@@ -46,7 +46,7 @@ async function shed(): Promise<number> {
   return Number(/^weir_calls_shed_total (\d+)$/m.exec(metrics)?.[1]);
 }
 
-test('ten thousand calls at a time: each is answered or refused, memory has a bound, and then all is as before', async () => {
+test('of ten thousand concurrent calls each is answered or refused, memory is bounded, and the service recovers', async () => {
   expect((await drive(4, 20, 1_000)).answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
   expect(await shed()).toBe(0);
 

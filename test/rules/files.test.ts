@@ -58,7 +58,7 @@ describe('a plain path', () => {
     expect(() => names('rules')).toThrow('the directory holds no .yaml or .yml file');
   });
 
-  test('calls files by the path they were found at', () => {
+  test('names files by the path they were found at', () => {
     files('rules/a.yaml');
     const path = join(folder, 'rules/a.yaml');
     expect(plainPath(join(folder, 'rules')).list()).toEqual([{ path, name: path }]);
@@ -69,7 +69,7 @@ describe('a plain path', () => {
     expect([names('.rules'), names('.hidden.yaml')]).toEqual([['.rules/a.yaml'], ['.hidden.yaml']]);
   });
 
-  test('follows links', () => {
+  test('follows symbolic links', () => {
     files('elsewhere/a.yaml');
     link('elsewhere', 'rules');
     link('a.yaml', 'elsewhere/b.yaml');
@@ -81,7 +81,7 @@ describe('a plain path', () => {
     expect(names('rules')).toEqual(['rules/more.yaml', 'rules/rules.yaml']);
   });
 
-  test('is looked at anew each time', () => {
+  test('is listed again each time', () => {
     files('rules/a.yaml');
     const source = plainPath(join(folder, 'rules'));
     expect(source.list()).toHaveLength(1);
@@ -89,7 +89,7 @@ describe('a plain path', () => {
     expect(source.list()).toHaveLength(2);
   });
 
-  test('that is not there throws', () => {
+  test('that does not exist throws', () => {
     expect(() => plainPath(join(folder, 'nowhere')).list()).toThrow(/ENOENT.*nowhere/);
   });
 });
@@ -172,7 +172,7 @@ describe('a runtime directory', () => {
     expect(found[0]).toEqual({ name: 'config.a.b.yaml', path: 'current/config/a/b.yaml' });
   });
 
-  test('that is not there throws', () => {
+  test('that does not exist throws', () => {
     expect(() => source({ root: join(folder, 'nowhere') }).list()).toThrow(/ENOENT.*nowhere/);
     expect(() => source({ appDirectory: 'nowhere', watchRoot: false }).list()).toThrow(/ENOENT.*nowhere/);
   });

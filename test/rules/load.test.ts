@@ -180,7 +180,7 @@ describe('several files', () => {
     ]);
   });
 
-  test('of one domain are refused, unless they are to be put together', () => {
+  test('are refused if they have the same domain, unless they are merged', () => {
     const files = [file('a.yaml', user), file('b.yaml', path)];
     expect(told(loadRules(files, apart))).toEqual([
       "b.yaml:1: domain: duplicate domain 'demo' in config file: give each domain one file, or set MERGE_DOMAIN_CONFIG=true",
@@ -188,17 +188,17 @@ describe('several files', () => {
     expect(pathsOf(loadRules(files, merged))).toEqual(['demo.user', 'demo.path']);
   });
 
-  test('of one domain must not have the same node', () => {
+  test('cannot have the same node if they are merged', () => {
     expect(told(loadRules([file('a.yaml', user), file('b.yaml', user)], merged))).toEqual([
       "b.yaml:3: descriptors[0].key: duplicate descriptor composite key 'demo.user'; what was given before has it too",
     ]);
   });
 
-  test('are no rules at all where there are none', () => {
+  test('without content are no rules', () => {
     expect(right(loadRules([], apart))).toEqual({ domains: new Map(), rules: [] });
   });
 
-  test('tell all their problems at once, warnings too, by file and line', () => {
+  test('have all problems reported at once, warnings too, by file and line', () => {
     const files = [
       file('a.yaml', 'domain: a\ndescriptors:\n- kee: user\n  rate_limit: {unit: moment}\n- key: x\n  unit: day\n'),
       file('b.yaml', 'domain: b\ndescriptors: [&x {key: y}, *z]\n'),
@@ -216,14 +216,14 @@ describe('several files', () => {
     ]);
   });
 
-  test('that are no UTF-8 are told so', () => {
+  test('that are not UTF-8 are reported', () => {
     const latin1 = Buffer.from('domain: caf\u00e9\n', 'latin1');
     expect(told(loadRules([file('a.yaml', latin1)], apart))).toEqual([
       'a.yaml:1: cannot be read: The encoded data was not valid for encoding utf-8',
     ]);
   });
 
-  test('that cannot be read are told with the reason, and the others all the same', () => {
+  test("that cannot be read are reported with the reason, along with the others' problems", () => {
     const missing = { path: join(folder, 'missing.yaml'), name: 'missing.yaml' };
     mkdirSync(join(folder, 'directory.yaml'));
     const directory = { path: join(folder, 'directory.yaml'), name: 'directory.yaml' };
@@ -287,7 +287,7 @@ describe('a file beyond a bound is refused, with its name:', () => {
   });
 });
 
-test('messages show the first 200 characters of a text, and say where it is', () => {
+test('messages show the first 200 characters of a text, and its position', () => {
   const long = 'x'.repeat(100_000);
   const same = `- key: ${long}\n  rate_limit: {unit: day, requests_per_unit: 1}\n`;
   const files = [
@@ -301,7 +301,7 @@ test('messages show the first 200 characters of a text, and say where it is', ()
   expect(problems.filter((problem) => problem.includes(`${'x'.repeat(200)}…`))).toHaveLength(5);
 });
 
-test('2,000 files of one domain are put together', () => {
+test('2,000 files of one domain are merged', () => {
   const files = Array.from({ length: 2_000 }, (_, at) =>
     file(
       `${at}.yaml`,
@@ -311,7 +311,7 @@ test('2,000 files of one domain are put together', () => {
   expect(pathsOf(loadRules(files, merged))).toEqual(files.map((_, at) => `demo.user_${at}`));
 });
 
-describe('a file that is right', () => {
+describe('a valid file', () => {
   test.each([
     ['carriage returns', 'domain: demo\r\ndescriptors:\r\n- key: user\r\n  rate_limit:\r\n    unit: day\r\n'],
     ['a byte order mark', '\uFEFFdomain: demo\ndescriptors:\n- key: user\n  rate_limit: {unit: day}\n'],
@@ -334,7 +334,7 @@ describe('a file that is right', () => {
     expect(pathsOf(loadRules([file('rules.yaml', text)], apart))).toContain('demo.user');
   });
 
-  test('has all the parts of a rule', () => {
+  test('has all parts of a rule', () => {
     const loaded = loadDescriptors(`
 - key: user
   value: alice
@@ -396,14 +396,14 @@ describe('a file that is right', () => {
     expect(right(loadDescriptors(descriptors)).rules).toMatchObject([{ named }]);
   });
 
-  test('may not have a mapping as a key of its metadata', () => {
+  test('cannot have a mapping as a key of its metadata', () => {
     const loaded = loadDescriptors('- {key: user, metadata: {a: {[x]: 1}}}');
     expect(told(loaded)).toEqual([
       'rules.yaml:3: descriptors[0].metadata: error parsing metadata: wanted text as a key, got a list',
     ]);
   });
 
-  test('has the defaults where nothing is said', () => {
+  test('has defaults for absent keys', () => {
     const [rule] = right(loadDescriptors('- key: user\n  rate_limit: {unit: day}\n')).rules;
     expect(rule).toMatchObject({ unlimited: false, shadow: false, quota: false, replaces: [] });
     expect(rule?.limits).toMatchObject([{ algorithm: 'fixed_window', name: '', requestsPerUnit: 0 }]);

@@ -373,7 +373,7 @@ describe('a control plane that repeats itself', () => {
     }
   }
 
-  test('by ending every stream at once is retried with increasing delays', async () => {
+  test('is retried with increasing delays if it ends every stream at once', async () => {
     controlPlane = await startControlPlane({ hangsUp: true });
     open({ backOff: { initialMs: 1_000, maxMs: 4_000, jitter: false } });
     await pass(() => controlPlane.streamCount() === 6);
@@ -381,7 +381,7 @@ describe('a control plane that repeats itself', () => {
     expect(told).toEqual(['down: it ended the stream']);
   });
 
-  test('by failing is retried with the initial delay after a stream that lasted', async () => {
+  test('is retried with the initial delay again after a stream that lasted', async () => {
     const port = await freePort();
     open({ port, backOff: { initialMs: 100, maxMs: 1_000_000, jitter: false } });
     await pass(() => elapsedMs > 200_000); // waits are above 60 s by then
@@ -393,7 +393,7 @@ describe('a control plane that repeats itself', () => {
     expect(told).toEqual([expect.stringMatching(/^down: UNAVAILABLE/), 'up', 0, 'down: it ended the stream']);
   });
 
-  test('by sending refused resources receives refusals with increasing delays', async () => {
+  test('receives refusals with increasing delays if it keeps sending refused resources', async () => {
     await both();
     const refusals: Verdict[] = [];
     const resend = async (): Promise<void> => {
@@ -407,7 +407,7 @@ describe('a control plane that repeats itself', () => {
     expect(elapsedMs).toBeGreaterThanOrEqual(1_000 + 2_000 + 4_000 + 8_000 + 10_000);
   });
 
-  test('by sending refused resources receives an immediate answer to something else', async () => {
+  test('receives an immediate answer to other resources', async () => {
     await both();
     const wrong = [resource('r1', '')];
     expect(await controlPlane.serve('v1', wrong)).toMatchObject({ version: '' });
