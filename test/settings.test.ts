@@ -295,16 +295,16 @@ describe('where counters live', () => {
     [{ BACKEND_TYPE: 'memcache', MEMCACHE_SRV: '_memcache._tcp.example.com' }, []],
     [
       { BACKEND_TYPE: 'memcache' },
-      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got neither'],
+      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set if BACKEND_TYPE is memcache, got neither'],
     ],
     [
       { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'one:1', MEMCACHE_SRV: '_memcache._tcp.example.com' },
-      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got both'],
+      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set if BACKEND_TYPE is memcache, got both'],
     ],
-    [{ BACKEND_TYPE: 'redis' }, ['REDIS_URL must be set where BACKEND_TYPE is redis, got nothing']],
+    [{ BACKEND_TYPE: 'redis' }, ['REDIS_URL must be set if BACKEND_TYPE is redis, got nothing']],
     [
       { REDIS_URL: 'redis', REDIS_PERSECOND: 'true' },
-      ['REDIS_PERSECOND_URL must be set where REDIS_PERSECOND is true, got nothing'],
+      ['REDIS_PERSECOND_URL must be set if REDIS_PERSECOND is true, got nothing'],
     ],
     [
       { REDIS_URL: 'u:secret@m', REDIS_TYPE: 'SENTINEL' },
@@ -318,7 +318,7 @@ describe('where counters live', () => {
     ],
     [
       { COUNTER_KEYS: 'reference' },
-      ['COUNTER_KEYS=reference goes with Redis or memcached: nobody else sees counters in memory'],
+      ['COUNTER_KEYS=reference requires Redis or memcached: counters in memory cannot be shared'],
     ],
   ])('%j: %j', (env, told) => {
     expect(problems(env)).toEqual(told);
@@ -393,9 +393,21 @@ describe('workers', () => {
 
 test('TLS requires a certificate and its key', () => {
   expect(problems({ GRPC_SERVER_USE_TLS: 'true' })).toEqual([
-    'GRPC_SERVER_TLS_CERT must be set where GRPC_SERVER_USE_TLS is true, got nothing',
-    'GRPC_SERVER_TLS_KEY must be set where GRPC_SERVER_USE_TLS is true, got nothing',
+    'GRPC_SERVER_TLS_CERT must be set if GRPC_SERVER_USE_TLS is true, got nothing',
+    'GRPC_SERVER_TLS_KEY must be set if GRPC_SERVER_USE_TLS is true, got nothing',
   ]);
+});
+
+describe('a setting with a former name', () => {
+  test('is read under that name, with a warning', () => {
+    const settings = readSettings({ MAX_CALLS_UNDER_WAY: '7' });
+    expect(settings.MAX_IN_FLIGHT_CALLS).toBe(7);
+    expect(settings.warnings).toEqual(['MAX_CALLS_UNDER_WAY is deprecated: use MAX_IN_FLIGHT_CALLS']);
+  });
+
+  test('has the value of the new name if both are set', () => {
+    expect(readSettings({ MAX_CALLS_UNDER_WAY: '7', MAX_IN_FLIGHT_CALLS: '8' }).MAX_IN_FLIGHT_CALLS).toBe(8);
+  });
 });
 
 describe('a warning names', () => {

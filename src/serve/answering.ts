@@ -55,7 +55,7 @@ export async function openAnswering(
     const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, log));
     const overload = parts.add(
       openOverload({
-        maxInFlight: settings.MAX_CALLS_UNDER_WAY,
+        maxInFlight: settings.MAX_IN_FLIGHT_CALLS,
         lagMs: settings.OVERLOAD_LAG,
         memoryBytes: settings.CALLER_MEMORY_BYTES && Math.floor(settings.CALLER_MEMORY_BYTES / settings.WORKERS),
         onShed: () => told.shed(),

@@ -8,6 +8,8 @@ export interface Setting<T> {
   readonly meaning: string;
   /** Why this variable of envoyproxy/ratelimit has no effect; setting it logs a warning. */
   readonly noEffect?: string;
+  /** A deprecated name, read if the variable is not set; setting it logs a warning. */
+  readonly formerName?: string;
   /** Never shown, not even in error messages. */
   readonly secret?: true;
 }
@@ -16,6 +18,7 @@ export interface Setting<T> {
 export type Rows = Readonly<Record<string, Setting<unknown>>>;
 
 export const setting = <T>(parse: Parse<T>, fallback: string, meaning: string) => ({ parse, fallback, meaning });
+export const renamed = <S extends Setting<unknown>>(formerName: string, row: S) => ({ ...row, formerName });
 export const optional = <T>(parse: Parse<T>, meaning: string) => ({ parse: parse as Parse<T | undefined>, meaning });
 export const secret = <T>(parse: Parse<T>, meaning: string) => ({ ...optional(parse, meaning), secret: true as const });
 /** A variable of envoyproxy/ratelimit that is validated and otherwise ignored. */

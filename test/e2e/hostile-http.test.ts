@@ -67,7 +67,7 @@ test('many unfinished bodies stay within their memory limit, and do not affect o
 });
 
 test('callers that disconnect free their slots, even if their calls were to be held for up to an hour', async () => {
-  await start({ MAX_CALLS_UNDER_WAY: '10' });
+  await start({ MAX_IN_FLIGHT_CALLS: '10' });
   const ask = async (key: string): Promise<number> =>
     (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: asking(key) })).status;
   expect(await ask('queue')).toBe(200);

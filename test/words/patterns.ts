@@ -32,7 +32,11 @@ export const patterns: readonly Pattern[] = [
     instead: 'Core, Responders, OpsServer, MetricsSource, WorkerTotals, WorkerHandle, WorkerGauges, spawn',
     in: 'code',
   },
-  { name: 'under way', regex: /\b[Uu]nder ?[Ww]ay\b|\bMAX_CALLS_UNDER_WAY\b/g, instead: 'inFlight, in flight' },
+  {
+    name: 'under way',
+    regex: /\b[Uu]nder ?[Ww]ay\b|\b\w*[uU]nder_?[wW]ay\w*\b|\b\w*UNDER_WAY\b/g,
+    instead: 'inFlight, in flight',
+  },
   {
     name: 'owe',
     regex: /\bowe[ds]?\b|\b[Rr]epa(?:y|id|ys|ying)\b|\bbringBack\w*|\b[Ss]poil[ts]?\b|\b[Uu]ntold\b|\bNEWS\b|\bFEW\b/g,
