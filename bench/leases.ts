@@ -98,7 +98,7 @@ async function measure(limit: Limit, connections: readonly Connection[], observe
   console.log(`| ${[stores.length, `\`${algorithm}\``, consistency, ...counted].join(' | ')} |`);
   // what a bucket's leases held at the start passes besides
   const bound = mayPass + (isBucket && consistency === 'leased' ? (PER_SECOND * LONGEST_LEASE_MS) / unitMs.SECOND : 0);
-  if (above.admitted > bound) throw new Error(`wanted at most ${bound} admitted, got ${above.admitted}`);
+  if (above.admitted > bound) throw new Error(`expected at most ${bound} admitted, got ${above.admitted}`);
 }
 
 /** Leases wait until changes of other instances arrive. */
@@ -133,7 +133,7 @@ async function load(stores: readonly Ledger[], limit: Limit, ofLimit: number): P
   }
   const answers = (await Promise.all(asked)).flat();
   const failed = answers.find(({ code }) => code === 'UNAVAILABLE');
-  if (failed) throw new Error(`wanted every hit decided, got ${JSON.stringify(failed)}`);
+  if (failed) throw new Error(`expected every hit decided, got ${JSON.stringify(failed)}`);
   const admitted = answers.filter(({ code }) => code === 'OK').length;
   return { decisions: answers.length, admitted, lastedMs: performance.now() - startMs };
 }

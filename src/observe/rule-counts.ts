@@ -61,7 +61,7 @@ export function createRuleCounts(maxNameBytes: number) {
     const levels = named === 'by_rule' ? written : cutName(written);
     const path = levels.join('.');
     if (domain === OTHER && path === OTHER) return others; // also of other processes: a series may occur only once on a page
-    const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain could make two paths look the same
+    const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain could make two paths equal
     const counts = known.get(name);
     if (counts) return counts;
     if (named !== 'by_rule' && !budget.take(levels)) return others;

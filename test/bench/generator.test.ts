@@ -26,7 +26,7 @@ afterAll(() => generator.stop());
 const loadOf = (port: number, value: string, changes: Partial<Load> = {}): Load => ({
   port,
   connections: 4,
-  pace: { kind: 'closed', callsUnderWay: 5, end: { calls: 100 } },
+  pace: { kind: 'closed', callsInFlight: 5, end: { calls: 100 } },
   question: { domain: 'bench', descriptors: [{ key: 'user', value }] },
   ...changes,
 });
@@ -52,7 +52,7 @@ describe('the load generator, against the service', () => {
 
   test('sends each of the values equally often', async () => {
     const question = { domain: 'bench', descriptors: [{ key: 'user', value: 'one-of', values: 10 }] };
-    const pace = { kind: 'closed', callsUnderWay: 5, end: { calls: 10 * (LIMIT + 2) } } as const;
+    const pace = { kind: 'closed', callsInFlight: 5, end: { calls: 10 * (LIMIT + 2) } } as const;
     const { answers } = await generator.drive(loadOf(weir.grpcPort, '', { question, pace }));
     expect(answers).toEqual({ OK: 10 * LIMIT, OVER_LIMIT: 10 * 2, REFUSED: 0 });
   });

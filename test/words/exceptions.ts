@@ -16,7 +16,7 @@ export const exceptions: readonly Exception[] = [
 
 /** Violations in folders that are still to be rewritten: at most so many, per folder and pattern. Empty when all is done. */
 export const pending: Readonly<Record<string, Readonly<Record<string, number>>>> = {
-  'bench/': { look: 5, person: 1, tell: 8, 'under way': 26, wanted: 8 },
+  'bench/': { 'under way': 2 },
   'chaos/': { look: 3, person: 7, tell: 13, 'under way': 5, wanted: 4 },
   'docs/': { look: 3, owe: 2, person: 5, 'under way': 5 },
   'src/algorithms/': { 'coined name': 2, look: 16, person: 1, tell: 5, wanted: 20 },
@@ -31,17 +31,15 @@ export const pending: Readonly<Record<string, Readonly<Record<string, number>>>>
     wanted: 2,
   },
   'src/ledger/': { 'coined name': 3, owe: 18, person: 2, tell: 3 },
-  'src/observe/': { asked: 4, 'coined name': 2, look: 1 },
+  'src/observe/': { asked: 4, 'coined name': 2 },
   'src/rules/': { asked: 1, look: 7, owe: 2, tell: 3, 'translated phrase': 1, wanted: 24 },
   'src/serve/': { look: 9, person: 5, tell: 36, 'under way': 5, 'vague type': 35, wanted: 14 },
   'src/settings/': { wanted: 2 },
   'test/algorithms/': { look: 1, tell: 2, 'title fragment': 1 },
   'test/backends/': { look: 2, person: 5, tell: 5, 'title fragment': 7, 'under way': 1, wanted: 1 },
   'test/chaos/': { person: 1, 'title fragment': 1 },
-  'test/e2e/': { 'title fragment': 1 },
   'test/ledger/': { look: 2, owe: 4, person: 1, tell: 2, 'title fragment': 14 },
   'test/rules/': { tell: 2, 'title fragment': 6 },
   'test/serve/': { person: 1, tell: 6, 'title fragment': 1, 'under way': 2 },
-  'test/transport/': { 'title fragment': 9 },
   'src/': { asked: 10, 'coined name': 2, look: 2, person: 1, tell: 3, 'under way': 1, wanted: 1 },
 };

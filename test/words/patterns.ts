@@ -73,6 +73,6 @@ export const patterns: readonly Pattern[] = [
 export const fragment: Pattern = {
   name: 'title fragment',
   regex:
-    /^(?:\S+(?: \S+)?|(?:and|but|or|nor|then|also|of|at|as|from|by|for|where|what(?:ever)?|however|it does|in every)\b.*)$/gs,
+    /^(?:\S+(?: \S+)?|(?:and|but|or|nor|then|also|of|at|as|from|by|where|what(?:ever)?|however|it does|in every)\b.*)$/gs,
   instead: 'a sentence that stands alone: "admits the limit again in the next window"',
 };

@@ -77,12 +77,12 @@ const wellAnswered = {
   body: framed(shouldRateLimit.responseSerialize(OK)),
 };
 
-describe('a message is reassembled', () => {
+describe('a call is answered', () => {
   afterEach(() => expect(asked.map(({ request }) => request)).toEqual([question]));
 
-  test('from one frame', async () => expect(await ask(framed(message))).toEqual(wellAnswered));
+  test('with a message in one frame', async () => expect(await ask(framed(message))).toEqual(wellAnswered));
 
-  test('from frames of one octet', async () => {
+  test('with a message in frames of one octet', async () => {
     client.send(
       callHead(1),
       ...Array.from(framed(message), (octet) => data(1, Buffer.of(octet))),
@@ -91,13 +91,13 @@ describe('a message is reassembled', () => {
     expect(await client.reply(1)).toEqual(wellAnswered);
   });
 
-  test('from frames that end where the prefix does', async () => {
+  test('with a message in frames that end where its prefix does', async () => {
     const bytes = framed(message);
     client.send(callHead(1), data(1, bytes.subarray(0, 5)), data(1, bytes.subarray(5), true));
     expect(await client.reply(1)).toEqual(wellAnswered);
   });
 
-  test('from frames with padding', async () => {
+  test('with a message in frames with padding', async () => {
     const padded = (bytes: Buffer, padding: number): Buffer =>
       Buffer.concat([Buffer.of(padding), bytes, Buffer.alloc(padding)]);
     const [one, other] = [framed(message).subarray(0, 9), framed(message).subarray(9)];
@@ -110,7 +110,7 @@ describe('a message is reassembled', () => {
     expect(await client.reply(1)).toEqual(wellAnswered);
   });
 
-  test('from a request that ends with trailers', async () => {
+  test('if its request ends with trailers', async () => {
     const trailers = encodeFields([['x-trailer', 'the end']]);
     client.send(
       callHead(1),
@@ -123,14 +123,14 @@ describe('a message is reassembled', () => {
   test.each([
     ['gzip', gzipSync],
     ['deflate', deflateSync],
-  ] as const)('from data compressed with %s', async (encoding, compress) =>
+  ] as const)('with a message compressed with %s', async (encoding, compress) =>
     expect(await ask(framed(compress(message), 1), { 'grpc-encoding': encoding })).toEqual(wellAnswered),
   );
 
-  test('from uncompressed data despite a grpc-encoding', async () =>
+  test('with an uncompressed message despite a grpc-encoding', async () =>
     expect(await ask(framed(message), { 'grpc-encoding': 'gzip' })).toEqual(wellAnswered));
 
-  test('when it is as large as the limit after decompression', async () => {
+  test('with a message as large as the limit after decompression', async () => {
     const length = MAX_REQUEST_BYTES - message.length - 5;
     const filler = Buffer.concat([Buffer.of(0x7a, 0, 0, 0, 0), Buffer.alloc(length)]); // a field 15 that nobody knows
     for (let rest = length, at = 1; at <= 4; rest >>= 7, at++) filler[at] = (rest & 0x7f) | (at < 4 ? 0x80 : 0);
@@ -207,7 +207,7 @@ describe('a message is refused without calling the service', () => {
       data(1, bytes.subarray(at * 16_384, (at + 1) * 16_384)),
     );
 
-  test('as soon as its prefix states a length beyond the limit', async () => {
+  test('if its prefix states a length beyond the limit', async () => {
     client.send(callHead(1), data(1, Buffer.concat([Buffer.of(0), uint32(MAX_REQUEST_BYTES + 1)])));
     const tooLarge = failure(status.RESOURCE_EXHAUSTED, 'a message may have at most 4194304 bytes, got 4194305');
     expect(await client.reply(1)).toMatchObject(tooLarge);

@@ -291,7 +291,7 @@ describe('flow-control windows', () => {
     expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('of the connection are reopened when half used, so that no frame exceeds them', async () => {
+  test('reopen the connection when half used, so that no frame exceeds them', async () => {
     const client = await open({ connectionWindowBytes: DEFAULT_WINDOW, streamWindowBytes: 1_000_000 });
     client.send(callHead(1), ...range(2).map(() => frame(FrameType.DATA, 0, 1, Buffer.alloc(16_384))));
     await client.find(
@@ -326,7 +326,7 @@ describe('flow-control windows', () => {
     expect(fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('of the connection apply to all of its streams', async () => {
+  test('for the connection apply to all of its streams', async () => {
     const client = await open({}, large(10_000));
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW]), ...streamIds(10).map(largeCall));
     await client.settled();
