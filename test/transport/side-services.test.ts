@@ -81,12 +81,12 @@ describe.each([CHECK, WATCH, REFLECT])('%s', (path) => {
 
   test('refuses a larger message as soon as its length is known', async () => {
     send(1, Buffer.concat([Buffer.of(0), uint32(MAX_MESSAGE_BYTES + 1)]));
-    expect((await client.reply(1)).fields).toMatchObject(exhausted('4096 bytes at most'));
+    expect((await client.reply(1)).fields).toMatchObject(exhausted('at most 4096 bytes'));
   });
 
   test('refuses a message that exceeds the limit when decompressed', async () => {
     send(1, framed(gzipSync(named('x'.repeat(MAX_MESSAGE_BYTES))), 1), { 'grpc-encoding': 'gzip' });
-    expect((await client.reply(1)).fields).toMatchObject(exhausted('4096 bytes at most'));
+    expect((await client.reply(1)).fields).toMatchObject(exhausted('at most 4096 bytes'));
   });
 });
 
