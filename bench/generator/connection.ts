@@ -10,7 +10,7 @@ import {
   Setting,
 } from '../../src/transport/h2/frames.ts';
 import { HpackDecoder } from '../../src/transport/h2/hpack/decoder.ts';
-import type { Field } from '../../src/transport/h2/hpack/field.ts';
+import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
 import { type Outcome, readAnswer } from './answer.ts';
 import type { RequestHeaders } from './request-headers.ts';
 import type { Requests } from './requests.ts';
@@ -211,7 +211,7 @@ export class Connection {
     if (flags & Flag.END_STREAM) this.#answered(stream, fields);
   }
 
-  #answered(stream: number, trailers: readonly Field[]): void {
+  #answered(stream: number, trailers: readonly HeaderField[]): void {
     const call = this.#callOf(stream);
     this.#calls.delete(stream);
     this.#options.onAnswer(readAnswer(call.data, trailers), call.startedMs, this);

@@ -3,7 +3,7 @@ import { costOf } from '../rls/cost.ts';
 import type { Readiness } from '../rls/health.ts';
 import { requestFromJson, responseToJson } from '../rls/json.ts';
 import { InvalidJson } from '../rls/json-reader.ts';
-import type { Caller, Outcome, RlsService } from '../rls/service.ts';
+import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
 import { codeNumbers } from '../rls/wire.ts';
 import { crossSiteReason } from './cross-site.ts';
 import { CallerDisconnected, type HttpRequest } from './request.ts';
@@ -64,7 +64,7 @@ function decideJson(
 }
 
 /** A separate function, so that nothing refers to the decoded request while the service holds the call. */
-function decide(body: Buffer, request: HttpRequest, service: RlsService): Promise<Outcome> {
+function decide(body: Buffer, request: HttpRequest, service: RlsService): Promise<CallOutcome> {
   const wire = requestFromJson(body);
   request.charge(costOf(wire, body.length).bytes);
   if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
@@ -88,7 +88,7 @@ function refused(status: number, body: string, reason: string): Page {
   return { ...plain(status, body), headers: { 'x-weir-reason': visible } };
 }
 
-function pageOf(outcome: Outcome): Page {
+function pageOf(outcome: CallOutcome): Page {
   if ('error' in outcome) return badRequest(outcome.error.details);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }

@@ -15,7 +15,7 @@ import { isPromise, type Replies } from '../backends/backend.ts';
 import { callerOf } from '../http/api.ts';
 import type { Route } from '../http/server.ts';
 import type { Trace } from '../ledger/ledger.ts';
-import type { Caller, Outcome, RlsService } from '../rls/service.ts';
+import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
 import { codeNumbers, nameOf } from '../rls/wire.ts';
 
 /** Wraps parts of the service in spans, with envoyproxy/ratelimit's span names. */
@@ -70,7 +70,7 @@ const tracedService = (inner: RlsService, within: Within): RlsService => ({
     }),
 });
 
-function describeOutcome(span: Span, outcome: Outcome): void {
+function describeOutcome(span: Span, outcome: CallOutcome): void {
   if ('error' in outcome) {
     span.setAttribute('rpc.grpc.status_code', outcome.error.code);
     span.setStatus({ code: SpanStatusCode.ERROR, message: outcome.error.details });

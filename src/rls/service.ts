@@ -7,7 +7,7 @@ import type { DynamicMetadata } from './metadata.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
 /** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
-export type Outcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
+export type CallOutcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
 
 /** Sent to callers for bugs in this service: the cause is logged, not sent. */
 export const INTERNAL_ERROR = 'internal error';
@@ -37,7 +37,7 @@ export interface RlsService {
    *
    * @param reply  called once with the outcome, before observers are notified
    */
-  shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: Outcome) => void): Promise<void>;
+  shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: CallOutcome) => void): Promise<void>;
 }
 
 /** Notified of each decision, after the answer was sent; for a held request, immediately. */
@@ -97,9 +97,9 @@ const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller ca
  * Replies after `holdMs`, or as soon as the caller cancels. A separate function, since closures share the variables of the enclosing function:
  * a held call must keep its response alive, but not its request.
  */
-function hold(response: WireResponse, holdMs: number, caller: Caller, reply: (outcome: Outcome) => void): void {
+function hold(response: WireResponse, holdMs: number, caller: Caller, reply: (outcome: CallOutcome) => void): void {
   let isHeld = true;
-  const end = (outcome: Outcome): void => {
+  const end = (outcome: CallOutcome): void => {
     if (!isHeld) return;
     isHeld = false;
     clearTimeout(timer);

@@ -1,5 +1,5 @@
 import { type ConnectionLimits, LONGEST_AGE_MS } from './grpc-server.ts';
-import type { Connection } from './h2/connection.ts';
+import type { Http2Connection } from './h2/connection.ts';
 
 /** ±10 %, so that clients that connected together do not reconnect together. */
 const withJitter = (ms: number): number => ms * (0.9 + 0.2 * Math.random());
@@ -10,7 +10,7 @@ const withJitter = (ms: number): number => ms * (0.9 + 0.2 * Math.random());
  * @returns stops the timers; to be called when the connection has ended
  * @see https://github.com/grpc/proposal/blob/master/A9-server-side-conn-mgt.md
  */
-export function limitLife(connection: Connection, limits: ConnectionLimits): () => void {
+export function limitLife(connection: Http2Connection, limits: ConnectionLimits): () => void {
   const timers = new Set<NodeJS.Timeout>();
   const after = (ms: number, what: () => void): NodeJS.Timeout => {
     const timer = setTimeout(() => {

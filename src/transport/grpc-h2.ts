@@ -3,14 +3,14 @@ import type { MemoryAccount } from '../overload/caller-memory.ts';
 import { costOf } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import { shouldRateLimit } from '../rls/proto.ts';
-import type { Outcome } from '../rls/service.ts';
+import type { CallOutcome } from '../rls/service.ts';
 import type { WireRequest, WireResponse } from '../rls/wire.ts';
 import { limitLife } from './connection-life.ts';
 import { PREFIX_BYTES } from './grpc/message-reader.ts';
 import { Router } from './grpc/router.ts';
 import type { UnaryCall } from './grpc/unary-call.ts';
 import { type GrpcServer, type GrpcServerOptions, MAX_REQUEST_BYTES, TOO_MANY_CONNECTIONS } from './grpc-server.ts';
-import { Connection } from './h2/connection.ts';
+import { Http2Connection } from './h2/connection.ts';
 import { errorNames } from './h2/errors.ts';
 import { defaultLimits, type Http2Limits } from './h2/limits.ts';
 import type { ConnectionHandler } from './h2/request-frames.ts';
@@ -39,9 +39,9 @@ export async function startH2Server(
     tooLarge: (stream) => router.tooLarge(stream),
     failed: (code) => options.onConnectionError?.(errorNames[code]),
   };
-  const connections = new Set<Connection>();
+  const connections = new Set<Http2Connection>();
   const onConnection = (socket: Socket, account: MemoryAccount): (() => void) => {
-    const connection = new Connection(socket, account, limits, handler);
+    const connection = new Http2Connection(socket, account, limits, handler);
     connections.add(connection);
     const release = options.connections && limitLife(connection, options.connections);
     socket.once('close', () => {
@@ -93,7 +93,7 @@ function addDecisions(router: Router, { service, overload, onCall }: GrpcServerO
   return () => handled + overload.queue.length;
 }
 
-function reply(call: UnaryCall<WireRequest>, outcome: Outcome): void {
+function reply(call: UnaryCall<WireRequest>, outcome: CallOutcome): void {
   if ('error' in outcome) return call.fail(outcome.error);
   const { bytes, length } = write(outcome.response);
   call.answer(bytes, length);

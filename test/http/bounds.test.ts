@@ -5,7 +5,7 @@ import type { HttpBounds } from '../../src/http/bounded-server.ts';
 import { CONNECTION_BYTES } from '../../src/http/connection.ts';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
 import { CallerMemory } from '../../src/overload/caller-memory.ts';
-import type { Caller, Outcome, RlsService } from '../../src/rls/service.ts';
+import type { Caller, CallOutcome, RlsService } from '../../src/rls/service.ts';
 import { gate } from '../helpers/gate.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
 import { heapBytes } from '../helpers/heap.ts';
@@ -139,7 +139,7 @@ describe('the memory account', () => {
   });
 
   test('is charged for a decoded request, by its descriptors and entries, until it is answered', async () => {
-    const replies: ((outcome: Outcome) => void)[] = [];
+    const replies: ((outcome: CallOutcome) => void)[] = [];
     await start({}, { shouldRateLimit: async (_request, _caller, reply) => void replies.push(reply) });
     const client = await open();
     const descriptor = `{"entries": [${Array(64).fill('{}')}]}`;
@@ -459,7 +459,7 @@ describe('a caller that disconnects', () => {
 
 test('a waiting call keeps neither its body nor the decoded request alive', async () => {
   const CALLS = 20;
-  const replies: ((outcome: Outcome) => void)[] = [];
+  const replies: ((outcome: CallOutcome) => void)[] = [];
   const requests: WeakRef<object>[] = [];
   memory = new CallerMemory(1024 * MIB);
   await start(

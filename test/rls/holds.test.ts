@@ -8,7 +8,7 @@ import { createShedding } from '../../src/overload/shedding.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 import { createHealth, type Health } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
-import { createRlsService, type Observer, type Outcome, type RlsService } from '../../src/rls/service.ts';
+import { type CallOutcome, createRlsService, type Observer, type RlsService } from '../../src/rls/service.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';
@@ -263,7 +263,7 @@ describe('a caller that cancels while its call is held', () => {
 
   /** A call that is held for half a second, of a service that has answered one before. */
   async function holdOne(service: RlsService) {
-    const outcomes: Outcome[] = [];
+    const outcomes: CallOutcome[] = [];
     const { caller: one, listeners } = caller();
     await service.shouldRateLimit(asking(['slow']), callerWith(), () => {});
     await service.shouldRateLimit(asking(['slow']), one, (outcome) => outcomes.push(outcome));
@@ -273,7 +273,7 @@ describe('a caller that cancels while its call is held', () => {
     return { outcomes, go };
   }
 
-  const gone: Outcome = { error: { code: status.CANCELLED, details: 'the caller cancelled' } };
+  const gone: CallOutcome = { error: { code: status.CANCELLED, details: 'the caller cancelled' } };
 
   test('is answered with CANCELLED at once, so that its call is no longer in flight', async () => {
     const shedding = createShedding({ maxInFlight: 1, share: () => 1, waiting: () => 0 });

@@ -21,7 +21,7 @@ import type { Decider } from '../../src/decide.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 import { createHealth, type Health, type Readiness } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
-import { createRlsService, type Observer, type Outcome } from '../../src/rls/service.ts';
+import { type CallOutcome, createRlsService, type Observer } from '../../src/rls/service.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';
@@ -279,7 +279,7 @@ test('a decision completes even if the observer throws', async () => {
       throw new Error('a bug in the log');
     },
   });
-  const outcomes: Outcome[] = [];
+  const outcomes: CallOutcome[] = [];
   for (const domain of ['demo', '']) {
     const request = { domain, descriptors: [descriptorOf('user', 'alice')], hits_addend: 1 };
     await service.shouldRateLimit(request, callerWith(1_000), (outcome) => outcomes.push(outcome)); // as promised: never rejects

@@ -1,6 +1,6 @@
 import { judge } from './judge.ts';
 import { patterns } from './patterns.ts';
-import { type Finding, scan, titlesIn, withoutText } from './scan.ts';
+import { exportedTypes, type Finding, scan, sharedNames, titlesIn, withoutText } from './scan.ts';
 
 const found = (file: string, content: string): readonly string[] =>
   scan(file, content).map(({ line, text, pattern }) => `${line} ${pattern.name}: ${text}`);
@@ -56,6 +56,20 @@ test.each(['it does', 'and not before', 'in every window again', 'right files', 
     expect(found('test/one.test.ts', `test('${title}', () => {});`)).toEqual([`1 title fragment: ${title}`]);
   },
 );
+
+test('exported types are found, re-exports and values are not', () => {
+  const code =
+    "export class A {}\nexport interface B {}\nexport type C = 1;\nexport type { D } from './d.ts';\nexport const e = 1;\n";
+  expect(exportedTypes(code)).toEqual(['A', 'B', 'C']);
+});
+
+test('names that two exported types share are found', () => {
+  const files = new Map([
+    ['src/a.ts', 'export class Entry {}'],
+    ['src/b.ts', 'export type Entry = 1;\nexport type Other = 2;'],
+  ]);
+  expect([...sharedNames(files)]).toEqual([['Entry', ['src/a.ts', 'src/b.ts']]]);
+});
 
 describe('judging findings', () => {
   const finding = (file: string, pattern: string, line: number): Finding => {

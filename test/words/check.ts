@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { exceptions, pending } from './exceptions.ts';
+import { exceptions, pending, pendingNames } from './exceptions.ts';
 import { judge } from './judge.ts';
-import { scan } from './scan.ts';
+import { scan, sharedNames } from './scan.ts';
 
-/** Fails on words and phrases that the vocabulary of this project does not use. `--count` prints the findings per folder instead. */
+/** Fails on words and phrases that this project does not use, and on names that two exported types share. `--count` prints the findings per folder. */
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PLACES = ['src', 'docs', 'test', 'bench', 'chaos', 'attack'];
@@ -20,7 +20,10 @@ const files = [
   ...PAGES,
 ].filter((file) => !file.startsWith('test/words/') && !file.includes('/tools/'));
 
-const findings = files.flatMap((file) => scan(file, readFileSync(join(ROOT, file), 'utf8')));
+const contents = new Map(files.map((file) => [file, readFileSync(join(ROOT, file), 'utf8')]));
+const findings = [...contents].flatMap(([file, content]) => scan(file, content));
+const sources = new Map([...contents].filter(([file]) => file.startsWith('src/') && file.endsWith('.ts')));
+const shared = [...sharedNames(sources)].filter(([name]) => !pendingNames.includes(name));
 
 if (process.argv.includes('--count')) {
   const counts: Record<string, Record<string, number>> = {};
@@ -31,7 +34,10 @@ if (process.argv.includes('--count')) {
   }
   process.stdout.write(`${JSON.stringify(counts, undefined, 2)}\n`);
 } else {
-  const problems = judge(findings, exceptions, pending);
+  const problems = [
+    ...judge(findings, exceptions, pending),
+    ...shared.map(([name, places]) => `${places.join(', ')}: several exported types are named ${name}`),
+  ];
   for (const problem of problems) process.stderr.write(`${problem}\n`);
   if (problems.length > 0) process.exitCode = 1;
 }

@@ -14,6 +14,9 @@ export const exceptions: readonly Exception[] = [
   },
 ];
 
+/** Names that several exported types still share. Empty when all is done. */
+export const pendingNames: readonly string[] = ['Reply', 'Outcome', 'Entry', 'Connection'];
+
 /** Violations in folders that are still to be rewritten: at most so many, per folder and pattern. Empty when all is done. */
 export const pending: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   'bench/': { 'under way': 2 },

@@ -46,3 +46,15 @@ export function titlesIn(code: string) {
     isTest: name === 'test' || name === 'it',
   }));
 }
+
+/** The classes, interfaces and types that a file exports under their own names. */
+export const exportedTypes = (code: string): readonly string[] =>
+  Array.from(code.matchAll(/^export (?:abstract )?(?:class|interface|type|enum) (\w+)/gm), ([, name = '']) => name);
+
+/** The names of types that several files export, each with its files. */
+export function sharedNames(files: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {
+  const filesByName = new Map<string, string[]>();
+  for (const [file, code] of files)
+    for (const name of exportedTypes(code)) filesByName.set(name, [...(filesByName.get(name) ?? []), file]);
+  return new Map([...filesByName].filter(([, places]) => places.length > 1));
+}

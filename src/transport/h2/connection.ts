@@ -23,7 +23,7 @@ const LINGER_MS = 1_000;
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113
  */
-export class Connection implements RequestContext {
+export class Http2Connection implements RequestContext {
   readonly limits: Http2Limits;
   readonly handler: ConnectionHandler;
   readonly output: Output;

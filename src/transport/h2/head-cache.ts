@@ -1,5 +1,5 @@
 import { type Decoded, HpackDecoder } from './hpack/decoder.ts';
-import type { Field } from './hpack/field.ts';
+import type { HeaderField } from './hpack/field.ts';
 import { type RequestHead, readHead } from './request-head.ts';
 
 /** The head of a request, why it is malformed, or that it exceeds the limit. */
@@ -79,7 +79,7 @@ export class HeadCache {
 }
 
 const sizeOf = (fields: Decoded): number =>
-  fields === 'too large' ? 0 : fields.reduce((sum: number, { size }: Field) => sum + size, 0);
+  fields === 'too large' ? 0 : fields.reduce((sum: number, { size }: HeaderField) => sum + size, 0);
 
 function headOf(fields: Decoded, ownBytes: number): Head {
   if (fields === 'too large') return fields;

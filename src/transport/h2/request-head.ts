@@ -1,11 +1,11 @@
-import type { Field } from './hpack/field.ts';
+import type { HeaderField } from './hpack/field.ts';
 
 /** The head of a request. Requests with the same header block share one object while the connection's dynamic table is unchanged. */
 export interface RequestHead {
   readonly method: string;
   readonly path: string;
   /** In order, without pseudo-headers. */
-  readonly fields: readonly Field[];
+  readonly fields: readonly HeaderField[];
   /** The length of the body, if `content-length` states it. */
   readonly contentLength: number | undefined;
 }
@@ -19,7 +19,7 @@ const pseudoFields = new Set([':method', ':scheme', ':path', ':authority']);
  *
  * @returns a string if the request is malformed: the reason (RFC 9113, 8.1.1)
  */
-export function readHead(fields: readonly Field[]): RequestHead | string {
+export function readHead(fields: readonly HeaderField[]): RequestHead | string {
   const pseudo = new Map<string, string>();
   for (const { name, value } of fields) {
     if (!name.startsWith(':')) break;
@@ -44,13 +44,13 @@ export function readHead(fields: readonly Field[]): RequestHead | string {
 }
 
 /** Why trailers are malformed; undefined: they are valid. */
-export function findTrailersProblem(fields: readonly Field[]): string | undefined {
+export function findTrailersProblem(fields: readonly HeaderField[]): string | undefined {
   return [...fields.filter(({ isWellFormed }) => !isWellFormed).map(malformed)][0] ?? findProblem(fields);
 }
 
-const malformed = ({ name }: Field): string => `the field ${JSON.stringify(name.slice(0, 100))} is malformed`;
+const malformed = ({ name }: HeaderField): string => `the field ${JSON.stringify(name.slice(0, 100))} is malformed`;
 
-function findProblem(fields: readonly Field[]): string | undefined {
+function findProblem(fields: readonly HeaderField[]): string | undefined {
   for (const { name, value } of fields) {
     if (name.startsWith(':')) return `pseudo-header ${name} follows a regular field`;
     if (connectionFields.has(name)) return `${name} is not allowed in HTTP/2`;

@@ -97,7 +97,7 @@ describe('a unary method', () => {
     ['none', [], status.UNIMPLEMENTED, 'the method takes one message, got none'],
     ['two', [ratelimit, ratelimit], status.UNIMPLEMENTED, 'the method takes one message, got more'],
     ['half of one', [ratelimit.subarray(0, 8)], status.INTERNAL, 'the request ends in the middle of a message'],
-    ['one of another type', [framed(Buffer.of(0x0a))], status.INTERNAL, "the request cannot be decoded"],
+    ['one of another type', [framed(Buffer.of(0x0a))], status.INTERNAL, 'the request cannot be decoded'],
     [
       'one that is too large',
       [Buffer.concat([Buffer.of(0), uint32(sideLimits.maxMessageBytes + 1)])],

@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { shouldRateLimit } from '../../../src/rls/proto.ts';
-import type { Caller, Outcome, RlsService } from '../../../src/rls/service.ts';
+import type { Caller, CallOutcome, RlsService } from '../../../src/rls/service.ts';
 import type { WireRequest } from '../../../src/rls/wire.ts';
 import { MAX_REQUEST_BYTES } from '../../../src/transport/grpc-server.ts';
 import { ErrorCode } from '../../../src/transport/h2/errors.ts';
@@ -32,7 +32,7 @@ let client: RawClient;
 /** What the service was asked. */
 let asked: { readonly request: WireRequest; readonly caller: Caller }[];
 /** What it answers. */
-let answer: (reply: (outcome: Outcome) => void) => void;
+let answer: (reply: (outcome: CallOutcome) => void) => void;
 /** What was told of each call. */
 let told: unknown[];
 
@@ -239,7 +239,7 @@ describe('a deadline', () => {
     expect(asked).toEqual([]);
   });
 
-  test.each<[string, Outcome]>([
+  test.each<[string, CallOutcome]>([
     ['an answer', { response: OK }],
     ['a failure', { error: { code: status.UNAVAILABLE, details: 'no store' } }],
   ])('that is exceeded before %s arrives ends the call with DEADLINE_EXCEEDED', async (_what, outcome) => {

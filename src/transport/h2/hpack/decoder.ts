@@ -1,5 +1,5 @@
 import { ErrorCode, Http2Error } from '../errors.ts';
-import { createField, type Field } from './field.ts';
+import { createHeaderField, type HeaderField } from './field.ts';
 import { decodeHuffman } from './huffman.ts';
 import { staticTable } from './static-table.ts';
 
@@ -7,7 +7,7 @@ import { staticTable } from './static-table.ts';
 const MAX_TABLE_SIZE = 4_096;
 
 /** A block's fields, or that they exceed the limit; the block has still been decoded, since later blocks depend on it. */
-export type Decoded = readonly Field[] | 'too large';
+export type Decoded = readonly HeaderField[] | 'too large';
 
 /** No length or index is larger. */
 const MAX_INTEGER = 0x0fff_ffff;
@@ -22,19 +22,19 @@ export class HpackDecoder {
   generation = 0;
   readonly #maxListSize: number;
   /** Newest first. */
-  #table: Field[] = [];
+  #table: HeaderField[] = [];
   #tableSize = 0;
   #tableLimit = MAX_TABLE_SIZE;
   #bytes: Buffer = Buffer.alloc(0);
   #at = 0;
   #end = 0;
 
-  /** @param maxListSize  limit for the fields of a block, as the sum of `Field.size` */
+  /** @param maxListSize  limit for the fields of a block, as the sum of `HeaderField.size` */
   constructor(maxListSize: number) {
     this.#maxListSize = maxListSize;
   }
 
-  /** Size of the dynamic table, as the sum of `Field.size`. */
+  /** Size of the dynamic table, as the sum of `HeaderField.size`. */
   get tableSize(): number {
     return this.#tableSize;
   }
@@ -44,7 +44,7 @@ export class HpackDecoder {
     this.#bytes = bytes;
     this.#at = from;
     this.#end = to;
-    const fields: Field[] = [];
+    const fields: HeaderField[] = [];
     let size = 0;
     while (this.#at < to) {
       const field = this.#readRepresentation(fields.length === 0 && size === 0);
@@ -56,7 +56,7 @@ export class HpackDecoder {
   }
 
   /** The next field; undefined: a size update of the table. */
-  #readRepresentation(isFirst: boolean): Field | undefined {
+  #readRepresentation(isFirst: boolean): HeaderField | undefined {
     const byte = this.#bytes[this.#at] as number; // within the block, as `decode` checked
     if (byte >= 0x80) return this.#entry(this.#readInteger(7));
     if (byte >= 0x40) return this.#insert(this.#readLiteral(6));
@@ -66,19 +66,19 @@ export class HpackDecoder {
     return undefined;
   }
 
-  #readLiteral(prefixBits: number): Field {
+  #readLiteral(prefixBits: number): HeaderField {
     const nameIndex = this.#readInteger(prefixBits);
     const name = nameIndex === 0 ? this.#readString() : this.#entry(nameIndex).name;
-    return createField(name, this.#readString());
+    return createHeaderField(name, this.#readString());
   }
 
-  #entry(index: number): Field {
+  #entry(index: number): HeaderField {
     const field = index <= staticTable.length ? staticTable[index - 1] : this.#table[index - staticTable.length - 1];
     if (!field) throw broken(`invalid table index ${index}`);
     return field;
   }
 
-  #insert(field: Field): Field {
+  #insert(field: HeaderField): HeaderField {
     this.generation++;
     this.#table.unshift(field);
     this.#tableSize += field.size;

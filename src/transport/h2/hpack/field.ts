@@ -1,5 +1,5 @@
 /** A header field; one character per octet. */
-export interface Field {
+export interface HeaderField {
   readonly name: string;
   readonly value: string;
   /** As HPACK and SETTINGS_MAX_HEADER_LIST_SIZE count it: octets of name and value, plus 32. */
@@ -13,7 +13,7 @@ const OVERHEAD = 32;
 const token = /^:?[!#$%&'*+\-.^_`|~0-9a-z]+$/;
 const invalidInValue = /[\0\r\n]|^[ \t]|[ \t]$/;
 
-export const createField = (name: string, value: string): Field => ({
+export const createHeaderField = (name: string, value: string): HeaderField => ({
   name,
   value,
   size: name.length + value.length + OVERHEAD,
