@@ -1,5 +1,6 @@
 import { loadSource } from './rules/book.ts';
-import { plainPath } from './rules/files.ts';
+import { plainPath, type RuleSource } from './rules/files.ts';
+import type { RuleFileState } from './rules/load.ts';
 import { formatProblem } from './rules/problem.ts';
 import type { RuleTree } from './rules/tree.ts';
 
@@ -24,10 +25,8 @@ export interface Checked {
  *
  * @param paths  files, or directories of files; what they hold must go together
  */
-export function check(paths: readonly string[], { mergeDomains, strict }: CheckOptions): Checked {
-  const sources = paths.map(plainPath);
-  const together = { description: paths.join(', '), list: () => sources.flatMap((source) => source.list()) };
-  const loaded = loadSource(together, { mergeDomains });
+export async function check(paths: readonly string[], { mergeDomains, strict }: CheckOptions): Promise<Checked> {
+  const loaded = await loadSource(together(paths), { mergeDomains });
   const problems = loaded.ok ? loaded.warnings : loaded.problems;
   const lines = problems.map(formatProblem);
   const warnings = problems.filter(({ severity }) => severity === 'warning').length;
@@ -52,3 +51,13 @@ const notesOn = ({ domains }: RuleTree): readonly string[] =>
       ([domain]) =>
         `note: domain '${domain}' spends all_or_nothing: do not let it limit requests in flight by negative hits at the end of streams, since refused ones would give back what they have not taken`,
     );
+
+/** What several paths hold; the first that cannot be read is named. */
+const together = (paths: readonly string[]): RuleSource => ({
+  description: paths.join(', '),
+  async list() {
+    const lists: (readonly RuleFileState[])[] = [];
+    for (const path of paths) lists.push(await plainPath(path).list());
+    return lists.flat();
+  },
+});

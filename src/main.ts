@@ -71,8 +71,8 @@ function onSignal(close: () => Promise<void>): void {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void close());
 }
 
-function checkRules(paths: readonly string[], options: CheckOptions): void {
-  const { isRight, problems, summary } = check(paths, options);
+async function checkRules(paths: readonly string[], options: CheckOptions): Promise<void> {
+  const { isRight, problems, summary } = await check(paths, options);
   for (const problem of problems) console.log(problem);
   if (isRight) console.log(summary);
   else fail(summary);

@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import type { RuleSource } from './files.ts';
 import { RulesInForce } from './in-force.ts';
 import {
@@ -48,12 +47,12 @@ const MOST_RETRY_POLLS = 30;
 
 /**
  * Loads the rules, again whenever the files change, and now and then while they cannot be loaded. Rules that turn out wrong leave those in force alone.
- * After the first load, files are parsed in a thread and compiled in slices, so that requests do not wait.
+ * After the first load, files are parsed in a thread and compiled in slices, so that requests do not wait. It resolves when the first load is over.
  *
  * The files are polled, not watched: what counts is which files there are and when each was last written, so that a
  * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system all look alike.
  */
-export function openRuleBook(source: RuleSource, options: RuleBookOptions): RuleBook {
+export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
   const { pollIntervalMs, onLoad, pause } = options;
   const { mergeDomains, store } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
@@ -62,7 +61,7 @@ export function openRuleBook(source: RuleSource, options: RuleBookOptions): Rule
   const retry = new Retry();
   let seen: string | undefined;
   let trouble: string | undefined;
-  let isLoading = false;
+  let isPolling = false;
   let isClosed = false;
 
   /** Whether the problems are news. */
@@ -74,8 +73,8 @@ export function openRuleBook(source: RuleSource, options: RuleBookOptions): Rule
     trouble = came;
     return !isKnown;
   };
-  const loadFirst = (): void => {
-    const { files, state } = lookAt(source);
+  const loadFirst = async (): Promise<void> => {
+    const { files, state } = await lookAt(source);
     const checked = typeof files === 'string' ? unreadable(source, files) : createFileChecker(loadOptions)(files);
     isNews(state, checked);
     onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
@@ -85,18 +84,20 @@ export function openRuleBook(source: RuleSource, options: RuleBookOptions): Rule
     if (isClosed || !isNews(state, checked)) return;
     onLoad(checked.ok ? { ...checked, rules: await inForce.replace(checked.packed, pause) } : checked);
   };
-  const poll = (): void => {
-    if (isLoading) return;
-    const { files, state } = lookAt(source);
-    if (state === seen && !(trouble !== undefined && retry.isDue())) return;
-    isLoading = true;
-    void load(files, state).finally(() => {
-      isLoading = false;
-    });
+  const poll = async (): Promise<void> => {
+    if (isPolling) return;
+    isPolling = true;
+    try {
+      const { files, state } = await lookAt(source);
+      if (isClosed || (state === seen && !(trouble !== undefined && retry.isDue()))) return;
+      await load(files, state);
+    } finally {
+      isPolling = false;
+    }
   };
 
-  loadFirst();
-  const timer = setInterval(poll, pollIntervalMs);
+  await loadFirst();
+  const timer = setInterval(() => void poll(), pollIntervalMs);
   timer.unref();
   return {
     rules: () => inForce.tree,
@@ -138,18 +139,17 @@ async function check(checker: FileChecker, source: RuleSource, files: readonly R
 }
 
 /** Loads the rules of a source once. */
-export function loadSource(source: RuleSource, options: LoadOptions): LoadedRules {
-  const { files } = lookAt(source);
+export async function loadSource(source: RuleSource, options: LoadOptions): Promise<LoadedRules> {
+  const { files } = await lookAt(source);
   return typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
 }
 
 /** The files of a source, or why they cannot be read; and a text that differs whenever their content may. */
-function lookAt(source: RuleSource): { readonly files: readonly RuleFileState[] | string; readonly state: string } {
+async function lookAt(
+  source: RuleSource,
+): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {
   try {
-    const files = source.list().map(({ path, name }) => {
-      const { ino, size, mtimeMs, ctimeMs } = statSync(path);
-      return { path, name, state: `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}` };
-    });
+    const files = await source.list().catch(() => source.list()); // a file may vanish between `readdir` and `stat`
     return { files, state: files.map((file) => file.state).join('\n') };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

@@ -63,7 +63,7 @@ export async function openRules(
   }
   const source = 'path' in wanted ? plainPath(wanted.path) : runtimeDirectory(wanted.runtime);
   const { description } = source;
-  const book = openRuleBook(source, {
+  const book = await openRuleBook(source, {
     mergeDomains,
     store,
     pollIntervalMs: RULES_POLL_INTERVAL_MS,

@@ -78,7 +78,7 @@ async function openGrpc(
 ): Promise<GrpcServer> {
   const { GRPC_HOST: host, GRPC_PORT: port, GRPC_UDS: path } = settings;
   const address = path === '' ? { host, port } : { path };
-  const tls = settings.GRPC_SERVER_USE_TLS ? await openTls(settings, add, log) : undefined;
+  const tls = settings.GRPC_SERVER_USE_TLS ? await openTls(settings, clock, add, log) : undefined;
   const health = add(createHealth(readiness));
   const connections = {
     maxCount: settings.GRPC_MAX_CONNECTIONS,
@@ -97,12 +97,17 @@ async function openGrpc(
   );
 }
 
-async function openTls(settings: Settings, add: <P extends Part>(part: P) => P, log: Logger): Promise<TlsOptions> {
+async function openTls(
+  settings: Settings,
+  clock: Clock,
+  add: <P extends Part>(part: P) => P,
+  log: Logger,
+): Promise<TlsOptions> {
   const { GRPC_SERVER_TLS_CERT: cert, GRPC_SERVER_TLS_KEY: key } = settings;
   const { GRPC_CLIENT_TLS_CACERT: clientCa, GRPC_CLIENT_TLS_SAN: clientName } = settings;
   const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
   const certificates = await start('GRPC_SERVER_USE_TLS', 'cannot speak TLS', () =>
-    openCertificates(files, (problem) => log.error(problem)),
+    openCertificates(files, clock, (problem) => log.error(problem)),
   );
   return { certificates: add(certificates), clientName: clientName === '' ? undefined : clientName };
 }

@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
+import type { Clock } from '../clock.ts';
 
 /** How often the files are polled. */
 const POLL_INTERVAL_MS = 1_000;
@@ -40,15 +41,20 @@ export class InvalidCertificates extends Error {
  * Reads certificates and reloads them when the files change, whether they are written in place, renamed, or replaced behind a symbolic link.
  * A change must be seen by two polls in a row, so that a new certificate is not checked against the old key.
  *
- * @param onProblem  called once for each invalid change; the certificates in force are kept
+ * @param onProblem  called once for each invalid change, while the certificates in force are kept, and once when the certificate in force expires
  * @throws InvalidCertificates if they are invalid at the start
  */
-export function openCertificates(files: CertificateFiles, onProblem: (problem: string) => void): Certificates {
+export function openCertificates(
+  files: CertificateFiles,
+  clock: Clock,
+  onProblem: (problem: string) => void,
+): Certificates {
   const listeners = new Set<(changed: CertificateTexts) => void>();
   let found = read(files);
   let checked = found;
   let inForce = valid(files, found);
-  const poll = (): void => {
+  let expiry = expiryOf(inForce);
+  const checkFiles = (): void => {
     const before = found;
     found = read(files);
     if (isSame(found, checked) || !isSame(found, before)) return;
@@ -60,8 +66,19 @@ export function openCertificates(files: CertificateFiles, onProblem: (problem: s
       onProblem(`${error.message}; the previous certificates stay in force`);
       return;
     }
+    expiry = expiryOf(inForce);
     for (const listener of listeners) listener(inForce);
   };
+  const checkExpiry = (): void => {
+    if (!expiry || clock() < expiry.atMs) return;
+    onProblem(`the certificate ${files.cert} expired at ${expiry.written}: clients refuse it`);
+    expiry = undefined; // logged once
+  };
+  const poll = (): void => {
+    checkFiles();
+    checkExpiry();
+  };
+  checkExpiry();
   const timer = setInterval(poll, POLL_INTERVAL_MS).unref();
   return {
     current: () => inForce,
@@ -105,6 +122,13 @@ function valid(files: CertificateFiles, found: Found): CertificateTexts {
   const texts = { cert, key, ca };
   attempt(() => createSecureContext(texts), `the certificate ${files.cert} cannot be used`);
   return texts;
+}
+
+/** When a certificate expires: `Nov 22 03:00:00 2026 GMT`. */
+function expiryOf({ cert }: CertificateTexts): { readonly written: string; readonly atMs: number } | undefined {
+  const { validTo: written } = new X509Certificate(cert);
+  // biome-ignore lint/style/noRestrictedGlobals: it parses a text and reads no clock
+  return { written, atMs: Date.parse(written) };
 }
 
 function textOf(found: string | Unreadable, what: string): string {

@@ -5,6 +5,7 @@ import {
   Server,
   ServerCredentials,
   type ServiceDefinition,
+  status,
 } from '@grpc/grpc-js';
 import { readRateLimitRequest } from '../rls/messages.ts';
 import { rateLimitService, shouldRateLimit } from '../rls/proto.ts';
@@ -86,19 +87,25 @@ function handlerOf({ service, overload, clock }: GrpcServerOptions) {
       isOpen = false;
     };
     call.on('cancelled', done); // its answer is dropped
+    const startedMs = performance.now();
+    const timeoutMs = timeLeftMs(call.getDeadline(), clock());
     const caller: Caller = {
       onGone: (listener) => call.on('cancelled', listener),
-      timeoutMs: timeLeftMs(call.getDeadline(), clock()),
+      timeoutMs,
       header: (name) => call.metadata.get(name).join(', ') || undefined,
     };
     service.shouldRateLimit(call.request, caller, (outcome) => {
       done();
-      if ('error' in outcome) callback(outcome.error);
+      if (performance.now() - startedMs > timeoutMs) callback(deadlineExceeded);
+      else if ('error' in outcome) callback(outcome.error);
       else callback(null, outcome.response);
     });
   };
   return { handle, inFlight: () => inFlight };
 }
+
+/** grpc-js has sent this status to the caller by then. Without it, the call would be counted as answered. */
+const deadlineExceeded = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 /** Time left until a call's deadline, which grpc-js keeps as a point in time; Infinity if the caller set none. */
 const timeLeftMs = (deadline: Deadline, nowMs: number): number => Number(deadline) - nowMs;

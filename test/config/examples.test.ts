@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { type Answer, decide, type RequestDescriptor } from '../../src/decide.ts';
+import { loadSource } from '../../src/rules/book.ts';
 import { plainPath } from '../../src/rules/files.ts';
 import { loadRules } from '../../src/rules/load.ts';
 import { fakeClock } from '../helpers/clock.ts';
@@ -168,7 +169,7 @@ const START_MS = Date.UTC(2026, 2, 28, 23);
 
 /** What can be asked for an example: its rules, counters of their own, and a clock that goes where it is told. */
 function open(name: string) {
-  const loaded = loadRules(plainPath(EXAMPLES + name).list(), { mergeDomains: false });
+  const loaded = loadRules([{ path: EXAMPLES + name, name }], { mergeDomains: false });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const [domain = ''] = loaded.rules.domains.keys();
   const clock = fakeClock();
@@ -204,7 +205,7 @@ describe.each(names)('%s', (name) => {
   const rows = schedules[name] ?? [];
 
   test('loads without a warning', () => {
-    expect(loadRules(plainPath(EXAMPLES + name).list(), { mergeDomains: false })).toMatchObject({
+    expect(loadRules([{ path: EXAMPLES + name, name }], { mergeDomains: false })).toMatchObject({
       ok: true,
       warnings: [],
     });
@@ -242,13 +243,13 @@ describe.each(names)('%s', (name) => {
   );
 });
 
-test('all examples load together', () => {
-  const loaded = loadRules(plainPath(EXAMPLES).list(), { mergeDomains: false });
+test('all examples load together', async () => {
+  const loaded = await loadSource(plainPath(EXAMPLES), { mergeDomains: false });
   expect(loaded).toMatchObject({ ok: true, warnings: [] });
 });
 
-test('the default rules have no warnings', () => {
-  const loaded = loadRules(plainPath(join(PROJECT, 'config/rules.yaml')).list(), { mergeDomains: false });
+test('the default rules have no warnings', async () => {
+  const loaded = await loadSource(plainPath(join(PROJECT, 'config/rules.yaml')), { mergeDomains: false });
   expect(loaded).toMatchObject({ ok: true, warnings: [] });
 });
 

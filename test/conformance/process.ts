@@ -34,6 +34,9 @@ const PATIENCE_MS = 5_000;
 const SHORT_PATIENCE_MS = 1_500;
 const POLL_MS = 20;
 
+/** Several processes may start at once. */
+const START_TIMEOUT_MS = 40_000;
+
 /** Several flushes of statistics. */
 const SETTLE_MS = 600;
 
@@ -123,7 +126,7 @@ class ProcessPlayer {
     });
     this.client = createClient(`127.0.0.1:${grpc}`);
     if (!this.recorded.no_wait)
-      await this.process.waitFor(async (output) => output.includes('  gRPC ') && accepts(grpc));
+      await this.process.waitFor(async (output) => output.includes('  gRPC ') && accepts(grpc), START_TIMEOUT_MS);
     await this.awaitWindow();
   }
 
@@ -240,6 +243,8 @@ class ProcessPlayer {
       RUNTIME_ROOT: this.folder,
       RUNTIME_SUBDIRECTORY: 'ratelimit',
       RUNTIME_WATCH_ROOT: 'false',
+      STORE_TIMEOUT: '2s', // no case is about it, and the machine may be busy
+      OVERLOAD_LAG: '0',
       EXPIRATION_JITTER_MAX_SECONDS: '0',
       LOG_LEVEL: 'WARN',
       LOG_FORMAT: 'json',

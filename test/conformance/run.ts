@@ -20,6 +20,7 @@ import { readSettings } from '../../src/settings.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
+import { until } from '../helpers/until.ts';
 import { fromWire, matches, type RecordedCase, type Step, toWire } from './recorded-case.ts';
 
 /** Kinds of steps that ask a whole process, which the tests of the command line and of the servers do, or Redis for the other service's keys. */
@@ -54,6 +55,8 @@ export async function run(
   const player = new Player(recorded, configs, clock, await openStore());
   const differences: string[] = [];
   try {
+    await player.load();
+    await player.untilLive();
     for (const [at, step] of recorded.steps.entries()) {
       if (notPlayedHere.has(step.do)) continue;
       for (const difference of await player.play(step)) differences.push(`step ${at + 1} (${step.do}): ${difference}`);
@@ -64,15 +67,18 @@ export async function run(
   return differences;
 }
 
+/** The ledger listens already. */
+const NOBODY = { changed() {}, forgotten() {}, missed() {} };
+
 class Player {
   private readonly folder = mkdtempSync(join(tmpdir(), 'recorded-'));
   private readonly configs: Readonly<Record<string, string>>;
   private readonly clock: Clock & { advance(ms: number): void };
   private readonly ledger: Ledger;
+  private readonly store: Backend;
   private readonly statistics: Statistics;
   private readonly service: RlsService;
   private readonly settings: ReturnType<typeof readSettings>;
-  private loaded: LoadedRules;
   private inForce: LoadedRules | undefined;
   /** Counters that were flushed are other counters from then on. */
   private flushes = 0;
@@ -85,6 +91,7 @@ class Player {
   ) {
     this.configs = configs;
     this.clock = clock;
+    this.store = store;
     const { BACKEND_TYPE: _, CONFIG_TYPE: __, ...others } = env;
     this.settings = readSettings({
       RUNTIME_SUBDIRECTORY: 'ratelimit',
@@ -96,13 +103,20 @@ class Player {
     this.ledger = ledgerOf(store, { clock, monotonicMs: clock, denyCacheBytes: isCached ? 1_000_000 : 0 });
     this.statistics = createStatistics(this.settings.NEAR_LIMIT_RATIO);
     this.write(files);
-    this.loaded = this.load();
     this.service = this.createService();
   }
 
   async close(): Promise<void> {
     await this.ledger.close();
     rmSync(this.folder, { recursive: true });
+  }
+
+  /** What is remembered of refusals is forgotten when the first message of other instances arrives. */
+  async untilLive(): Promise<void> {
+    const invalidations = this.ledger.refusals && this.store.invalidations?.(NOBODY);
+    if (!invalidations) return;
+    await until('messages between instances arrive', () => invalidations.isLive());
+    this.clock.advance(1); // what is learnt at that very moment is not certain
   }
 
   async play(step: Step): Promise<readonly string[]> {
@@ -156,24 +170,24 @@ class Player {
     }
   }
 
-  private load(): LoadedRules {
+  async load(): Promise<LoadedRules> {
     mkdirSync(join(this.folder, 'ratelimit', this.settings.RUNTIME_APPDIRECTORY), { recursive: true });
     const source = 'runtime' in this.settings.rules ? runtimeDirectory(this.settings.rules.runtime) : undefined;
-    const loaded = loadRules(source?.list() ?? [], { mergeDomains: this.settings.MERGE_DOMAIN_CONFIG });
+    const loaded = loadRules((await source?.list()) ?? [], { mergeDomains: this.settings.MERGE_DOMAIN_CONFIG });
     if (loaded.ok) this.inForce = loaded;
     return loaded;
   }
 
-  private reload({ write = {}, delete: gone = [], expect }: Step): readonly string[] {
+  private async reload({ write = {}, delete: gone = [], expect }: Step): Promise<readonly string[]> {
     for (const name of gone) rmSync(join(this.folder, 'ratelimit', this.settings.RUNTIME_APPDIRECTORY, name));
     this.write(write);
-    this.loaded = this.load();
+    const loaded = await this.load();
     const { outcome, error } = (expect ?? {}) as { readonly outcome?: string; readonly error?: string };
-    const came = this.loaded.ok ? 'loaded' : 'rejected';
+    const came = loaded.ok ? 'loaded' : 'rejected';
     if (outcome && outcome !== came) return [`wanted ${outcome} (${error ?? 'no error'}), came ${came}`];
-    if (!error || this.loaded.ok) return [];
-    const found = this.loaded.problems.some(({ file, message }) => `${file}: ${message}`.includes(error));
-    return found ? [] : [`wanted the error '${error}', came ${this.loaded.problems.map(formatProblem).join('; ')}`];
+    if (!error || loaded.ok) return [];
+    const found = loaded.problems.some(({ file, message }) => `${file}: ${message}`.includes(error));
+    return found ? [] : [`wanted the error '${error}', came ${loaded.problems.map(formatProblem).join('; ')}`];
   }
 
   private async ask({ request: asked = {}, repeat = 1, expect }: Step): Promise<readonly string[]> {

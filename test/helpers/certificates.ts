@@ -14,6 +14,10 @@ export interface Certificate {
 export interface Authority extends Certificate {
   /** Issues a certificate, good for servers and clients, that names these DNS names and addresses; the first is its common name. */
   issue(...names: readonly string[]): Certificate;
+  /** One that was good until an hour ago. */
+  issueExpired(...names: readonly string[]): Certificate;
+  /** One that is good for so long from now. */
+  issueFor(validMs: number, ...names: readonly string[]): Certificate;
 }
 
 let serial = Date.now(); // no two certificates of one authority may have the same
@@ -29,22 +33,28 @@ export function createAuthority(name = 'Test authority'): Authority {
     { name: 'keyUsage', keyCertSign: true, cRLSign: true },
   ]);
   cert.sign(keys.privateKey, sha256());
+  const issueFor: Authority['issueFor'] = (validMs, ...names) => {
+    const own = pki.rsa.generateKeyPair(2048);
+    const leaf = newCertificate(own.publicKey, [{ name: 'commonName', value: names[0] ?? 'nobody' }], validMs);
+    leaf.setIssuer(subject);
+    leaf.setExtensions([
+      { name: 'extKeyUsage', serverAuth: true, clientAuth: true },
+      { name: 'subjectAltName', altNames: names.map(altName) },
+    ]);
+    leaf.sign(keys.privateKey, sha256());
+    return { cert: pki.certificateToPem(leaf), key: pki.privateKeyToPem(own.privateKey) };
+  };
   return {
     cert: pki.certificateToPem(cert),
     key: pki.privateKeyToPem(keys.privateKey),
-    issue(...names) {
-      const own = pki.rsa.generateKeyPair(2048);
-      const leaf = newCertificate(own.publicKey, [{ name: 'commonName', value: names[0] ?? 'nobody' }]);
-      leaf.setIssuer(subject);
-      leaf.setExtensions([
-        { name: 'extKeyUsage', serverAuth: true, clientAuth: true },
-        { name: 'subjectAltName', altNames: names.map(altName) },
-      ]);
-      leaf.sign(keys.privateKey, sha256());
-      return { cert: pki.certificateToPem(leaf), key: pki.privateKeyToPem(own.privateKey) };
-    },
+    issue: (...names) => issueFor(DAY_MS, ...names),
+    issueExpired: (...names) => issueFor(-HOUR_MS, ...names),
+    issueFor,
   };
 }
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 /** Writes `<name>.crt` and `<name>.key` into a folder, each in one step, and says where they are. */
 export function writeCertificate(folder: string, name: string, { cert, key }: Certificate) {
@@ -58,12 +68,12 @@ export function writeCertificate(folder: string, name: string, { cert, key }: Ce
   return { cert: write('crt', cert), key: write('key', key) };
 }
 
-function newCertificate(publicKey: Pki.PublicKey, subject: Pki.CertificateField[]): Pki.Certificate {
+function newCertificate(publicKey: Pki.PublicKey, subject: Pki.CertificateField[], validMs = DAY_MS): Pki.Certificate {
   const certificate = pki.createCertificate();
   certificate.publicKey = publicKey;
   certificate.serialNumber = `1${(serial++).toString(16).padStart(15, '0')}`; // DER takes no zeros in front
-  certificate.validity.notBefore = new Date(Date.now() - 60_000);
-  certificate.validity.notAfter = new Date(Date.now() + 24 * 3_600_000);
+  certificate.validity.notBefore = new Date(Date.now() - DAY_MS);
+  certificate.validity.notAfter = new Date(Date.now() + validMs);
   certificate.setSubject(subject);
   return certificate;
 }

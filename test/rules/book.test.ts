@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadSource, openRuleBook, type RuleBook } from '../../src/rules/book.ts';
-import { plainPath } from '../../src/rules/files.ts';
+import { plainPath, type RuleSource } from '../../src/rules/files.ts';
 import { createFileChecker, type LoadedRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
+import { gate } from '../helpers/gate.ts';
+import { heapBytes } from '../helpers/heap.ts';
 
 const POLL_INTERVAL_MS = 1_000;
 
@@ -17,11 +19,14 @@ const ruleFor = (key: string, domain = 'demo'): string =>
 let folder: string;
 let book: RuleBook | undefined;
 let loads: LoadedRules[];
+/** Listings that have not come to an end yet. */
+let lists: number;
 
 beforeEach(() => {
   jest.useFakeTimers();
   folder = mkdtempSync(join(tmpdir(), 'rules-'));
   loads = [];
+  lists = 0;
 });
 afterEach(() => {
   book?.close();
@@ -32,11 +37,25 @@ afterEach(() => {
 const at = (path: string): string => join(folder, path);
 const write = (path: string, text: string): void => writeFileSync(at(path), text);
 
-function open(path: string, { mergeDomains = false } = {}): void {
+/** The source, and whether the book asks it: the file system answers in its own time, whatever timers do. */
+function watched(path: string): RuleSource {
+  const source = plainPath(at(path));
+  const list = async () => {
+    lists++;
+    try {
+      return await source.list();
+    } finally {
+      lists--;
+    }
+  };
+  return { ...source, list };
+}
+
+async function open(path: string, { mergeDomains = false } = {}): Promise<void> {
   const onLoad = (loaded: LoadedRules): void => void loads.push(loaded);
   const check = createFileChecker({ mergeDomains });
   const checker = { do: async (files: Parameters<typeof check>[0]) => check(files), close: () => {} }; // the thread's, without the thread
-  book = openRuleBook(plainPath(at(path)), { mergeDomains, pollIntervalMs: POLL_INTERVAL_MS, onLoad, checker });
+  book = await openRuleBook(watched(path), { mergeDomains, pollIntervalMs: POLL_INTERVAL_MS, onLoad, checker });
 }
 
 /** Lets the book poll once more, and load what it finds. */
@@ -45,9 +64,12 @@ async function look(): Promise<void> {
   await loaded();
 }
 
-/** Small rules are loaded within a few turns. */
+/** Small rules are loaded within a few turns of when the file system has answered. */
 async function loaded(): Promise<void> {
-  for (let turns = 0; turns < 20; turns++) await nextTurn();
+  for (let quiet = 0; quiet < 20; quiet++) {
+    await nextTurn();
+    if (lists > 0) quiet = 0;
+  }
 }
 
 /** The paths of the rules in force. */
@@ -59,14 +81,14 @@ const outcomes = (): readonly (number | readonly string[])[] =>
 
 test('the first load is over when the book is open', async () => {
   write('rules.yaml', ruleFor('user'));
-  open('rules.yaml');
+  await open('rules.yaml');
   expect({ rules: inForce(), outcomes: outcomes() }).toEqual({ rules: ['demo.user'], outcomes: [1] });
   expect(loads[0]?.ok && loads[0].rules).toBe(book?.rules());
 });
 
 test('nothing is loaded again while nothing changes', async () => {
   write('rules.yaml', ruleFor('user'));
-  open('rules.yaml');
+  await open('rules.yaml');
   const { rules } = { rules: book?.rules() };
   for (let times = 0; times < 10; times++) await look();
   expect(loads).toHaveLength(1);
@@ -75,7 +97,7 @@ test('nothing is loaded again while nothing changes', async () => {
 
 test('nothing is loaded before the next poll is due', async () => {
   write('rules.yaml', ruleFor('user'));
-  open('rules.yaml');
+  await open('rules.yaml');
   write('rules.yaml', ruleFor('address'));
   jest.advanceTimersByTime(POLL_INTERVAL_MS - 1);
   expect(loads).toHaveLength(1);
@@ -127,7 +149,7 @@ describe('rules are loaded again, once, after', () => {
     mkdirSync(at('rules'));
     write('rules/a.yaml', ruleFor('user'));
     utimesSync(at('rules/a.yaml'), 1_600_000_000, 1_600_000_000);
-    open('rules');
+    await open('rules');
     expect(inForce()).toEqual(['demo.user']);
     change();
     for (let times = 0; times < 3; times++) await look();
@@ -144,7 +166,7 @@ describe('rules are loaded again, once, after', () => {
       utimesSync(at(`${directory}/rules.yaml`), 1_600_000_000, 1_600_000_000);
     }
     symlinkSync('first', at('current'));
-    open('current');
+    await open('current');
     symlinkSync('second', at('next'));
     renameSync(at('next'), at('current'));
     await look();
@@ -162,7 +184,7 @@ describe('rules are loaded again, once, after', () => {
     }
     symlinkSync('..1', at('..data'));
     symlinkSync('..data/rules.yaml', at('rules.yaml'));
-    open('.');
+    await open('.');
     expect(inForce()).toEqual(['demo.user']);
     symlinkSync('..2', at('..data_tmp'));
     renameSync(at('..data_tmp'), at('..data'));
@@ -173,7 +195,7 @@ describe('rules are loaded again, once, after', () => {
 
 test('invalid rules change nothing and report all problems once, and valid ones take effect again', async () => {
   write('rules.yaml', ruleFor('user'));
-  open('rules.yaml');
+  await open('rules.yaml');
   const before = book?.rules();
   write('rules.yaml', 'domain: demo\ndescriptors:\n- kee: user\n- key: a\n  rate_limit: {unit: moment}\n');
   await look();
@@ -194,7 +216,7 @@ test('invalid rules change nothing and report all problems once, and valid ones 
 
 test('there are no rules until the files are valid for the first time', async () => {
   write('rules.yaml', 'domain: [');
-  open('rules.yaml');
+  await open('rules.yaml');
   expect(book?.rules()).toBeUndefined();
   write('rules.yaml', ruleFor('user'));
   await look();
@@ -203,7 +225,7 @@ test('there are no rules until the files are valid for the first time', async ()
 
 test('an unreadable path is reported once, keeps the rules in force, and is read when it exists', async () => {
   const unreadable = [`${at('rules')}:1: cannot be read: ENOENT: no such file or directory, stat '${at('rules')}'`];
-  open('rules');
+  await open('rules');
   await look();
   expect({ rules: book?.rules(), outcomes: outcomes() }).toEqual({ rules: undefined, outcomes: [unreadable] });
 
@@ -229,7 +251,7 @@ test('an unreadable path is reported once, keeps the rules in force, and is read
 test('a broken link keeps the rules in force until it is fixed', async () => {
   mkdirSync(at('rules'));
   write('rules/a.yaml', ruleFor('user'));
-  open('rules');
+  await open('rules');
   symlinkSync('nowhere', at('rules/b.yaml'));
   await look();
   expect({ rules: inForce(), outcomes: outcomes() }).toEqual({
@@ -248,16 +270,59 @@ test('files of one domain are merged only if enabled', async () => {
   mkdirSync(at('rules'));
   write('rules/a.yaml', ruleFor('user'));
   write('rules/b.yaml', ruleFor('address'));
-  open('rules');
+  await open('rules');
   expect(book?.rules()).toBeUndefined();
   book?.close();
-  open('rules', { mergeDomains: true });
+  await open('rules', { mergeDomains: true });
   expect(inForce()).toEqual(['demo.user', 'demo.address']);
+});
+
+test('requests are answered while the file system hangs, and files are polled when it recovers', async () => {
+  write('rules.yaml', ruleFor('user'));
+  const answers = gate();
+  let isSlow = false;
+  let asked = 0;
+  const source = watched('rules.yaml');
+  const slow: RuleSource = {
+    ...source,
+    async list() {
+      asked++;
+      if (isSlow) await answers.passed;
+      return source.list();
+    },
+  };
+  const onLoad = (load: LoadedRules): void => void loads.push(load);
+  const check = createFileChecker({ mergeDomains: false });
+  const checker = { do: async (files: Parameters<typeof check>[0]) => check(files), close: () => {} };
+  book = await openRuleBook(slow, { mergeDomains: false, pollIntervalMs: POLL_INTERVAL_MS, onLoad, checker });
+  write('rules.yaml', ruleFor('address'));
+  isSlow = true;
+  for (let times = 0; times < 10; times++) await look();
+  expect({ rules: inForce(), asked }).toEqual({ rules: ['demo.user'], asked: 2 }); // one listing at a time
+  answers.open();
+  await loaded();
+  expect(inForce()).toEqual(['demo.address']);
+  await look();
+  expect(asked).toBe(3);
+});
+
+test('a file may vanish while a directory is listed', async () => {
+  write('rules.yaml', ruleFor('user'));
+  const source = plainPath(at('rules.yaml'));
+  let asked = 0;
+  const racing: RuleSource = {
+    ...source,
+    async list() {
+      if (++asked % 2 === 1) throw new Error('ENOENT: no such file or directory');
+      return source.list();
+    },
+  };
+  expect((await loadSource(racing, { mergeDomains: false })).ok).toBe(true);
 });
 
 test('a closed book stops polling', async () => {
   write('rules.yaml', ruleFor('user'));
-  open('rules.yaml');
+  await open('rules.yaml');
   book?.close();
   write('rules.yaml', ruleFor('address'));
   await look();
@@ -266,8 +331,8 @@ test('a closed book stops polling', async () => {
 
 test('a source can be loaded once, without a book', async () => {
   write('rules.yaml', ruleFor('user'));
-  expect(loadSource(plainPath(at('rules.yaml')), { mergeDomains: false }).ok).toBe(true);
-  const missing = loadSource(plainPath(at('missing')), { mergeDomains: false });
+  expect((await loadSource(plainPath(at('rules.yaml')), { mergeDomains: false })).ok).toBe(true);
+  const missing = await loadSource(plainPath(at('missing')), { mergeDomains: false });
   expect(missing.ok || missing.problems.map(formatProblem)).toEqual([
     `${at('missing')}:1: cannot be read: ENOENT: no such file or directory, stat '${at('missing')}'`,
   ]);
@@ -275,7 +340,7 @@ test('a source can be loaded once, without a book', async () => {
 
 test('a file that was unreadable for a moment is read at the next poll, even if it has not changed', async () => {
   write('rules.yaml', ruleFor('user'));
-  open('rules.yaml');
+  await open('rules.yaml');
   write('rules.yaml', ruleFor('path').replace('requests_per_unit: 1', 'requests_per_unit: 22'));
   const full = Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
   const read = jest.spyOn(fs, 'readFileSync').mockImplementationOnce(() => {
@@ -304,7 +369,7 @@ test('invalid rules are retried with increasing delays while no file changes, an
     close: () => {},
   };
   const onLoad = (load: LoadedRules): void => void loads.push(load);
-  book = openRuleBook(plainPath(at('rules.yaml')), { mergeDomains: false, pollIntervalMs: 1_000, onLoad, checker });
+  book = await openRuleBook(watched('rules.yaml'), { mergeDomains: false, pollIntervalMs: 1_000, onLoad, checker });
   for (polls = 1; polls <= 100; polls++) await look();
   expect(parsed).toEqual([1, 3, 7, 15, 31, 61, 91]);
   expect(loads).toHaveLength(1);
@@ -316,7 +381,7 @@ test('invalid rules are retried with increasing delays while no file changes, an
 test('only changed files are read again', async () => {
   mkdirSync(at('rules'));
   for (let file = 0; file < 10; file++) write(`rules/${file}.yaml`, ruleFor('user', `domain-${file}`));
-  open('rules');
+  await open('rules');
   write('rules/3.yaml', ruleFor('first', 'domain-3'));
   await look(); // reads all for the first time
   const before = book?.rules();
@@ -342,24 +407,52 @@ test('a reload compiles a few rules in a turn of the event loop, and puts them i
   const check = createFileChecker({ mergeDomains: false });
   let turns = 0;
   const seen = new Set<unknown>();
-  const done = new Promise<void>((resolve) => {
-    book = openRuleBook(plainPath(at('rules.yaml')), {
-      ...{ mergeDomains: false, pollIntervalMs: 1_000 },
-      onLoad(load) {
-        loads.push(load);
-        if (loads.length === 2) resolve();
-      },
-      checker: { do: async (files) => check(files), close: () => {} },
-      async pause() {
-        turns++;
-        seen.add(book?.rules()?.rules[0]?.limits[0]?.requestsPerUnit);
-      },
-    });
+  const done = gate();
+  book = await openRuleBook(watched('rules.yaml'), {
+    ...{ mergeDomains: false, pollIntervalMs: 1_000 },
+    onLoad(load) {
+      loads.push(load);
+      if (loads.length === 2) done.open();
+    },
+    checker: { do: async (files) => check(files), close: () => {} },
+    async pause() {
+      turns++;
+      seen.add(book?.rules()?.rules[0]?.limits[0]?.requestsPerUnit);
+    },
   });
   write('rules.yaml', textOf(2));
   jest.advanceTimersByTime(1_000);
-  await done;
+  await done.passed;
   expect(turns).toBeGreaterThan(5_500 / 32); // at most 32 in a turn
   expect([...seen]).toEqual([1]);
   expect(book?.rules()?.rules.every(({ limits }) => limits[0]?.requestsPerUnit === 2)).toBe(true);
 });
+
+test('a hundred reloads leave no more in memory than ten', async () => {
+  const RULES = 500;
+  const textOf = (round: number): string => {
+    const nodes = Array.from({ length: RULES }, (_, rule) => ({
+      ...{ key: `key-${round}-${rule}`, rate_limit: { unit: 'day', requests_per_unit: round + 1 } },
+    }));
+    return JSON.stringify({ domain: 'demo', descriptors: nodes });
+  };
+  let loadCount = 0;
+  const check = createFileChecker({ mergeDomains: false });
+  write('rules.yaml', textOf(0));
+  book = await openRuleBook(watched('rules.yaml'), {
+    ...{ mergeDomains: false, pollIntervalMs: POLL_INTERVAL_MS },
+    onLoad: () => loadCount++,
+    checker: { do: async (files) => check(files), close: () => {} },
+  });
+  const bytes: number[] = [];
+  for (let round = 1; round <= 110; round++) {
+    write('rules.yaml', textOf(round));
+    while (loadCount <= round) await look();
+    if (round % 100 === 10) bytes.push(heapBytes());
+  }
+  const [before = 0, after = 0] = bytes;
+  expect(after - before).toBeLessThan(20 * BYTES_A_RULE * RULES); // a hundred are five times that
+});
+
+/** A compiled rule takes more than this, with its texts. */
+const BYTES_A_RULE = 500;

@@ -20,8 +20,8 @@ function files(...paths: readonly string[]): void {
 const link = (target: string, path: string): void => symlinkSync(target, join(folder, path));
 
 /** The listed files by their names in messages, and their paths below the test's folder. */
-const listed = (source: RuleSource) =>
-  source.list().map(({ path, name }) => ({ name, path: path.replace(`${folder}/`, '') }));
+const listed = async (source: RuleSource) =>
+  (await source.list()).map(({ path, name }) => ({ name, path: path.replace(`${folder}/`, '') }));
 
 /** As a Kubernetes ConfigMap is mounted: the files are links through `..data`, which one rename swaps. */
 function configMap(directory: string): void {
@@ -31,20 +31,20 @@ function configMap(directory: string): void {
 }
 
 describe('a plain path', () => {
-  const names = (path: string) => listed(plainPath(join(folder, path))).map((file) => file.path);
+  const names = async (path: string) => (await listed(plainPath(join(folder, path)))).map((file) => file.path);
 
-  test('that is a file is that file, whatever its ending', () => {
+  test('that is a file is that file, whatever its ending', async () => {
     files('rules.txt');
     const path = join(folder, 'rules.txt');
     const source = plainPath(path);
     expect(source.description).toBe(path);
-    expect(source.list()).toEqual([{ path, name: path }]);
+    expect(await source.list()).toMatchObject([{ path, name: path }]);
   });
 
-  test('that is a directory is all its .yaml and .yml files, at any depth, sorted', () => {
+  test('that is a directory is all its .yaml and .yml files, at any depth, sorted', async () => {
     files('rules/b.yaml', 'rules/a.yml', 'rules/team/z.yaml', 'rules/team/deep/c.yaml', 'rules/team-a.yaml');
     files('rules/README.md', 'rules/a.yaml.bak', 'rules/yaml', 'rules/c.yamlx', 'rules/d.YAML');
-    expect(names('rules')).toEqual([
+    expect(await names('rules')).toEqual([
       'rules/a.yml',
       'rules/b.yaml',
       'rules/team/deep/c.yaml',
@@ -53,44 +53,44 @@ describe('a plain path', () => {
     ]);
   });
 
-  test('that is a directory without rule files is nothing to read', () => {
+  test('that is a directory without rule files is nothing to read', async () => {
     files('rules/README.md', 'rules/.hidden.yaml');
-    expect(() => names('rules')).toThrow('the directory holds no .yaml or .yml file');
+    await expect(names('rules')).rejects.toThrow('the directory holds no .yaml or .yml file');
   });
 
-  test('names files by the path they were found at', () => {
+  test('names files by the path they were found at', async () => {
     files('rules/a.yaml');
     const path = join(folder, 'rules/a.yaml');
-    expect(plainPath(join(folder, 'rules')).list()).toEqual([{ path, name: path }]);
+    expect(await plainPath(join(folder, 'rules')).list()).toMatchObject([{ path, name: path }]);
   });
 
-  test('leaves out names that begin with a dot, but not for the path itself', () => {
+  test('leaves out names that begin with a dot, but not for the path itself', async () => {
     files('.rules/a.yaml', '.rules/.b.yaml', '.rules/.git/c.yaml', '.hidden.yaml');
-    expect([names('.rules'), names('.hidden.yaml')]).toEqual([['.rules/a.yaml'], ['.hidden.yaml']]);
+    expect([await names('.rules'), await names('.hidden.yaml')]).toEqual([['.rules/a.yaml'], ['.hidden.yaml']]);
   });
 
-  test('follows symbolic links', () => {
+  test('follows symbolic links', async () => {
     files('elsewhere/a.yaml');
     link('elsewhere', 'rules');
     link('a.yaml', 'elsewhere/b.yaml');
-    expect(names('rules')).toEqual(['rules/a.yaml', 'rules/b.yaml']);
+    expect(await names('rules')).toEqual(['rules/a.yaml', 'rules/b.yaml']);
   });
 
-  test('that is a ConfigMap sees each file once', () => {
+  test('that is a ConfigMap sees each file once', async () => {
     configMap('rules');
-    expect(names('rules')).toEqual(['rules/more.yaml', 'rules/rules.yaml']);
+    expect(await names('rules')).toEqual(['rules/more.yaml', 'rules/rules.yaml']);
   });
 
-  test('is listed again each time', () => {
+  test('is listed again each time', async () => {
     files('rules/a.yaml');
     const source = plainPath(join(folder, 'rules'));
-    expect(source.list()).toHaveLength(1);
+    expect(await source.list()).toHaveLength(1);
     files('rules/b.yaml');
-    expect(source.list()).toHaveLength(2);
+    expect(await source.list()).toHaveLength(2);
   });
 
-  test('that does not exist throws', () => {
-    expect(() => plainPath(join(folder, 'nowhere')).list()).toThrow(/ENOENT.*nowhere/);
+  test('that does not exist throws', async () => {
+    await expect(plainPath(join(folder, 'nowhere')).list()).rejects.toThrow(/ENOENT.*nowhere/);
   });
 });
 
@@ -107,56 +107,56 @@ describe('a runtime directory', () => {
 
   beforeEach(() => files('ratelimit/config/b.yaml', 'ratelimit/config/a/b.yaml', 'ratelimit/other/c.yaml', 'd.yaml'));
 
-  test('is described by the directory of its rules', () => {
+  test('is described by the directory of its rules', async () => {
     expect(source().description).toBe(join(folder, 'ratelimit/config'));
   });
 
   test.each([
     [true, ['config.a.b.yaml', 'config.b.yaml']],
     [false, ['a.b.yaml', 'b.yaml']],
-  ])('with watchRoot %s calls its files %j', (watchRoot, names) => {
-    expect(listed(source({ watchRoot }))).toEqual([
+  ])('with watchRoot %s calls its files %j', async (watchRoot, names) => {
+    expect(await listed(source({ watchRoot }))).toEqual([
       { name: names[0], path: 'ratelimit/config/a/b.yaml' },
       { name: names[1], path: 'ratelimit/config/b.yaml' },
     ]);
   });
 
-  test('without a subdirectory lies right below its root', () => {
-    const found = listed(source({ root: join(folder, 'ratelimit'), subdirectory: '' }));
+  test('without a subdirectory lies right below its root', async () => {
+    const found = await listed(source({ root: join(folder, 'ratelimit'), subdirectory: '' }));
     expect(found.map(({ name }) => name)).toEqual(['config.a.b.yaml', 'config.b.yaml']);
   });
 
-  test('takes the app directory alone, not one whose name begins alike', () => {
+  test('takes the app directory alone, not one whose name begins alike', async () => {
     files('ratelimit/config2/e.yaml', 'ratelimit/my/config/f.yaml');
-    expect(listed(source()).map(({ name }) => name)).toEqual(['config.a.b.yaml', 'config.b.yaml']);
+    expect((await listed(source())).map(({ name }) => name)).toEqual(['config.a.b.yaml', 'config.b.yaml']);
   });
 
-  test('takes every file, whatever its ending', () => {
+  test('takes every file, whatever its ending', async () => {
     files('ratelimit/config/README.md', 'ratelimit/config/backup~');
-    const names = listed(source({ watchRoot: false })).map(({ name }) => name);
+    const names = (await listed(source({ watchRoot: false }))).map(({ name }) => name);
     expect(names).toEqual(['README.md', 'a.b.yaml', 'b.yaml', 'backup~']);
   });
 
   test.each([
     [true, ['a.b.yaml', 'b.yaml']],
     [false, ['..hidden.yaml', '.git.config', 'a.b.yaml', 'b.yaml']],
-  ])('with ignoreDotFiles %s: %j', (ignoreDotFiles, names) => {
+  ])('with ignoreDotFiles %s: %j', async (ignoreDotFiles, names) => {
     files('ratelimit/config/..hidden.yaml', 'ratelimit/config/.git/config');
-    expect(listed(source({ watchRoot: false, ignoreDotFiles })).map(({ name }) => name)).toEqual(names);
+    expect((await listed(source({ watchRoot: false, ignoreDotFiles }))).map(({ name }) => name)).toEqual(names);
   });
 
   test.each([true, false])(
     'that is a ConfigMap sees each file once when dot files are ignored, watchRoot %s',
-    (watchRoot) => {
+    async (watchRoot) => {
       configMap('ratelimit/map');
-      const found = listed(source({ appDirectory: 'map', ignoreDotFiles: true, watchRoot }));
+      const found = await listed(source({ appDirectory: 'map', ignoreDotFiles: true, watchRoot }));
       expect(found.map(({ path }) => path)).toEqual(['ratelimit/map/more.yaml', 'ratelimit/map/rules.yaml']);
     },
   );
 
-  test('that is a ConfigMap sees each file three times when they are not', () => {
+  test('that is a ConfigMap sees each file three times when they are not', async () => {
     configMap('ratelimit/map');
-    expect(listed(source({ appDirectory: 'map', watchRoot: false })).map(({ name }) => name)).toEqual([
+    expect((await listed(source({ appDirectory: 'map', watchRoot: false }))).map(({ name }) => name)).toEqual([
       '..2026_11_21.more.yaml',
       '..2026_11_21.rules.yaml',
       '..data.more.yaml',
@@ -166,14 +166,14 @@ describe('a runtime directory', () => {
     ]);
   });
 
-  test('may hang on a link, as `current` does', () => {
+  test('may hang on a link, as `current` does', async () => {
     link('ratelimit', 'current');
-    const found = listed(source({ subdirectory: 'current' }));
+    const found = await listed(source({ subdirectory: 'current' }));
     expect(found[0]).toEqual({ name: 'config.a.b.yaml', path: 'current/config/a/b.yaml' });
   });
 
-  test('that does not exist throws', () => {
-    expect(() => source({ root: join(folder, 'nowhere') }).list()).toThrow(/ENOENT.*nowhere/);
-    expect(() => source({ appDirectory: 'nowhere', watchRoot: false }).list()).toThrow(/ENOENT.*nowhere/);
+  test('that does not exist throws', async () => {
+    await expect(source({ root: join(folder, 'nowhere') }).list()).rejects.toThrow(/ENOENT.*nowhere/);
+    await expect(source({ appDirectory: 'nowhere', watchRoot: false }).list()).rejects.toThrow(/ENOENT.*nowhere/);
   });
 });

@@ -111,6 +111,26 @@ test('a control plane that goes and comes back is told of, and rules stay meanwh
   expect(weir.output()).toContain(`connected to ${where} again`);
 });
 
+test('a hundred snapshots of 200 rules each fit into a heap that could not keep them', async () => {
+  const RULES = 200;
+  const { controlPlane, weir } = await both({ NODE_OPTIONS: '--max-old-space-size=64' });
+  const snapshot = (version: number) => {
+    const value = 'x'.repeat(3_000);
+    const descriptors = Array.from({ length: RULES }, (_, rule) => ({
+      ...{ key: `k${version}-${rule}`, value: `${value}${version}-${rule}` }, // 600 kB a snapshot and more
+      rate_limit: { unit: 'DAY', requests_per_unit: version },
+    }));
+    const limit = { unit: 'DAY', requests_per_unit: version };
+    return [{ name: 'r', domain: 'd', descriptors: [{ key: 'k', rate_limit: limit }, ...descriptors] }];
+  };
+  const ended = weir.exited.then(() => weir.output()); // as it does where the heap is full
+  for (let version = 1; version <= 100; version++) {
+    const verdict = controlPlane.serve(`v${version}`, snapshot(version));
+    expect(await Promise.race([verdict, ended])).toEqual({ ack: `v${version}` });
+    if (version % 10 === 0) expect(await limitNow(weir)).toMatchObject({ requestsPerUnit: version });
+  }
+}, 120_000);
+
 describe('over TLS', () => {
   const authority = createAuthority();
   let folder: string;

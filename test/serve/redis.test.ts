@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createClient } from '../helpers/grpc-client.ts';
 import { freePort } from '../helpers/process.ts';
 import { startRedis } from '../helpers/redis.ts';
@@ -44,6 +47,8 @@ test.each([
   closing.push(client.close);
   await weir.waitFor('refuses calls: NOPERM');
   expect(await health(weir)).toEqual({ status: 500, text: expect.stringContaining(why) });
+  const refused = (await operator.call('ACL', 'LOG')) as readonly (readonly unknown[])[]; // names and values by turns
+  if (permissions.includes('resetkeys')) expect(refused.flat()).toContain('weir_probe|1:0');
   for (let call = 0; call < 3; call++) await expect(client.ask()).rejects.toThrow('UNAVAILABLE');
   expect(weir.output().match(/refuses calls/g)).toHaveLength(1);
 
@@ -72,4 +77,58 @@ test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, health follows a permission tha
   await weir.waitFor('takes calls again');
   expect(await operator.keys('*probe*')).toEqual([]); // looking for the permission writes nothing
   expect(await isHealthy(weir)).toBe(true);
+});
+
+test('a password that changes while the service runs breaks no connection that stands; a new one says what is wrong until it is right again', async () => {
+  const redis = await startRedis({ args: ['--requirepass', 's3cret'] });
+  closing.push(() => redis.stop());
+  const operator = clientOf(redis, 's3cret');
+  closing.push(() => operator.disconnect());
+  const weir = await service({
+    REDIS_URL: redis.url,
+    REDIS_AUTH: 's3cret',
+    RULES_PATH: 'config/rules.yaml',
+    REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
+  });
+  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
+  closing.push(client.close);
+  await weir.waitFor(() => isHealthy(weir));
+  await operator.config('SET', 'requirepass', 'another');
+  for (let call = 0; call < 20; call++) expect(await client.ask()).toMatchObject({ statuses: [{}] });
+
+  await operator.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+  await weir.waitFor('no connection to');
+  await weir.waitFor(async () => (await health(weir)).text.includes('WRONGPASS'));
+  await expect(client.ask()).rejects.toThrow(/UNAVAILABLE.*WRONGPASS/);
+  await operator.config('SET', 'requirepass', 's3cret');
+  await weir.waitFor(() => isHealthy(weir));
+  expect(await client.ask()).toMatchObject({ statuses: [{}] });
+  expect(weir.output()).not.toContain('s3cret');
+});
+
+test('with COUNTER_KEYS=reference, what was counted in the process while Redis was away is settled under the key that envoyproxy/ratelimit counts on', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'shared-'));
+  closing.push(() => rmSync(folder, { recursive: true }));
+  const redis = await startRedis({ folder: join(folder) });
+  closing.push(() => redis.stop());
+  const rules = join(folder, 'rules.yaml');
+  const limit = '{unit: year, requests_per_unit: 100, on_store_failure: local}';
+  writeFileSync(rules, `domain: demo\ndescriptors:\n  - {key: user, rate_limit: ${limit}}\n`);
+  const weir = await service({ REDIS_URL: redis.url, RULES_PATH: rules, COUNTER_KEYS: 'reference' });
+  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
+  closing.push(client.close);
+  const ask = async (times: number) => {
+    for (let time = 0; time < times; time++) expect(await client.ask()).toMatchObject({ overall_code: 1 });
+  };
+  await ask(3);
+  await redis.kill();
+  await weir.waitFor('no connection to');
+  await ask(2);
+  await redis.restart();
+  const operator = clientOf(redis);
+  closing.push(() => operator.disconnect());
+  const counts = async () => Promise.all((await operator.keys('demo_user_alice_*')).map((key) => operator.get(key)));
+  await weir.waitFor(async () => JSON.stringify(await counts()) === '["5"]');
+  await ask(1);
+  expect(await counts()).toEqual(['6']);
 });

@@ -135,11 +135,35 @@ test('admit exactly the limit together, and are told of as one', async () => {
   expect(metrics).toContain('weir_ready 1\n');
 });
 
-test('connections are shared out among them', async () => {
+test('connections are spread evenly over them, also after one has been replaced', async () => {
   const weir = await service();
-  for (const one of clients(weir, 12)) await expect(one.ask('')).rejects.toThrow('domain must not be empty');
-  const answered = new Set(weir.output().match(/worker \d+: a request failed/g));
-  expect(answered.size).toBeGreaterThan(1);
+  const CONNECTIONS = 30;
+  const shares = async (): Promise<Readonly<Record<string, number>>> => {
+    const seen = weir.output().length;
+    const made = clients(weir, CONNECTIONS);
+    for (const one of made) await expect(one.ask('')).rejects.toThrow('domain must not be empty');
+    const count: Record<string, number> = {};
+    const failures = () =>
+      Array.from(
+        weir
+          .output()
+          .slice(seen)
+          .matchAll(/worker (\d+): a request failed/g),
+      );
+    await weir.waitFor(() => failures().length === CONNECTIONS);
+    for (const [, worker = ''] of failures()) count[worker] = (count[worker] ?? 0) + 1;
+    for (const one of made) one.close();
+    return count;
+  };
+  const expectEven = (spread: Readonly<Record<string, number>>, workers: readonly string[]): void => {
+    expect(Object.keys(spread)).toEqual(workers);
+    const most = CONNECTIONS / workers.length + 3; // a worker that is slow to take one is passed over
+    for (const count of Object.values(spread)) expect(count).toBeLessThanOrEqual(most);
+  };
+  expectEven(await shares(), ['1', '2', '3']);
+  process.kill(pidOf(weir, 1), 'SIGKILL');
+  await weir.waitFor(() => workersOf(weir).has(4));
+  expectEven(await shares(), ['2', '3', '4']);
 });
 
 test('one that is killed is replaced; calls go on, and what it has reported still counts', async () => {

@@ -29,7 +29,7 @@ afterEach(() => {
 });
 
 function open(): void {
-  certificates = openCertificates(files, (problem) => problems.push(problem));
+  certificates = openCertificates(files, Date.now, (problem) => problems.push(problem));
   certificates.onChange(({ cert }) => changes.push(cert));
 }
 
@@ -155,5 +155,32 @@ describe('changed certificates', () => {
     overwrite(one);
     notice();
     expect(changes).toEqual([other.cert]);
+  });
+});
+
+describe('a certificate that has expired', () => {
+  const SECOND_MS = 1_000;
+  const expired = (): string => `the certificate ${files.cert} expired at `;
+
+  test('while it was in force is logged once, and one that has been renewed takes over', () => {
+    overwrite(authority.issueFor(10 * SECOND_MS, 'localhost'));
+    open();
+    jest.advanceTimersByTime(8 * SECOND_MS);
+    expect(problems).toEqual([]);
+    jest.advanceTimersByTime(60 * SECOND_MS);
+    expect(problems).toEqual([expect.stringContaining(expired())]);
+    overwrite(other);
+    notice();
+    expect(certificates?.current().cert).toBe(other.cert);
+    expect(problems).toHaveLength(1);
+  });
+
+  test('before it was given is logged at the start, and as a change', () => {
+    overwrite(authority.issueExpired('localhost'));
+    open();
+    expect(problems).toEqual([expect.stringContaining(expired())]);
+    overwrite(authority.issueExpired('localhost'));
+    notice();
+    expect(problems).toHaveLength(2);
   });
 });

@@ -45,7 +45,7 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
     const issuer = createAuthority();
     authority = writeCertificate(folder, 'authority', issuer).cert;
     const files = writeCertificate(folder, 'server', issuer.issue('127.0.0.1', 'localhost'));
-    if (isSecure) certificates = openCertificates({ ...files, clientCa: undefined }, () => {});
+    if (isSecure) certificates = openCertificates({ ...files, clientCa: undefined }, Date.now, () => {});
   });
   afterAll(() => {
     certificates?.close();

@@ -22,6 +22,7 @@ import { heapBytes } from '../helpers/heap.ts';
 import { overloadOf } from '../helpers/overload.ts';
 import { start as startProcess } from '../helpers/process.ts';
 import { fakeTimers } from '../helpers/timers.ts';
+import { until } from '../helpers/until.ts';
 
 const unlimited = { maxCount: 1_000, maxAgeMs: 0, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
 
@@ -240,6 +241,59 @@ test('each answered unary call is reported with its status', async () => {
     ['Check', status.OK, expect.any(Number)],
     ['Check', status.NOT_FOUND, expect.any(Number)],
   ]);
+});
+
+describe('a deadline, on either transport,', () => {
+  /** Asks with this `grpc-timeout`, on HTTP/2 alone: a client of gRPC would keep its deadline itself. */
+  async function askWithin(timeout: string | undefined, answerAfterMs = 0) {
+    const timeouts: number[] = [];
+    const calls: status[] = [];
+    await start({
+      service: {
+        async shouldRateLimit(_request, caller, reply) {
+          timeouts.push(caller.timeoutMs);
+          setTimeout(() => reply({ response: OK }), answerAfterMs);
+        },
+      },
+      onCall: (_method, grpcStatus) => calls.push(grpcStatus),
+    });
+    const session = openSession();
+    const stream = open(session, shouldRateLimit.path, timeout === undefined ? {} : { 'grpc-timeout': timeout });
+    const message = { domain: 'demo', descriptors: [], hits_addend: 1 };
+    stream.end(framed(shouldRateLimit.requestSerialize(message))).resume();
+    const heads = ['response', 'trailers'].map((event) => once(stream, event).then(([head]) => head['grpc-status']));
+    const grpcStatus = Number(
+      await Promise.race(heads.map((head) => head.then((code) => code ?? new Promise(() => {})))),
+    );
+    await new Promise((resolve) => session.close(() => resolve(undefined)));
+    return { grpcStatus, timeoutMs: timeouts[0], calls };
+  }
+
+  test.each([
+    ['20S', 20_000],
+    ['20000m', 20_000],
+    ['3H', 10_800_000],
+  ])('of %s is passed to the service as the time left', async (timeout, timeoutMs) => {
+    const asked = await askWithin(timeout);
+    expect(asked).toMatchObject({ grpcStatus: status.OK, calls: [status.OK] });
+    expect(asked.timeoutMs).toBeGreaterThan(timeoutMs - 10_000);
+    expect(asked.timeoutMs).toBeLessThanOrEqual(timeoutMs);
+  });
+
+  test('that is absent gives the service unlimited time', async () => {
+    expect(await askWithin(undefined)).toMatchObject({ grpcStatus: status.OK, timeoutMs: Number.POSITIVE_INFINITY });
+  });
+
+  test('that passes while the service works is answered and counted with DEADLINE_EXCEEDED', async () => {
+    const { grpcStatus, calls } = await askWithin('20m', 200);
+    expect(grpcStatus).toBe(status.DEADLINE_EXCEEDED);
+    await until('the service has answered', () => calls.length > 0);
+    expect(calls).toEqual([status.DEADLINE_EXCEEDED]);
+  });
+
+  test('that is malformed is refused with INTERNAL without calling the service', async () => {
+    expect(await askWithin('1 hour')).toMatchObject({ grpcStatus: status.INTERNAL, timeoutMs: undefined });
+  });
 });
 
 test('a health Watch receives NOT_SERVING before a closing server ends the connection', async () => {

@@ -45,10 +45,11 @@ async function start(
   clientAuthority?: Authority,
   clientName?: string,
   changes: Partial<GrpcServerOptions> = {},
+  shown = own,
 ): Promise<void> {
   const clientCa = clientAuthority && writeCertificate(folder, 'client-ca', clientAuthority).cert;
-  const files = { ...writeCertificate(folder, 'server', own), clientCa };
-  certificates = openCertificates(files, (problem) => problems.push(problem));
+  const files = { ...writeCertificate(folder, 'server', shown), clientCa };
+  certificates = openCertificates(files, Date.now, (problem) => problems.push(problem));
   server = await startServer({ tls: { certificates, clientName }, ...changes });
 }
 
@@ -162,6 +163,28 @@ test('an invalid certificate changes nothing', async () => {
   while (problems.length === 0) await sleep(20);
   expect(await shakeHands()).toEqual(before);
   expect(await client().ask()).toMatchObject({ overall_code: 1 });
+});
+
+test('an expired certificate is used and refused by clients, until its replacement is accepted', async () => {
+  await start(undefined, undefined, {}, authority.issueExpired('localhost', '127.0.0.1'));
+  await expect(client().ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });
+  expect(problems).toEqual([expect.stringMatching(/server.crt expired at .* GMT: clients refuse it$/)]);
+  writeCertificate(folder, 'server', own);
+  const answers = () =>
+    client()
+      .ask()
+      .then(
+        () => true,
+        () => false,
+      );
+  while (!(await answers())) await sleep(20);
+});
+
+test('a client with an expired certificate is refused', async () => {
+  await start(authority);
+  const late = authority.issueExpired('envoy.mesh.local');
+  await expect(client(late).ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });
+  expect(await client(envoy).ask()).toMatchObject({ overall_code: 1 });
 });
 
 test('a changed client CA applies to new connections', async () => {

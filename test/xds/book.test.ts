@@ -1,4 +1,8 @@
 import '../helpers/realm.ts';
+import { once } from 'node:events';
+import type { OutgoingHttpHeaders } from 'node:http';
+import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
+import { type AddressInfo, connect as connectTo, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RuleBook } from '../../src/rules/book.ts';
 import { describeLimit } from '../../src/rules/describe.ts';
@@ -14,6 +18,7 @@ import {
   startControlPlane,
   type Verdict,
 } from '../helpers/control-plane.ts';
+import { framed } from '../helpers/h2-client.ts';
 import { freePort } from '../helpers/process.ts';
 import { answerChecker } from '../helpers/rules.ts';
 
@@ -352,6 +357,95 @@ test('the rules in force outlive the control plane', async () => {
   const { port } = controlPlane;
   controlPlane = await startControlPlane({ port });
   expect(await controlPlane.first()).toMatchObject({ version: 'v1' });
+});
+
+describe('an address of a server that is not a control plane', () => {
+  const respondWith =
+    (head: OutgoingHttpHeaders, ...parts: readonly Uint8Array[]) =>
+    () => {
+      const server = createHttp2Server().on('stream', (stream) => {
+        stream.on('error', () => {}).respond(head);
+        for (const part of parts) stream.write(part);
+      });
+      return server;
+    };
+  const write =
+    (...parts: readonly (string | Uint8Array)[]) =>
+    () =>
+      createServer((socket) => {
+        socket.on('error', () => {});
+        for (const part of parts) socket.write(part);
+      });
+  const grpc = { ':status': 200, 'content-type': 'application/grpc' };
+
+  test.each<[string, () => Server | Http2Server]>([
+    ['a server of HTTP/1', write('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n')],
+    ['random octets', write(Buffer.from(Array.from({ length: 4_096 }, (_, at) => (at * 7_919) % 251)))],
+    ['a web page over HTTP/2', respondWith({ ':status': 200, 'content-type': 'text/html' }, Buffer.from('<html>'))],
+    ['a message of gRPC that cannot be decoded', respondWith(grpc, framed(Buffer.from('/////w==', 'base64')))],
+    ['a message of gRPC with an impossible length', respondWith(grpc, Buffer.from('00ffffffff00', 'hex'))],
+  ])('changes no rules, and is retried until it is a control plane: %s', async (_, garbage) => {
+    await both();
+    await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
+    const { port } = controlPlane;
+    controlPlane.stop();
+    await until(() => told.length === 3);
+    const impostor = garbage();
+    let connections = 0;
+    const sockets = new Set<Socket>();
+    impostor.on('connection', (socket: Socket) => {
+      connections++;
+      sockets.add(socket);
+    });
+    impostor.listen(port, '127.0.0.1');
+    await until(() => connections >= 4);
+    expect(inForce()).toEqual(['d.k: 5 per minute']);
+    const closed = once(impostor, 'close');
+    impostor.close();
+    for (const socket of sockets) socket.destroy();
+    await closed;
+    controlPlane = await startControlPlane({ port });
+    expect(await controlPlane.serve('v2', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v2' });
+    expect(inForce()).toEqual(['d.k: 7 per minute']);
+    const loads = told.filter((one) => typeof one !== 'string');
+    expect(loads).toEqual([1, 1]); // what was no answer counts as no load
+  });
+});
+
+test('the connected one of two control planes behind one address defines all rules, even if both use the same version', async () => {
+  controlPlane = await startControlPlane();
+  const other = await startControlPlane();
+  let target = controlPlane.port;
+  const address = createServer((socket) => {
+    const onward = connectTo(target, '127.0.0.1').on('error', () => socket.destroy());
+    socket.on('error', () => {}).on('close', () => onward.destroy());
+    onward.on('close', () => socket.destroy());
+    socket.pipe(onward).pipe(socket);
+  });
+  address.listen(0, '127.0.0.1');
+  await once(address, 'listening');
+  open({ port: (address.address() as AddressInfo).port }); // of TCP
+  const [ofOne, ofOther] = [
+    [resource('r1', 'd', limitOf(5)), resource('r2', 'e', limitOf(5))],
+    [resource('r1', 'd', limitOf(7)), resource('r3', 'f', limitOf(7))],
+  ];
+  expect(await controlPlane.serve('v1', ofOne)).toEqual({ ack: 'v1' });
+  expect(inForce()).toEqual(['d.k: 5 per minute', 'e.k: 5 per minute']);
+
+  target = other.port;
+  await controlPlane.hangUp();
+  expect(await other.first()).toMatchObject({ version: 'v1', nonce: '' });
+  expect(inForce()).toEqual(['d.k: 5 per minute', 'e.k: 5 per minute']);
+  expect(await other.serve('v1', ofOther)).toEqual({ ack: 'v1' });
+  expect(inForce()).toEqual(['d.k: 7 per minute', 'f.k: 7 per minute']);
+
+  target = controlPlane.port;
+  await other.hangUp();
+  expect(await controlPlane.serve('v1', ofOne)).toEqual({ ack: 'v1' });
+  expect(inForce()).toEqual(['d.k: 5 per minute', 'e.k: 5 per minute']);
+  book.close();
+  other.stop();
+  address.close();
 });
 
 describe('a control plane that repeats itself', () => {

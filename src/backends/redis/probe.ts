@@ -26,8 +26,9 @@ const RETRY_MS = 500;
 /** Keys that a Cluster is probed with: enough to reach most of its nodes. */
 const CLUSTER_KEYS = 16;
 
+/** Its counter has a name that none of a rule has: those begin with their algorithm. */
 const limit: FixedWindowLimit = {
-  ...{ algorithm: 'fixed_window', alignment: 'epoch', name: '', counter: 'fixed_window|1000' },
+  ...{ algorithm: 'fixed_window', alignment: 'epoch', name: '', counter: 'weir_probe' },
   ...{ requestsPerUnit: 1, soft: 0, unit: 'SECOND', unitMultiplier: 1, windowMs: 1_000 },
 };
 
@@ -38,7 +39,7 @@ const limit: FixedWindowLimit = {
 export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): Probe {
   const count = redis.isCluster ? CLUSTER_KEYS : 1;
   const peeks = Array.from({ length: count }, (_, at): Debit => {
-    const key = keys(limit, `weir-probe-${at}`, [{ key: 'probe', value: '' }]);
+    const key = keys(limit, String(at), []);
     return { kind: 'peek', key, limit, hits: 0, blocks: false };
   });
   let refusal: string | undefined = NOT_YET;

@@ -4,8 +4,8 @@ import { faultsOfOneServer } from '../../helpers/faults/of-one-server.ts';
 import { faultsOfSeveralServers } from '../../helpers/faults/of-several-servers.ts';
 import { suffer } from '../../helpers/faults/suffer.ts';
 
-/** Twenty times the budget of a call: whoever waits longer hangs. */
-const HANGS_MS = 2_000;
+/** Forty times the budget of a call, and shorter than the longest fault: a call that takes longer hangs. */
+const HANGS_MS = 4_000;
 
 /** What is no caller's business: where slots are, what our script is called, how the Redis client is set. */
 const INTERNALS = /MOVED|ASK|TRYAGAIN|CROSSSLOT|NOSCRIPT|redirection|script:|user_script|Request limit|OfflineQueue/;

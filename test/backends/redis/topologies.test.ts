@@ -160,6 +160,34 @@ describe('over TLS', () => {
     expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
   });
 
+  test('says that a certificate has expired, the server’s or its own, and counts again when that is renewed', async () => {
+    const own = mkdtempSync(join(folder, 'expired-'));
+    const late = writeCertificate(own, 'server', authority.issueExpired('localhost', '127.0.0.1'));
+    const store = open(await startTls(late, 'no'), tls());
+    const reason = (of: Backend) => {
+      const health = of.health();
+      return health.ready ? 'ready' : health.reason;
+    };
+    await eventually(
+      () => /expired/.test(reason(store)),
+      () => reason(store),
+    );
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([
+      { code: 'UNAVAILABLE', reason: expect.stringContaining('expired') },
+    ]);
+
+    const mine = writeCertificate(own, 'weir', authority.issueExpired('weir'));
+    const shown = { certFile: mine.cert, keyFile: mine.key };
+    const refused = open(await startTls(server, 'yes'), tls(shown));
+    await eventually(
+      () => /expired/.test(reason(refused)),
+      () => reason(refused),
+    );
+    writeCertificate(own, 'weir', authority.issue('weir'));
+    await isReady(refused);
+    expect(await apply(refused, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+  });
+
   test('does not count where the server is of another authority, or has another name', async () => {
     const [right, wrong] = await Promise.all([startTls(server, 'no'), startTls(named, 'no')]);
     const strangers = [open(right, tls({ caFile: otherCa })), open(wrong, tls())];

@@ -8,6 +8,8 @@ export interface Fault {
   readonly losses: number;
   /** Calls fail meanwhile; where false, all could succeed. */
   readonly isFelt: boolean;
+  /** Whether the counters are under envoyproxy/ratelimit's keys. */
+  readonly areShared?: boolean;
   /** Starts the servers that it befalls, all well at first. */
   begin(): Promise<Victim>;
 }

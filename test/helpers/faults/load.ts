@@ -1,9 +1,10 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { type Limit, MAX_WINDOW_MS } from '../../../src/algorithms/limit.ts';
+import { type Limit, MAX_WINDOW_MS, unitMs } from '../../../src/algorithms/limit.ts';
 import { debitOf } from '../../../src/backends/backend.ts';
-import type { CounterKey } from '../../../src/backends/key.ts';
+import { type Counter, type CounterKey, createCounterKeys } from '../../../src/backends/key.ts';
+import { sharedCounters } from '../../../src/backends/shared-counters.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
-import { limitsOfEach } from '../limits.ts';
+import { fixedWindowOf, limitsOfEach } from '../limits.ts';
 
 /** So many hits pass on each counter, and none comes back meanwhile. */
 const HITS = 150;
@@ -14,6 +15,15 @@ const PAUSE_MS = 8;
 /** The budgets of the callers: of the store, and one of a caller in more of a hurry. */
 export const STORE_TIMEOUT_MS = 100;
 const TIMEOUTS_MS = [STORE_TIMEOUT_MS, STORE_TIMEOUT_MS, 50];
+
+const sharedLimits: readonly Limit[] = Array.from({ length: 9 }, () =>
+  fixedWindowOf(HITS, unitMs.YEAR, { unit: 'YEAR', counter: `fixed_window|${unitMs.YEAR}` }),
+);
+const names = sharedCounters({
+  ...{ prefix: '', own: createCounterKeys(''), jitterMaxSeconds: 0, clock: Date.now, random: Math.random },
+});
+const reference = (limit: Limit, tag: string, at: number): Counter =>
+  names(limit, tag, [{ key: 'at', value: String(at) }]);
 
 /** What became of the hits on a counter. */
 export interface Counted {
@@ -43,12 +53,19 @@ export interface Load {
   stop(): Promise<void>;
 }
 
-/** Has several callers ask the store, two counters a call. */
-export function startLoad(store: Pick<Ledger, 'debit'>): Load {
-  const counters = limitsOfEach(HITS, MAX_WINDOW_MS)
+/**
+ * Has several callers ask the store, two counters a call.
+ *
+ * @param areShared  counters are those that envoyproxy/ratelimit would have, too
+ */
+export function startLoad(store: Pick<Ledger, 'debit'>, { areShared = false } = {}): Load {
+  const counterOf = areShared
+    ? reference
+    : (_: Limit, tag: string, at: number) => ({ key: `${tag}${at}` as CounterKey }); // a name as good as any
+  const counters = (areShared ? sharedLimits : limitsOfEach(HITS, MAX_WINDOW_MS))
     .flatMap((limit) => Array.from({ length: OF_EACH }, (_, number) => ({ limit, number })))
     .map(({ limit, number }, at) => {
-      const hit = debitOf({ key: `{${number}}${at}` as CounterKey }, limit, 1, true); // a name as good as any
+      const hit = debitOf(counterOf(limit, `{${number}}`, at), limit, 1, true);
       return { hit, limit, admitted: 0, unavailable: 0 };
     });
   const load = { calls: 0, failed: 0, longestMs: 0, lastFailureMs: 0 };

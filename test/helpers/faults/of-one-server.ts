@@ -156,8 +156,16 @@ const cutOff: Fault = {
   },
 };
 
+/** The same, with counters under envoyproxy/ratelimit's keys (`COUNTER_KEYS=reference`). */
+export const onSharedCounters = (fault: Fault): Fault => ({
+  ...fault,
+  event: `${fault.event}, with \`COUNTER_KEYS=reference\``,
+  areShared: true,
+});
+
 /** What befalls a single server, or the way to it. */
 export const faultsOfOneServer: readonly Fault[] = [
   ...[restarted, reloaded, scriptsFlushed, frozen, paused],
   ...[busy, full, lockedOut, demoted, cutOff],
+  ...[restarted, cutOff].map(onSharedCounters),
 ];

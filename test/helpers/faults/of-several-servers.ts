@@ -11,6 +11,7 @@ import {
   until,
 } from '../redis-topologies.ts';
 import type { Fault } from './fault.ts';
+import { onSharedCounters } from './of-one-server.ts';
 
 const masterKilled: Fault = {
   event: 'Sentinel: the master is killed',
@@ -88,4 +89,7 @@ async function reshard(cluster: TestCluster): Promise<void> {
 const MOVE_MS = 20;
 
 /** What befalls a master and its sentinel, or a Cluster. */
-export const faultsOfSeveralServers: readonly Fault[] = [masterKilled, nodeKilled, resharded];
+export const faultsOfSeveralServers: readonly Fault[] = [
+  ...[masterKilled, nodeKilled, resharded],
+  onSharedCounters(resharded),
+];

@@ -31,13 +31,13 @@ export interface Report extends Pick<Load, 'calls' | 'failed' | 'longestMs' | 'r
  *
  * @throws Error  calls still fail long after the fault
  */
-export async function suffer({ begin }: Fault): Promise<Report> {
+export async function suffer({ begin, areShared = false }: Fault): Promise<Report> {
   const victim = await begin();
   const settings = readSettings({ ...victim.env, STORE_TIMEOUT: `${STORE_TIMEOUT_MS}ms` });
   const { ledger: store } = await openStore(settings, Date.now, createLogger({ level: 'silent', format: 'json' }));
   try {
     await eventually(() => store.health().ready);
-    const load = startLoad(store);
+    const load = startLoad(store, { areShared });
     try {
       await sleep(WARM_MS);
       const startMs = performance.now();
