@@ -3,7 +3,7 @@ const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
   '/test/(attack|bench|chaos|e2e)/',
   '/test/algorithms/(oracle|properties)',
-  '/test/backends/(memcached|redis/(expiry|faults|leases|topologies))',
+  '/test/backends/(memcached|black-hole|formats|redis/(expiry|faults|leases|topologies))',
   '/test/(conformance/process|docs/layers|main|observe/pages|rls/service|serve/workers|xds/go-control-plane)',
   '/test/transport/(clients|tls|h2/(attacks|connections|h2spec))',
 ];

@@ -73,9 +73,9 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
   for (let instance = 0; instance < plan.instances; instance++) {
     const share = shareOf(rule, plan.workers?.[instance] ?? 1);
     const own = passed.filter((call) => call.degraded === 'local' && call.instance === instance);
-    const episodes = episodesOf(instance, faults, plan.normalWithinMs);
+    const starts = countOverlaps(faults.filter(({ on, effects }) => on === instance && effects.includes('local_lost')));
     const admitted = own.map((call) => certainly(call, []));
-    violations.push(...overruns(share, admitted, episodes, `instance ${instance} by itself`));
+    violations.push(...overruns(share, admitted, starts, `instance ${instance} by itself`));
   }
   return violations;
 }
@@ -100,29 +100,20 @@ const overlaps = ({ begunMs, endedMs }: FaultRecord, { sentMs, answeredMs }: Cal
   begunMs <= answeredMs && endedMs >= sentMs;
 
 const countOverlaps =
-  (faults: readonly FaultRecord[], afterMs = 0): Losses =>
+  (faults: readonly FaultRecord[]): Losses =>
   (fromMs, toMs) =>
-    faults.filter(({ begunMs, endedMs }) => begunMs <= toMs && endedMs + afterMs >= fromMs).length;
+    faults.filter(({ begunMs, endedMs }) => begunMs <= toMs && endedMs >= fromMs).length;
 
 /**
- * An instance counts by itself anew when it was started anew, and once with each fault of the counters: it brings them what it has counted
- * when they are back, and then calls may still time out that were under way.
+ * What an instance may admit by itself: in each window once, however many outages there are in it, and once more where it was started anew.
+ *
+ * @param workers  of the instance, each of which counts by itself
  */
-function episodesOf(instance: number, faults: readonly FaultRecord[], normalWithinMs: number): Losses {
-  const starts = countOverlaps(faults.filter(({ on }) => on === instance));
-  const returns = countOverlaps(
-    faults.filter(({ on }) => on === 'store'),
-    normalWithinMs,
-  );
-  return (fromMs, toMs) => starts(fromMs, toMs) + returns(fromMs, toMs);
-}
-
-/** @param workers  of the instance, each of which counts by itself */
 function shareOf(rule: ChaosRule, workers: number): ChaosRule {
   const { localShare = 1, limit, burst } = rule;
   const part = (hits: number): number => Math.floor(hits / localShare);
   const ofAll = (hits: number): number => hits * workers;
-  const bursts = burst !== undefined && { burst: ofAll(Math.max(part(burst), 1)) };
+  const bursts = burst !== undefined && { burst: ofAll(part(burst)) };
   return { ...rule, limit: ofAll(part(limit)), ...bursts };
 }
 

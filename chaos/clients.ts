@@ -4,12 +4,13 @@ import { fromStruct } from '../src/protobuf/struct.ts';
 import { shouldRateLimit } from '../src/rls/proto.ts';
 import type { WireResponse } from '../src/rls/wire.ts';
 import { type CallRecord, openCalls } from './log.ts';
-import { DOMAIN, rules } from './rules.ts';
+import { type ChaosRule, DOMAIN } from './rules.ts';
 import { createDraw } from './schedule.ts';
 
 export interface ClientOptions {
   /** Of the instances. */
   readonly ports: readonly number[];
+  readonly rules: readonly ChaosRule[];
   /** For the log. */
   readonly folder: string;
   readonly seed: number;
@@ -40,7 +41,8 @@ export function startClients(options: ClientOptions): { stop(): Promise<void> } 
 }
 
 async function drive(client: number, options: ClientOptions, stopping: AbortSignal): Promise<void> {
-  const { ports, folder, seed, nowMs } = options;
+  const { ports, rules, folder, seed, nowMs } = options;
+  const byWeight = rules.flatMap((rule) => Array.from({ length: rule.weight }, () => rule));
   const draw = createDraw(seed * CLIENTS + client);
   const log = openCalls(folder, client);
   const channels = ports.map(openChannel);
@@ -69,9 +71,6 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
   for (const channel of channels) channel.close();
   await log.close();
 }
-
-/** Each rule as many times as it is asked for. */
-const byWeight = rules.flatMap((rule) => Array.from({ length: rule.weight }, () => rule));
 
 const openChannel = (port: number): Client =>
   new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {

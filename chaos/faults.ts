@@ -1,18 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Redis } from '../test/helpers/redis.ts';
+import { startBlackHole } from '../test/helpers/black-hole.ts';
 import type { Fleet } from './fleet.ts';
 import type { Effect } from './log.ts';
 import type { InstanceFaultKind, PlannedFault, StoreFaultKind } from './schedule.ts';
-import { type ChaosStore, command } from './stores.ts';
+import { type ChaosServer, type ChaosStore, command } from './stores.ts';
 
 /** What a fault does to the counters besides that calls may fail. */
 export const effectsOf: { readonly [K in StoreFaultKind | InstanceFaultKind]?: readonly Effect[] } = {
   frozen: ['clock_frozen'],
+  unreachable: ['clock_frozen'],
   emptied: ['data_lost'],
   flushed: ['data_lost'],
   'master killed': ['data_lost'], // what was not replicated yet
   'master frozen': ['data_lost', 'clock_frozen'],
   'frozen returned': ['data_lost'], // it is a master until it is told
+  'instance killed': ['local_lost'],
+  'instance terminated': ['local_lost'],
+  'worker killed': ['local_lost'],
 };
 
 /** Resolves when the fault is mended. */
@@ -20,8 +24,8 @@ type Do<K> = (fault: PlannedFault<K>) => Promise<void>;
 
 /** Hurts the counters. */
 export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
-  let lost: Redis | undefined; // a master that was replaced
-  const oneMaster = async (target: number): Promise<Redis> => {
+  let lost: ChaosServer | undefined; // a master that was replaced
+  const oneMaster = async (target: number): Promise<ChaosServer> => {
     const masters = await store.masters();
     const chosen = masters[target % masters.length];
     if (!chosen) throw new Error('there must be a master, got none');
@@ -54,10 +58,15 @@ export function createStoreFaults(store: ChaosStore): Do<StoreFaultKind> {
       await sleep(forMs);
       master.resume();
     },
+    async unreachable({ forMs, target }) {
+      const hole = await startBlackHole(await oneMaster(target));
+      await sleep(forMs);
+      hole.end();
+    },
     restarted: (fault) => restart(fault, 'stop'),
     crashed: (fault) => restart(fault, 'kill'),
     emptied: (fault) => restart(fault, 'stop', store.forget),
-    flushed: () => toEach('FLUSHALL'),
+    flushed: () => store.flush(),
     async paused({ forMs }) {
       await toEach('CLIENT', 'PAUSE', forMs, 'ALL');
       await sleep(forMs);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../test/helpers/process.ts';
 import { startWeir, type Weir } from '../test/helpers/weir.ts';
-import { INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './rules.ts';
+import { type ChaosRule, INSTANCES, ruleFile, WITH_WORKERS, WORKERS } from './rules.ts';
 
 /** Instances of the built service, with the same rules and the same counters. */
 export interface Fleet {
@@ -28,6 +28,7 @@ export interface FleetOptions {
   readonly folder: string;
   /** Besides what every instance is given. */
   readonly env: Readonly<Record<string, string>>;
+  readonly rules: readonly ChaosRule[];
   /** Is told of an instance that ended though nobody ended it. */
   readonly onUnplanned: (instance: number) => void;
 }
@@ -40,9 +41,9 @@ interface Instance {
   weir: Weir | undefined;
 }
 
-export async function startFleet({ folder, env, onUnplanned }: FleetOptions): Promise<Fleet> {
+export async function startFleet({ folder, env, rules, onUnplanned }: FleetOptions): Promise<Fleet> {
   const rulesPath = join(folder, 'rules.yaml');
-  writeFileSync(rulesPath, ruleFile());
+  writeFileSync(rulesPath, ruleFile(rules));
   const instances: Instance[] = [];
   let written = 0;
 
@@ -75,8 +76,8 @@ export async function startFleet({ folder, env, onUnplanned }: FleetOptions): Pr
   }
   await Promise.all(instances.map((_, at) => launch(at)));
 
-  const put = async (rules: string): Promise<void> => {
-    writeFileSync(`${rulesPath}.new`, rules);
+  const put = async (text: string): Promise<void> => {
+    writeFileSync(`${rulesPath}.new`, text);
     renameSync(`${rulesPath}.new`, rulesPath);
     await sleep(RULES_SEEN_MS);
   };
@@ -89,10 +90,10 @@ export async function startFleet({ folder, env, onUnplanned }: FleetOptions): Pr
     },
     end,
     start: launch,
-    rewriteRules: () => put(`${ruleFile()}\n# written ${++written} times\n`),
+    rewriteRules: () => put(`${ruleFile(rules)}\n# written ${++written} times\n`),
     async breakRules() {
       await put('domain: [\n');
-      await put(ruleFile());
+      await put(ruleFile(rules));
     },
     async killWorker() {
       const weir = instances[WITH_WORKERS]?.weir;

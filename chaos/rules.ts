@@ -1,3 +1,5 @@
+import type { Topology } from './schedule.ts';
+
 /** A rule that is put to the test: the numbers that the service is given, and that the checker goes by. */
 export interface ChaosRule {
   /** Of the only entry of its descriptor. */
@@ -37,7 +39,7 @@ const strict = { onStoreFailure: 'error', weight: 1 } as const;
 const shared = { onStoreFailure: 'local', localShare: PROCESSES, weight: 1 } as const;
 
 /** Every algorithm, every policy and leases, on limits that the clients reach. */
-export const rules: readonly ChaosRule[] = [
+const rules: readonly ChaosRule[] = [
   { ...strict, key: 'fixed', algorithm: 'fixed_window', limit: 40, windowMs: 3_000 },
   { ...strict, key: 'log', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000 },
   { ...strict, key: 'counter', algorithm: 'sliding_window_counter', limit: 25, windowMs: 2_000 },
@@ -55,8 +57,15 @@ export const rules: readonly ChaosRule[] = [
   },
 ];
 
+/** The rules that the counters of a topology can keep: memcached has no logs and no leases. */
+export const rulesOf = (topology: Topology): readonly ChaosRule[] =>
+  topology === 'memcached' ? rules.filter(({ key, isLeased }) => key !== 'log' && !isLeased).map(withoutLog) : rules;
+
+const withoutLog = (rule: ChaosRule): ChaosRule =>
+  rule.algorithm === 'sliding_window_log' ? { ...rule, algorithm: 'sliding_window_counter' } : rule;
+
 /** The rule file. JSON is YAML. */
-export const ruleFile = (): string =>
+export const ruleFile = (rules: readonly ChaosRule[]): string =>
   JSON.stringify({
     domain: DOMAIN,
     descriptors: rules.map(({ key, algorithm, limit, windowMs, burst, onStoreFailure, localShare, isLeased }) => ({

@@ -4,7 +4,7 @@ import { startClients } from './clients.ts';
 import { createInstanceFaults, createStoreFaults, effectsOf } from './faults.ts';
 import { startFleet } from './fleet.ts';
 import { type FaultRecord, openFaults, writePlan } from './log.ts';
-import { INSTANCES, rules, WITH_WORKERS, WORKERS } from './rules.ts';
+import { INSTANCES, rulesOf, WITH_WORKERS, WORKERS } from './rules.ts';
 import { type InstanceFaultKind, isMasterLoss, type PlannedFault, scheduleOf, type Topology } from './schedule.ts';
 import { startStore } from './stores.ts';
 import { createWallClock } from './wall-clock.ts';
@@ -37,6 +37,7 @@ const SETTINGS = {
  */
 export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOptions): Promise<void> {
   const { nowMs, setByMs } = createWallClock();
+  const rules = rulesOf(topology);
   const answerWithinMs = STORE_TIMEOUT_MS + ANSWER_MARGIN_MS;
   const plan = {
     topology,
@@ -58,9 +59,9 @@ export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOption
       const atMs = nowMs();
       log.write({ kind: 'ended by itself', on, begunMs: atMs, endedMs: atMs, effects: ['unplanned'] });
     };
-    const fleet = await startFleet({ folder, env: { ...SETTINGS, ...store.env }, onUnplanned });
+    const fleet = await startFleet({ folder, env: { ...SETTINGS, ...store.env }, rules, onUnplanned });
     closing.push(fleet.stop);
-    const clients = startClients({ ports: fleet.ports, folder, seed, nowMs });
+    const clients = startClients({ ports: fleet.ports, rules, folder, seed, nowMs });
     closing.push(clients.stop);
     const faults = { store: createStoreFaults(store), instance: createInstanceFaults(fleet) };
     const recorded = async <F extends PlannedFault>(

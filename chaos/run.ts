@@ -10,12 +10,12 @@ import { type Topology, topologies } from './schedule.ts';
 
 const usage = `Usage: npm run chaos -- [options]
 
-Runs the service and its Redis on this machine, hurts both, and checks from the logs of its callers that no promise was broken.
+Runs the service and its counters on this machine, hurts both, and checks from the logs of its callers that no promise was broken.
 Exits with 1 when one was.
 
   --seed N          which faults come, and when (1)
   --minutes M       for how long, with each topology (2)
-  --topology NAME   single, redis6, sentinel, cluster or all (all)
+  --topology NAME   single, redis6, sentinel, cluster, memcached or all (all)
   --keep            keep the logs of a run in which nothing was broken, too
   --help            this text
 `;

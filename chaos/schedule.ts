@@ -23,11 +23,12 @@ export function createDraw(seed: number): Draw {
 }
 
 /** `redis6`: a single Redis 6.2. */
-export const topologies = ['single', 'redis6', 'sentinel', 'cluster'] as const;
+export const topologies = ['single', 'redis6', 'sentinel', 'cluster', 'memcached'] as const;
 export type Topology = (typeof topologies)[number];
 
 export type StoreFaultKind =
   | 'frozen'
+  | 'unreachable'
   | 'restarted'
   | 'crashed'
   | 'emptied'
@@ -69,12 +70,20 @@ type Range = readonly [number, number];
 const AT_ONCE: Range = [0, 0];
 /** Longer than a call waits, so that circuits open, and shorter. */
 const FOR_A_WHILE: Range = [100, 2_500];
+/** Long enough for several attempts to connect, and for a kernel to wait longer and longer between packets that it sends again. */
+const FOR_LONG: Range = [1_500, 5_000];
 /** Shorter than the nodes of a Cluster take to miss one. */
 const BRIEFLY: Range = [50, 900];
 
 const ofOneServer: Readonly<Partial<Record<StoreFaultKind, Range>>> = {
   ...{ frozen: FOR_A_WHILE, restarted: FOR_A_WHILE, crashed: FOR_A_WHILE, emptied: FOR_A_WHILE, flushed: AT_ONCE },
-  ...{ paused: FOR_A_WHILE, 'scripts flushed': AT_ONCE, disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE },
+  ...{
+    unreachable: FOR_LONG,
+    paused: FOR_A_WHILE,
+    'scripts flushed': AT_ONCE,
+    disconnected: AT_ONCE,
+    'out of memory': FOR_A_WHILE,
+  },
 };
 
 const storeFaults: { readonly [T in Topology]: Readonly<Partial<Record<StoreFaultKind, Range>>> } = {
@@ -88,6 +97,7 @@ const storeFaults: { readonly [T in Topology]: Readonly<Partial<Record<StoreFaul
     ...{ frozen: BRIEFLY, restarted: AT_ONCE, flushed: AT_ONCE, paused: BRIEFLY, 'scripts flushed': AT_ONCE },
     ...{ disconnected: AT_ONCE, 'out of memory': FOR_A_WHILE, 'master killed': AT_ONCE, 'master frozen': AT_ONCE },
   },
+  memcached: { frozen: FOR_A_WHILE, unreachable: FOR_LONG, emptied: FOR_A_WHILE, flushed: AT_ONCE },
 };
 
 const instanceFaults: Readonly<Record<InstanceFaultKind, Range>> = {

@@ -1,26 +1,37 @@
+import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { Redis as Client } from 'ioredis';
+import { startMemcached } from '../test/helpers/memcached.ts';
 import { type Redis, startRedis } from '../test/helpers/redis.ts';
 import { startCluster, startWatched } from '../test/helpers/redis-topologies.ts';
+import type { Stoppable } from '../test/helpers/stoppable.ts';
 import { redis6Server, redisServer } from '../test/helpers/tools.ts';
 import type { Topology } from './schedule.ts';
 import { until } from './until.ts';
+
+/** A server that counts. */
+export interface ChaosServer extends Stoppable {
+  readonly port: number;
+}
 
 /** Where the counters of a run live. */
 export interface ChaosStore {
   /** What the service is told of it. */
   readonly env: Readonly<Record<string, string>>;
   /** The servers that count now. */
-  masters(): Promise<readonly Redis[]>;
+  masters(): Promise<readonly ChaosServer[]>;
+  /** Deletes all counters. */
+  flush(): Promise<void>;
   /** Deletes what a server that is stopped has kept. */
   forget(): void;
   /** Resolves when each master has a replica that can take its place. */
   whole(): Promise<void>;
   /** Resolves when another server has taken a master's place. */
-  replaced(master: Redis): Promise<void>;
+  replaced(master: ChaosServer): Promise<void>;
   /** Resolves when a server that was replaced is a replica. */
-  rejoined(server: Redis): Promise<void>;
+  rejoined(server: ChaosServer): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -49,14 +60,17 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
   single: async (folder) => startSingle(folder, await redisServer()),
   redis6: async (folder) => startSingle(folder, await redis6Server()),
 
+  memcached: () => startOneMemcached(),
+
   async sentinel() {
     const { name, master, replica, sentinelPort, stop } = await startWatched();
     const servers = [master, replica];
     const sentinel = { port: sentinelPort };
-    const otherThan = (server: Redis): Redis => (server === master ? replica : master);
+    const otherThan = (server: ChaosServer): Redis => (server === master ? replica : master);
     return {
       env: { REDIS_TYPE: 'SENTINEL', REDIS_URL: `${name},127.0.0.1:${sentinelPort}` },
       masters: () => those(servers, isMaster),
+      flush: () => flushEach(() => those(servers, isMaster)),
       ...withoutForgetting,
       whole: () =>
         until('a replica that the sentinel knows', async () => {
@@ -91,6 +105,7 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
     return {
       env: { REDIS_TYPE: 'CLUSTER', REDIS_URL: nodes.map(({ url }) => url).join(',') },
       masters,
+      flush: () => flushEach(masters),
       ...withoutForgetting,
       whole: () =>
         until('a replica for each master', async () => {
@@ -109,19 +124,42 @@ export const startStore: { readonly [T in Topology]: (folder: string) => Promise
   },
 };
 
+async function flushEach(masters: () => Promise<readonly Redis[]>): Promise<void> {
+  await Promise.all((await masters()).map((master) => command(master, 'FLUSHALL')));
+}
+
+/** Connections that wait to be accepted: more than come at once, and few enough to be filled. */
+const BACKLOG = 64;
+
 async function startSingle(folder: string, program: string): Promise<ChaosStore> {
   const data = join(folder, 'redis');
   mkdirSync(data);
-  const redis = await startRedis({ folder: data, program });
+  const redis = await startRedis({ folder: data, program, args: ['--tcp-backlog', String(BACKLOG)] });
   const kept = ['appendonlydir', 'appendonly.aof']; // the latter before Redis 7
   return {
     env: { REDIS_URL: redis.url },
     masters: async () => [redis],
+    flush: () => flushEach(async () => [redis]),
     forget: () => {
       for (const name of kept) rmSync(join(data, name), { recursive: true, force: true });
     },
     ...withoutReplicas,
     stop: redis.stop,
+  };
+}
+
+async function startOneMemcached(): Promise<ChaosStore> {
+  const memcached = await startMemcached({ args: ['-b', String(BACKLOG)] });
+  return {
+    env: { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: memcached.address },
+    masters: async () => [memcached],
+    async flush() {
+      const socket = connect(memcached.port, '127.0.0.1').end('flush_all\r\n');
+      await once(socket.resume(), 'close');
+    },
+    forget: () => {}, // it keeps nothing
+    ...withoutReplicas,
+    stop: memcached.stop,
   };
 }
 
@@ -135,13 +173,17 @@ const withoutReplicas = {
 };
 const withoutForgetting = { forget: cannot('start a server without its data') };
 
-const isMaster = async (server: Redis): Promise<boolean> => String(await command(server, 'ROLE')).startsWith('master');
+const isMaster = async (server: ChaosServer): Promise<boolean> =>
+  String(await command(server, 'ROLE')).startsWith('master');
 
-const isReplica = async (server: Redis): Promise<boolean> =>
+const isReplica = async (server: ChaosServer): Promise<boolean> =>
   /^slave,.*,connected,/.test(String(await command(server, 'ROLE')));
 
 /** Those of which it holds; a server that does not answer is none. */
-async function those(servers: readonly Redis[], holds: (server: Redis) => Promise<boolean>): Promise<readonly Redis[]> {
+async function those<S extends ChaosServer>(
+  servers: readonly S[],
+  holds: (server: S) => Promise<boolean>,
+): Promise<readonly S[]> {
   const held = await Promise.all(servers.map((server) => holds(server).catch(() => false)));
   return servers.filter((_, at) => held[at]);
 }

@@ -1,15 +1,22 @@
+import type { Monotonic } from '../clock.ts';
+
 /** Whether calls go to a node: `closed` they do, `open` they are given up at once, `half_open` one of them finds out. */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
 /** The breakers of all nodes that counters are on. */
 export class Breakers {
   readonly #byNode = new Map<string, Breaker>();
+  readonly #monotonicMs: Monotonic;
+
+  constructor(monotonicMs: Monotonic) {
+    this.#monotonicMs = monotonicMs;
+  }
 
   /** @param node  as operators know it: `10.0.0.7:6379` */
   of(node: string): Breaker {
     const known = this.#byNode.get(node);
     if (known) return known;
-    const fresh = new Breaker(() => performance.now());
+    const fresh = new Breaker(this.#monotonicMs);
     this.#byNode.set(node, fresh);
     return fresh;
   }
@@ -32,7 +39,7 @@ const LONGEST_OPEN_MS = 500;
  * @see https://martinfowler.com/bliki/CircuitBreaker.html
  */
 export class Breaker {
-  readonly #nowMs: () => number;
+  readonly #nowMs: Monotonic;
   readonly #random: () => number;
   #failures = 0;
   #timesOpened = 0;
@@ -40,8 +47,7 @@ export class Breaker {
   #isProbing = false;
   #reason = '';
 
-  /** @param nowMs  any clock that never runs backwards */
-  constructor(nowMs: () => number, random: () => number = Math.random) {
+  constructor(nowMs: Monotonic, random: () => number = Math.random) {
     this.#nowMs = nowMs;
     this.#random = random;
   }

@@ -8,6 +8,8 @@ export interface Debt {
   readonly debit: Debit;
   owed: State | undefined;
   returned: State | undefined;
+  /** From then on, in milliseconds since the epoch, the counter would remember nothing of it. */
+  untilMs: number;
 }
 
 /** A debt of no hits yet, which keeps nothing of the request alive but the debit. */
@@ -15,10 +17,11 @@ export const newDebt = (debit: Debit): Debt => ({
   debit: { ...debit, key: inOnePiece(debit.key) },
   owed: undefined,
   returned: undefined,
+  untilMs: 0,
 });
 
 /** The debt, its debit, and the window that it shares with other programs. */
-const DEBT_BYTES = 200;
+const DEBT_BYTES = 208;
 /** A state's array, its header, and each of its numbers. */
 const STATE_BYTES = 56;
 const NUMBER_BYTES = 8;
@@ -43,6 +46,10 @@ export function stateAfter(limit: Limit, state: State | undefined, nowMs: number
   const next = algorithmFor(limit).step(limit, state, nowMs, hits, hits < 0 ? true : 'regardless');
   return next.ttlMs > 0 ? next.state : undefined;
 }
+
+/** When a state remembers no hits any more. */
+export const endOf = (limit: Limit, state: State | undefined, nowMs: number): number =>
+  state ? nowMs + algorithmFor(limit).step(limit, state, nowMs, 0, false).ttlMs : 0;
 
 /** What settles the debt. */
 export function operationsOf({ debit, owed, returned }: Debt, nowMs: number): readonly Operation[] {

@@ -5,7 +5,7 @@ import { type Backend, type Debit, isPromise, type Operation, type Settlement } 
 import type { CounterKey } from '../backends/key.ts';
 import { createMemoryBackend } from '../backends/memory/backend.ts';
 import type { Clock, Monotonic } from '../clock.ts';
-import { bytesOf, type Debt, hitsIn, newDebt, operationsOf, stateAfter } from './debt.ts';
+import { bytesOf, type Debt, endOf, hitsIn, newDebt, operationsOf, stateAfter } from './debt.ts';
 import type { Receipt } from './entry.ts';
 
 export interface DebtsOptions {
@@ -31,6 +31,8 @@ const CLOSE_WITHIN_MS = 1_000;
 const SLICE = 64;
 /** Shards that are settled at a time. */
 const MAX_SHARDS = 64;
+/** Debts of which one call of `settle` finds out whether they still matter. */
+const MAX_EXAMINED = 10_000;
 
 /** Counters that are settled together, one settlement at a time. */
 interface Shard {
@@ -56,6 +58,8 @@ export class Debts {
   readonly #shards = new Map<string, Shard>();
   #size = 0;
   #bytes = 0;
+  /** Of the last settlement, whatever its shard: shards that owe nothing are forgotten. */
+  #lastNumber = 0;
 
   constructor(options: DebtsOptions) {
     this.#options = options;
@@ -128,6 +132,7 @@ export class Debts {
 
   /** Settles a part of the debts, where the backend is there; to be called now and then while there are any. */
   async settle(): Promise<void> {
+    this.#expire();
     const due = [...this.#shards.values()].filter(({ debts, pending }) => debts.size + pending.length > 0);
     await Promise.all(due.slice(0, MAX_SHARDS).map((shard) => this.#settleOne(shard)));
   }
@@ -157,7 +162,7 @@ export class Debts {
     if (shard.pending.length === 0) {
       shard.pending = [...debts.values()].slice(0, SLICE);
       for (const { debit } of shard.pending) debts.delete(debit.key);
-      shard.number++;
+      shard.number = ++this.#lastNumber;
     }
     const sent = shard.pending;
     const operations = sent.flatMap((debt) => operationsOf(debt, this.#options.clock()));
@@ -167,6 +172,30 @@ export class Debts {
     if (!isSettled) return;
     this.#remove(shard.pending);
     shard.pending = [];
+  }
+
+  /** Debts that no longer matter make room for others, however long the backend is away. Each call goes on where the last one stopped. */
+  #expire(): void {
+    const nowMs = this.#options.clock();
+    let [left, shards] = [MAX_EXAMINED, this.#shards.size];
+    for (const [name, shard] of this.#shards) {
+      if (left <= 0 || shards-- === 0) return;
+      const count = Math.min(shard.debts.size, left);
+      this.#expireIn(shard, count, nowMs);
+      left -= 1 + count;
+      this.#shards.delete(name);
+      if (shard.debts.size + shard.pending.length > 0 || shard.running) this.#shards.set(name, shard);
+    }
+  }
+
+  #expireIn({ debts }: Shard, count: number, nowMs: number): void {
+    let left = count;
+    for (const [key, debt] of debts) {
+      if (left-- === 0) return;
+      debts.delete(key);
+      if (debt.untilMs > nowMs) debts.set(key, debt);
+      else this.#remove([debt]);
+    }
   }
 
   async #peek({ backend, debts, pending }: Shard): Promise<boolean> {
@@ -200,8 +229,11 @@ export class Debts {
     const more = bytesOf({ ...debt, owed, returned }) - bytesOf(debt);
     if (more > 0 && this.#bytes + more > this.#options.maxBytes / 2) return;
     this.#bytes += more;
+    const { limit } = debt.debit;
+    const nowMs = this.#options.clock();
     debt.owed = owed;
     debt.returned = returned;
+    debt.untilMs = Math.max(endOf(limit, owed, nowMs), endOf(limit, returned, nowMs));
   }
 
   #remove(debts: readonly Debt[]): void {

@@ -41,7 +41,7 @@ const LEASE_IDLE_MS = 250;
 
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
-  const breakers = new Breakers();
+  const breakers = new Breakers(monotonicMs);
   const { backends, description } = await openBackends(settings, clock, breakers, log);
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, STORE_TIMEOUT: timeoutMs } = settings;
   const { kind } = settings.store;
@@ -151,6 +151,7 @@ async function openMemcached(
 ): Promise<OpenBackends> {
   const options = {
     servers,
+    monotonicMs,
     onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; trying again`),
     onUp: (server: string) => log.warn(`memcached ${server} answers again`),
   };
@@ -158,7 +159,10 @@ async function openMemcached(
     openServers({ ...options, tls: tls && tlsOptions(tls, (problem) => log.error(`memcached: ${problem}`)) }),
   );
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
-  return { backends: { main: new MemcachedBackend(opened, clock) }, description: `in memcached at ${names}` };
+  return {
+    backends: { main: new MemcachedBackend(opened, { clock, monotonicMs }) },
+    description: `in memcached at ${names}`,
+  };
 }
 
 /** What rules may ask of the counters. */

@@ -23,6 +23,9 @@ function call(atMs: number, changes: Partial<CallRecord>): CallRecord {
   return { call: `0-${calls++}`, key: 'k', ...answer, ...changes };
 }
 
+/** Calls that an instance decided by itself. */
+const locally = (...atMs: number[]): CallRecord[] => atMs.map((ms) => call(ms, { degraded: 'local' }));
+
 const fault = (kind: string, fromMs: number, toMs: number, changes: Partial<FaultRecord> = {}): FaultRecord => {
   return { kind, on: 'store', begunMs: startMs + fromMs, endedMs: startMs + toMs, effects: [], ...changes };
 };
@@ -63,6 +66,18 @@ describe('a limit', () => {
       ],
       [fault('frozen', 0, 500)],
     ],
+    [
+      'by an instance its share once more after a start',
+      local,
+      [...passed(2_000), ...locally(100, 200, 600, 700)],
+      [fault('frozen', 50, 750), fault('instance killed', 400, 500, { on: 0, effects: ['local_lost'] })],
+    ],
+    [
+      'by an instance its share in each window',
+      local,
+      [...passed(2_000), ...locally(800, 900, 1_100, 1_200)],
+      [fault('frozen', 50, 1_500)],
+    ],
   ])('may admit %s', (_, rule, made, faults = []) => {
     expect(found(rule, made, faults)).toEqual([]);
   });
@@ -85,10 +100,22 @@ describe('a limit', () => {
     ['a fifth in a window', counter, passed(20, 100, 200, 300, 400)],
     ['more than is left of the window before', counter, passed(20, 100, 200, 300, 1_220, 1_230)],
     [
-      'by an instance more than its share before a fault and with it',
+      'by an instance more than its share, however many outages a window has',
       local,
-      [...passed(2_000), ...[100, 200, 300, 400, 600].map((ms) => call(ms, { degraded: 'local' }))],
-      [fault('frozen', 50, 500)],
+      [...passed(2_000), ...locally(100, 200, 600)],
+      [fault('frozen', 50, 250), fault('frozen', 550, 650)],
+    ],
+    [
+      'by an instance more than its share though it stood still',
+      local,
+      [...passed(2_000), ...locally(100, 200, 600)],
+      [fault('frozen', 50, 650), fault('instance frozen', 300, 500, { on: 0 })],
+    ],
+    [
+      'by an instance a part of a bucket that is none',
+      { ...bucket, onStoreFailure: 'local', localShare: 4, windowMs: 1_000_000 },
+      [...passed(2_000), ...locally(100)],
+      [fault('frozen', 50, 250)],
     ],
   ])('must not admit %s', (_, rule, made, faults = []) => {
     expect(found(rule, made, faults)).toEqual(['within its limit']);

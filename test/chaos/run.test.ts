@@ -13,6 +13,7 @@ test.each<[Topology, { readonly seed: number; readonly lengthMs: number }]>([
   ['single', { seed: 29, lengthMs: 15_000 }],
   ['redis6', { seed: 133, lengthMs: 15_000 }],
   ['sentinel', { seed: 8, lengthMs: 5_000 }],
+  ['memcached', { seed: 81, lengthMs: 8_000 }],
 ])(
   'no promise is broken on %s, %j',
   async (topology, { seed, lengthMs }) => {

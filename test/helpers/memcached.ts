@@ -10,7 +10,7 @@ export interface Memcached extends Stoppable {
 }
 
 /** Starts a memcached on a free port of 127.0.0.1; ready when it accepts connections. */
-export async function startMemcached(): Promise<Memcached> {
+export async function startMemcached({ args = [] }: { readonly args?: readonly string[] } = {}): Promise<Memcached> {
   const port = await freePort();
   const launch = async () => {
     const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
@@ -24,6 +24,7 @@ export async function startMemcached(): Promise<Memcached> {
       '-t',
       '1',
       ...user,
+      ...args,
     ]);
     await server.waitFor(() => accepts(port));
     return server;

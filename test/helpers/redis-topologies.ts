@@ -24,6 +24,8 @@ export interface ClusterOptions {
   readonly masters?: number;
   /** A replica for each master. */
   readonly withReplicas?: boolean;
+  /** After so long a node that is silent has failed. */
+  readonly nodeTimeoutMs?: number;
   /** Directory in which each node keeps what it has, and who it is; absent: a node that is started again is another one. */
   readonly folder?: string;
 }
@@ -31,9 +33,10 @@ export interface ClusterOptions {
 export async function startCluster({
   masters = 3,
   withReplicas = false,
+  nodeTimeoutMs = 2_000,
   folder,
 }: ClusterOptions = {}): Promise<TestCluster> {
-  const started = await startNodes(withReplicas ? 2 * masters : masters, folder);
+  const started = await startNodes(withReplicas ? 2 * masters : masters, nodeTimeoutMs, folder);
   const [nodes, replicas] = [started.slice(0, masters), started.slice(masters)];
   const clients = nodes.map(({ redis }) => clientOf(redis));
   const meetFirst = (client: Client) =>
@@ -61,8 +64,9 @@ export async function startCluster({
 }
 
 /** Servers that may become a Cluster, each with a port for the others that nobody else is given, unlike the one by default. */
-function startNodes(count: number, folder: string | undefined) {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000', '--cluster-replica-validity-factor', '0'];
+function startNodes(count: number, nodeTimeoutMs: number, folder: string | undefined) {
+  const timeout = ['--cluster-node-timeout', String(nodeTimeoutMs)];
+  const args = ['--cluster-enabled', 'yes', ...timeout, '--cluster-replica-validity-factor', '0'];
   const startNode = async (_: unknown, at: number) => {
     const busPort = await freePort();
     const own = folder === undefined ? {} : { folder: subfolder(folder, `node-${at}`) };

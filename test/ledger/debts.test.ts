@@ -1,5 +1,12 @@
 import type { Limit, StoreFailurePolicy } from '../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf, type Reply, type Settlement } from '../../src/backends/backend.ts';
+import {
+  type Backend,
+  type Debit,
+  debitOf,
+  type Operation,
+  type Reply,
+  type Settlement,
+} from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import type { DebtsOptions } from '../../src/ledger/debts.ts';
@@ -346,6 +353,41 @@ test('debts cost no more than the bytes that they may, and those that are settle
   expect(first).toBeGreaterThan(100);
   expect(first).toBeLessThan(150);
   expect(await settledOf('second')).toBe(first);
+});
+
+test.each([
+  ['one node', () => ''],
+  ['a node for each counter', ({ key }: Operation) => key],
+])('debts of windows that are over make room for others while %s is away', async (_, shardOf) => {
+  backend = { ...backend, shardOf };
+  const ledger = instance('one', { maxCounters: 100 });
+  const limit = limitWith('local');
+  isAway = true;
+  const countAll = async (name: string): Promise<void> => {
+    for (let at = 0; at < 100; at++) await spend(ledger, hit(limit, 1, `${name}-${at}`));
+  };
+  await countAll('first');
+  await settle();
+  clock.advance(MINUTE_MS);
+  await settle();
+  await countAll('second');
+  isAway = false;
+  for (let time = 0; time < 10; time++) await settle();
+  const counts = await Promise.all(Array.from({ length: 100 }, (_, at) => stands(limit, `second-${at}`)));
+  expect(counts).toEqual(Array(100).fill(1));
+});
+
+test('settlements of a node that was owed nothing for a while go on with higher numbers', async () => {
+  const ledger = instance();
+  const limit = limitWith('local');
+  for (let outage = 0; outage < 3; outage++) {
+    isAway = true;
+    await spend(ledger, hit(limit, 1));
+    isAway = false;
+    for (let time = 0; time < 3; time++) await settle();
+  }
+  expect(settlements.map(({ number }) => number)).toEqual([1, 2, 3]);
+  expect(await stands(limit)).toBe(3);
 });
 
 test('a log that outgrows the bytes that debts may cost owes what it owed before', async () => {

@@ -20,7 +20,7 @@ function reasonsWith(settings: Partial<Parameters<typeof createReadiness>[0]> = 
     { rules: () => now.rules },
     {
       ledger: { health: () => now.state },
-      breakers: new Breakers(),
+      breakers: new Breakers(() => performance.now()),
     },
     () => now.isClosing,
   );

@@ -11,7 +11,10 @@ const UNAVAILABLE = 14;
 const keeping = (
   lookups: number,
   size: number,
-  { breakers = new Breakers(), leases }: { breakers?: Kept['breakers']; leases?: { leased: number } } = {},
+  {
+    breakers = new Breakers(() => performance.now()),
+    leases,
+  }: { breakers?: Kept['breakers']; leases?: { leased: number } } = {},
 ): Kept => ({
   ledger: {
     refusals: { counts: { lookups, hits: 1, expired: 2, evicted: 3, overwritten: 4 }, size: () => size },

@@ -7,7 +7,7 @@ import {
   type State,
   type Step,
 } from '../../algorithms/limit.ts';
-import type { Clock } from '../../clock.ts';
+import type { Clock, Monotonic } from '../../clock.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -36,11 +36,12 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** Both are this process's, but for tests. */
-interface Clocks {
+export interface Clocks {
+  /** This process's. */
   readonly clock: Clock;
-  /** What the servers go by. */
-  readonly dateClock: Clock;
+  readonly monotonicMs: Monotonic;
+  /** Only for tests whose clock is not that of the servers: when those may forget what they hold. */
+  readonly dateClock?: Clock;
 }
 
 /** How often a counter that others keep changing is tried again before its operations are given up. */
@@ -56,13 +57,12 @@ const MAX_TRIES = 100;
 export class MemcachedBackend implements Backend {
   readonly atomic = 'counter';
   readonly #servers: MemcachedServers;
-  readonly #clocks: Clocks;
+  readonly #clocks: Required<Clocks>;
   readonly #queues = new Map<string, Waiting[]>();
 
-  /** @param dateClock  only for tests whose clock is not that of the servers: when they may forget what they hold */
-  constructor(servers: MemcachedServers, clock: Clock, dateClock: Clock = clock) {
+  constructor(servers: MemcachedServers, clocks: Clocks) {
     this.#servers = servers;
-    this.#clocks = { clock, dateClock };
+    this.#clocks = { dateClock: clocks.clock, ...clocks };
   }
 
   run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
@@ -108,7 +108,7 @@ export class MemcachedBackend implements Backend {
 
   #countOwn(key: string, operations: readonly Operation[], timeoutMs: number): Promise<readonly Decision[]> {
     return new Promise((resolve, reject) => {
-      const waiting = { operations, untilMs: performance.now() + timeoutMs, resolve, reject };
+      const waiting = { operations, untilMs: this.#clocks.monotonicMs() + timeoutMs, resolve, reject };
       const queue = this.#queues.get(key);
       if (queue) {
         queue.push(waiting);
@@ -123,7 +123,7 @@ export class MemcachedBackend implements Backend {
   /** Works off what waits for a counter, everything that has come at a time. */
   async #work(key: string, queue: Waiting[]): Promise<void> {
     while (queue.length > 0) {
-      const now = performance.now();
+      const now = this.#clocks.monotonicMs();
       const batch = queue.splice(0).filter(({ untilMs }) => untilMs > now);
       const all = batch.flatMap(({ operations }) => operations);
       try {
@@ -151,7 +151,7 @@ async function stepAll(
   serverOf: (key: string) => MemcachedClient,
   key: string,
   operations: readonly Operation[],
-  { clock, dateClock }: Clocks,
+  { clock, dateClock }: Required<Clocks>,
 ): Promise<readonly Decision[]> {
   if (operations.length === 0) return [];
   const server = serverOf(key);
@@ -216,7 +216,7 @@ async function addAll(
   key: string,
   operations: readonly Operation[],
   shared: SharedWindow,
-  { clock, dateClock }: Clocks,
+  { clock, dateClock }: Required<Clocks>,
 ): Promise<readonly Decision[]> {
   const decisions: Decision[] = [];
   for (const operation of operations) {
@@ -255,9 +255,15 @@ const MAX_SPAN_S = 30 * 24 * 3600;
 /** The last date that it knows, in 2038. */
 const MAX_DATE_S = 2 ** 31 - 1;
 
+/**
+ * By how much memcached's clock may be behind: it is read about once a second, in whole seconds, and goes on by two when a reading just
+ * misses one. What is to be kept for a second could else be gone at once.
+ */
+const CLOCK_LAG_S = 2;
+
 /** When memcached may forget a counter: whole seconds, from now or since the epoch; at once where nothing is left to keep. */
 function exptimeOf(ttlMs: number, nowMs: number): number {
   if (ttlMs <= 0) return -1;
-  const seconds = Math.ceil(ttlMs / 1000);
+  const seconds = Math.ceil(ttlMs / 1000) + CLOCK_LAG_S;
   return seconds <= MAX_SPAN_S ? seconds : Math.min(Math.ceil(nowMs / 1000) + seconds, MAX_DATE_S);
 }

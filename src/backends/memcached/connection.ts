@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import type { Monotonic } from '../../clock.ts';
 import type { BackendHealth } from '../backend.ts';
 import { BrokenProtocol, isError, type Reply, ReplyReader } from './replies.ts';
 
@@ -8,6 +9,7 @@ export interface ConnectionSettings {
   readonly port: number;
   /** Undefined: plain text. */
   readonly tls: ConnectionOptions | undefined;
+  readonly monotonicMs: Monotonic;
   /** Told of each connection that is ready, and of what ends or prevents one. */
   onReady(): void;
   onError(error: Error): void;
@@ -78,15 +80,15 @@ export class Connection {
   }
 
   private open(): void {
-    const { host, port, tls } = this.settings;
+    const { host, port, tls, monotonicMs } = this.settings;
     const socket = tls ? connectTls({ ...tls, host, port }) : connect(port, host);
     const reader = new ReplyReader();
     this.socket = socket;
     socket.setNoDelay(true);
-    const startedMs = performance.now();
+    const startedMs = monotonicMs();
     this.expect(socket, Math.max(CONNECT_MARGIN * this.slowestConnectMs, MIN_CONNECT_MS));
     socket.once(tls ? 'secureConnect' : 'connect', () => {
-      const tookMs = performance.now() - startedMs;
+      const tookMs = monotonicMs() - startedMs;
       this.slowestConnectMs = this.wasReady ? Math.max(this.slowestConnectMs, tookMs) : tookMs;
       clearTimeout(this.patience);
       this.isReady = true;

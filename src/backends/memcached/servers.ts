@@ -1,6 +1,7 @@
 import { resolveSrv } from 'node:dns/promises';
 import type { ConnectionOptions } from 'node:tls';
 import { crc32 } from 'node:zlib';
+import type { Monotonic } from '../../clock.ts';
 import type { BackendHealth } from '../backend.ts';
 import { createMemcachedClient, type MemcachedClient } from './client.ts';
 
@@ -16,6 +17,7 @@ export interface ServersOptions {
   /** `host:port` each, or the DNS record that names them and how often it is looked up; 0: once it was found, never again. */
   readonly servers: readonly string[] | { readonly srv: string; readonly refreshMs: number };
   readonly tls: ConnectionOptions | undefined;
+  readonly monotonicMs: Monotonic;
   /** Told once of each time of trouble, and of its end. */
   onDown(server: string, error: Error): void;
   onUp(server: string): void;
@@ -76,7 +78,7 @@ export function openServers(options: ServersOptions): MemcachedServers {
   };
 }
 
-function openClient(address: string, { tls, onDown, onUp }: ServersOptions): MemcachedClient {
+function openClient(address: string, { tls, monotonicMs, onDown, onUp }: ServersOptions): MemcachedClient {
   const [, host = '', port = ''] = /^\[?(.+?)\]?:(\d+)$/.exec(address) ?? [];
   if (host === '' || Number(port) > 65_535) throw new Error(`a memcached server must be host:port, got '${address}'`);
   let isDown = false;
@@ -84,6 +86,7 @@ function openClient(address: string, { tls, onDown, onUp }: ServersOptions): Mem
     host,
     port: Number(port),
     tls,
+    monotonicMs,
     onReady() {
       if (isDown) onUp(address);
       isDown = false;

@@ -61,8 +61,8 @@ export class RedisBackend implements Backend {
    * @param clock   this process's: calendar windows are looked for around it, since Redis knows no time zones
    */
   constructor(redis: Connection, clock: Clock, options: RedisBackendOptions = {}) {
-    const breakers = options.breakers ?? new Breakers();
-    const monotonicMs = (): number => performance.now();
+    const monotonicMs = options.monotonicMs ?? ((): number => performance.now());
+    const breakers = options.breakers ?? new Breakers(monotonicMs);
     const usual = {
       atomic: 'request',
       replay: false,
@@ -73,7 +73,7 @@ export class RedisBackend implements Backend {
     } as const;
     this.#redis = redis;
     this.#clock = clock;
-    this.#options = { ...usual, monotonicMs, ...options, breakers };
+    this.#options = { ...usual, ...options, monotonicMs, breakers };
     this.#slotKeys = createSlotKeys(this.#options.prefix);
     this.atomic = this.#options.atomic;
     redis.on('error', (error: Error) => {

@@ -52,22 +52,33 @@ export function connect(options: RedisConnectOptions): Connection {
   redis.once('ready', () => {
     wasReady = true;
   });
-  if (redis instanceof Redis) hurryReconnects(redis, options.connectTimeoutMs);
-  else redis.on('+node', (node: Redis) => hurryReconnects(node, options.connectTimeoutMs));
+  hurryReconnects(redis, options.connectTimeoutMs);
   return redis;
 }
 
-/** After the first connection, attempts that take much longer than connecting took before are given up and made anew. */
-function hurryReconnects(redis: Redis, connectTimeoutMs: number): void {
-  let slowestMs = 0;
-  let startedMs = performance.now();
-  redis.on('connecting', () => {
-    startedMs = performance.now();
-  });
-  redis.on('connect', () => {
-    slowestMs = Math.max(slowestMs, performance.now() - startedMs);
-    redis.options.connectTimeout = Math.min(Math.max(CONNECT_MARGIN * slowestMs, MIN_CONNECT_MS), connectTimeoutMs);
-  });
+/**
+ * After the first connection, attempts that take much longer than connecting took before are given up and made anew. On a Cluster the first one to any node
+ * counts: a node that is lost gets a client of its own for each attempt.
+ */
+export function hurryReconnects(connection: Connection, connectTimeoutMs: number): void {
+  let slowestMs: number | undefined;
+  const hurry = ({ options }: Redis): void => {
+    if (slowestMs === undefined) return;
+    options.connectTimeout = Math.min(Math.max(CONNECT_MARGIN * slowestMs, MIN_CONNECT_MS), connectTimeoutMs);
+  };
+  const watch = (redis: Redis): void => {
+    let startedMs = performance.now();
+    hurry(redis);
+    redis.on('connecting', () => {
+      startedMs = performance.now();
+    });
+    redis.on('connect', () => {
+      slowestMs = Math.max(slowestMs ?? 0, performance.now() - startedMs);
+      hurry(redis);
+    });
+  };
+  if (connection instanceof Redis) watch(connection);
+  else connection.on('+node', watch);
 }
 
 /** Up to a tenth more, so that a fleet does not come at once. */

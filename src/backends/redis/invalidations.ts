@@ -3,7 +3,7 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Monotonic } from '../../clock.ts';
 import type { InvalidationListener, Invalidations } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { type Connection, mendSentinelClient } from './connect.ts';
+import { type Connection, hurryReconnects, mendSentinelClient } from './connect.ts';
 
 /** How often an instance publishes to itself, to see that changes arrive. */
 const BEAT_MS = 250;
@@ -11,6 +11,8 @@ const BEAT_MS = 250;
 export const BEAT_LOST_MS = 1_000;
 /** A subscription that no beat comes on for so long is made anew: its connection may be dead. */
 const RENEW_MS = 2_000;
+/** How long such a connection may take to say goodbye. */
+const DISCONNECT_MS = 100;
 /** Keys in a message. */
 const MAX_KEYS = 256;
 
@@ -111,9 +113,15 @@ export function openInvalidations(redis: Connection, { prefix, listener, monoton
 }
 
 function subscriberOf(redis: Connection): Redis | Cluster {
-  if (redis instanceof Cluster) return redis.duplicate();
-  const subscriber = redis.duplicate({ connectionName: 'weir-changes', socketTimeout: undefined });
+  if (redis instanceof Cluster) {
+    const subscriber = redis.duplicate();
+    hurryReconnects(subscriber, redis.options.redisOptions?.connectTimeout ?? Number.POSITIVE_INFINITY);
+    return subscriber;
+  }
+  const own = { connectionName: 'weir-changes', socketTimeout: undefined, disconnectTimeout: DISCONNECT_MS };
+  const subscriber = redis.duplicate(own);
   if (subscriber.options.sentinels) mendSentinelClient(subscriber);
+  hurryReconnects(subscriber, redis.options.connectTimeout ?? Number.POSITIVE_INFINITY);
   return subscriber;
 }
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { type Limit, unitMs } from '../../../src/algorithms/limit.ts';
 import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
@@ -24,9 +24,14 @@ afterEach(async () => {
 /** A store that can be used at once; closed with the test. */
 async function open(addresses: readonly string[], clock = Date.now): Promise<Backend> {
   const store = new MemcachedBackend(
-    openServers({ servers: addresses, tls: undefined, onDown: () => {}, onUp: () => {} }),
-    clock,
-    Date.now,
+    openServers({
+      servers: addresses,
+      tls: undefined,
+      monotonicMs: () => performance.now(),
+      onDown: () => {},
+      onUp: () => {},
+    }),
+    { clock, dateClock: Date.now, monotonicMs: () => performance.now() },
   );
   opened.push(store);
   await eventually(() => store.health().ready);
@@ -67,6 +72,29 @@ test('counters of the longest windows are kept: memcached takes more than thirty
     expect(await apply(store, hit)).toMatchObject([{ code: 'OVER_LIMIT' }]);
   }
 });
+
+test('a counter is kept until its window ends, however far behind the clock of memcached may be', async () => {
+  const [server] = servers;
+  const store = await open(one());
+  for (const limit of limitsOfEach(20, 3 * unitMs.SECOND).filter(({ algorithm }) => algorithm !== without)) {
+    const key = newKey();
+    const [decision] = await apply(store, hitOn(key, 20, limit));
+    expect(decision?.code).toBe('OK');
+    const { durationUntilResetMs = Number.NaN } = decision as { durationUntilResetMs?: number };
+    const reply = await say(server?.port ?? 0, `mg ${key} t\r\n`); // for how many more of its seconds it keeps the item
+    const [, keptS = ''] = /^HD t(\d+)/.exec(reply) ?? [];
+    expect(Number(keptS) - 2).toBeGreaterThanOrEqual(durationUntilResetMs / 1_000); // so far its clock may be behind
+  }
+});
+
+/** What a memcached replies first. */
+async function say(port: number, command: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1').setEncoding('utf8');
+  socket.write(command);
+  const [reply] = await once(socket, 'data');
+  socket.destroy();
+  return String(reply);
+}
 
 describe('counters that envoyproxy/ratelimit shares', () => {
   const windowStartMs = () => Date.now() - (Date.now() % unitMs.YEAR);

@@ -22,7 +22,14 @@ test('a server that says nothing is given up after a second, however much is wri
   const onError = (): void => {
     losses++;
   };
-  const connection = new Connection({ host: '127.0.0.1', port, tls: undefined, onReady: () => {}, onError });
+  const connection = new Connection({
+    host: '127.0.0.1',
+    port,
+    tls: undefined,
+    monotonicMs: () => performance.now(),
+    onReady: () => {},
+    onError,
+  });
   await eventually(() => connection.health().ready);
   const startedMs = performance.now();
   while (losses === 0 && performance.now() - startedMs < 5_000) {
@@ -51,7 +58,14 @@ test('after a first connection, an attempt that gets no answer is given up after
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo; // of a server on TCP
   const tls = { ca: authority.cert };
-  const connection = new Connection({ host: '127.0.0.1', port, tls, onReady: () => {}, onError: () => {} });
+  const connection = new Connection({
+    host: '127.0.0.1',
+    port,
+    tls,
+    monotonicMs: () => performance.now(),
+    onReady: () => {},
+    onError: () => {},
+  });
   await eventually(() => connection.health().ready);
   isSilent = true;
   for (const socket of sockets) socket.destroy();

@@ -56,7 +56,13 @@ test('the files of a certificate and an authority are read on each connection', 
   const before = createAuthority();
   const tls = tlsOptions(rotate(before));
   const stop = await startTls(port, before);
-  const servers = openServers({ servers: [`127.0.0.1:${port}`], tls, onDown: () => {}, onUp: () => {} });
+  const servers = openServers({
+    servers: [`127.0.0.1:${port}`],
+    tls,
+    monotonicMs: () => performance.now(),
+    onDown: () => {},
+    onUp: () => {},
+  });
   closing.push(() => servers.close());
   await eventually(() => servers.health().ready);
 

@@ -8,54 +8,137 @@ import { fixedWindowOf } from '../../helpers/limits.ts';
 const limit = fixedWindowOf(1_000, 60_000);
 const asked: BatchRequest = { operations: [debitOf({ key: 'k' as CounterKey }, limit, 1, true)], spend: 'each' }; // any text will do
 const decided = { code: 'OK' } as unknown as Reply; // what it says is of no concern here
+const late = (timeoutMs: number): Reply => ({ code: 'UNAVAILABLE', reason: `no reply within ${timeoutMs} ms` });
 
-/** A store that answers each call when it is told to. */
-function started({ takesMs = 0 } = {}) {
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask'] }); // turns of the event loop are real, time is not
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+/** Has time pass, and what is due then happen. */
+async function advance(ms: number): Promise<void> {
+  jest.advanceTimersByTime(ms);
+  await turns();
+}
+
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** A node that answers each call when it is told to. */
+function started({ slowMs = 10_000 } = {}) {
   const calls: { readonly requests: readonly BatchRequest[]; readonly answer: () => void }[] = [];
-  const breaker = new Breaker(() => performance.now());
+  const monotonicMs = () => performance.now();
+  const breaker = new Breaker(monotonicMs, () => 0.5);
   const batcher = new Batcher({
     send: (requests) =>
       new Promise((resolve) => {
         const answer = () => resolve(requests.map(({ operations }) => operations.map(() => decided)));
         calls.push({ requests, answer });
-        if (takesMs > 0) setTimeout(answer, takesMs);
       }),
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
     maxUnderWay: 2,
-    slowMs: 10_000,
+    slowMs,
     breaker: () => breaker,
     isAnswer: () => false,
-    monotonicMs: () => performance.now(),
+    monotonicMs,
   });
   const ask = (times: number, timeoutMs: number) =>
     Array.from({ length: times }, () => batcher.run(asked, timeoutMs).then(([answer]) => answer));
-  return { calls, ask };
+  const sizes = () => calls.map(({ requests }) => requests.length);
+  return { calls, sizes, ask, breaker };
 }
 
-const untilCalls = async (calls: readonly unknown[], count: number): Promise<void> => {
-  while (calls.length < count) await new Promise((resolve) => setImmediate(resolve));
-};
+test('requests of one turn of the event loop go in one call, and those that come while two calls are under way in the next', async () => {
+  const { calls, sizes, ask } = started();
+  const first = ask(3, 1_000);
+  await turns();
+  const second = ask(2, 1_000);
+  await turns();
+  const third = [...ask(1, 1_000), ...ask(1, 1_000)];
+  await turns();
+  const rest = ask(2, 1_000);
+  await turns();
+  expect(sizes()).toEqual([3, 2]);
+  calls[0]?.answer();
+  await turns();
+  expect(sizes()).toEqual([3, 2, 4]);
+  for (const { answer } of calls) answer();
+  expect(await Promise.all([...first, ...second, ...third, ...rest])).toEqual(Array(9).fill(decided));
+});
 
-test('what would wait for longer than it has is refused at once; who has more time waits', async () => {
-  const { calls, ask } = started({ takesMs: 100 });
-  await Promise.all(ask(1, 60_000)); // now it knows how long a call takes: 20 ms or more by a fifth of what it took
+test('a request that has no reply in time is unavailable then, sent or not, and what was not sent is not sent later', async () => {
+  const { calls, sizes, ask } = started();
+  const sent = ask(1, 20);
+  await turns();
+  const other = ask(1, 1_000);
+  await turns();
+  const queued = ask(2, 15);
+  await advance(14);
+  expect(await Promise.race([...sent, ...queued, 'none yet'])).toBe('none yet');
+  await advance(1);
+  expect(await Promise.all(queued)).toEqual([late(15), late(15)]);
+  await advance(5);
+  expect(await Promise.all(sent)).toEqual([late(20)]);
+  for (const { answer } of calls) answer();
+  expect(await Promise.all(other)).toEqual([decided]);
+  await turns();
+  expect(sizes()).toEqual([1, 1]);
+});
+
+test('after two calls that were too slow the circuit is open, what waits is refused, and one call finds out whether that is over', async () => {
+  const { calls, sizes, ask, breaker } = started({ slowMs: 15 });
+  const slow = [...ask(1, 1_000)];
+  await turns();
+  slow.push(...ask(1, 1_000));
+  await turns();
+  const queued = ask(3, 1_000);
+  await advance(15);
+  const refused = { code: 'UNAVAILABLE', reason: 'the circuit is open: no reply within 15 ms' };
+  expect(await Promise.all([...queued, ...ask(1, 1_000)])).toEqual(Array(4).fill(refused));
+  expect(breaker.state).toBe('open');
+  await advance(50);
+  const probe = ask(1, 1_000);
+  await turns();
+  expect(await Promise.all(ask(1, 1_000))).toEqual([refused]);
+  calls[2]?.answer();
+  expect(await Promise.all(probe)).toEqual([decided]);
+  await turns();
+  expect(breaker.state).toBe('closed');
+  for (const { answer } of calls) answer();
+  expect(await Promise.all(slow)).toEqual([decided, decided]);
+  expect(sizes()).toEqual([1, 1, 1]);
+});
+
+test('a request that would wait for longer than it has is refused at once; one that has more time waits', async () => {
+  const { calls, sizes, ask } = started();
+  const known = ask(1, 60_000); // after it, it is known how long a call takes: 20 ms, a fifth of what the first one took
+  await turns();
+  await advance(100);
+  calls[0]?.answer();
+  await Promise.all(known);
   const first = ask(2 * 256, 60_000);
-  await untilCalls(calls, 3);
+  await turns();
   const next = ask(256, 60_000);
   expect(await Promise.all(ask(3, 25))).toEqual(
     Array(3).fill({ code: 'UNAVAILABLE', reason: 'too many requests wait: no reply within 25 ms' }),
   );
   const patient = ask(3, 60_000);
+  for (let call = 1; call < 5; call++) {
+    calls[call]?.answer();
+    await turns();
+  }
   expect(await Promise.all([...first, ...next, ...patient])).toEqual(Array(3 * 256 + 3).fill(decided));
-  expect(calls.map(({ requests }) => requests.length)).toEqual([1, 256, 256, 256, 3]);
+  expect(sizes()).toEqual([1, 256, 256, 256, 3]);
 });
 
 test('before it knows how long a call takes, and where nothing waits, all are taken', async () => {
   const { calls, ask } = started();
   const unknown = ask(4 * 256, 60_000);
-  await untilCalls(calls, 2);
   for (let call = 0; call < 4; call++) {
-    await untilCalls(calls, call + 1);
+    await turns();
     calls[call]?.answer();
   }
   expect(await Promise.all(unknown)).toEqual(Array(4 * 256).fill(decided));

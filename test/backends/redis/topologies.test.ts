@@ -340,7 +340,7 @@ describe('a Cluster', () => {
   });
 
   test('counts each request by itself where they come together, and some of their counters have moved', async () => {
-    const breakers = new Breakers();
+    const breakers = new Breakers(() => performance.now());
     const store = open(address(), {}, { atomic: 'counter', breakers });
     await isReady(store);
     const [gone, here, fresh] = ['gone', 'here', 'new'].map((name) => newKey(`{half-moved}${name}`));

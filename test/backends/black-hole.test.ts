@@ -1,0 +1,104 @@
+import '../helpers/realm.ts';
+import { channel } from 'node:diagnostics_channel';
+import { type Backend, debitOf } from '../../src/backends/backend.ts';
+import type { CounterKey } from '../../src/backends/key.ts';
+import { MemcachedBackend } from '../../src/backends/memcached/backend.ts';
+import { openServers } from '../../src/backends/memcached/servers.ts';
+import type { RedisAddress } from '../../src/backends/redis/address.ts';
+import { RedisBackend } from '../../src/backends/redis/backend.ts';
+import { connect } from '../../src/backends/redis/connect.ts';
+import { type BlackHole, startBlackHole } from '../helpers/black-hole.ts';
+import { addressOf, ordinary } from '../helpers/connection.ts';
+import { fixedWindowOf } from '../helpers/limits.ts';
+import { startMemcached } from '../helpers/memcached.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startCluster } from '../helpers/redis-topologies.ts';
+import { eventually } from '../helpers/statsd.ts';
+
+const monotonicMs = () => performance.now();
+
+/** A server that is lost, and a backend that uses it. */
+interface Scene {
+  readonly lost: Parameters<typeof startBlackHole>[0];
+  readonly backend: Backend;
+  stop(): Promise<void>;
+}
+
+async function onRedis(address: RedisAddress, lost: Redis, stop: () => Promise<void>): Promise<Scene> {
+  const connection = connect({ ...ordinary, connectTimeoutMs: 60_000, address });
+  connection.on('error', () => {});
+  return { lost, backend: new RedisBackend(connection, Date.now, { monotonicMs }), stop };
+}
+
+const scenes = {
+  async 'one Redis'() {
+    const redis = await startRedis();
+    return onRedis(addressOf(redis), redis, redis.stop);
+  },
+  async 'a node of a Redis Cluster'() {
+    const { nodes, clients, stop } = await startCluster({ nodeTimeoutMs: 60_000 }); // the others still send callers to it
+    for (const client of clients) client.disconnect(); // they would ask the lost one, too
+    const [lost] = nodes;
+    if (!lost) throw new Error('a Cluster must have nodes');
+    const address = { kind: 'cluster', nodes: nodes.map(({ port }) => ({ host: '127.0.0.1', port })) } as const;
+    return onRedis(address, lost, stop);
+  },
+  async memcached() {
+    const memcached = await startMemcached({ args: ['-b', '64'] });
+    const { address, stop } = memcached;
+    const servers = openServers({ servers: [address], tls: undefined, monotonicMs, onDown: () => {}, onUp: () => {} });
+    return { lost: memcached, backend: new MemcachedBackend(servers, { clock: Date.now, monotonicMs }), stop };
+  },
+} satisfies { readonly [name: string]: () => Promise<Scene> };
+
+/** Keys on each node of a Cluster. */
+const debits = Array.from({ length: 12 }, (_, at) =>
+  debitOf({ key: `key-${at}` as CounterKey }, fixedWindowOf(1_000_000), 1, true),
+);
+
+/** How many of the counters answer. */
+async function answers(backend: Backend): Promise<number> {
+  const replies = await Promise.all(debits.map((debit) => backend.run([debit], { spend: 'each', timeoutMs: 300 })));
+  return replies.flat().filter(({ code }) => code !== 'UNAVAILABLE').length;
+}
+
+/** Sockets that this process has begun to connect. */
+function countAttempts() {
+  let count = 0;
+  const onSocket = (): void => {
+    count++;
+  };
+  channel('net.client.socket').subscribe(onSocket);
+  return { count: () => count, stop: () => channel('net.client.socket').unsubscribe(onSocket) };
+}
+
+let closing: (() => unknown)[];
+beforeEach(() => {
+  closing = [];
+});
+afterEach(async () => {
+  for (const close of closing.reverse()) await close();
+});
+
+/** Within the ten seconds that `eventually` waits. An attempt that is left alone lasts for a minute, and sends its first packet again after 1, 3 and 7 s. */
+const ATTEMPTS = 4;
+
+test.each(Object.keys(scenes) as (keyof typeof scenes)[])(
+  '%s whose network loses every packet is tried again and again, and answers by the second attempt after the network is back',
+  async (name) => {
+    const { lost, backend, stop } = await scenes[name]();
+    closing.push(stop, () => backend.close());
+    await eventually(async () => (await answers(backend)) === debits.length);
+    const hole: BlackHole = await startBlackHole(lost);
+    const attempts = countAttempts();
+    closing.push(attempts.stop);
+    await eventually(async () => {
+      expect(await answers(backend)).toBeLessThan(debits.length);
+      return attempts.count() >= ATTEMPTS;
+    });
+    hole.end();
+    const before = attempts.count();
+    await eventually(async () => (await answers(backend)) === debits.length);
+    expect(attempts.count() - before).toBeLessThanOrEqual(name === 'a node of a Redis Cluster' ? 4 : 2); // there, its slots are asked for each time, too
+  },
+);

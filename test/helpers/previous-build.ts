@@ -1,0 +1,82 @@
+import type { Redis as Connection } from 'ioredis';
+import type { Decision, Limit, Spend } from '../../src/algorithms/limit.ts';
+import { type Debit, signedHits } from '../../src/backends/backend.ts';
+import type { MemcachedServers } from '../../src/backends/memcached/servers.ts';
+import type { Clock } from '../../src/clock.ts';
+import { createGuard } from '../fixtures/previous-build/stores/guard.ts';
+import { createCounterKeys as previousKeys } from '../fixtures/previous-build/stores/key.ts';
+import { LeasingStore } from '../fixtures/previous-build/stores/leases.ts';
+import { createMemcachedStore } from '../fixtures/previous-build/stores/memcached/store.ts';
+import { decodeBatch, encodeBatch } from '../fixtures/previous-build/stores/redis/batch.ts';
+import { script } from '../fixtures/previous-build/stores/redis/script.ts';
+import { createRedisStore } from '../fixtures/previous-build/stores/redis/store.ts';
+import { sharedCounters } from '../fixtures/previous-build/stores/shared-counters.ts';
+import type { Hit, Store, Unavailable } from '../fixtures/previous-build/stores/store.ts';
+
+/** A process of the previous build, as far as it counts. */
+export interface PreviousInstance {
+  /** Answers one request, each debit for itself. */
+  debit(request: readonly Debit[], timeoutMs: number): Promise<readonly (Decision | Unavailable)[]>;
+  close(): Promise<void>;
+}
+
+/** What it takes besides: as the previous build's `serve` did. */
+export interface PreviousOptions {
+  readonly clock: Clock;
+  /** Redis decides on that clock, too. */
+  readonly replay?: boolean;
+  readonly leases?: boolean;
+  readonly local?: boolean;
+}
+
+/** @param connection  closed with the instance */
+export function previousOnRedis(connection: Connection, options: PreviousOptions): PreviousInstance {
+  const { clock, replay = false, leases = false, local = false } = options;
+  let store = createRedisStore(connection, clock, { replay });
+  if (leases) store = new LeasingStore(store, { clock, maxLeases: 100, idleMs: 50 });
+  if (local) store = createGuard(store, { clock, maxCounters: 100, lookIntervalMs: 50, timeoutMs: 500 });
+  return instanceOf(store);
+}
+
+export const previousOnMemcached = (servers: MemcachedServers, clock: Clock): PreviousInstance =>
+  instanceOf(createMemcachedStore(servers as unknown as Parameters<typeof createMemcachedStore>[0], clock)); // its clients had another name for `health`
+
+const instanceOf = (store: Store): PreviousInstance => ({
+  debit: (request, timeoutMs) => store.apply(request.map(hitOf), { spend: 'each', timeoutMs }),
+  close: () => store.close(),
+});
+
+const hitOf = (debit: Debit): Hit => ({ ...debit, hits: signedHits(debit) }) as unknown as Hit; // keys of counters are texts in both builds
+
+/** One call of its script. */
+export const previousScript = {
+  text: script.text,
+  encode: (request: readonly Debit[], spend: Spend, nowMs: number) =>
+    encodeBatch([{ hits: request.map(hitOf), spend }], nowMs),
+  decode: (reply: Buffer, request: readonly Debit[], spend: Spend, nowMs: number) =>
+    decodeBatch(reply, [{ hits: request.map(hitOf), spend }], nowMs)[0] ?? [],
+};
+
+/** Beginnings of counter names that this build has changed, with the states of those counters, and what they were in the previous build. */
+const renamed: readonly (readonly [now: string, before: string])[] = [];
+
+/** The limit as the previous build names its counter. */
+export function previousLimit<L extends Limit>(limit: L): L {
+  const [now = '', before = ''] = renamed.find(([start]) => limit.counter.startsWith(start)) ?? [];
+  return { ...limit, counter: before + limit.counter.slice(now.length) };
+}
+
+/** How the previous build names the counter of a limit. */
+export const previousKeyOf = (limit: Limit, domain: string, entry: { readonly key: string; readonly value: string }) =>
+  previousKeys('')(previousLimit(limit), domain, [entry]) as string;
+
+/** How it names, and keeps, a counter that it shares with envoyproxy/ratelimit. */
+export const previousSharedCounter = (
+  limit: Limit,
+  domain: string,
+  entry: { readonly key: string; readonly value: string },
+  clock: Clock,
+) =>
+  sharedCounters({ prefix: '', own: previousKeys(''), jitterMaxSeconds: 0, clock, random: () => 0 })(limit, domain, [
+    entry,
+  ]);
