@@ -23,7 +23,7 @@ const keeping = (
   breakers,
 });
 
-test('a report tells of what came since the one before', () => {
+test('a report has the counts since the previous one', () => {
   const reporter = createReporter(0.8);
   reporter.answered('d', answerOf([]));
   reporter.called('ShouldRateLimit', OK, 1.5);
@@ -145,7 +145,7 @@ test('a report without names is sent in one part', () => {
   expect([...partsOf(report)]).toEqual([report]);
 });
 
-test('what a worker reports has at most the names that one process tells apart', () => {
+test('a worker reports at most as many names as one process keeps apart', () => {
   const reporter = createReporter(0.8, 10_000);
   for (let at = 0; at < 500; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
   const { unknownDomains } = reporter.take(undefined).counted;

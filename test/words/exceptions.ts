@@ -20,8 +20,7 @@ export const pendingNames: readonly string[] = ['Reply', 'Outcome', 'Entry', 'Co
 /** Violations in folders that are still to be rewritten: at most so many, per folder and pattern. Empty when all is done. */
 export const pending: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   'bench/': { 'under way': 2 },
-  'chaos/': { look: 3, person: 7, tell: 13, 'under way': 4, wanted: 4 },
-  'docs/': { look: 3, owe: 2, person: 7, 'under way': 5 },
+  'docs/': { look: 3, person: 4 },
   'src/algorithms/': { 'coined name': 2, look: 16, person: 1, tell: 5, wanted: 20 },
   'src/backends/': {
     'coined name': 8,
@@ -39,10 +38,7 @@ export const pending: Readonly<Record<string, Readonly<Record<string, number>>>>
   'src/serve/': { look: 9, person: 5, tell: 36, 'under way': 5, 'vague type': 35, wanted: 14 },
   'src/settings/': { wanted: 2 },
   'test/algorithms/': { look: 1, tell: 2, 'title fragment': 1 },
-  'test/backends/': { look: 2, person: 4, tell: 5, 'title fragment': 7, 'under way': 2, wanted: 1 },
-  'test/chaos/': { person: 1, 'title fragment': 1 },
-  'test/ledger/': { look: 2, owe: 5, person: 1, tell: 2, 'title fragment': 14 },
+  'test/ledger/': { 'title fragment': 1 },
   'test/rules/': { tell: 2, 'title fragment': 6 },
-  'test/serve/': { person: 1, tell: 6, 'title fragment': 1, 'under way': 2 },
   'src/': { asked: 10, 'coined name': 2, look: 2, person: 1, tell: 3, 'under way': 1, wanted: 1 },
 };

@@ -103,7 +103,7 @@ describe('counters that envoyproxy/ratelimit shares', () => {
     shared: { windowStartMs: windowStartMs(), ttlMs: unitMs.YEAR },
   });
 
-  test('are decimal counts, exact whoever adds to them', async () => {
+  test('are decimal counts, exact with any number of writers', async () => {
     const [ours, theirs] = await Promise.all([open(one()), open(one())]);
     const key = newKey();
     const answers = await Promise.all(
@@ -135,7 +135,7 @@ describe('counters that envoyproxy/ratelimit shares', () => {
   });
 });
 
-test('texts that would be commands are no commands, and tell counters apart', async () => {
+test('keys that contain commands are not executed, and name different counters', async () => {
   const store = await open(one());
   const texts = ['a b', 'a\r\nflush_all', 'a\tb', '', 'é'.repeat(200), 'x'.repeat(251), 'x'.repeat(252), '\x7f'];
   const keys = texts.map((text) => `${text}` as CounterKey); // whatever a caller sends
@@ -166,7 +166,7 @@ describe('a server that does not answer', () => {
     expect(await apply(store, ...keys.map((key) => hitOn(key, 0)))).toMatchObject(keys.map(() => ({ hitsBefore: 7 })));
   });
 
-  test('and is empty when it comes back, starts its counters anew', async () => {
+  test('that returns empty restarts its counters', async () => {
     const store = await open(one());
     const key = newKey();
     await apply(store, hitOn(key, 7));

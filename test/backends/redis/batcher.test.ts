@@ -51,7 +51,7 @@ function started({ slowMs = 10_000 } = {}) {
   return { calls, sizes, ask, breaker };
 }
 
-test('requests of one turn of the event loop go in one call, and those that come while two calls are under way in the next', async () => {
+test('requests of one turn of the event loop share one call, and those that arrive while two calls are in flight share the next', async () => {
   const { calls, sizes, ask } = started();
   const first = ask(3, 1_000);
   await turns();
