@@ -115,9 +115,9 @@ describe('values', () => {
     ['REDIS_SOCKET_TYPE', ['udp', ''], 'one of unix, tcp'],
     ['SPEND', ['nothing', 'all', ''], 'one of each, all_or_nothing, spare_others'],
     ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', ['yes', ''], 'true or false'],
-  ])('%s cannot be any of %j', (name, wrong, wanted) => {
+  ])('%s cannot be any of %j', (name, wrong, expected) => {
     expect(wrong.map((written) => problems({ [name]: written }))).toEqual(
-      wrong.map((written) => [`${name} must be ${wanted}, got '${written}'`]),
+      wrong.map((written) => [`${name} must be ${expected}, got '${written}'`]),
     );
   });
 
@@ -320,8 +320,8 @@ describe('where counters live', () => {
       { COUNTER_KEYS: 'reference' },
       ['COUNTER_KEYS=reference requires Redis or memcached: counters in memory cannot be shared'],
     ],
-  ])('%j: %j', (env, told) => {
-    expect(problems(env)).toEqual(told);
+  ])('%j: %j', (env, expected) => {
+    expect(problems(env)).toEqual(expected);
   });
 
   test('REDIS_URL cannot be a path if a TCP address is expected', () => {
@@ -382,11 +382,11 @@ describe('workers', () => {
   });
 
   test('cannot share counters in memory', () => {
-    const told = [
+    const expected = [
       expect.stringMatching(/^WORKERS: 4 is not possible with counters in memory, since each process would/),
     ];
-    expect(problems({ WORKERS: '4' })).toEqual(told);
-    expect(problems({ ...redis, BACKEND_TYPE: 'memory', WORKERS: '4' })).toEqual(told);
+    expect(problems({ WORKERS: '4' })).toEqual(expected);
+    expect(problems({ ...redis, BACKEND_TYPE: 'memory', WORKERS: '4' })).toEqual(expected);
     expect(problems({ WORKERS: '1' })).toEqual([]);
   });
 });

@@ -13,9 +13,9 @@ beforeAll(() => {
 });
 afterAll(() => generator.stop());
 
-const shapeNamed = (wanted: string): Shape => {
-  const found = shapes.find(({ name }) => name === wanted);
-  if (!found) throw new Error(`there is no shape '${wanted}'`);
+const shapeNamed = (shape: string): Shape => {
+  const found = shapes.find(({ name }) => name === shape);
+  if (!found) throw new Error(`there is no shape '${shape}'`);
   return found;
 };
 

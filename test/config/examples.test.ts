@@ -167,7 +167,7 @@ function login(address: string, account: string): string {
 /** The beginning of an hour everywhere, and in Berlin of the day on which summer time begins. */
 const START_MS = Date.UTC(2026, 2, 28, 23);
 
-/** What can be asked for an example: its rules, counters of their own, and a clock that goes where it is told. */
+/** The setup of an example: its rules, its own counters, and a controllable clock. */
 function open(name: string) {
   const loaded = loadRules([{ path: EXAMPLES + name, name }], { mergeDomains: false });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));

@@ -344,7 +344,7 @@ describe.each(twins)('the worked examples %s', (_, make) => {
       "a day's limit that is spent at midnight of 2026-03-29 is whole again after 23 h, at midnight of 2026-10-25 after 25 h",
     );
     const [limit] = limitsOf(blockWith('timezone: Europe/Berlin'));
-    if (!limit) throw new Error('wanted a limit');
+    if (!limit) throw new Error('expected a limit');
     const { store, setClock } = make();
     const counter = String(counters++);
     setClock(Date.parse(midnight));
@@ -400,7 +400,7 @@ test('docs/img holds these drawings and nothing else', () => {
 /** The page's rule file that has these words in it. */
 function blockWith(words: string): string {
   const block = yamlBlocks.find((text) => text.includes(words));
-  if (block === undefined) throw new Error(`wanted a yaml block with '${words}'`);
+  if (block === undefined) throw new Error(`expected a yaml block with '${words}'`);
   return block;
 }
 

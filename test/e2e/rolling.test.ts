@@ -118,8 +118,8 @@ function load(envoy: Envoy) {
     /** Resolves when so many more requests have been answered by each caller, about. */
     async goesOn(answers = 50) {
       const total = () => [...counts.values()].reduce((sum, count) => sum + count, 0);
-      const wanted = total() + answers * CALLERS;
-      while (total() < wanted) await sleep(10);
+      const target = total() + answers * CALLERS;
+      while (total() < target) await sleep(10);
     },
     async stop() {
       isOver = true;
@@ -159,7 +159,7 @@ describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT
     for (const text of [rules(PLENTY + 1), 'domain: [', rules(PLENTY + 2)]) {
       await asking.goesOn();
       writeFileSync(join(folder, 'rules.yaml'), text);
-      await sleep(1_500); // they are looked at every second
+      await sleep(1_500); // they are polled every second
     }
     expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
     writeFileSync(join(folder, 'rules.yaml'), rules(1));

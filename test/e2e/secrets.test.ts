@@ -65,9 +65,9 @@ async function saidBy(weir: Weir): Promise<string> {
 test.each([
   ['takes the password', PASSWORD, '"overall_code":1'],
   ['does not take it', `${PASSWORD}-wrong`, 'WRONGPASS'],
-])('the output of a service whose Redis %s contains no secret', async (_what, password, wanted) => {
+])('the output of a service whose Redis %s contains no secret', async (_what, password, expected) => {
   const said = await saidBy(await service({ REDIS_URL: `redis://:${password}@127.0.0.1:${redis.port}` }));
-  expect(said).toContain(wanted);
+  expect(said).toContain(expected);
   expect(said).not.toContain('hunter2');
 });
 

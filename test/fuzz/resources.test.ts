@@ -18,7 +18,7 @@ const right = encoded({
   ],
 });
 
-/** Whatever the octets, there are rules, or it is told what is wrong. */
+/** Any octets give rules, or problems. */
 function expectTold(value: Uint8Array): void {
   const resources = [{ type_url: CONFIG_TYPE_URL, value: Buffer.from(value) }];
   const loaded = loadResources({ type_url: CONFIG_TYPE_URL, resources }, { mergeDomains: false });

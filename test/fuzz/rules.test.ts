@@ -20,7 +20,7 @@ function load(content: string | Uint8Array): LoadedRules {
   return loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
 }
 
-/** Whatever the file, there are rules, or it is told what is wrong and on which line. */
+/** Any file gives rules, or problems with their lines. */
 function expectTold(content: string | Uint8Array): void {
   const loaded = load(content);
   if (loaded.ok) return expect(loaded.rules).toBeDefined();

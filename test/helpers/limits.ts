@@ -31,7 +31,7 @@ const limitOf = <N extends Limit['algorithm']>(algorithm: N, requestsPerUnit: nu
   windowMs,
 });
 
-/** A fixed window of any length; a minute from the epoch on unless told. */
+/** A fixed window of any length; by default a minute from the epoch on. */
 export const fixedWindowOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
@@ -74,7 +74,7 @@ export const slidingWindowCounterOf = (
   ...more,
 });
 
-/** Ten parts unless told. */
+/** Ten parts by default. */
 export const slidingWindowBucketsOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
@@ -84,7 +84,7 @@ export const slidingWindowBucketsOf = (
   return { ...common, counter: `${common.counter}/${buckets}`, buckets, ...more };
 };
 
-/** A full bucket holds what is refilled in a window unless told. */
+/** By default a full bucket holds the refill of one window. */
 export const tokenBucketOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
@@ -97,7 +97,7 @@ export const tokenBucketOf = (
   ...more,
 });
 
-/** One hit at once unless told. */
+/** One hit at once by default. */
 export const leakyBucketOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,

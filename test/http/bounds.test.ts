@@ -60,7 +60,7 @@ const getting = (path: string, headers = ''): string => `GET ${path} HTTP/1.1\r\
 const posting = (body: string, headers = ''): string =>
   `POST /json HTTP/1.1\r\nhost: weir\r\ncontent-length: ${body.length}\r\n${headers}\r\n${body}`;
 
-/** Resolves when the account is at this, and stays there for what is under way already. */
+/** Resolves when the account is at this, and stays there while requests are in flight. */
 const charged = (bytes: number): Promise<void> =>
   eventually(
     () => memory.bytes === bytes,
@@ -378,7 +378,7 @@ test('/json answers an endless body, and ends the connection', async () => {
 });
 
 describe('a caller that disconnects', () => {
-  /** Of calls that wait: whether their callers have gone, as often as they were told. */
+  /** Of waiting calls: how often their cancellation was reported. */
   function holding() {
     const gone: number[] = [];
     const service: RlsService = {

@@ -1,6 +1,6 @@
 import { shareRendering } from '../../src/http/share-rendering.ts';
 
-/** Renderings that end when they are told to, numbered from 1. */
+/** Renderings that end on command, numbered from 1. */
 function renderings() {
   const ends: ((error?: Error) => void)[] = [];
   const render = () =>

@@ -13,7 +13,7 @@ import { answerOf as answer, verdictOf } from '../helpers/verdicts.ts';
 
 const NOW_MS = 1_700_000_000_000;
 
-interface Told {
+interface Case {
   readonly requestsPerUnit: number;
   /** What the counter stood at. */
   readonly before: number;
@@ -23,7 +23,7 @@ interface Told {
 }
 
 /** What a fixed window says of these hits. */
-function limited({ requestsPerUnit, before, hits, ...more }: Told): Verdict {
+function limited({ requestsPerUnit, before, hits, ...more }: Case): Verdict {
   const limit = fixedWindowOf(requestsPerUnit, unitMs.HOUR);
   return saidBy(limit, [NOW_MS - (NOW_MS % limit.windowMs), before], hits, more);
 }
@@ -33,7 +33,7 @@ function saidBy(
   limit: Limit,
   before: State | undefined,
   hits: number,
-  { shadow = false, levels = ['k'] }: Pick<Told, 'shadow' | 'levels'> = {},
+  { shadow = false, levels = ['k'] }: Pick<Case, 'shadow' | 'levels'> = {},
 ): Verdict {
   const { step, describe } = algorithmFor(limit);
   const { accepted, state, report = state } = step(limit, before, NOW_MS, hits, true);
@@ -53,9 +53,9 @@ function countsOf(statistics: Statistics): Record<string, number> {
   return Object.fromEntries(Object.entries(all).filter(([, count]) => count !== 0));
 }
 
-function counted(told: Told, nearLimitRatio = 0.8): Record<string, number> {
+function counted(given: Case, nearLimitRatio = 0.8): Record<string, number> {
   const statistics = createStatistics(nearLimitRatio);
-  statistics.answered('d', answer([limited(told)]));
+  statistics.answered('d', answer([limited(given)]));
   return countsOf(statistics);
 }
 
@@ -74,19 +74,19 @@ describe('hits of a limit', () => {
     { requestsPerUnit: 10, before: 27, hits: 3, counts: { total: 3, over: 3 } },
     { requestsPerUnit: 10, before: 0, hits: 12, counts: { total: 12, near: 2, over: 2 } },
     { requestsPerUnit: 0, before: 0, hits: 1, counts: { total: 1, over: 1 } },
-    { requestsPerUnit: 10, before: 9, hits: 0, counts: {} }, // a look
+    { requestsPerUnit: 10, before: 9, hits: 0, counts: {} }, // a peek
     { requestsPerUnit: 10, before: 11, hits: 0, counts: {} },
     { requestsPerUnit: 10, before: 9, hits: -3, counts: {} }, // given back
-  ])('of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...told }) => {
-    expect(counted(told)).toEqual(counts);
+  ])('of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...given }) => {
+    expect(counted(given)).toEqual(counts);
   });
 
   test.each([
     { requestsPerUnit: 20, before: 25, hits: 3, counts: { total: 3, over: 3, shadow: 3 } },
     { requestsPerUnit: 20, before: 19, hits: 3, counts: { total: 3, near: 1, over: 2, shadow: 2 } },
     { requestsPerUnit: 20, before: 16, hits: 3, counts: { total: 3, within: 3, near: 3 } },
-  ])('in shadow mode, of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...told }) => {
-    expect(counted({ ...told, shadow: true })).toEqual(counts);
+  ])('in shadow mode, of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...given }) => {
+    expect(counted({ ...given, shadow: true })).toEqual(counts);
   });
 
   test.each([
@@ -239,9 +239,9 @@ test('rules are named by domain and path', () => {
 
 test('rules of two domains are counted apart, even if their joined paths are equal', () => {
   const statistics = createStatistics(0.8);
-  const told = { requestsPerUnit: 5, before: 0, hits: 1 };
-  statistics.answered('d', answer([limited({ ...told, levels: ['e', 'user'] })]));
-  statistics.answered('d.e', answer([limited({ ...told, levels: ['user'] })]));
+  const given = { requestsPerUnit: 5, before: 0, hits: 1 };
+  statistics.answered('d', answer([limited({ ...given, levels: ['e', 'user'] })]));
+  statistics.answered('d.e', answer([limited({ ...given, levels: ['user'] })]));
   expect(rulesOf(statistics)).toMatchObject([
     { domain: 'd', rule: 'e.user', totalHits: 1 },
     { domain: 'd.e', rule: 'user', totalHits: 1 },

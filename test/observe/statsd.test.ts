@@ -16,11 +16,11 @@ async function listening(server: Promise<StatisticsServer>): Promise<StatisticsS
   return started;
 }
 
-/** A sink that sends to 127.0.0.1 every 20 ms, with what it tells in `told`. */
+/** A sink that sends to 127.0.0.1 every 20 ms, with its up and down events in `events`. */
 function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, 'port'>) {
   const counters = new Map<string, number>();
   const gauges = new Map<string, number>();
-  const told: string[] = [];
+  const events: string[] = [];
   const sink = createStatsdSink({
     host: '127.0.0.1',
     protocol: 'udp',
@@ -28,8 +28,8 @@ function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, 'port'>
     names: statsdNames(new Map()),
     counters: () => counters,
     gauges: () => gauges,
-    onDown: () => told.push('down'),
-    onUp: () => told.push('up'),
+    onDown: () => events.push('down'),
+    onUp: () => events.push('up'),
     ...changes,
   });
   let closed: Promise<void> | undefined;
@@ -38,7 +38,7 @@ function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, 'port'>
     return closed;
   };
   closers.push(close);
-  return { sink: { ...sink, close }, counters, gauges, told };
+  return { sink: { ...sink, close }, counters, gauges, events };
 }
 
 /** What the lines of a counter add up to. */
@@ -78,7 +78,7 @@ describe.each([
     const { sink } = startSink({ protocol, port: server.port, flushIntervalMs: 1_000_000 });
     for (let call = 0; call < 20; call++) sink.called('ShouldRateLimit', call + 0.9);
     sink.called('Check', 0.1);
-    // over TCP only what is told while there is a connection is sent
+    // over TCP, timers are only sent while connected
     if (protocol === 'tcp') {
       await eventually(() => {
         sink.called('Check', 0.1);
@@ -127,19 +127,19 @@ describe.each([
 describe('a TCP server', () => {
   test('that is down, up, down and up again misses no hit, and each change is reported once', async () => {
     const port = await freePort();
-    const { counters, told } = startSink({ protocol: 'tcp', port });
+    const { counters, events } = startSink({ protocol: 'tcp', port });
     counters.set('hits', 1);
-    await eventually(() => told.length > 0);
+    await eventually(() => events.length > 0);
     counters.set('hits', 5);
     const first = await startTcpStatsd(port);
     await first.until((lines) => sumOf(lines, 'hits') === 5);
-    expect(told).toEqual(['down', 'up']);
+    expect(events).toEqual(['down', 'up']);
     await first.close();
-    await eventually(() => told.length === 3);
+    await eventually(() => events.length === 3);
     counters.set('hits', 12);
     const second = await listening(startTcpStatsd(port));
     await second.until((lines) => sumOf(lines, 'hits') === 7);
-    expect(told).toEqual(['down', 'up', 'down', 'up']);
+    expect(events).toEqual(['down', 'up', 'down', 'up']);
   });
 
   test('that reads nothing is sent a bounded amount, and does not delay close', async () => {
@@ -172,11 +172,11 @@ describe('a TCP server', () => {
 test.each(['nowhere.invalid', '255.255.255.255'])('failing to send to %s is reported once', async (host) => {
   let flushes = 0;
   const counters = () => new Map([['a', ++flushes]]);
-  const { told } = startSink({ host, port: 8125, counters });
-  await eventually(() => told.length > 0);
+  const { events } = startSink({ host, port: 8125, counters });
+  await eventually(() => events.length > 0);
   const before = flushes;
   await eventually(() => flushes > before + 3);
-  expect(told).toEqual(['down']);
+  expect(events).toEqual(['down']);
 });
 
 test('a host is resolved by name', async () => {

@@ -68,7 +68,7 @@ function serviceOn(store: Backend = createMemoryBackend(fakeClock(), { maxCounte
   return tracing.service(createRlsService(decider, extras, observer));
 }
 
-/** Asks once for each list of headers, then tells which spans came, those of one request after those of another. */
+/** Sends one request per list of headers, then returns the spans, request by request. */
 async function spansOf(
   ...calls: readonly (readonly (readonly [string, string])[])[]
 ): Promise<readonly ReceivedSpan[]> {
@@ -129,7 +129,7 @@ test.each<[string, readonly (readonly [string, string])[]]>([
     ],
   ],
 ])("a request belongs to its caller's trace: %s", async (_, headers) => {
-  start({ samplingRate: 0 }); // who began the trace says whether it is sent
+  start({ samplingRate: 0 }); // the origin of the trace decides
   const [store, request] = await spansOf(headers);
   expect(request).toMatchObject({ name: execution, traceId, parentId });
   expect(store).toMatchObject({ traceId, parentId: request?.spanId });
@@ -137,7 +137,7 @@ test.each<[string, readonly (readonly [string, string])[]]>([
 
 test.each<[string, readonly (readonly [string, string])[], number]>([
   ['begins here, at the rate of 0', [], 0],
-  ['came as not wanted', [['traceparent', `00-${traceId}-${parentId}-00`]], 1],
+  ['came unsampled', [['traceparent', `00-${traceId}-${parentId}-00`]], 1],
 ])('a trace is not sent if it %s', async (_, headers, samplingRate) => {
   start({ samplingRate });
   expect(await spansOf(headers)).toEqual([]);

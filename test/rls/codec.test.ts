@@ -38,7 +38,7 @@ test.each<[string, number, number | undefined, boolean, number]>([
   ['the request says', 5, undefined, false, 5],
   ['the descriptor says', 0, 7, false, 7],
   ['the descriptor says otherwise', 5, 7, false, 7],
-  ['the descriptor says none: only a look', 5, 0, false, 0],
+  ['the descriptor has 0: a peek', 5, 0, false, 0],
   ['the descriptor says none, and back', 5, 0, true, 0],
   ['the descriptor gives back', 5, 7, true, -7],
   ['the descriptor gives back what the request says', 5, undefined, true, -5],

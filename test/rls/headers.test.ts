@@ -6,7 +6,7 @@ import { ruleOf } from '../helpers/rules.ts';
 
 const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
 
-/** A limited verdict whose limit tells it apart. */
+/** A limited verdict with a distinct limit. */
 function verdict(
   requestsPerUnit: number,
   limitRemaining: number,
@@ -42,8 +42,8 @@ const unmatched: Verdict = { kind: 'no_rule' };
 const headersOf = (verdicts: readonly Verdict[], quotaMode = false) =>
   extrasOf({ limits, quotaMode }).headers({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0 });
 
-/** The limit and what remains of it, as the headers tell; undefined where there are none. */
-const told = (verdicts: readonly Verdict[], quotaMode = false) => {
+/** The limit and what remains of it, according to the headers; undefined without headers. */
+const shownBy = (verdicts: readonly Verdict[], quotaMode = false) => {
   const [limit, remaining] = headersOf(verdicts, quotaMode);
   return limit && remaining && `${limit.value}, ${remaining.value}`;
 };
@@ -74,12 +74,12 @@ test.each<[string, readonly Verdict[], string | undefined]>([
   ['none with as many hits left as unlimited', [verdict(4_294_967_295, 4_294_967_295)], undefined],
   ['none where nothing is limited', [unmatched, unlimited, { kind: 'no_domain' }], undefined],
 ])('describe %s', (_, verdicts, expected) => {
-  expect(told(verdicts)).toBe(expected);
+  expect(shownBy(verdicts)).toBe(expected);
 });
 
 test('in quota mode the headers describe the first limit without hits left', () => {
   const verdicts = [verdict(10, 0, 'over'), verdict(20, 0, 'over')];
-  expect([told(verdicts, false), told(verdicts, true)]).toEqual(['20, 0', '10, 0']);
+  expect([shownBy(verdicts, false), shownBy(verdicts, true)]).toEqual(['20, 0', '10, 0']);
 });
 
 test('are not sent unless enabled', () => {
@@ -94,8 +94,8 @@ describe('the rules on whose soft part a request passed', () => {
     if (passed.kind !== 'limited') return passed;
     return { ...passed, rule: { ...passed.rule, path }, decision: { ...passed.decision, soft: true } };
   }
-  const headers = (wanted: typeof limits | undefined, verdicts: readonly Verdict[]) =>
-    extrasOf({ limits: wanted, soft: 'X-Soft' }).headers({
+  const headers = (names: typeof limits | undefined, verdicts: readonly Verdict[]) =>
+    extrasOf({ limits: names, soft: 'X-Soft' }).headers({
       overallCode: 'OK',
       verdicts,
       shadowed: false,

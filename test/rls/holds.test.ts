@@ -24,7 +24,7 @@ import { rulesFrom } from '../helpers/rules.ts';
 const OK = 1;
 const OVER_LIMIT = 2;
 
-/** A queue: so many a second, one at once, and who comes then is held for up to ten seconds. */
+/** A queue with this rate per second and a burst of one, which holds requests for up to ten seconds. */
 const queueOf = (requestsPerSecond: number, more = '') =>
   `{unit: second, requests_per_unit: ${requestsPerSecond}, algorithm: leaky_bucket, max_delay: 10s${more}}`;
 
@@ -40,7 +40,7 @@ descriptors:
   - {key: hard, rate_limit: {unit: minute, requests_per_unit: 1}}
 `);
 
-/** Stands still: who is held how long depends on the order of the calls alone, never on how long they took to arrive. */
+/** A stopped clock: delays depend only on the order of the calls, not on when they arrive. */
 const clock = fakeClock();
 
 let server: GrpcServer;
@@ -90,7 +90,7 @@ const asking = (keys: readonly string[], hits_addend = 1): WireRequest => ({
 
 type Reply = { readonly overallCode: number; readonly delayMs: number } | { readonly error: status };
 
-/** How long a call was held, as its metadata tells. */
+/** How long a call was held, according to its metadata. */
 function delayOf({ dynamic_metadata }: WireResponse): number {
   const { weir } = (dynamic_metadata ? fromStruct(dynamic_metadata) : {}) as { weir?: { delay_ms?: number } }; // what codec.ts writes
   return weir?.delay_ms ?? 0;

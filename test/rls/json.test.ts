@@ -69,7 +69,7 @@ describe('a request', () => {
   });
 
   test.each([
-    ['0', 0], // a look, not the default
+    ['0', 0], // a peek, not the default
     ['7.0', 7],
     ['1e3', 1_000],
     ['18446744073709551615', 2 ** 64],
@@ -363,7 +363,7 @@ describe('the largest valid request', () => {
     }
   });
 
-  // What follows is no JSON: that nobody complains of it shows that it was not read.
+  // What follows is not JSON: the absence of an error shows that it was not read.
   const unread = ' and the rest is not read';
   test.each([
     [

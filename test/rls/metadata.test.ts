@@ -69,7 +69,7 @@ describe('dynamic metadata under `weir`', () => {
 });
 
 describe('with ofRequest, dynamic metadata has', () => {
-  const told = createDynamicMetadata({ ofRequest: true });
+  const metadataOf = createDynamicMetadata({ ofRequest: true });
   const wire = (fields: Partial<WireDescriptor>): WireDescriptor => ({
     entries: [{ key: 'user', value: 'alice' }],
     limit: null,
@@ -95,7 +95,7 @@ describe('with ofRequest, dynamic metadata has', () => {
       wire({ limit: { requests_per_unit: 3, unit: 3, unit_multiplier: null } }),
       wire({ limit: { requests_per_unit: 3, unit: 99, unit_multiplier: null } }),
     ];
-    expect(told({ ...request, descriptors, hits_addend: 5 }, answer)).toEqual({
+    expect(metadataOf({ ...request, descriptors, hits_addend: 5 }, answer)).toEqual({
       domain: 'demo',
       descriptors: [
         { entries: ['user=', 'path=a=b'] },
@@ -116,16 +116,16 @@ describe('with ofRequest, dynamic metadata has', () => {
       of(undefined),
       of({ plan: 'paid', at: { a: 2, b: 3 }, list: [2], none: null }),
     ];
-    expect(told(request, { ...answer, verdicts })).toEqual({
+    expect(metadataOf(request, { ...answer, verdicts })).toEqual({
       domain: 'demo',
       descriptors: [],
       metadata: { plan: 'free', at: { a: 1, b: 3 }, list: [1], none: null },
     });
-    expect(told(request, { ...answer, verdicts: [of({})] })).not.toHaveProperty('metadata');
+    expect(metadataOf(request, { ...answer, verdicts: [of({})] })).not.toHaveProperty('metadata');
   });
 
   test('the facts under `weir` as well', () => {
-    expect(told(request, { ...answer, verdicts: [limited({ soft: true })] })).toEqual({
+    expect(metadataOf(request, { ...answer, verdicts: [limited({ soft: true })] })).toEqual({
       domain: 'demo',
       descriptors: [],
       weir: { statuses: [{ index: 0, rule: 'demo.user', soft: true }] },

@@ -50,17 +50,17 @@ let server: GrpcServer;
 let health: Health;
 let client: Client;
 let readiness: Readiness;
-/** What the observer was told: `answered OK`, or the status and its cause. */
-let told: unknown[];
+/** What the observer was notified of: `answered OK`, or the status and its cause. */
+let observed: unknown[];
 /** Is called right after an answer was given. */
 let onAnswer: () => void;
 
 const observer: Observer = {
   answered(_request, answer) {
-    told.push(`answered ${answer.overallCode}`);
+    observed.push(`answered ${answer.overallCode}`);
     onAnswer();
   },
-  failed: ({ code }, cause) => told.push({ code, cause }),
+  failed: ({ code }, cause) => observed.push({ code, cause }),
 };
 
 async function start(changes: Partial<Decider> = {}, now: Clock = clock): Promise<void> {
@@ -81,7 +81,7 @@ const port = (): number => Number(server.target.split(':').at(-1));
 
 beforeEach(() => {
   readiness = { ready: true, reasons: [] };
-  told = [];
+  observed = [];
   onAnswer = () => {};
 });
 afterEach(async () => {
@@ -141,7 +141,7 @@ describe('ShouldRateLimit', () => {
       },
     });
     expect(await ask()).toMatchObject({ response: { overall_code: 2, statuses: [{ code: 2, limit_remaining: 0 }] } });
-    expect(told).toEqual(['answered OK', 'answered OVER_LIMIT']);
+    expect(observed).toEqual(['answered OK', 'answered OVER_LIMIT']);
   });
 
   test('returns the fields of the API, and other facts in the metadata', async () => {
@@ -210,7 +210,7 @@ descriptors:
   ])('fails with INVALID_ARGUMENT for a request with %s', async (_, request, details) => {
     await start();
     expect(await ask(request)).toEqual({ code: status.INVALID_ARGUMENT, details });
-    expect(told).toEqual([{ code: status.INVALID_ARGUMENT, cause: expect.objectContaining({ message: details }) }]);
+    expect(observed).toEqual([{ code: status.INVALID_ARGUMENT, cause: expect.objectContaining({ message: details }) }]);
     expect(await ask()).toMatchObject({ response: { statuses: [{ limit_remaining: 1 }] } }); // nothing was spent
   });
 
@@ -234,7 +234,7 @@ descriptors:
     const bug = new Error('secret cause');
     await start({ ledger: ledgerOf(backendThat(() => Promise.reject(bug))) });
     expect(await ask()).toEqual({ code: status.INTERNAL, details: 'internal error' });
-    expect(told).toEqual([{ code: status.INTERNAL, cause: bug }]);
+    expect(observed).toEqual([{ code: status.INTERNAL, cause: bug }]);
   });
 
   test.each([
@@ -288,8 +288,8 @@ test('a decision completes even if the observer throws', async () => {
 });
 
 describe('closing', () => {
-  /** How often a closing server looks whether it is done. */
-  const LOOK_INTERVAL_MS = 50;
+  /** How often a closing server checks for calls in flight. */
+  const CHECK_INTERVAL_MS = 50;
 
   test('waits for a call in flight, and accepts no more', async () => {
     const asked = gate();
@@ -312,11 +312,11 @@ describe('closing', () => {
         closed = true;
       });
       expect(await accepts(port())).toBe(false);
-      onAnswer = () => jest.advanceTimersByTime(LOOK_INTERVAL_MS); // a look at the worst moment: given, but not yet sent
+      onAnswer = () => jest.advanceTimersByTime(CHECK_INTERVAL_MS); // a check at the worst moment: answered, but not yet sent
       answered.open();
       expect(await reply).toMatchObject({ response: { overall_code: 1 } });
       while (!closed) {
-        jest.advanceTimersByTime(LOOK_INTERVAL_MS);
+        jest.advanceTimersByTime(CHECK_INTERVAL_MS);
         await new Promise(setImmediate);
       }
     } finally {

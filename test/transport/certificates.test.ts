@@ -138,7 +138,7 @@ describe('changed certificates', () => {
         [files.cert, certificate.cert],
         [files.key, certificate.key],
       ] as const) {
-        jest.advanceTimersByTime(1_000); // a look at the worst moment: between the two
+        jest.advanceTimersByTime(1_000); // a poll at the worst moment: between the two
         writeFileSync(path, text);
       }
       notice();

@@ -87,7 +87,7 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
     expect(asked).toBe(5_000);
   });
 
-  // What ghz reports are attempts: a call that has not left when its connection is told to go fails there once, and is made again.
+  // ghz reports attempts: a call that was not sent before GOAWAY fails once, and is retried.
   test('ghz has each call counted once while its connections keep reaching their maximum age', async () => {
     await start({ connections: aging });
     expect(Object.keys(await load(5_000))).toContain('OK');

@@ -99,7 +99,7 @@ describe('a connection that reaches its maximum age', () => {
     await closed;
   });
 
-  /** A call that comes when its connection has just been told to go is refused before it is looked at: it is safe to ask again. */
+  /** A call that arrives just after GOAWAY is refused unprocessed, so it is safe to retry. */
   async function askAgain(asking: GrpcClient): Promise<unknown> {
     try {
       return await asking.ask();
@@ -233,7 +233,7 @@ test('each answered unary call is reported with its status', async () => {
   await asking.ask();
   await expect(asking.ask('other')).rejects.toMatchObject({ code: status.UNAVAILABLE, details: 'no such domain' });
   expect(await asking.check()).toEqual({ status: 'SERVING' });
-  await expect(asking.check('nobody')).rejects.toMatchObject({ code: status.NOT_FOUND });
+  await expect(asking.check('unknown')).rejects.toMatchObject({ code: status.NOT_FOUND });
   await once(asking.watch(), 'data');
   expect(calls).toEqual([
     ['ShouldRateLimit', status.OK, expect.any(Number)],

@@ -24,11 +24,11 @@ import { answerChecker } from '../helpers/rules.ts';
 
 let controlPlane: ControlPlane;
 let book: RuleBook;
-/** What the book has told: the number of rules of a load, or its problems; that the control plane is up, or down and why. */
-let told: (number | readonly string[] | string)[];
+/** Events of the book: the number of loaded rules, or the problems; control plane up, or down with the reason. */
+let events: (number | readonly string[] | string)[];
 
 beforeEach(() => {
-  told = [];
+  events = [];
 });
 afterEach(() => {
   book.close();
@@ -55,9 +55,9 @@ function open({ port = controlPlane.port, mergeDomains = false, ...changes }: Op
     mergeDomains,
     checker: answerChecker({ mergeDomains }),
     onLoad: (loaded: LoadedRules) =>
-      told.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
-    onUp: () => told.push('up'),
-    onDown: (reason) => told.push(`down: ${reason}`),
+      events.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
+    onUp: () => events.push('up'),
+    onDown: (reason) => events.push(`down: ${reason}`),
   });
 }
 
@@ -96,7 +96,7 @@ describe('an answer', () => {
     expect(await controlPlane.serve('v2', [resource('r2', 'e', top), resource('r3', 'f')])).toEqual({ ack: 'v2' });
     expect(inForce()).toEqual(['e.k_x: 0 per week', 'e.k_x.c: 2 per year']);
     expect([...(book.rules()?.domains.keys() ?? [])]).toEqual(['e', 'f']);
-    expect(told).toEqual(['up', 1, 2]);
+    expect(events).toEqual(['up', 1, 2]);
   });
 
   test('without resources means no rules', async () => {
@@ -104,7 +104,7 @@ describe('an answer', () => {
     expect(book.rules()).toBeUndefined();
     expect(await controlPlane.serve('v1', [])).toEqual({ ack: 'v1' });
     expect(book.rules()).toEqual({ domains: new Map(), rules: [] });
-    expect(told).toEqual(['up', 0]);
+    expect(events).toEqual(['up', 0]);
   });
 
   test('can express everything that a rule file can, with the same keys', async () => {
@@ -173,7 +173,7 @@ describe('an answer is refused, and the rules in force are kept,', () => {
     const verdict = await controlPlane.serve('v2', resources, typeUrl);
     expect(verdict).toEqual({ nack: expect.any(String), version: 'v1' });
     expect(inForce()).toEqual(['d.k: 5 per minute']);
-    expect(told).toEqual(['up', 1, expect.any(Array)]);
+    expect(events).toEqual(['up', 1, expect.any(Array)]);
     return 'nack' in verdict ? verdict.nack.split('\n') : [];
   }
 
@@ -230,7 +230,7 @@ describe('an answer is refused, and the rules in force are kept,', () => {
       expect.stringMatching(/^z: invalid rate limit unit 'UNKNOWN'/),
       expect.stringMatching(/^resources\[1\]: config file cannot have empty domain/),
     ]);
-    expect(told.at(-1)).toEqual([
+    expect(events.at(-1)).toEqual([
       expect.stringMatching(/^resources\[2\]: cannot be decoded/),
       expect.stringMatching(/^z: descriptors\[0\]\.key: descriptor has empty key/),
       expect.stringMatching(/^z: descriptors\[1\]\.rate_limit\.unit: invalid rate limit unit 'UNKNOWN'/),
@@ -303,15 +303,15 @@ describe('a stream', () => {
     expect(inForce()).toEqual(['d.k: 5 per minute']);
     expect(await controlPlane.serve('v3', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v3' });
     expect(inForce()).toEqual(['d.k: 7 per minute']);
-    expect(told).toEqual(['up', 1, [expect.any(String)], 'down: it ended the stream', 'up', 1]);
+    expect(events).toEqual(['up', 1, [expect.any(String)], 'down: it ended the stream', 'up', 1]);
   });
 
   test('counts as established even if it is silent', async () => {
     await both();
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     await controlPlane.drop();
-    await until(() => told.at(-1) === 'up');
-    expect(told).toEqual(['up', 1, 'down: it ended the stream', 'up']);
+    await until(() => events.at(-1) === 'up');
+    expect(events).toEqual(['up', 1, 'down: it ended the stream', 'up']);
   });
 
   test('ends on a message that is too large, and is reopened', async () => {
@@ -320,7 +320,7 @@ describe('a stream', () => {
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     void controlPlane.serve('v2', [large]); // never answered
     await until(() => controlPlane.streamCount() === 2);
-    expect(told).toEqual(['up', 1, expect.stringMatching(/^down: RESOURCE_EXHAUSTED: .*1000/)]);
+    expect(events).toEqual(['up', 1, expect.stringMatching(/^down: RESOURCE_EXHAUSTED: .*1000/)]);
     expect(await controlPlane.serve('v3', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v3' });
   });
 
@@ -328,7 +328,7 @@ describe('a stream', () => {
     await both();
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     await controlPlane.hangUp();
-    await until(() => told.at(-1) === 'down: it ended the stream');
+    await until(() => events.at(-1) === 'down: it ended the stream');
     book.close();
     await sleep(300); // more than the longest wait
     expect(controlPlane.streamCount()).toBe(1);
@@ -338,21 +338,21 @@ describe('a stream', () => {
 test('a control plane that is down is retried until it is up, and reported once', async () => {
   const port = await freePort();
   open({ port });
-  await until(() => told.length > 0);
+  await until(() => events.length > 0);
   await sleep(300); // several tries
-  expect(told).toEqual([expect.stringMatching(/^down: UNAVAILABLE: .*ECONNREFUSED/)]);
+  expect(events).toEqual([expect.stringMatching(/^down: UNAVAILABLE: .*ECONNREFUSED/)]);
   expect(book.rules()).toBeUndefined();
   controlPlane = await startControlPlane({ port });
   expect(await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))])).toEqual({ ack: 'v1' });
-  expect(told).toEqual([expect.any(String), 'up', 1]);
+  expect(events).toEqual([expect.any(String), 'up', 1]);
 });
 
 test('the rules in force outlive the control plane', async () => {
   await both();
   await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
   controlPlane.stop();
-  await until(() => told.length === 3);
-  expect(told).toEqual(['up', 1, expect.stringMatching(/^down: /)]);
+  await until(() => events.length === 3);
+  expect(events).toEqual(['up', 1, expect.stringMatching(/^down: /)]);
   expect(inForce()).toEqual(['d.k: 5 per minute']);
   const { port } = controlPlane;
   controlPlane = await startControlPlane({ port });
@@ -389,7 +389,7 @@ describe('an address of a server that is not a control plane', () => {
     await controlPlane.serve('v1', [resource('r1', 'd', limitOf(5))]);
     const { port } = controlPlane;
     controlPlane.stop();
-    await until(() => told.length === 3);
+    await until(() => events.length === 3);
     const impostor = garbage();
     let connections = 0;
     const sockets = new Set<Socket>();
@@ -407,7 +407,7 @@ describe('an address of a server that is not a control plane', () => {
     controlPlane = await startControlPlane({ port });
     expect(await controlPlane.serve('v2', [resource('r1', 'd', limitOf(7))])).toEqual({ ack: 'v2' });
     expect(inForce()).toEqual(['d.k: 7 per minute']);
-    const loads = told.filter((one) => typeof one !== 'string');
+    const loads = events.filter((one) => typeof one !== 'string');
     expect(loads).toEqual([1, 1]); // what was no answer counts as no load
   });
 });
@@ -472,7 +472,7 @@ describe('a control plane that repeats itself', () => {
     open({ backOff: { initialMs: 1_000, maxMs: 4_000, jitter: false } });
     await pass(() => controlPlane.streamCount() === 6);
     expect(elapsedMs).toBeGreaterThanOrEqual(1_000 + 2_000 + 4_000 + 4_000 + 4_000);
-    expect(told).toEqual(['down: it ended the stream']);
+    expect(events).toEqual(['down: it ended the stream']);
   });
 
   test('is retried with the initial delay again after a stream that lasted', async () => {
@@ -484,7 +484,7 @@ describe('a control plane that repeats itself', () => {
     await controlPlane.serve('v1', []);
     jest.useRealTimers();
     await controlPlane.drop();
-    expect(told).toEqual([expect.stringMatching(/^down: UNAVAILABLE/), 'up', 0, 'down: it ended the stream']);
+    expect(events).toEqual([expect.stringMatching(/^down: UNAVAILABLE/), 'up', 0, 'down: it ended the stream']);
   });
 
   test('receives refusals with increasing delays if it keeps sending refused resources', async () => {

@@ -17,12 +17,12 @@ const own = authority.issue('127.0.0.1', 'control-plane.example');
 let folder: string;
 let controlPlane: ControlPlane;
 let book: RuleBook | undefined;
-let told: string[];
+let events: string[];
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'xds-'));
   book = undefined;
-  told = [];
+  events = [];
   trust(authority);
 });
 afterEach(() => {
@@ -50,9 +50,9 @@ function open(tls: Partial<ControlPlaneTls> = {}): void {
     {
       mergeDomains: false,
       checker: answerChecker({ mergeDomains: false }),
-      onLoad: ({ ok }) => told.push(ok ? 'loaded' : 'refused'),
-      onUp: () => told.push('up'),
-      onDown: (reason) => told.push(`down: ${reason}`),
+      onLoad: ({ ok }) => events.push(ok ? 'loaded' : 'refused'),
+      onUp: () => events.push('up'),
+      onDown: (reason) => events.push(`down: ${reason}`),
     },
   );
 }
@@ -73,13 +73,13 @@ async function until(holds: () => boolean): Promise<void> {
 /** Rules arrive. */
 async function expectRules(): Promise<void> {
   expect(await controlPlane.serve('v1', [])).toEqual({ ack: 'v1' });
-  expect(told.slice(-2)).toEqual(['up', 'loaded']);
+  expect(events.slice(-2)).toEqual(['up', 'loaded']);
 }
 
 /** No stream comes about; why not matches. */
 async function expectDown(reason: RegExp): Promise<void> {
-  await until(() => told.length > 0);
-  expect(told).toEqual([expect.stringMatching(reason)]);
+  await until(() => events.length > 0);
+  expect(events).toEqual([expect.stringMatching(reason)]);
   expect(controlPlane.streamCount()).toBe(0);
 }
 
@@ -139,7 +139,7 @@ test('certificate files are read again for each connection', async () => {
   trust(other);
   await start();
   open();
-  await until(() => told.length > 0);
+  await until(() => events.length > 0);
   trust(authority);
   await expectRules();
 });
@@ -151,7 +151,7 @@ test('invalid certificate files delay the connection until they are fixed', asyn
   rmSync(join(folder, 'ca.crt'));
   await controlPlane.hangUp();
   await sleep(300); // several tries
-  expect(told).toEqual(['up', 'loaded', 'down: it ended the stream', expect.stringMatching(/^down: .*ENOENT/)]);
+  expect(events).toEqual(['up', 'loaded', 'down: it ended the stream', expect.stringMatching(/^down: .*ENOENT/)]);
   trust(authority);
   await expectRules();
 });

@@ -129,7 +129,7 @@ describe('a server-streaming method', () => {
   });
 
   test('reports an unknown service, and stays open', async () => {
-    open(1, {}, questionOf('nobody'));
+    open(1, {}, questionOf('unknown'));
     await nextAfter(0);
     expect(statusesIn(dataOn(1))).toEqual(['SERVICE_UNKNOWN']);
   });

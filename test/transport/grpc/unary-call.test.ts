@@ -33,8 +33,8 @@ let client: RawClient;
 let asked: { readonly request: WireRequest; readonly caller: Caller }[];
 /** What it answers. */
 let answer: (reply: (outcome: CallOutcome) => void) => void;
-/** What was told of each call. */
-let told: unknown[];
+/** The calls reported to onCall. */
+let reported: unknown[];
 
 const service: RlsService = {
   async shouldRateLimit(request, caller, reply) {
@@ -45,9 +45,9 @@ const service: RlsService = {
 
 beforeEach(async () => {
   asked = [];
-  told = [];
+  reported = [];
   answer = (reply) => reply({ response: OK });
-  server = await startH2({ service, onCall: (method, code) => told.push([method, code]) });
+  server = await startH2({ service, onCall: (method, code) => reported.push([method, code]) });
   client = await openRaw(server.port);
 });
 afterEach(async () => {
@@ -132,7 +132,7 @@ describe('a call is answered', () => {
 
   test('with a message as large as the limit after decompression', async () => {
     const length = MAX_REQUEST_BYTES - message.length - 5;
-    const filler = Buffer.concat([Buffer.of(0x7a, 0, 0, 0, 0), Buffer.alloc(length)]); // a field 15 that nobody knows
+    const filler = Buffer.concat([Buffer.of(0x7a, 0, 0, 0, 0), Buffer.alloc(length)]); // an unknown field 15
     for (let rest = length, at = 1; at <= 4; rest >>= 7, at++) filler[at] = (rest & 0x7f) | (at < 4 ? 0x80 : 0);
     expect(await ask(framed(gzipSync(Buffer.concat([message, filler])), 1), { 'grpc-encoding': 'gzip' })).toEqual(
       wellAnswered,
@@ -148,7 +148,7 @@ function withSize(stream: Buffer, size: number): Buffer {
 
 describe('a message is refused without calling the service', () => {
   afterEach(async () => {
-    expect([asked, told]).toEqual([[], []]);
+    expect([asked, reported]).toEqual([[], []]);
     client.send(call(3));
     expect(await client.reply(3)).toEqual(wellAnswered);
   });
@@ -166,7 +166,7 @@ describe('a message is refused without calling the service', () => {
     ['half a prefix', Buffer.alloc(3), {}, status.INTERNAL, 'the request ends in the middle of a message'],
     ['one of another type', framed(Buffer.of(0x0a, 5, 0x61)), {}, status.INTERNAL, 'the request cannot be decoded: '],
     ['a string that is not UTF-8', framed(Buffer.of(0x0a, 1, 0xff)), {}, status.INTERNAL, 'a string is not UTF-8'],
-    ['a flag that nobody knows', framed(message, 7), {}, status.INTERNAL, 'compression flag must be 0 or 1, got 7'],
+    ['an unknown flag', framed(message, 7), {}, status.INTERNAL, 'compression flag must be 0 or 1, got 7'],
     ['compressed by nothing', framed(gzipSync(message), 1), {}, status.INTERNAL, 'grpc-encoding is missing'],
     ['compressed otherwise', framed(message, 1), { 'grpc-encoding': 'gzip' }, status.INTERNAL, 'is not valid gzip'],
     [
@@ -214,7 +214,7 @@ describe('a message is refused without calling the service', () => {
     await client.find(
       ({ type, payload }) => type === FrameType.RST_STREAM && payload.readUInt32BE() === ErrorCode.NO_ERROR,
     );
-    client.send(data(1, Buffer.alloc(1_000)), data(1, Buffer.alloc(0), true)); // what was under way by then
+    client.send(data(1, Buffer.alloc(1_000)), data(1, Buffer.alloc(0), true)); // already in transit
   });
 });
 
@@ -247,7 +247,7 @@ describe('a deadline', () => {
     expect(await ask(framed(message), { 'grpc-timeout': '1m' })).toMatchObject(
       failure(status.DEADLINE_EXCEEDED, 'Deadline exceeded'),
     );
-    expect(told).toEqual([['ShouldRateLimit', status.DEADLINE_EXCEEDED]]);
+    expect(reported).toEqual([['ShouldRateLimit', status.DEADLINE_EXCEEDED]]);
   });
 });
 

@@ -55,7 +55,7 @@ async function expectOthersAreAnswered(): Promise<void> {
   expect((await other.reply(1)).fields).toMatchObject({ ':status': '200', 'grpc-status': '0' });
 }
 
-/** The connection is ended for this reason, and that has been told. */
+/** The connection is ended with this error code, and the error was reported. */
 async function expectEnd(client: RawClient, code: keyof typeof ErrorCode): Promise<void> {
   expect((await client.ended()).code).toBe(code);
   expect(server.failures).toContain(code);
@@ -416,7 +416,7 @@ describe("the connection that holds most of the callers' memory", () => {
 });
 
 describe('a slow client', () => {
-  const patience = { stallTimeoutMs: 100 };
+  const shortTimeout = { stallTimeoutMs: 100 };
 
   test.each<[string, readonly Buffer[]]>([
     ['says nothing', [Buffer.alloc(0)]],
@@ -426,12 +426,12 @@ describe('a slow client', () => {
     ['sends half a frame later', [PREFACE, settings(), frame(FrameType.PING, 0, 0, Buffer.alloc(8)).subarray(0, 12)]],
     ['sends half a header block', [PREFACE, settings(), frame(FrameType.HEADERS, 0, 1, encodeFields(callFields()))]],
   ])('that %s loses its connection', async (_what, greeting) => {
-    server = await startH2({}, patience);
+    server = await startH2({}, shortTimeout);
     await expectEnd(await openAnother(...greeting), 'ENHANCE_YOUR_CALM');
   });
 
   test('that does not complete its request loses its stream', async () => {
-    const client = await open(patience);
+    const client = await open(shortTimeout);
     client.send(callHead(1), data(1, framed(message).subarray(0, 7)));
     expect((await client.reply(1)).reset).toBe('ENHANCE_YOUR_CALM');
     client.send(call(3));
@@ -439,27 +439,27 @@ describe('a slow client', () => {
   });
 
   test('that does not open its window for its answer loses its stream', async () => {
-    const client = await open(patience, large(10));
+    const client = await open(shortTimeout, large(10));
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), largeCall(1));
     expect(await client.reply(1)).toMatchObject({ fields: { ':status': '200' }, reset: 'ENHANCE_YOUR_CALM' });
   });
 
   test('that is idle keeps its connection', async () => {
-    const idle = await open(patience);
+    const idle = await open(shortTimeout);
     const slow = await openAnother();
     slow.send(callHead(1));
-    await slow.reply(1); // two looks have passed
+    await slow.reply(1); // after two checks
     idle.send(call(1));
     expect((await idle.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
   test('that waits for an answer keeps its call', async () => {
     const { service, answer } = slowly();
-    const waiting = await open(patience, { service });
+    const waiting = await open(shortTimeout, { service });
     waiting.send(call(1));
     const slow = await openAnother();
     slow.send(callHead(1));
-    await slow.reply(1); // two looks have passed
+    await slow.reply(1); // after two checks
     answer();
     expect((await waiting.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
   });
@@ -468,7 +468,7 @@ describe('a slow client', () => {
     const calls = 3_000;
     let asked = 0;
     const client = await open(
-      { ...patience, maxUnsentBytes: 131_072 },
+      { ...shortTimeout, maxUnsentBytes: 131_072 },
       {
         service: {
           async shouldRateLimit({ domain }, _caller, reply) {

@@ -58,7 +58,7 @@ async function speakAsGrpcJs(port: number): Promise<void> {
   metadata.set('traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01');
   for (let round = 0; round < 3; round++) await client.ask('demo', metadata);
   await Promise.all([client.ask('some'), client.ask('other'), client.check()]);
-  await expect(client.check('nobody')).rejects.toThrow();
+  await expect(client.check('unknown')).rejects.toThrow();
   await expect(client.call('/no.such/Method')).rejects.toThrow();
   client.close();
 }
@@ -118,19 +118,19 @@ describe('a connection is answered in the same way', () => {
     ];
     for (const [which, capture] of captures.entries()) {
       const streamIds = streamsIn(capture);
-      const wanted = await play([capture], streamIds);
-      expect(wanted.map(({ fields }) => fields['grpc-status'])).toEqual(statuses[which]);
-      expect(await play(split(capture, [...capture.keys()]), streamIds)).toEqual(wanted);
+      const expected = await play([capture], streamIds);
+      expect(expected.map(({ fields }) => fields['grpc-status'])).toEqual(statuses[which]);
+      expect(await play(split(capture, [...capture.keys()]), streamIds)).toEqual(expected);
     }
   });
 
   test('wherever its input is split', async () => {
-    const wanted = await Promise.all(captures.map((capture) => play([capture], streamsIn(capture))));
+    const expected = await Promise.all(captures.map((capture) => play([capture], streamsIn(capture))));
     const anyCuts = fc.array(fc.nat(), { maxLength: 20 });
     await fc.assert(
       fc.asyncProperty(fc.nat(captures.length - 1), anyCuts, async (which, cuts) => {
         const capture = captures[which] ?? Buffer.alloc(0);
-        expect(await play(split(capture, cuts), streamsIn(capture))).toEqual(wanted[which]);
+        expect(await play(split(capture, cuts), streamsIn(capture))).toEqual(expected[which]);
       }),
       { numRuns: 200 },
     );

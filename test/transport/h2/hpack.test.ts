@@ -20,7 +20,7 @@ const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 function decode(decoder: HpackDecoder, block: Uint8Array): readonly NameAndValue[] {
   const around = Buffer.concat([Buffer.alloc(3, 0xff), block, Buffer.alloc(3, 0x41)]);
   const fields = decoder.decode(around, 3, 3 + block.length);
-  if (fields === 'too large') throw new Error('wanted fields, got too many');
+  if (fields === 'too large') throw new Error('expected fields, got too many');
   return fields.map(({ name, value }) => [name, value] as const);
 }
 
@@ -57,7 +57,7 @@ describe('the examples of RFC 7541, appendix C', () => {
       ['set-cookie', 'foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1'],
     ],
   ] as const;
-  /** SETTINGS_HEADER_TABLE_SIZE is 256 there: the encoder is told so. */
+  /** SETTINGS_HEADER_TABLE_SIZE is 256 there: the encoder is set to it. */
   const tableOf256 = '3fe101';
 
   test.each<[string, readonly string[], readonly (readonly NameAndValue[])[]]>([
@@ -101,9 +101,9 @@ describe('the examples of RFC 7541, appendix C', () => {
       ],
       answers,
     ],
-  ])('%s is decoded', (_section, blocks, wanted) => {
+  ])('%s is decoded', (_section, blocks, expected) => {
     const decoder = new HpackDecoder(NO_LIMIT);
-    expect(blocks.map((block) => decode(decoder, hex(block)))).toEqual(wanted);
+    expect(blocks.map((block) => decode(decoder, hex(block)))).toEqual(expected);
   });
 
   test('C.2.2 and C.2.4, which use no dynamic table, are encoded as given', () => {
@@ -262,7 +262,7 @@ describe('with the HTTP/2 client of Node', () => {
       received = Buffer.concat([received, chunk]);
     });
     socket.on('error', () => {});
-    await tell();
+    await sendSettings();
   });
   afterEach(() => {
     session.destroy();
@@ -271,7 +271,7 @@ describe('with the HTTP/2 client of Node', () => {
   });
 
   /** Sends SETTINGS; resolves when the client has taken them. */
-  async function tell(...pairs: readonly (readonly [id: number, value: number])[]): Promise<void> {
+  async function sendSettings(...pairs: readonly (readonly [id: number, value: number])[]): Promise<void> {
     const acknowledged = () =>
       frames().filter(({ type, flags }) => type === FrameType.SETTINGS && flags === Flag.ACK).length;
     const before = acknowledged();
@@ -288,7 +288,7 @@ describe('with the HTTP/2 client of Node', () => {
     session.request({ ':path': '/', ...fields }, { endStream: true }).on('error', () => {});
     while (blocks().length === before) await once(socket, 'data');
     const [last] = blocks().slice(-1);
-    if (!last || !(last.flags & Flag.END_HEADERS)) throw new Error('wanted a block in one frame');
+    if (!last || !(last.flags & Flag.END_HEADERS)) throw new Error('expected a block in one frame');
     return last.payload.subarray(last.flags & Flag.PRIORITY ? 5 : 0);
   }
 
@@ -337,7 +337,7 @@ describe('with the HTTP/2 client of Node', () => {
   test('a table that fills, overflows and changes its size stays the same on both sides', async () => {
     const decoder = new HpackDecoder(NO_LIMIT);
     for (const size of [4_096, 100, 0, 4_096, 1_000]) {
-      await tell([Setting.HEADER_TABLE_SIZE, size]);
+      await sendSettings([Setting.HEADER_TABLE_SIZE, size]);
       for (let round = 0; round < 60; round++) {
         const fields = {
           'x-round': `${size} ${round % 40}`,
