@@ -6,17 +6,17 @@ import { openDiscoveredRules } from '../xds/book.ts';
 import type { ControlPlane, ControlPlaneTls } from '../xds/client.ts';
 import { start } from './cannot-start.ts';
 
-interface Wanted extends LoadOptions {
-  /** For people: which control plane. */
+interface ControlPlaneRules extends LoadOptions {
+  /** Names the control plane in messages. */
   readonly description: string;
   readonly onLoad: (loaded: LoadedRules) => void;
 }
 
-/** @throws CannotStart  a header that gRPC does not take; a certificate file that cannot be read or used */
+/** @throws CannotStart if a header is not valid for gRPC, or a certificate file cannot be used */
 export function openControlPlane(
   settings: Settings,
   serverUrl: string,
-  { description, ...options }: Wanted,
+  { description, ...options }: ControlPlaneRules,
   log: Logger,
 ): Promise<RuleBook> {
   const controlPlane: ControlPlane = {
@@ -32,17 +32,17 @@ export function openControlPlane(
     },
     maxMessageBytes: settings.XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES,
   };
-  let troubled = false;
-  return start('CONFIG_GRPC_XDS_*', `${description} cannot be asked`, () =>
+  let wasDown = false;
+  return start('CONFIG_GRPC_XDS_*', `${description} cannot be used`, () =>
     openDiscoveredRules(controlPlane, {
       ...options,
       onUp() {
-        if (troubled) log.warn(`connected to ${description} again`);
+        if (wasDown) log.warn(`connected to ${description} again`);
         else log.info(`connected to ${description}`);
       },
       onDown(reason) {
-        troubled = true;
-        log.error(`no rules from ${description}: ${reason}; trying again until there are`);
+        wasDown = true;
+        log.error(`no rules from ${description}: ${reason}; retrying`);
       },
     }),
   );

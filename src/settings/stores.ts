@@ -1,9 +1,9 @@
 import {
   type Credentials,
+  expectedAddress,
   parseAddress,
   parseCredentials,
   type RedisAddress,
-  wantedAddress,
   withoutCredentials,
 } from '../backends/redis/address.ts';
 import type { ClientTls } from '../backends/tls.ts';
@@ -70,7 +70,7 @@ function chooseRedis(
     auth: values[`${prefix}_AUTH`],
   });
   if (!address) {
-    problems.push(`${prefix}_URL must be ${wantedAddress[type]}, got '${withoutCredentials(url)}'`);
+    problems.push(`${prefix}_URL must be ${expectedAddress[type]}, got '${withoutCredentials(url)}'`);
     return undefined;
   }
   if ('refusal' in address) {

@@ -399,7 +399,7 @@ describe('a valid file', () => {
   test('cannot have a mapping as a key of its metadata', () => {
     const loaded = loadDescriptors('- {key: user, metadata: {a: {[x]: 1}}}');
     expect(told(loaded)).toEqual([
-      'rules.yaml:3: descriptors[0].metadata: error parsing metadata: wanted text as a key, got a list',
+      'rules.yaml:3: descriptors[0].metadata: error parsing metadata: expected text as a key, got a list',
     ]);
   });
 
