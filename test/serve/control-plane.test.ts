@@ -171,6 +171,6 @@ test.each<[string, Readonly<Record<string, string>>, string]>([
   const { PATH } = process.env;
   const running = await start(process.execPath, [MAIN, 'serve'], { env: { PATH, ...urlOf(port), ...env } });
   expect(await running.exited).toEqual({ code: 1, signal: null });
-  const what = `the control plane at 127.0.0.1:${port} cannot be asked`;
+  const what = `the control plane at 127.0.0.1:${port} cannot be used`;
   expect(running.output()).toContain(`weir: CONFIG_GRPC_XDS_*: ${what}: ${reason}`);
 });
