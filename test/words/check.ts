@@ -8,17 +8,19 @@ import { scan, sharedNames } from './scan.ts';
 /** Fails on words and phrases that this project does not use, and on names that two exported types share. `--count` prints the findings per folder. */
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PLACES = ['src', 'docs', 'test', 'bench', 'chaos', 'attack'];
+const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack'];
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'envoy.yaml'];
 
 const files = [
   ...PLACES.flatMap((place) =>
     readdirSync(join(ROOT, place), { recursive: true, withFileTypes: true }).flatMap((entry) =>
-      entry.isFile() && /\.(?:ts|lua|md)$/.test(entry.name) ? [relative(ROOT, join(entry.parentPath, entry.name))] : [],
+      entry.isFile() && /\.(?:ts|lua|md|yaml)$/.test(entry.name)
+        ? [relative(ROOT, join(entry.parentPath, entry.name))]
+        : [],
     ),
   ),
   ...PAGES,
-].filter((file) => !file.startsWith('test/words/') && !file.includes('/tools/'));
+].filter((file) => !file.startsWith('test/words/') && !file.includes('/tools/') && !/^test\/.*\.yaml$/.test(file));
 
 const contents = new Map(files.map((file) => [file, readFileSync(join(ROOT, file), 'utf8')]));
 const findings = [...contents].flatMap(([file, content]) => scan(file, content));
