@@ -1,9 +1,9 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(clock|slices|json)\\.ts': [],
+  'src/(clock|slices|json|nearest)\\.ts': [],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
-  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/json.ts'],
+  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/json.ts', 'src/nearest.ts'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/decide\\.ts': ['src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
@@ -26,6 +26,7 @@ const mayImport = {
     'src/backends/tls.ts',
     'src/backends/redis/address.ts',
     'src/observe/mogrifier.ts',
+    'src/nearest.ts',
   ],
   'src/rls/': [
     'src/rls/',
@@ -39,7 +40,7 @@ const mayImport = {
   ],
   'src/overload/': ['src/overload/', 'src/rls/'],
   'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
-  'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/clock.ts'],
+  'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
   'src/http/': [
     'src/http/',
     'src/rls/',

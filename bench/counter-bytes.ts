@@ -7,6 +7,7 @@ import { RedisBackend } from '../src/backends/redis/backend.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { heapBytes } from '../test/helpers/heap.ts';
 import { startRedis } from '../test/helpers/redis.ts';
+import { showUsage } from './usage.ts';
 
 const COUNTERS = 1_000_000;
 /** Hits that travel in one call of a store. */
@@ -64,6 +65,12 @@ const cases: readonly Case[] = [
   },
   { name: '`leaky_bucket`', limit: { ...anHour, algorithm: 'leaky_bucket', burst: 100, maxDelayMs: 0 }, hits: 3 },
 ];
+
+showUsage(`Usage: npm run bytes
+
+Measures the bytes of a counter, in memory and in Redis, by algorithm. Takes a few minutes and some gigabytes of memory;
+each row is printed when it is done.
+`);
 
 measureAll().catch((error: Error) => {
   console.error(error.message);

@@ -3,6 +3,7 @@ import { unitMs } from '../src/algorithms/limit.ts';
 import { type Backend, debitOf } from '../src/backends/backend.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
 import { createMemoryBackend } from '../src/backends/memory/backend.ts';
+import { showUsage } from './usage.ts';
 
 /** Counters that expire at once, and hits of either kind in each phase. */
 const COUNTERS = 1_000_000;
@@ -20,6 +21,11 @@ const limit: FixedWindowLimit = {
   alignment: 'epoch',
 };
 const counterKeys = createCounterKeys('');
+
+showUsage(`Usage: npm run expiry
+
+Measures what one hit takes while a million counters are live, expire, and are gone. Takes about a minute.
+`);
 
 measure().catch((error: Error) => {
   console.error(error.message);

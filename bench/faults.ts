@@ -1,8 +1,18 @@
 import { faultsOfOneServer } from '../test/helpers/faults/of-one-server.ts';
 import { faultsOfSeveralServers } from '../test/helpers/faults/of-several-servers.ts';
 import { suffer } from '../test/helpers/faults/suffer.ts';
+import { showUsage } from './usage.ts';
 
 const seconds = (ms: number): string => (ms / 1_000).toFixed(1);
+
+showUsage(
+  `Usage: npm run faults [-- TEXT]
+
+Measures what callers see of all that may befall Redis, a row each; with TEXT only of events that contain it.
+Starts Redis servers of its own. Takes some ten minutes; each row is printed when it is done.
+`,
+  1,
+);
 
 measure().catch((error: Error) => {
   console.error(error.message);

@@ -9,6 +9,7 @@ import { LONGEST_LEASE_MS } from '../src/ledger/lease.ts';
 import { Ledger } from '../src/ledger/ledger.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
+import { showUsage } from './usage.ts';
 
 const HEADING = `What leases save on one hot key. The instances are stores in this one process, each with its leases and its own
 connection to one Redis; callers do not wait for each other, so that a strict instance, too, puts together what is asked
@@ -46,6 +47,12 @@ const limits: readonly Limit[] = [
 ];
 
 const counterKeys = createCounterKeys('');
+
+showUsage(`Usage: npm run leases
+
+Measures what leases save: calls to Redis, and how much of a limit they leave unused.
+Starts a Redis of its own. Takes a few minutes; each row is printed when it is done.
+`);
 
 measureAll().catch((error: Error) => {
   console.error(error.message);

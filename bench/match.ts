@@ -3,8 +3,15 @@ import type { Descriptor } from '../src/rules/match.ts';
 import { match } from '../src/rules/match.ts';
 import type { RuleTree } from '../src/rules/tree.ts';
 import { rulesFrom } from '../test/helpers/rules.ts';
+import { showUsage } from './usage.ts';
 
 /** How long it takes to find the rule of a descriptor and to name its counter, in trees of different sizes and depths. */
+
+showUsage(`Usage: npm run match
+
+Measures what it takes to find the rule of a descriptor and to name its counter, in trees of different sizes and depths.
+Takes about a minute.
+`);
 
 const ROUNDS = 300_000;
 const LIMIT = 'rate_limit: {unit: hour, requests_per_unit: 100}';

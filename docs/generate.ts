@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { showUsage } from '../bench/usage.ts';
 import { type Field, format } from '../src/rules/format.ts';
 import { settingsTable } from '../src/settings.ts';
 import { plots } from './plots.ts';
@@ -112,5 +113,11 @@ function neighbourSchema({ insteadOf, goesWith }: Field): object | undefined {
 }
 
 if (import.meta.url === `file://${process.argv[1]}`) {
-  for (const [path, text] of generatedPages) writeFileSync(new URL(`../${path}`, import.meta.url), text);
+  showUsage(
+    'Usage: npm run docs\n\nWrites the generated pages of docs/, the plots and the schema of rule files anew, and lists them.\n',
+  );
+  for (const [path, text] of generatedPages) {
+    writeFileSync(new URL(`../${path}`, import.meta.url), text);
+    console.log(path);
+  }
 }

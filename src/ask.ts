@@ -1,7 +1,16 @@
-import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import { readFileSync } from 'node:fs';
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  Client,
+  credentials,
+  type MethodDefinition,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import type { Clock } from './clock.ts';
+import { parseDescriptor } from './descriptor-text.ts';
 import { responseToJson } from './rls/json.ts';
-import { shouldRateLimit } from './rls/proto.ts';
+import { type FoundRule, findRules, shouldRateLimit } from './rls/proto.ts';
 import { codeNumbers, nameOf, unitNumbers, type WireRequest, type WireResponse, type WireStatus } from './rls/wire.ts';
 
 /** One question for a running service. */
@@ -10,28 +19,40 @@ export interface Question {
   /** `key=value[,key=value…]`, one a descriptor. */
   readonly descriptors: readonly string[];
   readonly hits: number;
-  /** `host:port` of its gRPC server. */
+  /** `host:port` of its gRPC server, or the path of its unix socket. */
   readonly target: string;
   /** The answer as JSON instead of text. */
   readonly json: boolean;
+  /** Undefined: plain text. */
+  readonly tls?: AskTls | undefined;
+}
+
+/** Files with certificates; without `ca` those of the system. */
+export interface AskTls {
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  /** The name that the server's certificate must have; absent: the target's host. */
+  readonly serverName?: string | undefined;
 }
 
 /** The longest that an answer is waited for. */
 const DEADLINE_MS = 5_000;
 
-/** A descriptor on the command line is not `key=value[,key=value…]`. */
-export class InvalidDescriptor extends Error {
-  override readonly name = 'InvalidDescriptor';
+/** What is asked on the command line cannot be sent: a file cannot be read, or is missing. */
+export class InvalidQuestion extends Error {
+  override readonly name = 'InvalidQuestion';
 }
 
 /**
- * Sends one request to a running service.
+ * Sends one request to a running service, and asks it for the rules behind the answer.
  *
  * @param clock  for the deadline
  * @returns      the answer, as it is to be printed
- * @throws InvalidDescriptor, and the gRPC error where the service gives none
+ * @throws InvalidQuestion, InvalidDescriptor, and the gRPC error where the service gives none
  */
-export async function ask({ domain, descriptors, hits, target, json }: Question, clock: Clock): Promise<string> {
+export async function ask(question: Question, clock: Clock): Promise<string> {
+  const { domain, descriptors, hits, target, json, tls } = question;
   const entries = descriptors.map(parseDescriptor);
   const request: WireRequest = {
     domain,
@@ -43,28 +64,45 @@ export async function ask({ domain, descriptors, hits, target, json }: Question,
     })),
     hits_addend: hits,
   };
-  const client = new Client(target, credentials.createInsecure());
+  const client = new Client(target.startsWith('/') ? `unix:${target}` : target, credentialsOf(tls), optionsOf(tls));
   try {
-    const response = await call(client, request, clock() + DEADLINE_MS);
-    return json ? JSON.stringify(responseToJson(response), undefined, 2) : describeResponse(response, descriptors);
+    const deadlineMs = clock() + DEADLINE_MS;
+    const response = await call(client, shouldRateLimit, request, deadlineMs);
+    if (json) return JSON.stringify(responseToJson(response), undefined, 2);
+    const rules = await call(client, findRules, request, deadlineMs).catch(() => undefined); // another service has no such method
+    return describeResponse(response, descriptors, rules?.found ?? []);
   } finally {
     client.close();
   }
 }
 
-/** `user=alice,path=/login`: two entries. A value goes to the next comma and may hold further `=`. */
-function parseDescriptor(written: string): { readonly key: string; readonly value: string }[] {
-  return written.split(',').map((entry) => {
-    const equals = entry.indexOf('=');
-    if (equals < 1) throw new InvalidDescriptor(`a descriptor must be key=value[,key=value…], got '${written}'`);
-    return { key: entry.slice(0, equals), value: entry.slice(equals + 1) };
-  });
+function credentialsOf(tls: AskTls | undefined): ChannelCredentials {
+  if (!tls) return credentials.createInsecure();
+  if ((tls.cert === undefined) !== (tls.key === undefined))
+    throw new InvalidQuestion('--cert and --key go together: one is missing');
+  return credentials.createSsl(read('--ca', tls.ca), read('--key', tls.key), read('--cert', tls.cert));
 }
 
-function call(client: Client, request: WireRequest, deadlineMs: number): Promise<WireResponse> {
-  const { path, requestSerialize, responseDeserialize } = shouldRateLimit;
+const optionsOf = (tls: AskTls | undefined): ChannelOptions =>
+  tls?.serverName === undefined ? {} : { 'grpc.ssl_target_name_override': tls.serverName };
+
+function read(flag: string, file: string | undefined): Buffer | null {
+  if (file === undefined) return null;
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new InvalidQuestion(`${flag} cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function call<R>(
+  client: Client,
+  { path, requestSerialize, responseDeserialize }: MethodDefinition<WireRequest, R>,
+  request: WireRequest,
+  deadlineMs: number,
+): Promise<R> {
   return new Promise((resolve, reject) => {
-    const answered = (error: ServiceError | null, response?: WireResponse) =>
+    const answered = (error: ServiceError | null, response?: R) =>
       response ? resolve(response) : reject(error ?? new Error('the service gave no answer'));
     client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, { deadline: deadlineMs }, answered);
   });
@@ -73,25 +111,30 @@ function call(client: Client, request: WireRequest, deadlineMs: number): Promise
 function describeResponse(
   { overall_code, statuses, response_headers_to_add }: WireResponse,
   descriptors: readonly string[],
+  rules: readonly FoundRule[],
 ): string {
   const width = Math.max(...descriptors.map(({ length }) => length));
   return [
     codeName(overall_code),
-    ...statuses.map(
-      (status, at) =>
-        `  ${(descriptors[at] ?? '').padEnd(width)}  ${codeName(status.code).padEnd(10)}  ${describeStatus(status)}`,
-    ),
+    ...statuses.map((status, at) => {
+      const descriptor = (descriptors[at] ?? '').padEnd(width);
+      return `  ${descriptor}  ${codeName(status.code).padEnd(10)}  ${describeStatus(status, rules[at])}`;
+    }),
     ...response_headers_to_add.map(({ key, value }) => `  ${key}: ${value}`),
   ].join('\n');
 }
 
-function describeStatus({ current_limit, limit_remaining, duration_until_reset }: WireStatus): string {
-  if (!current_limit) return limit_remaining === 0 ? 'no limit applies' : 'unlimited';
+function describeStatus(
+  { current_limit, limit_remaining, duration_until_reset }: WireStatus,
+  found?: FoundRule,
+): string {
+  const why = found ? `; ${found.explanation}` : '';
+  if (!current_limit) return `${limit_remaining === 0 ? 'no limit applies' : 'unlimited'}${why}`;
   const { name, requests_per_unit, unit, unit_multiplier } = current_limit;
   const unitName = nameOf(unitNumbers, unit) ?? String(unit);
   const window = unit_multiplier ? `${unit_multiplier.value} × ${unitName}` : unitName;
   const reset = duration_until_reset ? `, resets in ${duration_until_reset.seconds} s` : '';
-  return `${name === '' ? '' : `${name}: `}${requests_per_unit} per ${window}, ${limit_remaining} remaining${reset}`;
+  return `${name === '' ? '' : `${name}: `}${requests_per_unit} per ${window}, ${limit_remaining} remaining${reset}${why}`;
 }
 
 const codeName = (code: number): string => nameOf(codeNumbers, code) ?? String(code);

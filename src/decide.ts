@@ -31,9 +31,17 @@ export type Verdict =
       readonly limit: Limit;
       readonly decision: Decision;
       readonly hits: number;
-      /** What the caller is told: the decision's, but OK where the rule is in shadow mode. */
+      /** What the caller is told: the decision's, but OK where the limit is in shadow mode. */
       readonly code: Code;
+      /** Limits in shadow mode, beside the one that is shown, that would have refused; undefined: none. */
+      readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
     };
+
+/** A limit in shadow mode that would have refused. */
+export interface ShadowRefusal {
+  readonly limit: Limit;
+  readonly decision: Decision;
+}
 
 export type Code = Decision['code'];
 
@@ -81,10 +89,13 @@ export class Undecided extends StoreUnavailable {
   readonly domain: string;
   /** One a descriptor, in the request's order. */
   readonly asked: readonly Asked[];
-  constructor(reason: string, domain: string, asked: readonly Asked[]) {
+  /** Since this process was late, not the store. */
+  readonly isProcessLate: boolean;
+  constructor(reason: string, domain: string, asked: readonly Asked[], isProcessLate = false) {
     super(reason);
     this.domain = domain;
     this.asked = asked;
+    this.isProcessLate = isProcessLate;
   }
 }
 
@@ -136,8 +147,8 @@ function addDebits(
   patienceMs: number,
 ): void {
   if (found.kind !== 'limited') return;
-  const blocks = !found.rule.shadow && !shadowMode && !found.rule.quota && !quotaMode;
   for (const limit of found.limits) {
+    const blocks = !limit.shadow && !shadowMode && !limit.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
     into.push(debitOf(counter, withPatience(limit, patienceMs), hits, blocks));
   }
@@ -149,7 +160,8 @@ function withPatience(limit: Limit, patienceMs: number): Limit {
 }
 
 function available(answered: Entries, domain: string, asked: readonly Asked[]): readonly Decision[] {
-  for (const answer of answered) if (answer.code === 'UNAVAILABLE') throw new Undecided(answer.reason, domain, asked);
+  for (const answer of answered)
+    if (answer.code === 'UNAVAILABLE') throw new Undecided(answer.reason, domain, asked, answer.isProcessLate === true);
   return answered as readonly Decision[]; // all are, by now
 }
 
@@ -162,17 +174,20 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
     const { rule, levels, limits } = found;
     const first = next;
     let shown = first;
-    for (const _ of limits) {
+    for (const limit of limits) {
       const decision = decisionAt(decisions, next);
-      if (isTighter(decision, decisionAt(decisions, shown))) shown = next;
-      if (!rule.shadow) delayMs = Math.max(delayMs, decision.delayMs);
+      const shownLimit = limits[shown - first] as Limit; // one of its own
+      if (next > first && goesBefore(limit, decision, shownLimit, decisionAt(decisions, shown))) shown = next;
+      if (!limit.shadow) delayMs = Math.max(delayMs, decision.delayMs);
       next++;
     }
     const decision = decisionAt(decisions, shown);
     const limit = limits[shown - first] as Limit; // one of its own
-    return { kind: 'limited', rule, levels, limit, decision, hits, code: rule.shadow ? 'OK' : decision.code };
+    const shadowRefusals = limits.length > 1 ? shadowRefusalsOf(limits, decisions, first, shown) : undefined;
+    const code = limit.shadow ? 'OK' : decision.code;
+    return { kind: 'limited', rule, levels, limit, decision, hits, code, shadowRefusals };
   });
-  const refused = isRefused(verdicts, modes.quotaMode);
+  const refused = isRefused(asked, verdicts, modes.quotaMode);
   return {
     overallCode: refused && !modes.shadowMode ? 'OVER_LIMIT' : 'OK',
     verdicts,
@@ -183,6 +198,31 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
 
 const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision; // a store gives one a hit
 
+/** Limits that may refuse before those in shadow mode; of refusals, one by itself before a quota; then the tighter limit. */
+function goesBefore(limit: Limit, decision: Decision, other: Limit, ofOther: Decision): boolean {
+  if (limit.shadow !== other.shadow) return other.shadow === true;
+  const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
+  if (areRefusals && limit.quota !== other.quota) return other.quota === true;
+  return isTighter(decision, ofOther);
+}
+
+/** @param first  where the decisions on these limits begin */
+function shadowRefusalsOf(
+  limits: readonly Limit[],
+  decisions: readonly Decision[],
+  first: number,
+  shown: number,
+): readonly ShadowRefusal[] | undefined {
+  let refusals: ShadowRefusal[] | undefined;
+  for (const [at, limit] of limits.entries()) {
+    const decision = decisionAt(decisions, first + at);
+    if (!limit.shadow || first + at === shown || decision.code === 'OK') continue;
+    refusals ??= [];
+    refusals.push({ limit, decision });
+  }
+  return refusals;
+}
+
 /** Refused before passed, then the longer wait, then flagged before not, then the fewer hits left. */
 function isTighter(one: Decision, other: Decision): boolean {
   if (one.code !== other.code) return one.code === 'OVER_LIMIT';
@@ -192,22 +232,27 @@ function isTighter(one: Decision, other: Decision): boolean {
 }
 
 /**
- * One ordinary rule over its limit refuses; quota rules refuse only when all of them are over theirs. With quota mode
- * for all, what matched no rule is a quota that is left, while an unlimited rule says nothing either way.
+ * One ordinary limit that is exceeded refuses; quotas refuse only when all of them are exceeded, where those of one descriptor are one. With
+ * quota mode for all, what matched no rule is a quota that is left, while an unlimited rule says nothing either way.
  */
-function isRefused(verdicts: readonly Verdict[], quotaMode: boolean): boolean {
+function isRefused(asked: readonly Asked[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
   let quotas = 0;
   let overQuotas = 0;
-  for (const verdict of verdicts) {
+  for (const [at, verdict] of verdicts.entries()) {
     if (verdict.kind === 'unlimited') continue;
     const isLimited = verdict.kind === 'limited';
     const isOver = isLimited && verdict.code === 'OVER_LIMIT';
-    if (!quotaMode && !(isLimited && verdict.rule.quota)) {
-      if (isOver) return true;
-    } else {
+    if (isOver && !quotaMode && !verdict.limit.quota) return true;
+    if (quotaMode || (isLimited && hasQuota(asked[at]))) {
       quotas++;
       if (isOver) overQuotas++;
     }
   }
   return quotas > 0 && overQuotas === quotas;
+}
+
+function hasQuota(asked: Asked | undefined): boolean {
+  if (asked?.found.kind !== 'limited') return false;
+  for (const limit of asked.found.limits) if (limit.quota) return true;
+  return false;
 }

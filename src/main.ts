@@ -1,65 +1,116 @@
 #!/usr/bin/env node
-import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
-import { Command, InvalidArgumentError } from 'commander';
-import { ask, InvalidDescriptor } from './ask.ts';
-import { type CheckOptions, check } from './check.ts';
-import { MAX_UINT32 } from './rls/wire.ts';
-import { CannotStart } from './serve/cannot-start.ts';
-import { serveAsWorker } from './serve/workers/worker.ts';
-import { serve } from './serve.ts';
-import { InvalidSettings, readSettings } from './settings.ts';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { nearest } from './nearest.ts';
+
+// Each command loads what it needs: `weir check` must not wait for Redis clients and servers.
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
 
 const program = new Command('weir')
-  .description("Rate-limit decisions over Envoy's Rate Limit Service v3.")
+  .description("Rate limit decisions over Envoy's Rate Limit Service v3.")
   .version(version)
   .showHelpAfterError('(see --help)');
 
-program
+/** Flags of `weir serve` that stand for environment variables, and win over them. */
+const serveFlags: readonly (readonly [flags: string, variable: string, meaning: string])[] = [
+  ['--grpc-port <port>', 'GRPC_PORT', 'port of the gRPC server (8081)'],
+  ['--port <port>', 'PORT', 'port of the HTTP server (8080)'],
+  ['--debug-port <port>', 'DEBUG_PORT', 'port of the debug server (6070)'],
+  ['--redis <url>', 'REDIS_URL', 'count in this Redis instead of in memory'],
+  ['--workers <n>', 'WORKERS', 'processes that answer; auto: one for each processor'],
+  ['--log-level <level>', 'LOG_LEVEL', 'trace, debug, info, warn (the default), error or fatal'],
+  ['--log-format <format>', 'LOG_FORMAT', 'text or json'],
+];
+
+const serve = program
   .command('serve', { isDefault: true })
+  .summary('answer requests (the default command)')
   .description(
-    'answer requests until SIGTERM, SIGINT or SIGHUP (what weir does without a command); settings come from the environment',
+    'Answer requests until SIGTERM, SIGINT or SIGHUP. Settings come from the environment; flags win over it.',
   )
-  .option('--rules <path>', 'rule file, or directory of rule files, instead of RULES_PATH')
+  .option('--rules <path>', 'rule file, or directory of rule files (RULES_PATH)')
+  .allowExcessArguments()
   .action(runService);
+for (const [flags, variable, meaning] of serveFlags) serve.option(flags, `${meaning} (${variable})`);
 
 program
   .command('check')
+  .summary('check rule files and settings')
   .description(
-    'say whether rule files are right, and do what they say: every problem with its file, line and path; exit 1 if one is an error',
+    'Find what is wrong with rule files and settings, as the service would. Exits with 1 where there is an error.',
   )
-  .argument('<path...>', 'rule files, or directories of rule files; what they hold must go together')
-  .option('--merge-domains', 'files of the same domain are put together instead of refused', false)
-  .option('--strict', 'warnings count as errors', false)
+  .argument('[path...]', 'rule files or directories; - reads standard input; none: where the environment says')
+  .addOption(
+    new Option('--backend <name>', 'where counters are to be, instead of what the environment says').choices([
+      'memory',
+      'redis',
+      'memcached',
+    ]),
+  )
+  .addOption(
+    new Option('--format <name>', 'how problems are printed')
+      .choices(['text', 'json', 'github', 'sarif'])
+      .default('text'),
+  )
+  .option('--merge-domains', 'put files of the same domain together (MERGE_DOMAIN_CONFIG)', false)
+  .option('--strict', 'exit with 1 for warnings, too', false)
   .action(checkRules);
 
 program
+  .command('test')
+  .summary('run tests of rule files')
+  .description(
+    'Run tests of rule files: which rule a request meets, and what the answer is. Exits with 1 where one fails.',
+  )
+  .argument('<file...>', 'YAML files of tests')
+  .option('--rules <path>', 'rule file or directory, instead of what the tests name')
+  .action(testRules);
+
+program
   .command('ask')
-  .description('send one request to a running service and print its answer')
+  .summary('send a request to a running service')
+  .description('Send a request to a running service, and print its answer and the rules behind it.')
   .argument('<domain>')
-  .argument('<descriptor...>', 'key=value[,key=value…], one a descriptor')
-  .option('--hits <n>', 'hits that the request counts; 0 looks and counts nothing', hits, 1)
-  .option('--target <host:port>', 'gRPC address of the service', 'localhost:8081')
-  .option('--json', 'print the answer as JSON', false)
+  .argument('<descriptor...>', 'each is one descriptor: key=value[,key=value…]')
+  .option('--hits <n>', 'hits of the request; 0 peeks and counts nothing', hits, 1)
+  .option('--target <address>', 'host:port of the gRPC server, or the path of its unix socket', 'localhost:8081')
+  .option('--tls', 'speak TLS', false)
+  .option('--ca <file>', 'authority of the server, instead of those of the system; implies --tls')
+  .option('--cert <file>', 'certificate to show to the server; implies --tls')
+  .option('--key <file>', 'its key')
+  .option('--server-name <name>', "name in the server's certificate, where it is not the target's host")
+  .option('--json', "print the service's answer as JSON", false)
   .action(askService);
 
 await program.parseAsync();
 
-async function runService({ rules }: { rules?: string }): Promise<void> {
+type ServeOptions = Readonly<Record<string, string | undefined>>;
+
+async function runService({ rules, ...flags }: ServeOptions, command: Command): Promise<void> {
+  refuseOperands(command);
+  const [{ default: cluster }, { InvalidSettings, readSettings }, { CannotStart }] = await Promise.all([
+    import('node:cluster'),
+    import('./settings.ts'),
+    import('./serve/cannot-start.ts'),
+  ]);
   try {
-    const read = readSettings(process.env);
+    const read = readSettings({ ...process.env, ...variablesOf(flags) });
     const settings = rules === undefined ? read : { ...read, rules: { path: rules } };
-    if (cluster.worker) return onSignal(await serveAsWorker(settings, Date.now, cluster.worker));
+    if (cluster.worker) {
+      const { serveAsWorker } = await import('./serve/workers/worker.ts');
+      const close = await serveAsWorker(settings, Date.now, cluster.worker);
+      return onSignal(() => close());
+    }
+    const { serve } = await import('./serve.ts');
     const service = await serve(settings, Date.now, version);
     onSignal(service.close);
     console.log(service.banner);
     service.failed.then(({ message }) => {
       fail(message);
-      return service.close();
+      return service.close(message);
     });
   } catch (error) {
     if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
@@ -67,34 +118,99 @@ async function runService({ rules }: { rules?: string }): Promise<void> {
   }
 }
 
-function onSignal(close: () => Promise<void>): void {
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void close());
+/** The variables that flags of `weir serve` stand for. */
+function variablesOf(flags: ServeOptions): Readonly<Record<string, string>> {
+  const set = serveFlags.flatMap(([written, variable]): (readonly [string, string])[] => {
+    const value = flags[new Option(written).attributeName()];
+    return value === undefined ? [] : [[variable, value]];
+  });
+  return Object.fromEntries(set);
 }
 
-async function checkRules(paths: readonly string[], options: CheckOptions): Promise<void> {
-  const { isRight, problems, summary } = await check(paths, options);
-  for (const problem of problems) console.log(problem);
-  if (isRight) console.log(summary);
-  else fail(summary);
+/** `weir` without a command serves, so that a mistyped command arrives here. */
+function refuseOperands(command: Command): void {
+  const [operand] = command.args;
+  if (operand === undefined) return;
+  if (process.argv.slice(2).includes('serve')) return command.error(`error: serve takes no argument, got '${operand}'`);
+  const meant = nearest(
+    operand,
+    program.commands.map((known) => known.name()),
+  );
+  const hint = meant === undefined ? '' : `; did you mean '${meant}'?`;
+  command.error(`error: unknown command '${operand}'${hint}`);
 }
 
-async function askService(
-  domain: string,
-  descriptors: readonly string[],
-  options: { hits: number; target: string; json: boolean },
-): Promise<void> {
+/** The first signal closes; the same one again ends the process at once. */
+function onSignal(close: (reason: string) => Promise<void>): void {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void close(signal));
+}
+
+interface CheckFlags {
+  readonly backend?: 'memory' | 'redis' | 'memcached';
+  readonly format: 'text' | 'json' | 'github' | 'sarif';
+  readonly mergeDomains: boolean;
+  readonly strict: boolean;
+}
+
+async function checkRules(paths: readonly string[], { format, ...options }: CheckFlags): Promise<void> {
+  const { check, lineReader } = await import('./check/check.ts');
+  const { formats, summarize } = await import('./check/formats.ts');
+  const stdin = paths.includes('-') ? readFileSync(0, 'utf8') : undefined;
+  const checked = await check(paths, process.env, { ...options, stdin });
+  const printed = formats[format](checked, { version, lineOf: lineReader(stdin), cwd: process.cwd() });
+  if (printed !== '') console.log(printed);
+  if (checked.isRight) return;
+  if (format === 'text') fail(summarize(checked));
+  else process.exitCode = 1;
+}
+
+async function testRules(files: readonly string[], options: { readonly rules?: string }): Promise<void> {
+  const [{ runRuleTests }, { InvalidSettings }] = await Promise.all([
+    import('./check/rule-tests.ts'),
+    import('./settings.ts'),
+  ]);
   try {
-    console.log(await ask({ domain, descriptors, ...options }, Date.now));
+    const { lines, failed } = await runRuleTests(files, options.rules, process.env);
+    for (const line of lines) console.log(line);
+    if (failed > 0) fail(`${failed} of ${lines.length} failed`);
   } catch (error) {
-    if (error instanceof InvalidDescriptor) fail(error.message);
-    else fail(`${options.target}: ${error instanceof Error ? error.message : error}`);
+    if (!(error instanceof InvalidSettings)) throw error;
+    fail(error.message);
+  }
+}
+
+interface AskFlags {
+  readonly hits: number;
+  readonly target: string;
+  readonly json: boolean;
+  readonly tls: boolean;
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly serverName?: string;
+}
+
+async function askService(domain: string, descriptors: readonly string[], flags: AskFlags): Promise<void> {
+  const [{ ask, InvalidQuestion }, { InvalidDescriptor }] = await Promise.all([
+    import('./ask.ts'),
+    import('./descriptor-text.ts'),
+  ]);
+  const { hits: asked, target, json, tls, ...files } = flags;
+  const isTls = tls || files.ca !== undefined || files.cert !== undefined;
+  try {
+    console.log(
+      await ask({ domain, descriptors, hits: asked, target, json, tls: isTls ? files : undefined }, Date.now),
+    );
+  } catch (error) {
+    if (error instanceof InvalidQuestion || error instanceof InvalidDescriptor) fail(error.message);
+    else fail(`${target}: ${error instanceof Error ? error.message : error}`);
   }
 }
 
 function hits(written: string): number {
   const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
-  if (value <= MAX_UINT32) return value;
-  throw new InvalidArgumentError(`wanted a whole number from 0 to ${MAX_UINT32}.`);
+  if (value <= 0xffff_ffff) return value;
+  throw new InvalidArgumentError(`wanted a whole number from 0 to ${0xffff_ffff}.`);
 }
 
 function fail(message: string): void {

@@ -2,14 +2,16 @@ import { banner } from './banner.ts';
 import type { Clock } from './clock.ts';
 import { createLogger } from './observe/log.ts';
 import { referenceGauges } from './observe/reference-names.ts';
+import type { ServiceGauges } from './observe/service-gauges.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
 import { openBasis } from './serve/basis.ts';
-import type { CannotStart } from './serve/cannot-start.ts';
+import { CannotStart } from './serve/cannot-start.ts';
 import { createSingle } from './serve/crew.ts';
 import { createParts } from './serve/parts.ts';
-import { openRules, tellLoads } from './serve/rules.ts';
-import { checkSpend, whenNeverReached } from './serve/store.ts';
+import { logLoads, openRules } from './serve/rules.ts';
+import { whenNeverReached } from './serve/store.ts';
+import { spendProblemOf } from './serve/traits.ts';
 import { openView } from './serve/view.ts';
 import { createWorkers } from './serve/workers/workers.ts';
 import type { Settings } from './settings.ts';
@@ -20,8 +22,12 @@ export interface Service {
   readonly banner: string;
   /** Resolves, if ever, with the reason why the service can never do its work. */
   readonly failed: Promise<CannotStart>;
-  /** Answers what is under way, then stops. */
-  close(): Promise<void>;
+  /**
+   * Answers what is under way, then stops.
+   *
+   * @param reason  for the log: the signal, say
+   */
+  close(reason?: string): Promise<void>;
 }
 
 /**
@@ -33,28 +39,40 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
   const { WORKERS: workers } = settings;
   const log = createLogger({ level: settings.LOG_LEVEL, format: settings.LOG_FORMAT });
   for (const warning of settings.warnings) log.warn(warning);
+  const spendProblem = spendProblemOf(settings);
+  if (spendProblem?.isFatal) throw new CannotStart(spendProblem.message);
+  if (spendProblem) log.warn(spendProblem.message);
   const parts = createParts();
   let isClosing = false;
-  const close = (): Promise<void> => {
+  const close = async (reason?: string): Promise<void> => {
+    if (reason !== undefined && !isClosing) log.info(`shutting down: ${reason}`);
     isClosing = true;
-    return parts.close();
+    await parts.close();
   };
 
   try {
     const statistics = createStatistics(settings.NEAR_LIMIT_RATIO, settings.STATISTICS_MAX_BYTES);
-    const openOwnRules = (traits: StoreTraits) => openRules(settings, traits, tellLoads(statistics, log), log);
+    const openOwnRules = (traits: StoreTraits) => openRules(settings, traits, logLoads(statistics, log), clock, log);
     const options = { clock, openRules: openOwnRules, isClosing: () => isClosing };
     const basis = parts.add(await openBasis(settings, options, log));
     const { counters, rules } = basis;
-    checkSpend(settings, counters, log);
     const crew =
       workers > 1
         ? createWorkers(settings, rules.book, statistics, log)
         : createSingle(settings, basis, statistics, clock, log);
     const { circuits: openCircuits, leased, refresh } = crew;
+    const serviceGauges: ServiceGauges = {
+      rules: rules.book.rules,
+      lastLoad: rules.inForce,
+      load: crew.load,
+      store: () => counters.watch?.state(),
+      memory: () => counters.memory?.held(),
+      restarts: crew.restarts,
+      version,
+    };
     const gauges = () => referenceGauges(crew.cache());
     const { debug, called } = parts.add(
-      await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, log),
+      await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, serviceGauges, log),
     );
     const { grpc, http } = parts.add(await crew.open(called));
     const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };

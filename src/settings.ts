@@ -1,13 +1,13 @@
 import type { Spend } from './algorithms/limit.ts';
 import type { RuntimeLayout } from './rules/files.ts';
 import { Mismatch } from './settings/kinds.ts';
+import { type Environment, nearMisses } from './settings/near-misses.ts';
 import type { Rows, Setting } from './settings/row.ts';
 import { chooseSink, type SinkSettings } from './settings/sinks.ts';
 import { chooseStore, type StoreSettings } from './settings/stores.ts';
 import { groups, table, type Values } from './settings/table.ts';
 
-/** The environment of the process. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type { Environment } from './settings/near-misses.ts';
 
 /** The values by variable name, and options derived from several variables. */
 export type Settings = Values & {
@@ -103,7 +103,8 @@ function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[
   const formerNames = Object.entries(rows).flatMap(([name, { formerName }]) =>
     formerName !== undefined && env[formerName] !== undefined ? [`${formerName} is deprecated: use ${name}`] : [],
   );
-  return [...without, ...ofOthers, ...formerNames];
+  const names = Object.entries(rows).flatMap(([name, { formerName }]) => (formerName ? [name, formerName] : [name]));
+  return [...without, ...ofOthers, ...formerNames, ...nearMisses(env, names)];
 }
 
 /** Variables that only have an effect with these stores. */

@@ -599,3 +599,50 @@ describe('a held request', () => {
     expect(await asked(decider, 1e9, 'slow')).toMatchObject({ overallCode: 'OVER_LIMIT', delayMs: 0 });
   });
 });
+
+describe('modes of a limit', () => {
+  const limits = (...written: string[]) =>
+    shop(`  - key: user\n    rate_limits:\n${written.map((one) => `      - { ${one} }\n`).join('')}`);
+  const DAY = 'unit: day, requests_per_unit: 2';
+  const TRIAL = 'name: trial, unit: hour, requests_per_unit: 1, shadow_mode: true';
+  const twice = async (decider: Decider, ...descriptors: readonly string[]) => {
+    await ask(decider, ...descriptors);
+    return ask(decider, ...descriptors);
+  };
+
+  test('a limit in shadow mode beside another counts, never refuses, and is never the one that is shown', async () => {
+    const decider = deciderFor(limits(TRIAL, DAY));
+    const answer = await twice(decider, 'user=alice');
+    expect(answer.overallCode).toBe('OK');
+    expect(shown(answer)).toEqual(['OK 0']); // of the day's limit
+    const [verdict] = answer.verdicts;
+    const refusals = verdict?.kind === 'limited' ? verdict.shadowRefusals : undefined;
+    expect(refusals).toMatchObject([{ limit: { name: 'trial' }, decision: { code: 'OVER_LIMIT', hitsBefore: 1 } }]);
+    expect((await ask(decider, 'user=alice')).overallCode).toBe('OVER_LIMIT'); // by the day's limit
+  });
+
+  test('a limit in shadow mode lets the others of its request be charged whatever spend says', async () => {
+    const decider = deciderFor(limits(TRIAL, DAY), { spend: 'all_or_nothing' });
+    expect(shown(await twice(decider, 'user=alice'))).toEqual(['OK 0']);
+  });
+
+  test("a limit's own shadow_mode and quota_mode win over the node's", async () => {
+    const node = '  - key: user\n    shadow_mode: true\n    quota_mode: true\n';
+    const own = 'unit: day, requests_per_unit: 0, shadow_mode: false, quota_mode: false';
+    const enforced = deciderFor(shop(`${node}    rate_limits: [{ ${own} }]\n`));
+    expect((await ask(enforced, 'user=alice')).overallCode).toBe('OVER_LIMIT');
+    const inherited = deciderFor(shop(`${node}    rate_limit: { unit: day, requests_per_unit: 0 }\n`));
+    expect((await ask(inherited, 'user=alice')).overallCode).toBe('OK');
+  });
+
+  test('a quota beside an ordinary limit refuses only with all other quotas, the ordinary one by itself', async () => {
+    const quota = 'unit: hour, requests_per_unit: 1, quota_mode: true';
+    const other = '  - { key: path, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 1 } }\n';
+    const decider = deciderFor(limits(quota, DAY) + other);
+    expect((await ask(decider, 'user=alice', 'path=a')).overallCode).toBe('OK');
+    expect((await ask(decider, 'user=alice', 'path=b')).overallCode).toBe('OK'); // a quota is left
+    expect((await ask(decider, 'user=alice', 'path=c')).overallCode).toBe('OVER_LIMIT'); // the day's limit is exceeded
+    await ask(decider, 'user=bob', 'path=a');
+    expect((await ask(decider, 'user=bob', 'path=a')).overallCode).toBe('OVER_LIMIT'); // no quota is left
+  });
+});

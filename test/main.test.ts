@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
+import { createAuthority, writeCertificate } from './helpers/certificates.ts';
 import { healthMethods } from './helpers/health-methods.ts';
 import { freePort, start } from './helpers/process.ts';
 import { startRedis } from './helpers/redis.ts';
@@ -100,7 +101,7 @@ describe('serve', () => {
       `demo.parts: unit=MINUTE requests_per_unit=60, ${modes}, algorithm: sliding_window_buckets, buckets: 6`,
       `demo.token: ${token}`,
       `demo.leaky: unit=UNKNOWN requests_per_unit=10, ${modes}, window: 1500ms, algorithm: leaky_bucket, burst: 1, max_delay: 300ms`,
-      `demo.day: unit=DAY requests_per_unit=5, ${modes}, alignment: calendar`,
+      `demo.day: unit=DAY requests_per_unit=5, ${modes}, alignment: calendar, timezone: Europe/Berlin`,
       `demo.both: unit=SECOND requests_per_unit=3, ${modes}`,
       `demo.both: ${token}`,
       '',
@@ -135,6 +136,8 @@ describe('serve', () => {
     const held = post();
     const total = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
     await eventually(total, (text) => /weir_hits_total\{.*\} 2/.test(text)); // both are decided
+    for (const gauge of [/^weir_calls_in_flight 1$/m, /^weir_calls_held 1$/m, /^weir_connections [1-9]$/m])
+      expect(await total()).toMatch(gauge);
     const stopped = running.stop('SIGTERM');
     expect((await held).status).toBe(200);
     expect(await stopped).toEqual({ code: 0, signal: null });
@@ -223,7 +226,7 @@ describe('serve', () => {
       code: 1,
       output: expect.stringContaining('14 UNAVAILABLE: no rate limit configuration loaded'),
     });
-    expect(running.output()).toContain('config.demo.yaml:1: domain: config file cannot have empty domain');
+    expect(running.output()).toContain(`${join(config, 'demo.yaml')}:1: domain: config file cannot have empty domain`);
 
     writeFileSync(join(config, 'demo.yaml'), RULES);
     const answer = await eventually(
@@ -305,9 +308,9 @@ describe('check', () => {
     const { code, output } = await weir(['check', a, b]);
     expect(code).toBe(1);
     expect(output).toContain(
-      `${a}:4: descriptors[0].rate_limt: config error, unknown key 'rate_limt'; wanted one of key,`,
+      `${a}:4:5: descriptors[0].rate_limt: config error, unknown key 'rate_limt'; did you mean 'rate_limit'?\n    4 |     rate_limt: {}\n      |     ^\n`,
     );
-    expect(output).toMatch(/b\.yaml:\d: error loading config file: /);
+    expect(output).toMatch(/b\.yaml:\d:\d: error loading config file: /);
     expect(output).toContain('weir: 2 error(s), 0 warning(s)\n');
   });
 
@@ -320,7 +323,9 @@ describe('check', () => {
     ];
     const lines = async (...options: string[]) => {
       const { code, output } = await weir(['check', ...options, b, a]);
-      return { code, lines: output.trimEnd().split('\n') };
+      const all = output.trimEnd().split('\n');
+      const withoutExcerpts = all.filter((line) => !line.includes(' | '));
+      return { code, lines: withoutExcerpts.map((line) => line.replace(/(yaml:\d+):\d+: /, '$1: ')) };
     };
     expect(await lines()).toEqual({ code: 0, lines: [...told, 'all right: 2 domain(s), 2 rule(s), 2 warning(s)'] });
     expect(await lines('--strict')).toEqual({ code: 1, lines: [...told, 'weir: 0 error(s), 2 warning(s)'] });
@@ -366,7 +371,7 @@ describe('ask', () => {
     const { code, output } = await ask(running, 'demo', 'user=alice', 'user=alice,path=/');
     expect(code).toBe(0);
     expect(output).toMatch(
-      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s\n {2}user=alice,path=\/ {2}OK {10}no limit applies\n$/,
+      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s; rule demo\.user \(.*rules\.yaml:4\)\n {2}user=alice,path=\/ {2}OK {10}no limit applies; the descriptor is too long: the rules end at demo\.user, above path=\/\n$/,
     );
     expect(JSON.parse((await ask(running, 'demo', 'user=alice', '--json', '--hits', '2')).output)).toEqual({
       overallCode: 'OVER_LIMIT',
@@ -404,14 +409,156 @@ describe('ask', () => {
   });
 });
 
+describe('ask with other targets and rules', () => {
+  test.each([
+    ['shop', 'user=alice', "unknown domain 'shop'; there are rules for demo"],
+    ['demo', 'color=red', 'no rule for color=red below demo, which has the keys user, path'],
+    ['demo', 'user=alice,path=/', 'the descriptor is too long: the rules end at demo.user, above path=/'],
+    ['demo', 'path=/', 'the rules for demo.path have no limit, only nodes below it'],
+    ['demo', 'path=/,method=GET', 'rule demo.path.method ('],
+  ])('explains for %s %s why no limit applies', async (domain, descriptor, why) => {
+    const below = '      - { key: method, rate_limit: { unlimited: true } }\n';
+    const rules = `${RULES}  - key: path\n    descriptors:\n${below}`;
+    const running = await service({}, ['--rules', file('rules.yaml', rules)]);
+    expect((await ask(running, domain, descriptor)).output).toContain(why);
+  });
+
+  test('supports TLS with a client certificate, and names the flag of an unreadable file', async () => {
+    const authority = createAuthority();
+    const server = writeCertificate(folder, 'server', authority.issue('localhost'));
+    const caller = writeCertificate(folder, 'caller', authority.issue('caller'));
+    const ca = writeCertificate(folder, 'ca', authority).cert;
+    const tls = { GRPC_SERVER_TLS_CERT: server.cert, GRPC_SERVER_TLS_KEY: server.key, GRPC_CLIENT_TLS_CACERT: ca };
+    const rules = ['--rules', file('rules.yaml', RULES)];
+    const running = await service({ GRPC_SERVER_USE_TLS: 'true', ...tls }, rules);
+    const shown = ['--ca', ca, '--cert', caller.cert, '--key', caller.key];
+    const target = ['--target', `localhost:${running.grpcPort}`];
+    expect((await weir(['ask', 'demo', 'user=alice', ...target, ...shown])).output).toContain('1 remaining');
+    const byName = ['--target', `127.0.0.1:${running.grpcPort}`, '--server-name', 'localhost', ...shown];
+    expect((await weir(['ask', 'demo', 'user=alice', ...byName])).output).toContain('0 remaining');
+    expect(await weir(['ask', 'demo', 'user=alice', ...target, '--tls'])).toMatchObject({ code: 1 });
+    const missing = await weir(['ask', 'demo', 'user=alice', ...target, '--ca', join(folder, 'none')]);
+    expect(missing).toEqual({ code: 1, output: expect.stringContaining('--ca cannot be read: ENOENT') });
+  });
+
+  test('supports unix sockets by path', async () => {
+    const path = join(folder, 'weir.sock');
+    await service({ GRPC_UDS: path }, ['--rules', file('rules.yaml', RULES)]);
+    expect((await weir(['ask', 'demo', 'user=alice', '--target', path])).output).toContain('1 remaining');
+  });
+});
+
+test('flags of serve override the environment', async () => {
+  const ports = [await freePort(), await freePort(), await freePort()].map(String);
+  const [grpc = '', http = '', debug = ''] = ports;
+  const flags = ['--grpc-port', grpc, '--port', http, '--debug-port', debug, '--log-level', 'info'];
+  const running = await start(process.execPath, [MAIN, 'serve', '--rules', file('rules.yaml', RULES), ...flags], {
+    env: { PATH: process.env.PATH, GRPC_PORT: '1', PORT: '1', DEBUG_PORT: '1', LOG_LEVEL: 'error' },
+  });
+  stops.push(running.stop);
+  await running.waitFor(`gRPC      0.0.0.0:${grpc}`);
+  expect(running.output()).toContain(`HTTP      0.0.0.0:${http}`);
+  expect(running.output()).toContain(`debug     0.0.0.0:${debug}`);
+  expect(running.output()).toContain('INFO: loaded 1 rules of 1 domains from');
+});
+
+test('the help of weir fits a screen of 80 columns and 24 lines', async () => {
+  const { output } = await weir(['--help']);
+  const lines = output.trimEnd().split('\n');
+  expect(lines.length).toBeLessThan(24);
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
+});
+
+describe('the log of rules at info', () => {
+  const infos = ({ output }: Weir) => output().match(/INFO: .*(rules|shutting down).*/g) ?? [];
+
+  test('has loads with count and hash, the changes of reloads, recovery, and the reason for a shutdown, once each', async () => {
+    const rules = file('rules.yaml', RULES);
+    const running = await service({ LOG_LEVEL: 'info' }, ['--rules', rules]);
+    await running.waitFor('loaded 1 rules of 1 domains from');
+    file('rules.yaml', `${RULES.replace('2 }', '3 }')}  - { key: path, rate_limit: { unlimited: true } }\n`);
+    await running.waitFor('reloaded 2 rules of 1 domains from');
+    file('rules.yaml', 'domain: [\n');
+    await running.waitFor('the rules in force stay: hash');
+    file('rules.yaml', RULES);
+    await running.waitFor('the rules are right again: reloaded');
+    await running.stop('SIGTERM');
+    const [first = '', second = '', third = '', last = ''] = infos(running);
+    const hash = /hash ([0-9a-f]{12})/;
+    expect(second).toMatch(/hash [0-9a-f]{12}: added demo\.path; changed demo\.user$/);
+    expect(third).toMatch(/hash [0-9a-f]{12}: changed demo\.user; removed demo\.path$/);
+    expect(hash.exec(third)?.[1]).toBe(hash.exec(first)?.[1]); // the same rules again
+    expect(hash.exec(second)?.[1]).not.toBe(hash.exec(first)?.[1]);
+    expect(last).toContain('shutting down: SIGTERM');
+    expect(infos(running)).toHaveLength(4);
+  });
+});
+
+describe('the log of decisions', () => {
+  const RULES_WITH_TRIAL = `${RULES}  - { key: open, rate_limit: { unlimited: true } }\n`;
+
+  test('has for each descriptor the rule with its position and counter, or why none applies, with LOG_LEVEL=debug', async () => {
+    const running = await service({ LOG_LEVEL: 'debug' }, ['--rules', file('rules.yaml', RULES_WITH_TRIAL)]);
+    await ask(running, 'demo', 'user=alice', 'color=red', 'open=x');
+    await running.waitFor('descriptor is unlimited by rule demo.open');
+    expect(running.output()).toMatch(
+      /DEBUG: got descriptor: \(user=alice\) .*applying limit: 2 per day, rule demo\.user \(.*rules\.yaml:4\), key fixed_window\|86400000\|4:demo\|4:user\|5:alice: OK, 1 hits, 1 remaining/,
+    );
+    expect(running.output()).toContain(
+      "got descriptor: (color=red) of domain 'demo': descriptor does not match any limit, no limits applied: no rule for color=red below demo",
+    );
+  });
+
+  test('has only refusals as JSON, at any level, with DECISION_LOG=refused', async () => {
+    const env = { DECISION_LOG: 'refused', LOG_FORMAT: 'json', LOG_LEVEL: 'fatal' };
+    const running = await service(env, ['--rules', file('rules.yaml', RULES)]);
+    await ask(running, 'demo', 'user=alice');
+    await ask(running, 'demo', 'user=alice', '--hits', '3');
+    await running.waitFor('"decision"');
+    const lines = running.output().match(/^\{.*\}$/gm) ?? [];
+    expect(lines.map((line) => JSON.parse(line).decision)).toEqual([
+      {
+        domain: 'demo',
+        code: 'OVER_LIMIT',
+        descriptors: [
+          {
+            ...{ entries: ['user=alice'], hits: 3, rule: 'demo.user', file: join(folder, 'rules.yaml'), line: 4 },
+            ...{ key: 'fixed_window|86400000|4:demo|4:user|5:alice', limit: '2 per day', code: 'OVER_LIMIT' },
+            remaining: expect.any(Number),
+          },
+        ],
+      },
+    ]);
+  });
+
+  test('is limited per second, and dropped decisions are counted', async () => {
+    const env = { DECISION_LOG: 'all', DECISION_LOG_MAX_PER_SECOND: '1' };
+    const running = await service(env, ['--rules', file('rules.yaml', RULES)]);
+    const post = () =>
+      fetch(`http://127.0.0.1:${running.httpPort}/json`, {
+        method: 'POST',
+        body: JSON.stringify({ domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'a' }] }] }),
+      });
+    const requests = 50;
+    for (let sent = 0; sent < requests; sent++) await post();
+    const page = await (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
+    const dropped = Number(/^weir_decisions_not_logged_total (\d+)$/m.exec(page)?.[1]);
+    const logged = running.output().match(/INFO: decision \{/g)?.length ?? 0;
+    expect(dropped).toBeGreaterThan(0);
+    expect(dropped + logged).toBe(requests);
+  });
+});
+
 describe('the command line', () => {
   test.each([
     [['--help'], 0, 'Usage: weir [options] [command]'],
     [['ask', '--help'], 0, 'key=value[,key=value…]'],
     [['--version'], 0, '0.1.0'],
     [['--bogus'], 1, "unknown option '--bogus'"],
-    [['bogus'], 1, 'too many arguments'],
-    [['check'], 1, "missing required argument 'path'"],
+    [['bogus'], 1, "unknown command 'bogus'"],
+    [['chek', 'config'], 1, "unknown command 'chek'; did you mean 'check'?"],
+    [['serve', 'config'], 1, "serve takes no argument, got 'config'"],
+    [['check', '--format', 'xml', 'x'], 1, 'Allowed choices are text, json, github, sarif'],
   ])('%j ends with %i', async (args, code, text) => {
     expect(await weir(args)).toEqual({ code, output: expect.stringContaining(text) });
   });

@@ -43,6 +43,10 @@ interface AnyLimit {
   readonly localShare?: number;
   /** Hits may be answered from a block that a process has debited before; absent: each is counted by itself. */
   readonly consistency?: 'leased';
+  /** Counts, but never refuses; absent: false. */
+  readonly shadow?: true;
+  /** Refuses a request only together with all its other quotas; absent: false. */
+  readonly quota?: true;
 }
 
 /**
@@ -60,6 +64,8 @@ export type Alignment = 'epoch' | 'first_hit' | Calendar;
 
 /** The boundaries of calendar windows: midnights, Mondays, firsts of months in some time zone. */
 export interface Calendar {
+  /** A name of the IANA database. */
+  readonly timeZone: string;
   /** Four boundaries in a row, the second at or before `nowMs`, the third after it. Milliseconds since the epoch. */
   around(nowMs: number): readonly [number, number, number, number];
 }
@@ -239,7 +245,7 @@ export function longestMemoryMs(limit: Limit): number {
   );
 }
 
-/** Names and failure policies decide nothing about a counter. */
+/** Names, modes and failure policies decide nothing about a counter. */
 const LABELS: ReadonlySet<string> = new Set([
   'name',
   'unit',
@@ -247,6 +253,8 @@ const LABELS: ReadonlySet<string> = new Set([
   'onStoreFailure',
   'localShare',
   'consistency',
+  'shadow',
+  'quota',
 ]);
 
 /** Whether two limits decide alike, so that what is known of one counter under the first holds under the second. */

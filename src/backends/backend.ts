@@ -58,6 +58,8 @@ export interface Unavailable {
   readonly code: 'UNAVAILABLE';
   /** What was in the way, for logs; it names no credentials. */
   readonly reason: string;
+  /** The time was over because this process was late, not because the engine did not answer. */
+  readonly isProcessLate?: true;
 }
 
 export type Reply = Decision | Unavailable;

@@ -69,6 +69,11 @@ export class Breaker {
     this.#isProbing = this.#timesOpened > 0;
   }
 
+  /** The call says nothing of the node: the next one finds out. */
+  inconclusive(): void {
+    this.#isProbing = false;
+  }
+
   succeeded(): void {
     this.#failures = 0;
     this.#timesOpened = 0;

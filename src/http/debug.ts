@@ -1,9 +1,12 @@
-import { describeRule } from '../rules/describe.ts';
+import { describeRule, describeRuleFully, ruleAsJson } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
+import { hashOf } from '../rules/packed.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { inSlices, joinInSlices, sortInSlices } from '../slices.ts';
+import { compressed } from './compressed.ts';
 import { metricsRoute, type RenderMetrics } from './metrics.ts';
+import type { HttpRequest } from './request.ts';
 import { isVerbose, plain, type Route } from './server.ts';
 import { shareRendering } from './share-rendering.ts';
 
@@ -28,16 +31,20 @@ export function debugRoutes(
 ): ReadonlyMap<string, Route> {
   const plainRules = shareRendering(() => joinInSlices(describeRules(rules(), lastLoad(), false)));
   const verboseRules = shareRendering(() => joinInSlices(describeRules(rules(), lastLoad(), true)));
+  const jsonRules = shareRendering(() => joinInSlices(rulesAsJson(rules(), lastLoad())));
   const describedStatistics = shareRendering(async () => describeStatistics(await statistics()));
   const routes = new Map<string, Route>([
     [
       '/rlconfig',
       {
-        help: 'the rules in force, and the problems of newer ones; ?verbose adds warnings',
-        answer: async (request) => plain(200, await (isVerbose(request) ? verboseRules : plainRules)()),
+        help: 'the rules in force, and the problems of newer ones; ?verbose adds positions and warnings, ?format=json returns JSON',
+        answer: async (request) =>
+          wantsJson(request)
+            ? { status: 200, contentType: 'application/json', body: await jsonRules() }
+            : plain(200, await (isVerbose(request) ? verboseRules : plainRules)()),
       },
     ],
-    ['/metrics', metricsRoute(shareRendering(metrics))],
+    ['/metrics', metricsRoute(metrics)],
     [
       '/stats',
       {
@@ -51,7 +58,8 @@ export function debugRoutes(
     .map(([path, { help }]) => `${path}: ${help}\n`)
     .sort()
     .join('');
-  return routes.set('/', { help: 'this list', answer: () => plain(200, index) });
+  routes.set('/', { help: 'this list', answer: () => plain(200, index) });
+  return new Map(Array.from(routes, ([path, route]) => [path, compressed(route)]));
 }
 
 /** One line per rule, after the problems. Without problems, the list is that of envoyproxy/ratelimit, line by line. */
@@ -63,8 +71,38 @@ function* describeRules(
   const problems = !lastLoad ? [] : !lastLoad.ok ? lastLoad.problems : withWarnings ? lastLoad.warnings : [];
   if (lastLoad && !lastLoad.ok) yield '# The newest rules are invalid; the rules listed below were loaded before.\n';
   for (const problem of problems) yield `# ${formatProblem(problem)}\n`;
-  for (const rule of tree?.rules ?? []) yield `${describeRule(rule)}\n`;
+  if (!withWarnings) {
+    for (const rule of tree?.rules ?? []) yield `${describeRule(rule)}\n`;
+    return;
+  }
+  for (const { name, spend } of tree?.domains.values() ?? [])
+    if (spend !== undefined) yield `# domain ${name}: spend: ${spend}\n`;
+  for (const rule of tree?.rules ?? []) yield `${describeRuleFully(rule)}\n`;
 }
+
+/** The whole of the rules, for programs. */
+function* rulesAsJson(tree: RuleTree | undefined, lastLoad: LoadedRules | undefined): Iterable<string> {
+  const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
+  const domains = Array.from(tree?.domains.values() ?? [], ({ name, spend }) => ({ name, ...(spend && { spend }) }));
+  const packed = lastLoad?.ok ? lastLoad.packed : undefined;
+  const head = {
+    loaded: tree !== undefined,
+    newest: lastLoad?.ok ?? tree !== undefined,
+    ...(packed && { hash: hashOf(packed) }),
+    problems,
+    domains,
+  };
+  yield `${JSON.stringify(head).slice(0, -1)},"rules":[`;
+  let separator = '';
+  for (const rule of tree?.rules ?? []) {
+    yield `${separator}${JSON.stringify(ruleAsJson(rule))}`;
+    separator = ',';
+  }
+  yield ']}\n';
+}
+
+const wantsJson = ({ url = '', headers: { accept = '' } }: HttpRequest): boolean =>
+  new URL(url, 'http://weir').searchParams.get('format') === 'json' || accept.startsWith('application/json');
 
 async function describeStatistics(statistics: Iterable<readonly [name: string, value: number]>): Promise<string> {
   const lines: string[] = [];

@@ -1,10 +1,30 @@
+import type { HttpRequest } from './request.ts';
 import type { Route } from './server.ts';
+import { shareRendering } from './share-rendering.ts';
 
-/** Renders metrics in Prometheus' exposition format. */
-export type RenderMetrics = () => Promise<{ readonly contentType: string; readonly body: string }>;
+/** Renders metrics in Prometheus' text format or in OpenMetrics. */
+export type RenderMetrics = (
+  format?: 'text' | 'openmetrics',
+) => Promise<{ readonly contentType: string; readonly body: string }>;
 
-/** The page that Prometheus scrapes, on the debug port or a port of its own. */
-export const metricsRoute = (render: RenderMetrics): Route => ({
-  help: 'metrics for Prometheus',
-  answer: async () => ({ status: 200, ...(await render()) }),
-});
+/** The page that Prometheus scrapes, on the debug port or a port of its own; in OpenMetrics for clients that accept it. */
+export function metricsRoute(render: RenderMetrics): Route {
+  const text = shareRendering(() => render());
+  const openMetrics = shareRendering(() => render('openmetrics'));
+  return {
+    help: 'metrics for Prometheus, or in OpenMetrics for clients that accept it',
+    answer: async (request) => ({
+      status: 200,
+      headers: { vary: 'accept' },
+      ...(await (acceptsOpenMetrics(request) ? openMetrics : text)()),
+    }),
+  };
+}
+
+/** Prometheus lists OpenMetrics first, with a weight. @see https://www.rfc-editor.org/rfc/rfc9110#name-accept */
+function acceptsOpenMetrics({ headers: { accept = '' } }: HttpRequest): boolean {
+  return accept.split(',').some((range) => {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    return type === 'application/openmetrics-text' && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+  });
+}

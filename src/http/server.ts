@@ -6,7 +6,8 @@ import { CallerDisconnected, type HttpRequest } from './request.ts';
 export interface Page {
   readonly status: number;
   readonly contentType: string;
-  readonly body: string;
+  /** A Buffer if it is already encoded. */
+  readonly body: string | Buffer;
   /** Further headers, in printable ASCII. */
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -14,6 +15,8 @@ export interface Page {
 /** A route of an HTTP server, with its help text. */
 export interface Route {
   readonly help: string;
+  /** Methods that it takes; absent: any. */
+  readonly methods?: readonly string[];
   answer(request: HttpRequest): Page | Promise<Page>;
 }
 
@@ -36,7 +39,7 @@ export const json = (status: number, value: object): Page => ({
 });
 
 /**
- * Serves pages by their exact path, for any method. Other paths are answered by the route at `/`, or with 404.
+ * Serves pages by their exact path. Other paths are answered by the route at `/`; without one, and below `/api` and `/console`, with 404.
  *
  * @param onError  called with errors that pages throw; the client gets a 500 without the reason
  * @param bounds   defaults to those of `operatorBounds`
@@ -60,7 +63,7 @@ export async function startHttpServer(
       .then((page) => {
         if (!page || request.isGone) return;
         if (closing || request.isEndless) response.setHeader('connection', 'close');
-        const body = Buffer.from(page.body);
+        const body = typeof page.body === 'string' ? Buffer.from(page.body) : page.body;
         response.writeHead(page.status, {
           ...page.headers,
           'content-type': page.contentType,
@@ -91,6 +94,14 @@ export async function startHttpServer(
 
 const notFound = plain(404, '404 page not found\n');
 
+/** Paths of APIs: answering unknown ones with a list of pages and status 200 would mislead programs. */
+const isOfProgram = (path: string): boolean => /^\/(api|console)(\/|$)/.test(path);
+
+const methodNotAllowed = (methods: readonly string[]): Page => ({
+  ...plain(405, '405 method not allowed\n'),
+  headers: { allow: methods.join(', ') },
+});
+
 /** @returns undefined if the client has disconnected */
 async function pageOf(
   routes: ReadonlyMap<string, Route>,
@@ -98,7 +109,8 @@ async function pageOf(
   onError: (error: unknown) => void,
 ): Promise<Page | undefined> {
   const [path = '/'] = (request.url ?? '/').split('?');
-  const route = routes.get(path) ?? routes.get('/');
+  const route = routes.get(path) ?? (isOfProgram(path) ? undefined : routes.get('/'));
+  if (route?.methods && !route.methods.includes(request.method ?? 'GET')) return methodNotAllowed(route.methods);
   try {
     return route ? await route.answer(request) : notFound;
   } catch (error) {

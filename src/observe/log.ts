@@ -37,3 +37,10 @@ export function createLogger({ level, format, worker }: LogOptions): Logger {
   };
   return pino(options, destination({ dest: 2, sync: true }));
 }
+
+/** Takes decisions, a line each, whatever level other lines have: in JSON under `decision`. */
+export function createDecisionSink(options: LogOptions): (decision: object) => void {
+  const log = createLogger({ ...options, level: 'info' });
+  if (options.format === 'json') return (decision) => log.info({ decision }, 'decision');
+  return (decision) => log.info(`decision ${JSON.stringify(decision)}`);
+}

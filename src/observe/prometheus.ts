@@ -1,13 +1,25 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { storeFailurePolicies } from '../algorithms/limit.ts';
+import type { RuleTree } from '../rules/tree.ts';
 import { joinInSlices } from '../slices.ts';
 import { registerDurations } from './duration-histogram.ts';
-import { beginMetric, type Exposition, writeLabels, writeSeries } from './exposition.ts';
-import type { RuleCounts } from './rule-counts.ts';
+import {
+  beginMetric,
+  betweenMetrics,
+  contentTypes,
+  type Exposition,
+  type ExpositionFormat,
+  toOpenMetrics,
+  writeLabels,
+  writeSeries,
+} from './exposition.ts';
+import { type HitCounts, NO_HITS } from './rule-counts.ts';
+import { type ServiceGauges, writeServiceGauges } from './service-gauges.ts';
 import type { Statistics, Sums } from './stats.ts';
 
 /** The numbers of this process for Prometheus to scrape. */
 export interface Metrics {
-  render(): Promise<Exposition>;
+  render(format?: ExpositionFormat): Promise<Exposition>;
   /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
   called(method: string, grpcStatus: number, elapsedMs: number): void;
 }
@@ -16,7 +28,7 @@ export interface Metrics {
 interface RuleCounter {
   readonly name: string;
   readonly help: string;
-  of(counts: RuleCounts): number;
+  of(counts: HitCounts): number;
 }
 
 const RULE_COUNTERS: readonly RuleCounter[] = [
@@ -50,8 +62,16 @@ interface LabelledCounter {
   readonly name: string;
   readonly help: string;
   readonly label: string;
+  /** Values that are shown though they have not been counted. */
+  readonly known?: readonly string[];
   counts(statistics: Statistics): Iterable<readonly [value: string, count: number]>;
 }
+
+/** Reasons for which connections and streams are ended. */
+const CONNECTION_ERRORS = [
+  ...['PROTOCOL_ERROR', 'INTERNAL_ERROR', 'FLOW_CONTROL_ERROR', 'STREAM_CLOSED', 'FRAME_SIZE_ERROR'],
+  ...['REFUSED_STREAM', 'COMPRESSION_ERROR', 'ENHANCE_YOUR_CALM', 'TOO_MANY_CONNECTIONS'],
+];
 
 const LABELLED_COUNTERS: readonly LabelledCounter[] = [
   {
@@ -67,6 +87,15 @@ const LABELLED_COUNTERS: readonly LabelledCounter[] = [
     counts: ({ failures }) => Object.entries(failures),
   },
   {
+    name: 'weir_store_failures_total',
+    help: 'Requests without an answer since the counters could not be reached in time, by reason: the store, or this process, which was late.',
+    label: 'reason',
+    counts: ({ failures, sums }) => [
+      ['store', failures.store - sums.processLate],
+      ['process', sums.processLate],
+    ],
+  },
+  {
     name: 'weir_domain_not_found_total',
     help: 'Descriptors of domains that have no rules.',
     label: 'domain',
@@ -76,12 +105,14 @@ const LABELLED_COUNTERS: readonly LabelledCounter[] = [
     name: 'weir_hits_degraded_total',
     help: "Hits that the counters could not be reached for, by the limit's own policy: on_store_failure.",
     label: 'policy',
+    known: storeFailurePolicies,
     counts: ({ degraded }) => degraded,
   },
   {
     name: 'weir_http2_errors_total',
     help: 'Connections and streams of gRPC that were ended since their client broke the protocol or a limit, by error code of HTTP/2.',
     label: 'code',
+    known: CONNECTION_ERRORS,
     counts: ({ connectionErrors }) => connectionErrors,
   },
   {
@@ -105,37 +136,118 @@ const SUMS: readonly { readonly name: string; readonly help: string; readonly of
     of: 'shedCalls',
   },
   {
+    name: 'weir_decisions_not_logged_total',
+    help: 'Decisions that DECISION_LOG did not write, beyond DECISION_LOG_MAX_PER_SECOND.',
+    of: 'decisionsNotLogged',
+  },
+  {
     name: 'weir_global_shadow_mode_total',
     help: 'Requests over a limit that SHADOW_MODE let pass.',
     of: 'shadowed',
   },
 ];
 
+/** Rules that are shown with zeros before they are hit: a page must not grow beyond what scrapers take. */
+const MAX_ZERO_RULES = 10_000;
+
+type Series = readonly [labels: string, counts: HitCounts];
+
+/**
+ * The labels and counts of each rule that was hit, then of those that were not. An empty text is a step of the work without a line.
+ */
+function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into: Series[]): Iterable<string> {
+  for (const counts of statistics.rules()) {
+    const { domain, rule, algorithm } = counts;
+    into.push([writeLabels(Object.entries({ domain, rule, algorithm })), counts]);
+    yield '';
+  }
+  if (!rules || rules.rules.length > MAX_ZERO_RULES) return;
+  const seen = new Set<string>();
+  for (const rule of rules.rules) {
+    if (rule.named !== 'by_rule') continue; // which names there will be is not known
+    for (const { algorithm } of rule.limits) {
+      const labels = writeLabels(Object.entries({ domain: rule.domain, rule: rule.levels.join('.'), algorithm }));
+      if (seen.has(labels) || statistics.hasRule(rule.domain, rule, algorithm)) continue;
+      seen.add(labels);
+      into.push([labels, NO_HITS]);
+    }
+    yield '';
+  }
+}
+
 /**
  * All counters, a line at a time. Which series there are is settled at the first line; what rules count is read as each line is written. An empty text
  * is a step of the work without a line.
  */
-function* writeCounters(statistics: Statistics): Iterable<string> {
-  const rules = statistics.rules();
-  const ofService = LABELLED_COUNTERS.map((counter) => ({ ...counter, counts: [...counter.counts(statistics)] }));
-  const labelled: (readonly [labels: string, counts: RuleCounts])[] = [];
-  for (const counts of rules) {
-    const { domain, rule, algorithm } = counts;
-    labelled.push([writeLabels(Object.entries({ domain, rule, algorithm })), counts]);
-    yield '';
-  }
+function* writeCounters(
+  statistics: Statistics,
+  rules: RuleTree | undefined,
+  format: ExpositionFormat,
+): Iterable<string> {
+  const ofService = LABELLED_COUNTERS.map((counter) => ({ ...counter, counts: withZeros(counter, statistics) }));
+  const series: Series[] = [];
+  yield* gatherRules(statistics, rules, series);
   for (const { name, help, of } of RULE_COUNTERS) {
-    yield beginMetric(name, 'counter', help);
-    for (const [labels, counts] of labelled) yield writeSeries(name, labels, of(counts));
-    yield '\n';
+    yield beginMetric(name, 'counter', help, format);
+    for (const [labels, counts] of series) yield writeSeries(name, labels, of(counts));
+    yield betweenMetrics(format);
   }
+  yield* writeRuleAnswers(series, format);
+  yield* writeDomainAnswers(statistics, rules, format);
   for (const { name, help, label, counts } of ofService) {
-    yield beginMetric(name, 'counter', help);
+    yield beginMetric(name, 'counter', help, format);
     for (const [value, count] of counts) yield writeSeries(name, writeLabels([[label, value]]), count);
-    yield '\n';
+    yield betweenMetrics(format);
   }
   for (const { name, help, of } of SUMS)
-    yield `${beginMetric(name, 'counter', help)}${writeSeries(name, '', statistics.sums[of])}\n`;
+    yield `${beginMetric(name, 'counter', help, format)}${writeSeries(name, '', statistics.sums[of])}${betweenMetrics(format)}`;
+  yield* writeShares(statistics, format);
+}
+
+const withZeros = ({ known = [], counts }: LabelledCounter, statistics: Statistics) => [
+  ...new Map([...known.map((value) => [value, 0] as const), ...counts(statistics)]),
+];
+
+function* writeRuleAnswers(series: readonly Series[], format: ExpositionFormat): Iterable<string> {
+  const name = 'weir_rule_answers_total';
+  yield beginMetric(name, 'counter', 'Descriptors that a rule answered, by code.', format);
+  for (const [labels, counts] of series) {
+    const start = labels.slice(0, -1);
+    yield writeSeries(name, `${start},code="OK"}`, counts.answeredOk);
+    yield writeSeries(name, `${start},code="OVER_LIMIT"}`, counts.answeredOver);
+  }
+  yield betweenMetrics(format);
+}
+
+function* writeDomainAnswers(
+  { domainAnswers }: Statistics,
+  rules: RuleTree | undefined,
+  format: ExpositionFormat,
+): Iterable<string> {
+  const name = 'weir_domain_answers_total';
+  yield beginMetric(
+    name,
+    'counter',
+    'Requests answered, by domain and overall code; of domains that have rules.',
+    format,
+  );
+  for (const domain of new Set([...(rules?.domains.keys() ?? []), ...domainAnswers.keys()])) {
+    for (const code of ['OK', 'OVER_LIMIT'] as const) {
+      const labels = writeLabels(Object.entries({ domain, code }));
+      yield writeSeries(name, labels, domainAnswers.get(domain)?.[code] ?? 0);
+    }
+  }
+  yield betweenMetrics(format);
+}
+
+function* writeShares(statistics: Statistics, format: ExpositionFormat): Iterable<string> {
+  const name = 'weir_rule_highest_share';
+  const help =
+    'The highest share of its limit that any counter of a rule had used in the last minute (60 to 75 seconds); above 1 where hits beyond the limit are counted.';
+  yield beginMetric(name, 'gauge', help, format);
+  for (const { domain, rule, algorithm, share } of statistics.rules())
+    yield writeSeries(name, writeLabels(Object.entries({ domain, rule, algorithm })), share.value);
+  yield betweenMetrics(format);
 }
 
 /** How it stands with the counters. */
@@ -153,6 +265,7 @@ export function createMetrics(
   statistics: Statistics,
   isReady: () => boolean,
   { openCircuits, leased }: StoreGauges,
+  service?: ServiceGauges,
 ): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -190,9 +303,13 @@ export function createMetrics(
   });
 
   return {
-    async render() {
-      const counters = await joinInSlices(writeCounters(statistics));
-      return { contentType: registry.contentType, body: `${counters}${await registry.metrics()}` };
+    async render(format = 'text') {
+      const counters = await joinInSlices(writeCounters(statistics, service?.rules(), format));
+      const gauges = service ? await joinInSlices(writeServiceGauges(service, format)) : '';
+      const others = await registry.metrics();
+      const ours = `${counters}${gauges}`;
+      const body = format === 'text' ? `${ours}${others}` : `${ours}${toOpenMetrics(others)}# EOF\n`;
+      return { contentType: contentTypes[format], body };
     },
     called,
   };

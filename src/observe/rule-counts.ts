@@ -2,6 +2,7 @@ import type { Limit } from '../algorithms/limit.ts';
 import { inOnePiece } from '../backends/key.ts';
 import type { Rule } from '../rules/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
+import { RecentMaximum } from './recent-maximum.ts';
 import { asStatisticName } from './statistic-name.ts';
 
 /** Hits by outcome, with envoyproxy/ratelimit's names. */
@@ -15,11 +16,15 @@ export interface HitCounts {
   shadowMode: number;
   /** Hits of requests that passed on the soft part of a limit. */
   softLimit: number;
+  /** Descriptors that the rule answered OK. */
+  answeredOk: number;
+  /** Descriptors that the rule answered OVER_LIMIT. */
+  answeredOver: number;
 }
 
-const NO_HITS: HitCounts = {
+export const NO_HITS: HitCounts = {
   ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
-  ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0 },
+  ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0, answeredOk: 0, answeredOver: 0 },
 };
 export const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // it has no other keys
 
@@ -34,10 +39,12 @@ export interface RuleCounts extends HitCounts {
   readonly named: Rule['named'];
   /** Domain and levels as part of a statistic's name; not unique. */
   readonly key: string;
+  /** The highest share of its limit that any counter of the rule had used. */
+  readonly share: RecentMaximum;
 }
 
 /** The counts of one rule, as sent to another process. */
-export type CountedRule = Omit<RuleCounts, 'rule' | 'key'>;
+export type CountedRule = Omit<RuleCounts, 'rule' | 'key' | 'share'> & { readonly highestShare: number };
 
 /** A rule, with the names of its levels for one request. */
 type Found = { readonly rule: Rule; readonly levels: readonly string[] };
@@ -78,6 +85,9 @@ export function createRuleCounts(maxNameBytes: number) {
       if (rule.named === 'by_rule') byLimit.set(limit, counts);
       return counts;
     },
+    /** Whether a rule whose name does not depend on requests has counts. */
+    has: (domain: string, { levels, named }: Pick<Rule, 'levels' | 'named'>, algorithm: Limit['algorithm']): boolean =>
+      named === 'by_rule' && known.has(`${algorithm} ${domain.length}:${domain}.${levels.join('.')}`),
     /** A snapshot: rules counted later are not in the list. */
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };
@@ -91,5 +101,5 @@ function newCounts(
 ): RuleCounts {
   const rule = levels.join('.');
   const key = inOnePiece(asStatisticName(`${domain}.${rule}`));
-  return { domain, levels, rule, algorithm, named, key, ...NO_HITS };
+  return { domain, levels, rule, algorithm, named, key, share: new RecentMaximum(), ...NO_HITS };
 }

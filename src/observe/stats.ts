@@ -1,7 +1,8 @@
-import { softLimitOf } from '../algorithms/limit.ts';
+import { type Decision, type Limit, softLimitOf } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
 import { type Answer, type Asked, type Code, Undecided, type Verdict } from '../decide.ts';
+import type { Rule } from '../rules/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import { type CountedRule, createRuleCounts, hitCounts, type RuleCounts } from './rule-counts.ts';
 
@@ -14,7 +15,7 @@ export type FailedBy = 'store' | 'service';
 export interface Counted
   extends Pick<
     Statistics,
-    'answers' | 'failures' | 'calls' | 'connectionErrors' | 'degraded' | 'unknownDomains' | 'sums'
+    'answers' | 'domainAnswers' | 'failures' | 'calls' | 'connectionErrors' | 'degraded' | 'unknownDomains' | 'sums'
   > {
   readonly rules: readonly CountedRule[];
 }
@@ -27,11 +28,19 @@ export interface Sums {
   fromLease: number;
   /** Calls refused because of overload. */
   shedCalls: number;
+  /** Decisions that were not logged since there were too many. */
+  decisionsNotLogged: number;
+  /** Of the failures of the store those that are the fault of this process, which was late. */
+  processLate: number;
 }
 
 /** Counts answers. Called after an answer was sent, never before. */
 export interface Statistics {
   answered(domain: string, answer: Answer): void;
+  /** Answers by domain, for domains with rules. */
+  readonly domainAnswers: ReadonlyMap<string, Readonly<Record<Code, number>>>;
+  /** Whether a rule already has its own counts. */
+  hasRule(domain: string, rule: Pick<Rule, 'levels' | 'named'>, algorithm: Limit['algorithm']): boolean;
   /** A request failed. */
   failed(cause: unknown): void;
   /** A gRPC call; `method` such as `ShouldRateLimit`. */
@@ -40,6 +49,8 @@ export interface Statistics {
   connectionFailed(code: string): void;
   /** A call was refused because of overload. */
   shed(): void;
+  /** Decisions were not logged since there were too many. */
+  decisionsNotLogged(decisions: number): void;
   rulesLoaded(ok: boolean): void;
   /** Adds the counts of another process. */
   merge(counted: Counted): void;
@@ -77,47 +88,47 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
   const answers: Record<Code, number> = { OK: 0, OVER_LIMIT: 0 };
   const failures: Record<FailedBy, number> = { store: 0, service: 0 };
   const loads = { success: 0, error: 0 };
-  const sums: Sums = { shadowed: 0, fromLease: 0, shedCalls: 0 };
+  const sums: Sums = { shadowed: 0, fromLease: 0, shedCalls: 0, decisionsNotLogged: 0, processLate: 0 };
 
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') domains.add(domain, 1);
     if (verdict.kind !== 'limited' || verdict.hits <= 0) return;
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
+    for (const { limit, decision } of verdict.shadowRefusals ?? [])
+      rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
     if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
     if (verdict.decision.degraded) increase(degraded, verdict.decision.degraded, verdict.hits);
   };
-  const askFor = (domain: string, { found, hits }: Asked): void => {
-    const [limit] = found.kind === 'limited' ? found.limits : [];
-    if (found.kind === 'limited' && limit && hits > 0) rules.ofLimit(domain, found, limit).totalHits += hits;
-  };
+  const domainAnswers = createDomainAnswers();
 
   return {
     answered(domain, answer) {
       answers[answer.overallCode]++;
+      if (answer.verdicts[0]?.kind !== 'no_domain') domainAnswers.of(domain)[answer.overallCode]++;
       if (answer.shadowed) sums.shadowed++;
       for (const verdict of answer.verdicts) count(domain, verdict);
     },
     failed(cause) {
       failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
-      if (cause instanceof Undecided) for (const one of cause.asked) askFor(cause.domain, one);
+      if (!(cause instanceof Undecided)) return;
+      if (cause.isProcessLate) sums.processLate++;
+      for (const one of cause.asked) countAsked(rules, cause.domain, one);
     },
     called: (method) => increase(calls, method, 1),
     shed() {
       sums.shedCalls++;
     },
-    connectionFailed: (code) => increase(connectionErrors, code, 1),
-    rulesLoaded(ok) {
-      loads[ok ? 'success' : 'error']++;
+    decisionsNotLogged(decisions) {
+      sums.decisionsNotLogged += decisions;
     },
+    connectionFailed: (code) => increase(connectionErrors, code, 1),
+    rulesLoaded: (ok) => void loads[ok ? 'success' : 'error']++,
     merge(counted) {
-      for (const theirs of counted.rules) {
-        const ours = rules.of(theirs.domain, theirs.levels, theirs.algorithm, theirs.named);
-        for (const name of hitCounts) ours[name] += theirs[name];
-      }
-      answers.OK += counted.answers.OK;
-      answers.OVER_LIMIT += counted.answers.OVER_LIMIT;
-      failures.store += counted.failures.store;
-      failures.service += counted.failures.service;
+      for (const theirs of counted.rules)
+        addRule(rules.of(theirs.domain, theirs.levels, theirs.algorithm, theirs.named), theirs);
+      for (const [domain, theirs] of counted.domainAnswers) addAnswers(domainAnswers.of(domain), theirs);
+      addAnswers(answers, counted.answers);
+      for (const by of ['store', 'service'] as const) failures[by] += counted.failures[by];
       for (const [method, times] of counted.calls) increase(calls, method, times);
       for (const [code, times] of counted.connectionErrors) increase(connectionErrors, code, times);
       for (const [policy, hits] of counted.degraded) increase(degraded, policy, hits);
@@ -125,7 +136,9 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       for (const name of Object.keys(sums) as (keyof Sums)[]) sums[name] += counted.sums[name]; // it has no other keys
     },
     rules: rules.all,
+    hasRule: rules.has,
     answers,
+    domainAnswers: domainAnswers.counts,
     failures,
     calls,
     connectionErrors,
@@ -138,16 +151,53 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
 
 /** The counts so far. */
 export function countedBy({ rules, ...statistics }: Statistics): Counted {
-  const { answers, failures, calls, connectionErrors, degraded, unknownDomains, sums } = statistics;
+  const { answers, domainAnswers, failures, calls, connectionErrors, degraded, unknownDomains, sums } = statistics;
   return {
-    rules: Array.from(rules(), ({ rule: _, key: __, ...counted }) => counted),
+    rules: Array.from(rules(), ({ rule: _, key: __, share, ...counted }) => ({
+      ...counted,
+      highestShare: share.value,
+    })),
     answers,
+    domainAnswers,
     failures,
     calls,
     connectionErrors,
     degraded,
     unknownDomains,
     sums,
+  };
+}
+
+/** Counts the hits of a request without an answer. */
+function countAsked(rules: ReturnType<typeof createRuleCounts>, domain: string, { found, hits }: Asked): void {
+  const [limit] = found.kind === 'limited' ? found.limits : [];
+  if (found.kind === 'limited' && limit && hits > 0) rules.ofLimit(domain, found, limit).totalHits += hits;
+}
+
+function addRule(ours: RuleCounts, theirs: CountedRule): void {
+  for (const name of hitCounts) ours[name] += theirs[name];
+  if (theirs.highestShare > 0) ours.share.note(theirs.highestShare);
+}
+
+type Answers = Record<Code, number>;
+
+function addAnswers(ours: Answers, theirs: Readonly<Answers>): void {
+  ours.OK += theirs.OK;
+  ours.OVER_LIMIT += theirs.OVER_LIMIT;
+}
+
+/** Answers by domain, for domains with rules: their number is bounded by the rule files. */
+function createDomainAnswers() {
+  const counts = new Map<string, Answers>();
+  return {
+    counts,
+    of(domain: string): Answers {
+      const known = counts.get(domain);
+      if (known) return known;
+      const fresh = { OK: 0, OVER_LIMIT: 0 };
+      counts.set(inOnePiece(domain), fresh);
+      return fresh;
+    },
   };
 }
 
@@ -174,21 +224,30 @@ const increase = (counts: Map<string, number>, name: string, by: number): void =
  * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: hits beyond the limit are over it, hits between the near mark and the
  * limit are near it. All hits of a request that passes are within the limit; all hits refused from the local cache are over it.
  */
-function add(counts: RuleCounts, { limit, decision, hits, rule }: Limited, ratio: number): void {
+function add(counts: RuleCounts, { limit, decision, hits, code }: Limited, ratio: number): void {
   const before = decision.hitsBefore;
   const after = before + hits;
   const full = softLimitOf(limit);
   const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio))); // single precision, as in envoyproxy/ratelimit
   counts.totalHits += hits;
+  if (code === 'OK') counts.answeredOk++;
+  else counts.answeredOver++;
+  if (full > 0) counts.share.note((decision.code === 'OK' ? after : before) / full);
   if (decision.code === 'OK') {
     counts.withinLimit += hits;
     if (decision.soft) counts.softLimit += hits;
     if (after > nearMark) counts.nearLimit += before >= nearMark ? hits : after - nearMark;
     return;
   }
-  const over = decision.fromCache || before >= full ? hits : after - full;
+  const over = hitsOver(limit, decision, hits);
   counts.overLimit += over;
   if (decision.fromCache) counts.overLimitWithLocalCache += hits;
   if (over < hits) counts.nearLimit += full - Math.max(nearMark, before);
-  if (rule.shadow) counts.shadowMode += over;
+  if (limit.shadow) counts.shadowMode += over;
+}
+
+/** Those of refused hits that are beyond the limit. */
+function hitsOver(limit: Limit, { fromCache, hitsBefore }: Decision, hits: number): number {
+  const full = softLimitOf(limit);
+  return fromCache || hitsBefore >= full ? hits : hitsBefore + hits - full;
 }

@@ -50,6 +50,11 @@ export class CallerMemory {
     return this.#bytes;
   }
 
+  /** Open accounts. */
+  get connections(): number {
+    return this.#classes.reduce((sum, { size }) => sum + size, 0);
+  }
+
   /**
    * Opens the account of a connection.
    *

@@ -26,6 +26,10 @@ export interface Overload {
   readonly tooLate: () => GrpcStatus;
   /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
+  /** Calls that are handled or wait, those that are held included. */
+  inFlight(): number;
+  /** Of all calls the share that is refused since this process is late, 0 to 1. */
+  shedShare(): number;
   close(): void;
 }
 
@@ -48,6 +52,8 @@ export function openOverload({ maxInFlight, lagMs, memoryBytes, onShed }: Overlo
     refusal: () => (queue.isBehind || shedding.mustShed() ? shed() : undefined),
     tooLate: shed,
     counting: shedding.counting,
+    inFlight: shedding.inFlight,
+    shedShare: () => 1 - eventLoop.share(),
     close() {
       eventLoop.close();
       queue.close();

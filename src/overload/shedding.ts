@@ -15,6 +15,8 @@ export interface Shedding {
   mustShed(): boolean;
   /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
+  /** Calls that are handled or wait. */
+  inFlight(): number;
 }
 
 /** Any process can handle so few calls in flight: lag has another cause then, such as a busy machine. */
@@ -24,9 +26,11 @@ const ALWAYS_ADMITTED_CALLS = 100;
 export function createShedding({ maxInFlight, share, waiting }: SheddingOptions): Shedding {
   let handled = 0;
   let due = 0; // fraction of a call to admit, accumulated
+  const inFlightNow = (): number => handled + waiting();
   return {
+    inFlight: inFlightNow,
     mustShed() {
-      const inFlight = handled + waiting();
+      const inFlight = inFlightNow();
       if (inFlight >= maxInFlight) return true;
       if (inFlight < ALWAYS_ADMITTED_CALLS) return false;
       due = Math.min(due + share(), 1);

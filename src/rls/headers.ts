@@ -76,7 +76,7 @@ function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limit
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited') continue;
     const { limitRemaining } = verdict.decision;
-    if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.rule.quota) {
+    if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.limit.quota) {
       shown = verdict;
       fewest = 0;
     } else if (limitRemaining < fewest) {

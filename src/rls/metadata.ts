@@ -62,7 +62,7 @@ function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
     const facts = {
       ...(decision.soft && { soft: true }),
       ...(decision.degraded && { degraded: decision.degraded }),
-      ...(delayMs > 0 && !rule.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
+      ...(delayMs > 0 && !limit.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
       ...(limit.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
     };
     return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];

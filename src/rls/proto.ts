@@ -4,6 +4,7 @@ import { loadProtos } from '../protobuf/load.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
 const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], 'numbers');
+const rulesDefinition = loadProtos(['weir/v1/rules.proto'], 'numbers');
 const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
 
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition; // a service in the file
@@ -13,5 +14,24 @@ export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinit
 
 export const healthService = healthDefinition['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
 
+export const rulesService = rulesDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
+/** `Rules/Find`: the rules that descriptors match. */
+export const findRules = rulesService.Find as MethodDefinition<WireRequest, FindResponse>; // by the file's own types
+
+/** The messages of `proto/weir/v1/rules.proto`. */
+export interface FindResponse {
+  readonly found: readonly FoundRule[];
+}
+export interface FoundRule {
+  readonly rule: string;
+  readonly file: string;
+  readonly line: number;
+  readonly explanation: string;
+}
+
 /** All services of the gRPC server, for the reflection service. */
-export const describedServices: PackageDefinition = linkDescriptors({ ...packageDefinition, ...healthDefinition });
+export const describedServices: PackageDefinition = linkDescriptors({
+  ...packageDefinition,
+  ...rulesDefinition,
+  ...healthDefinition,
+});

@@ -53,7 +53,17 @@ export interface Extras {
   readonly metadata: DynamicMetadata;
 }
 
-export function createRlsService(decider: Decider, { headers, metadata }: Extras, observer: Observer): RlsService {
+/** Calls that are held now. */
+export interface Holds {
+  count: number;
+}
+
+export function createRlsService(
+  decider: Decider,
+  { headers, metadata }: Extras,
+  observer: Observer,
+  holds: Holds = { count: 0 },
+): RlsService {
   return {
     shouldRateLimit(request, caller, reply) {
       const { timeoutMs } = caller;
@@ -72,7 +82,7 @@ export function createRlsService(decider: Decider, { headers, metadata }: Extras
         }
         const leftMs = timeoutMs - (answer.delayMs > 0 ? performance.now() - startedMs : 0); // less what the store took
         const holdMs = Math.min(answer.delayMs, leftMs);
-        if (holdMs > 0) hold(response, holdMs, caller, reply);
+        if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
         else reply({ response });
         notify(observer, () => observer.answered(request, answer));
       };
@@ -97,11 +107,19 @@ const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller ca
  * Replies after `holdMs`, or as soon as the caller cancels. A separate function, since closures share the variables of the enclosing function:
  * a held call must keep its response alive, but not its request.
  */
-function hold(response: WireResponse, holdMs: number, caller: Caller, reply: (outcome: CallOutcome) => void): void {
+function hold(
+  response: WireResponse,
+  holdMs: number,
+  caller: Caller,
+  reply: (outcome: CallOutcome) => void,
+  holds: Holds,
+): void {
   let isHeld = true;
+  holds.count++;
   const end = (outcome: CallOutcome): void => {
     if (!isHeld) return;
     isHeld = false;
+    holds.count--;
     clearTimeout(timer);
     reply(outcome);
   };

@@ -36,6 +36,7 @@ export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Ca
   };
   let known = boundariesAround(0);
   return {
+    timeZone,
     around(nowMs) {
       if (nowMs < known[1] || nowMs >= known[2]) known = boundariesAround(nowMs);
       return known;

@@ -1,7 +1,7 @@
 import type { Limit } from '../algorithms/limit.ts';
 import { format } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
-import { buildLimit } from './limits.ts';
+import { buildLimit, type NodeModes } from './limits.ts';
 import { type Place, type Problem, shown } from './problem.ts';
 import type { Block } from './read.ts';
 import { finish, type Steps } from './steps.ts';
@@ -196,7 +196,13 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
   }
   const limitBlocks = only ? [only] : (several ?? []);
   if (limitBlocks.length === 0) return undefined;
-  const limits = withOwnCounters(limitBlocks.flatMap((limitBlock) => buildLimit(limitBlock, problems) ?? []));
+  /** envoyproxy/ratelimit, which has `rate_limit` alone, ignores modes in it. */
+  const modesOf = (limitBlock: Block<'rate_limit'>): NodeModes =>
+    limitBlock === only ? { shadow, quota } : ownModes(limitBlock, { shadow, quota });
+  if (only) reportMisplacedModes(only, problems);
+  const limits = withOwnCounters(
+    limitBlocks.flatMap((limitBlock) => buildLimit(limitBlock, modesOf(limitBlock), problems) ?? []),
+  );
   const unlimited = limitBlocks.find(({ values }) => values.unlimited);
   if (unlimited && limitBlocks.length > 1) {
     report(
@@ -206,8 +212,11 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
     );
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
+  const { file, line } = block.place();
   return {
+    domain: here.domain,
     path: here.path,
+    place: { file, line },
     levels: here.levels,
     named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
     limits,
@@ -217,6 +226,19 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
     replaces,
     metadata,
   };
+}
+
+const ownModes = ({ values }: Block<'rate_limit'>, { shadow, quota }: NodeModes): NodeModes => ({
+  shadow: values.shadow_mode ?? shadow,
+  quota: values.quota_mode ?? quota,
+});
+
+function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: Problem[]): void {
+  for (const key of ['shadow_mode', 'quota_mode'] as const) {
+    if (values[key] === undefined) continue;
+    const message = `'${key}' means nothing in rate_limit and is ignored; put it on the node, or use rate_limits`;
+    report(problems, place(key), message, 'warning');
+  }
 }
 
 /** Several limits of a node may have the same algorithm and window: each gets a counter of its own. */

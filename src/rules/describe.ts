@@ -1,4 +1,5 @@
 import type { Limit } from '../algorithms/limit.ts';
+import { formatLine } from './problem.ts';
 import type { Rule } from './tree.ts';
 
 /** A limit for people: `5 per minute`, `10 per 30 seconds by token_bucket`. */
@@ -13,15 +14,96 @@ export function describeLimit({ algorithm, requestsPerUnit, unit, unitMultiplier
  * A rule as envoyproxy/ratelimit lists it, a line a limit: `demo.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`;
  * what it has no words for follows.
  */
-export function describeRule({ path, limits, shadow, quota }: Rule): string {
-  const modes = `shadow_mode: ${shadow}, quota_mode: ${quota}`;
-  if (limits.length === 0) return `${path}: unit=UNKNOWN requests_per_unit=0, ${modes}`;
-  const lines = limits.map((limit) => {
-    const { unit, requestsPerUnit } = limit;
-    return [`${path}: unit=${unit} requests_per_unit=${requestsPerUnit}`, modes, ...more(limit)].join(', ');
-  });
-  return lines.join('\n');
+export const describeRule = (rule: Rule): string => linesOf(rule).join('\n');
+
+/** The same with all that decides, and where it stands: names, `replaces`, `unlimited`, file and line. */
+export function describeRuleFully(rule: Rule): string {
+  const { limits, unlimited, replaces, named, place } = rule;
+  const ofRule = [
+    ...(unlimited ? ['unlimited: true'] : []),
+    ...(replaces.length > 0 ? [`replaces: ${replaces.join(' ')}`] : []),
+    ...(named === 'by_request' ? ['detailed_metric: true'] : []),
+    ...(place ? [`at: ${formatLine(place)}`] : []),
+  ];
+  return linesOf(rule)
+    .map((line, at) => {
+      const name = limits[at]?.name ?? '';
+      return [line, ...(name === '' ? [] : [`name: ${name}`]), ...ofRule].join(', ');
+    })
+    .join('\n');
 }
+
+/** A line a limit. */
+function linesOf({ path, limits, shadow, quota }: Rule): readonly string[] {
+  if (limits.length === 0) return [`${path}: unit=UNKNOWN requests_per_unit=0, ${modesOf({ shadow, quota })}`];
+  return limits.map((limit) => {
+    const { unit, requestsPerUnit } = limit;
+    return [`${path}: unit=${unit} requests_per_unit=${requestsPerUnit}`, modesOf(limit), ...more(limit)].join(', ');
+  });
+}
+
+/** A rule for programs; the keys are those of rule files. */
+export function ruleAsJson({
+  domain,
+  path,
+  place,
+  unlimited,
+  limits,
+  shadow,
+  quota,
+  replaces,
+  metadata,
+}: Rule): object {
+  return {
+    domain,
+    path,
+    ...(place && { file: place.file, ...(place.line !== undefined && { line: place.line }) }),
+    ...(unlimited && { unlimited, shadow_mode: shadow, quota_mode: quota }),
+    ...(replaces.length > 0 && { replaces }),
+    ...(metadata && { metadata }),
+    limits: limits.map(limitAsJson),
+  };
+}
+
+function limitAsJson(limit: Limit): object {
+  const { name, algorithm, unit, unitMultiplier, windowMs, requestsPerUnit, soft, shadow, quota } = limit;
+  const { onStoreFailure, localShare, consistency } = limit;
+  return {
+    ...(name !== '' && { name }),
+    algorithm,
+    ...(unit !== 'UNKNOWN' && { unit: unit.toLowerCase(), unit_multiplier: unitMultiplier }),
+    window_ms: windowMs,
+    requests_per_unit: requestsPerUnit,
+    soft,
+    shadow_mode: shadow ?? false,
+    quota_mode: quota ?? false,
+    ...numbersOf(limit),
+    on_store_failure: onStoreFailure ?? 'error',
+    ...(localShare !== undefined && { local_share: localShare }),
+    consistency: consistency ?? 'strict',
+  };
+}
+
+function numbersOf(limit: Limit): object {
+  switch (limit.algorithm) {
+    case 'fixed_window':
+      if (typeof limit.alignment === 'string') return { alignment: limit.alignment };
+      return { alignment: 'calendar', timezone: limit.alignment.timeZone };
+    case 'sliding_window_log':
+      return { count_denied: limit.countDenied };
+    case 'sliding_window_counter':
+      return { rounding: limit.rounding };
+    case 'sliding_window_buckets':
+      return { buckets: limit.buckets };
+    case 'token_bucket':
+      return { burst: limit.burst, refill: limit.refill, max_delay_ms: limit.maxDelayMs };
+    case 'leaky_bucket':
+      return { burst: limit.burst, max_delay_ms: limit.maxDelayMs };
+  }
+}
+
+const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean; readonly quota?: boolean }): string =>
+  `shadow_mode: ${shadow}, quota_mode: ${quota}`;
 
 /** What a limit has beyond the ordinary, as rule files say it. */
 function more(limit: Limit): readonly string[] {
@@ -42,7 +124,8 @@ function ofAlgorithm(limit: Limit): readonly string[] {
   switch (limit.algorithm) {
     case 'fixed_window':
       if (limit.alignment === 'epoch') return [];
-      return [`alignment: ${typeof limit.alignment === 'string' ? limit.alignment : 'calendar'}`];
+      if (typeof limit.alignment === 'string') return [`alignment: ${limit.alignment}`];
+      return ['alignment: calendar', `timezone: ${limit.alignment.timeZone}`];
     case 'sliding_window_log':
       return [algorithm, ...(limit.countDenied ? ['count_denied: true'] : [])];
     case 'sliding_window_counter':

@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+import { lstat, readdir, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import type { RuleFileState } from './load.ts';
 
@@ -14,6 +14,8 @@ export interface RuleSource {
    * @throws Error  of the file system, when the place cannot be read
    */
   list(): Promise<readonly RuleFileState[]>;
+  /** What operators should know of it, a text each. */
+  notes?(): readonly string[];
 }
 
 /** One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are left out. */
@@ -41,8 +43,8 @@ export interface RuntimeLayout {
 }
 
 /**
- * The runtime directory of envoyproxy/ratelimit: every file counts, whatever its ending. A file is called by its path
- * with dots for slashes, `config.team-a.checkout.yaml`; without `watchRoot` the app directory is left out of the name.
+ * The runtime directory of envoyproxy/ratelimit: every file below the app directory counts, whatever its ending; with `watchRoot` also every file
+ * beside it whose name, with dots for slashes, begins with that of the app directory and a dot. What a Kubernetes volume keeps twice is read once.
  */
 export function runtimeDirectory({
   root,
@@ -53,16 +55,23 @@ export function runtimeDirectory({
 }: RuntimeLayout): RuleSource {
   const top = join(root, subdirectory);
   const isRead = (name: string): boolean => !(ignoreDotFiles && name.startsWith('.'));
-  const listFrom = async (directory: string): Promise<readonly RuleFileState[]> => {
-    const found = await filesBelow(directory, isRead);
-    return found.map((file) => stateOf(file, relative(directory, file.path).split(sep).join('.')));
-  };
+  const volumes = new Set<string>();
+  const listFrom = (directory: string): Promise<readonly FoundFile[]> =>
+    filesBelow(directory, isRead, { onVolume: (volume) => volumes.add(volume) });
+  const isOfApp = ({ path }: FoundFile): boolean =>
+    relative(top, path).split(sep).join('.').startsWith(`${appDirectory}.`);
   return {
     description: join(top, appDirectory),
-    list: async () =>
-      watchRoot
-        ? (await listFrom(top)).filter(({ name }) => name.startsWith(`${appDirectory}.`))
-        : listFrom(join(top, appDirectory)),
+    async list() {
+      const found = watchRoot ? (await listFrom(top)).filter(isOfApp) : await listFrom(join(top, appDirectory));
+      return found.map((file) => stateOf(file, file.path));
+    },
+    notes: () =>
+      Array.from(
+        volumes,
+        (volume) =>
+          `${volume} is a volume of Kubernetes (a ConfigMap, say): ..data and what it links to hold the same files once more and are left out, as with RUNTIME_IGNOREDOTFILES=true`,
+      ),
   };
 }
 
@@ -76,16 +85,30 @@ const stateOf = ({ path, stats: { ino, size, mtimeMs, ctimeMs } }: FoundFile, na
   ...{ path, name, state: `${name} ${ino} ${size} ${mtimeMs} ${ctimeMs}` },
 });
 
+/** The link by which Kubernetes replaces all files of a volume at once. */
+const VOLUME_DATA = '..data';
+
+interface Walk {
+  /** Takes what is found. */
+  readonly files?: FoundFile[];
+  /** Takes each directory that is a volume of Kubernetes, of which what begins with `..` is left out. Absent: there are none. */
+  readonly onVolume?: (directory: string) => void;
+}
+
 /** All files below a directory, links followed, sorted by path. */
 async function filesBelow(
   directory: string,
   isRead: (name: string) => boolean,
-  files: FoundFile[] = [],
+  { files = [], onVolume }: Walk = {},
 ): Promise<readonly FoundFile[]> {
-  for (const name of (await readdir(directory)).filter(isRead).sort()) {
+  const all = (await readdir(directory)).filter(isRead).sort();
+  const isVolume =
+    onVolume && all.includes(VOLUME_DATA) && (await lstat(join(directory, VOLUME_DATA))).isSymbolicLink();
+  if (isVolume) onVolume(directory);
+  for (const name of isVolume ? all.filter((one) => !one.startsWith('..')) : all) {
     const path = join(directory, name);
     const stats = await stat(path);
-    if (stats.isDirectory()) await filesBelow(path, isRead, files);
+    if (stats.isDirectory()) await filesBelow(path, isRead, { files, ...(onVolume && { onVolume }) });
     else files.push({ path, stats });
   }
   return files;

@@ -58,6 +58,14 @@ export const format = {
     unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
     name: { type: 'text', meaning: 'shown to callers, and the handle for `replaces`' },
     replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one makes void' },
+    shadow_mode: {
+      type: 'flag',
+      meaning: "in rate_limits: this limit counts, but never refuses; absent: the node's shadow_mode",
+    },
+    quota_mode: {
+      type: 'flag',
+      meaning: "in rate_limits: refuses only when all quotas of a request are over; absent: the node's quota_mode",
+    },
     algorithm: {
       type: 'text',
       own: true,

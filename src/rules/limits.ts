@@ -8,6 +8,7 @@ import {
   unitMs,
 } from '../algorithms/limit.ts';
 import { MAX_LOG_HITS } from '../algorithms/sliding-window-log.ts';
+import { nearest } from '../nearest.ts';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from './calendar.ts';
 import { type Field, format } from './format.ts';
 import type { Problem } from './problem.ts';
@@ -37,8 +38,14 @@ function durationMs(written: string): number | undefined {
   return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (windowUnitMs[unit] ?? 0), 0);
 }
 
+/** The modes of a limit: its own, or those of its node. */
+export interface NodeModes {
+  readonly shadow: boolean;
+  readonly quota: boolean;
+}
+
 /** Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems` then. */
-export function buildLimit(block: LimitBlock, problems: Problem[]): Limit | undefined {
+export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problem[]): Limit | undefined {
   const { values } = block;
   const before = problems.length;
   const wrong = (key: Key, message: string): undefined => {
@@ -57,7 +64,7 @@ export function buildLimit(block: LimitBlock, problems: Problem[]): Limit | unde
   if (block.wrong.has('algorithm')) return undefined;
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? 'fixed_window'));
   if (!algorithm)
-    return wrong('algorithm', `unknown algorithm '${values.algorithm}'; wanted one of ${algorithmNames.join(', ')}`);
+    return wrong('algorithm', `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`);
   for (const key of Object.keys(values) as Key[]) {
     // the reader keeps only keys of the format
     const { goesWith }: Field = fields[key];
@@ -65,7 +72,7 @@ export function buildLimit(block: LimitBlock, problems: Problem[]): Limit | unde
     wrong(key, `${key} means nothing with ${algorithm}; it goes with ${goesWith.join(' or ')}`);
   }
   if (!window || problems.length > before || block.wrong.size > 0) return undefined;
-  const limit = assemble(algorithm, window, block, wrong);
+  const limit = assemble(algorithm, window, block, modes, wrong);
   if (limit) checkNumbers(limit, values, wrong);
   return problems.length > before ? undefined : limit;
 }
@@ -87,7 +94,7 @@ function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: Wrong): 
   const unit = unitOf(written);
   if (!unit) {
     if (['unit', 'window', 'unlimited'].some((key) => alreadyWrong.has(key))) return undefined;
-    return wrong('unit', `invalid rate limit unit '${written}'; wanted one of ${unitNames.join(', ')}, or a window`);
+    return wrong('unit', `invalid rate limit unit '${written}'; ${expected(written, unitNames, ', or a window')}`);
   }
   const windowMs = unitMs[unit] * unitMultiplier;
   if (unitMultiplier < 1 || windowMs > MAX_WINDOW_MS) {
@@ -111,8 +118,13 @@ function readLength(written: string, values: LimitBlock['values'], wrong: Wrong)
   return { unit: named ?? 'UNKNOWN', unitMultiplier: named ? windowMs / unitMs[named] : 1, windowMs };
 }
 
-function assemble(algorithm: Name, window: Window, block: LimitBlock, wrong: Wrong): Limit | undefined {
-  const { values } = block;
+function assemble(
+  algorithm: Name,
+  window: Window,
+  { values }: LimitBlock,
+  modes: NodeModes,
+  wrong: Wrong,
+): Limit | undefined {
   const { name = '', requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const failing = readStoreFailure(values, wrong);
   const consistency = readConsistency(values, wrong);
@@ -125,6 +137,8 @@ function assemble(algorithm: Name, window: Window, block: LimitBlock, wrong: Wro
     counter: `${algorithm}|${window.windowMs}`,
     ...failing,
     ...consistency,
+    ...(modes.shadow && { shadow: true as const }),
+    ...(modes.quota && { quota: true as const }),
   };
   switch (algorithm) {
     case 'fixed_window': {
@@ -196,6 +210,12 @@ function readStoreFailure(
   }
   if (policy === 'error') return {};
   return { onStoreFailure: policy, ...(localShare !== undefined && { localShare }) };
+}
+
+/** What a mistyped word most likely is; else all that it may be. */
+function expected(written: string | undefined, names: readonly string[], more = ''): string {
+  const meant = nearest(written ?? '', names);
+  return meant === undefined ? `wanted one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
 }
 
 function choice<const C extends string>(

@@ -1,3 +1,4 @@
+import { type Spend, unitMs } from '../algorithms/limit.ts';
 import { findHidden } from './hidden.ts';
 import { formatLine, type Place, type Problem, shown } from './problem.ts';
 import type { Block } from './read.ts';
@@ -8,8 +9,9 @@ import { hasWildcard } from './wildcard.ts';
  * without effect. All of it is a warning: envoyproxy/ratelimit takes such files without a word.
  *
  * @param files  files that are right; those of one domain are put together, in this order
+ * @param spend  what a refused request spends where its domain does not say
  */
-export function lint(files: readonly Block<'file'>[]): readonly Problem[] {
+export function lint(files: readonly Block<'file'>[], spend: Spend = 'each'): readonly Problem[] {
   const domains = new Map<string, Block<'file'>[]>();
   for (const file of files) {
     const { domain = '' } = file.values;
@@ -17,11 +19,12 @@ export function lint(files: readonly Block<'file'>[]): readonly Problem[] {
     if (parts) parts.push(file);
     else domains.set(domain, [file]);
   }
-  return [...domains].flatMap(([domain, parts]) => lintDomain(shown(domain), parts));
+  return [...domains].flatMap(([domain, parts]) => lintDomain(shown(domain), parts, spend));
 }
 
 /** @param domain  as messages show it */
-function lintDomain(domain: string, files: readonly Block<'file'>[]): readonly Problem[] {
+function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: Spend): readonly Problem[] {
+  const spend = files.find(({ values }) => values.spend !== undefined)?.values.spend ?? byDefault;
   const top = files.flatMap(({ values: { descriptors = [] } }) => descriptors);
   const levels = levelsOf(top);
   const nodes = levels.flat();
@@ -34,7 +37,7 @@ function lintDomain(domain: string, files: readonly Block<'file'>[]): readonly P
       : []),
     ...levels.flatMap(lintLevel),
     ...nodes.flatMap(lintNode),
-    ...limits.flatMap((limit) => lintLimit(limit, domain, names)),
+    ...limits.flatMap((limit) => [...lintLimit(limit, domain, names), ...lintNumbers(limit, spend)]),
   ];
 }
 
@@ -54,6 +57,24 @@ function lintFile({ values: { descriptors = [] }, place }: Block<'file'>): reado
 }
 
 function lintLevel(level: readonly Block<'node'>[]): readonly Problem[] {
+  return [...lintHidden(level), ...lintOpenLeaves(level)];
+}
+
+/** What ends at a leaf without a limit passes: an exemption, or a limit that was forgotten. */
+function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
+  const isBesideLimited = level.some((node) => limitsOf(node).length > 0);
+  return level.flatMap((node) => {
+    const { values, empty, place } = node;
+    if (empty?.has('rate_limit')) return [warning(place('rate_limit'), `rate_limit is empty: ${NOT_LIMITED}`)];
+    const isOpen = limitsOf(node).length === 0 && (values.descriptors ?? []).length === 0;
+    if (!isOpen || !isBesideLimited || lintNode(node).length > 0) return [];
+    return [warning(place(), NOT_LIMITED)];
+  });
+}
+
+const NOT_LIMITED = 'what ends here is not limited; write rate_limit: { unlimited: true } where that is meant';
+
+function lintHidden(level: readonly Block<'node'>[]): readonly Problem[] {
   return findHidden(level).map(({ node, by }) => {
     const [before, behind] = [shown(compositeOf(by)), shown(compositeOf(node))];
     const advice = hasWildcard(compositeOf(node)) ? 'put this one before it, or leave it out' : 'leave one of them out';
@@ -74,6 +95,8 @@ function lintNode(node: Block<'node'>): readonly Problem[] {
   const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
   const whyIdle = valueToMetricIsIdle(node, isLimited);
   return [
+    ...lintText(node, 'key'),
+    ...lintText(node, 'value'),
     ...idle.map((key) => warning(place(key), `${key} has no effect: this node has no limit`)),
     ...(whyIdle ? [warning(place('value_to_metric'), `value_to_metric has no effect: ${whyIdle}`)] : []),
   ];
@@ -86,6 +109,51 @@ function valueToMetricIsIdle({ values }: Block<'node'>, isLimited: boolean): str
   if (values.share_threshold) return 'values that share a counter are shown by their pattern';
   if (value !== '' && !hasWildcard(key) && !hasWildcard(value)) return `the value is always shown, as '${value}'`;
   return isLimited || descriptors.length > 0 ? undefined : 'this node has no limit';
+}
+
+/** Texts that are matched as they are, though they look like something else. */
+function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): readonly Problem[] {
+  const text = values[key] ?? '';
+  const warn = (message: string): Problem => warning(place(key), `${key} '${shown(text)}' ${message}`);
+  if (text !== text.trim()) return [warn('begins or ends with a blank, which is matched as well')];
+  const what = LITERALS.find(([pattern]) => pattern.test(text));
+  if (!what) return [];
+  return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text`)];
+}
+
+const LITERALS: readonly (readonly [pattern: RegExp, what: string])[] = [
+  [/^(\d{1,3}\.){3}\d{1,3}\/\d{1,2}$|^(?=.*:)[\da-fA-F:.]+\/\d{1,3}$/, 'a range of addresses (CIDR)'],
+  [/^\^|\$$|(?:^|[/(])\.\*|\.\+|\\[dwsbDWS./]|\[[^\]]*-[^\]]*\][*+?{]?|\(\?|\([^)]*\|[^)]*\)/, 'a regular expression'],
+  [/\{[^{}]*\}|\/:[A-Za-z_]\w*|<[A-Za-z_]\w*>/, 'a path template'],
+];
+
+/** Numbers and keys that are right, but do not go together. */
+function lintNumbers({ values, place }: Block<'rate_limit'>, spend: string): readonly Problem[] {
+  const { burst, unit = '', unit_multiplier: units = 1, requests_per_unit: requests = 0, refill } = values;
+  const found: Problem[] = [];
+  if (values.algorithm === 'token_bucket' && burst !== undefined) {
+    const unitLength = Object.entries(unitMs).find(([name]) => name === unit.toUpperCase())?.[1];
+    const perSecond = unitLength === undefined ? 0 : (requests * 1_000) / (unitLength * units);
+    if (refill === 'interval' && burst < requests)
+      found.push(
+        warning(place('burst'), `burst is below the rate: a refill of ${requests} tokens fills only ${burst}`),
+      );
+    else if (burst < perSecond)
+      found.push(
+        warning(place('burst'), `burst is below the rate: ${burst} of the ${perSecond} hits of a second pass at once`),
+      );
+  }
+  if (values.count_denied && spend === 'all_or_nothing')
+    found.push(
+      warning(
+        place('count_denied'),
+        'count_denied has no effect: with spend: all_or_nothing refused hits are not counted',
+      ),
+    );
+  for (const key of ['shadow_mode', 'quota_mode'] as const)
+    if (values.unlimited && values[key])
+      found.push(warning(place(key), `${key} has no effect: nothing is limited here`));
+  return found;
 }
 
 function lintLimit(

@@ -12,11 +12,19 @@ import { parseYaml, YamlError } from './yaml.ts';
 export interface RuleFile {
   readonly path: string;
   readonly name: string;
+  /** Its content, where it has been read already. */
+  readonly text?: string;
 }
 
 /** Rules, or every reason why there are none, in the order of the files. Warnings come either way, those of `lint` once all files are right. */
 export type LoadedRules =
-  | { readonly ok: true; readonly rules: RuleTree; readonly warnings: readonly Problem[] }
+  | {
+      readonly ok: true;
+      readonly rules: RuleTree;
+      /** The same for other processes; absent where the rules are only checked. */
+      readonly packed?: PackedRules;
+      readonly warnings: readonly Problem[];
+    }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 export interface LoadOptions {
@@ -107,20 +115,20 @@ export function loadBlocks(
   const rules = compile(blocks, mergeDomains, problems);
   if (store) checkFit(blocks, store, problems);
   if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems: inFileOrder(problems) };
-  return { ok: true, rules, warnings: inFileOrder([...problems, ...lint(blocks)]) };
+  return { ok: true, rules, warnings: inFileOrder([...problems, ...lint(blocks, store?.spend ?? 'each')]) };
 }
 
 function readBlocks(
-  { path, name: file }: RuleFile,
+  { path, name: file, text }: RuleFile,
   problems: Problem[],
   onUnreadable: () => void = () => {},
 ): Block<'file'>[] {
-  const error = (line: number, message: string): [] => {
-    problems.push({ file, line, path: '', severity: 'error', message });
+  const error = (line: number, message: string, column?: number): [] => {
+    problems.push({ file, line, column, path: '', severity: 'error', message });
     return [];
   };
   try {
-    const { root, moreDocumentsAt } = parseYaml(utf8.decode(readBounded(path)));
+    const { root, moreDocumentsAt } = parseYaml(text ?? utf8.decode(readBounded(path)));
     for (const line of moreDocumentsAt) {
       const message = 'only the first YAML document of a file is read; this one is ignored';
       problems.push({ file, line, path: '', severity: 'warning', message });
@@ -128,7 +136,8 @@ function readBlocks(
     const block = readFile(file, root, problems);
     return block ? [block] : [];
   } catch (thrown) {
-    if (thrown instanceof YamlError) return error(thrown.line, `error loading config file: ${thrown.message}`);
+    if (thrown instanceof YamlError)
+      return error(thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
     if (!isSystemError(thrown)) throw thrown;
     onUnreadable();
     return error(1, `cannot be read: ${thrown.message}`);

@@ -115,7 +115,8 @@ function nodesOf(entries: readonly Entry[], root: Level): readonly Node[] {
 
 const joined = (key: string, value: string): string => (value === '' ? key : `${key}_${value}`);
 
-function findNode(level: Level, { key, value }: Entry): Node | undefined {
+/** The node of a level that an entry goes to. */
+export function findNode(level: Level, { key, value }: Entry): Node | undefined {
   const branch = level.byKey.get(key);
   const exact = branch?.byValue.get(value);
   if (exact) return exact;
@@ -126,7 +127,9 @@ function findNode(level: Level, { key, value }: Entry): Node | undefined {
 function overrideRule(domain: Domain, entries: readonly Entry[], limit: Limit): Rule {
   const levels = entries.map(({ key, value }) => joined(key, value));
   return {
+    domain: domain.name,
     path: `${domain.name}.${levels.join('.')}`,
+    place: undefined,
     levels,
     named: 'by_request',
     limits: [limit],

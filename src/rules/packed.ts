@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { type DomainParts, groupByDomain } from './compile.ts';
 import { type Field, format, type Shape } from './format.ts';
 import type { Place } from './problem.ts';
@@ -14,31 +15,77 @@ export type PackedRules = readonly PackedDomain[];
 export interface PackedDomain {
   readonly name: string;
   readonly spend: Domain['spend'];
-  /** JSON: lists of nodes, each behind its depth, parents before their children. */
+  /** Of all that decides: the same wherever the rules stand in files. */
+  readonly hash: string;
+  /** JSON: `PackedPiece`s, parents before their children. */
   readonly pieces: readonly string[];
 }
 
 /** Nodes of a piece. */
 const PIECE_NODES = 32;
 
-type PackedNode = readonly [depth: number, values: Readonly<Record<string, unknown>>];
+/** A node: its depth below the domain, its values, and where it stands, for people. */
+type PackedNode = readonly [
+  depth: number,
+  values: Readonly<Record<string, unknown>>,
+  /** Into the piece's list of files. */
+  file: number,
+  line: number | null,
+];
+
+/** The names of files, and nodes in them. */
+type PackedPiece = readonly [files: readonly string[], nodes: readonly PackedNode[]];
 
 const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
 
 /** @param blocks  without problems */
 export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): PackedRules {
   return Array.from(groupByDomain(blocks, mergeDomains, []), ([name, { nodes, spend }]) => {
-    const packed = nodes.flatMap((node) => packNode(node, 0));
-    const count = Math.ceil(packed.length / PIECE_NODES);
+    const listed = nodes.flatMap((node) => listNodes(node, 0));
+    const count = Math.ceil(listed.length / PIECE_NODES);
     const pieces = Array.from({ length: count }, (_, at) =>
-      JSON.stringify(packed.slice(at * PIECE_NODES, (at + 1) * PIECE_NODES)),
+      JSON.stringify(packPiece(listed.slice(at * PIECE_NODES, (at + 1) * PIECE_NODES))),
     );
-    return { name, spend, pieces };
+    return { name, spend, hash: hashOfDomain(name, spend, listed), pieces };
   });
 }
 
-function packNode({ values: { descriptors = [], ...own } }: Block<'node'>, depth: number): readonly PackedNode[] {
-  return [[depth, plain('node', own)], ...descriptors.flatMap((child) => packNode(child, depth + 1))];
+function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly ListedNode[]): string {
+  const hash = createHash('sha256').update(JSON.stringify([name, spend]));
+  for (const { depth, block } of listed) {
+    const { descriptors: _, ...own } = block.values;
+    hash.update(JSON.stringify([depth, plain('node', own)]));
+  }
+  return hash.digest('hex');
+}
+
+const HASH_CHARACTERS = 12;
+
+/** Tells rules apart: the same for the same rules, whatever their files are called and however they are laid out. */
+export function hashOf(packed: PackedRules): string {
+  const hash = createHash('sha256');
+  for (const domain of packed.map(({ hash: own }) => own).sort()) hash.update(domain);
+  return hash.digest('hex').slice(0, HASH_CHARACTERS);
+}
+
+interface ListedNode {
+  readonly depth: number;
+  readonly block: Block<'node'>;
+}
+
+function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
+  const { descriptors = [] } = block.values;
+  return [{ depth, block }, ...descriptors.flatMap((child) => listNodes(child, depth + 1))];
+}
+
+function packPiece(listed: readonly ListedNode[]): PackedPiece {
+  const files = [...new Set(listed.map(({ block }) => block.place().file))];
+  const nodes = listed.map(({ depth, block: { values, place } }): PackedNode => {
+    const { descriptors: _, ...own } = values;
+    const { file, line = null } = place();
+    return [depth, plain('node', own), files.indexOf(file), line];
+  });
+  return [files, nodes];
 }
 
 /** The values of a block, and of those in it, without their places. */
@@ -47,13 +94,13 @@ function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonl
 }
 
 /** The nodes of a domain, a piece a step. */
-export function* unpack({ name, spend, pieces }: PackedDomain): Steps<DomainParts> {
-  const place: Place = { file: name, line: undefined, path: '' }; // never shown: there are no problems
+export function* unpack({ spend, pieces }: PackedDomain): Steps<DomainParts> {
   const nodes: Block<'node'>[] = [];
   const parents: { descriptors?: Block<'node'>[] }[] = [];
   for (const piece of pieces) {
-    const packed = JSON.parse(piece) as readonly PackedNode[]; // as `pack` wrote it
-    for (const [depth, own] of packed) {
+    const [files, packed] = JSON.parse(piece) as PackedPiece; // as `pack` wrote it
+    for (const [depth, own, file, line] of packed) {
+      const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
       const values: { descriptors?: Block<'node'>[] } = { ...revived('node', own, place) };
       const parent = parents[depth - 1];
       if (parent) parent.descriptors ??= [];

@@ -4,6 +4,8 @@ export interface Place {
   readonly file: string;
   /** Counted from 1; undefined in a resource, which has no lines. */
   readonly line: number | undefined;
+  /** Counted from 1; absent where it is not known. */
+  readonly column?: number | undefined;
   /** `descriptors[2].rate_limit.unit`; empty for the file itself. */
   readonly path: string;
 }

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json.ts';
+import { nearest } from '../nearest.ts';
 import { type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import { type Place, type Problem, pathOfKey, shown } from './problem.ts';
@@ -10,6 +11,8 @@ export interface Block<S extends Shape> {
   readonly values: { readonly [K in keyof (typeof format)[S]]?: ValueOf<(typeof format)[S][K]> };
   /** Keys whose value was not what the format wants: reported already, and absent from `values`. */
   readonly wrong: ReadonlySet<PropertyKey>;
+  /** Keys that are there with nothing behind them; absent where that is not known. */
+  readonly empty?: ReadonlySet<PropertyKey>;
   /** Where the block or one of its keys stands. */
   place(key?: keyof (typeof format)[S]): Place;
 }
@@ -34,7 +37,7 @@ const referenceKeys = new Set(
 /** Reads the root of a rule file. What is wrong goes to `problems`, all of it; what is right is in the block. */
 export function readFile(file: string, root: YamlNode | undefined, problems: Problem[]): Block<'file'> | undefined {
   const reader = new Reader(file, problems);
-  const place = { file, line: root?.line ?? 1, path: '' };
+  const place = { file, line: root?.line ?? 1, column: root?.column, path: '' };
   if (!root || isNull(root)) return reader.block('file', emptyMap(1), place);
   return root.kind === 'map' ? reader.block('file', root, place) : reader.mismatch(place, 'a mapping', root);
 }
@@ -50,16 +53,17 @@ class Reader {
 
   block<S extends Shape>(shape: S, map: YamlMap, place: Place): Block<S> {
     const values = new Map<string, unknown>();
-    const lines = new Map<string, number>();
-    for (const entry of map.entries) this.entry(shape, entry, place.path, values, lines);
+    const keys = new Map<string, YamlNode>();
+    for (const entry of map.entries) this.entry(shape, entry, place.path, values, keys);
     const right = [...values].filter(([, value]) => value !== undefined && value !== null);
     return {
       values: Object.fromEntries(right) as Block<S>['values'], // each value was read as its field of the format says
       wrong: new Set([...values.keys()].filter((key) => values.get(key) === undefined)),
+      empty: new Set([...values.keys()].filter((key) => values.get(key) === null)),
       place: (key) =>
         key === undefined
           ? place
-          : { ...place, line: lines.get(String(key)) ?? place.line, path: pathOfKey(place.path, String(key)) },
+          : { ...place, ...positionOf(keys.get(String(key))), path: pathOfKey(place.path, String(key)) },
     };
   }
 
@@ -68,7 +72,7 @@ class Reader {
     { key, value }: YamlEntry,
     path: string,
     values: Map<string, unknown>,
-    lines: Map<string, number>,
+    keys: Map<string, YamlNode>,
   ): void {
     if (key.kind !== 'scalar' || key.type !== 'text') {
       const text = key.kind !== 'scalar' ? describe(key) : key.type === 'flag' ? String(flagOf(key.text)) : key.text;
@@ -81,16 +85,20 @@ class Reader {
       this.unknownKey(shape, key.text, place);
       return;
     }
-    if (lines.has(key.text))
-      this.warn(place, `'${key.text}' was given before, on line ${lines.get(key.text)}; the last one counts`);
-    lines.set(key.text, key.line);
-    values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, line: value.line }));
+    const before = keys.get(key.text);
+    if (before) this.warn(place, `'${key.text}' was given before, on line ${before.line}; the last one counts`);
+    keys.set(key.text, key);
+    values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, ...positionOf(value) }));
   }
 
   private unknownKey(shape: Shape, key: string, place: Place): void {
     const wanted = Object.keys(shapes[shape] ?? {}).join(', ');
     if (referenceKeys.has(key)) this.warn(place, `'${key}' means nothing here and is ignored; here go ${wanted}`);
-    else this.error(place, `config error, unknown key '${shown(key)}'; wanted one of ${wanted}`);
+    else
+      this.error(
+        place,
+        `config error, unknown key '${shown(key)}'; ${hintFor(shape, key) ?? `wanted one of ${wanted}`}`,
+      );
   }
 
   private value(field: Field, node: YamlNode, place: Place): unknown {
@@ -98,7 +106,10 @@ class Reader {
       case 'list':
         return this.list(field.of as Shape, node, place); // the format names only its own blocks
       case 'block':
-        if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
+        if (node.kind !== 'map') {
+          const hint = node.kind === 'list' && field.of === 'rate_limit' ? '; several limits go under rate_limits' : '';
+          return this.mismatch(place, 'a mapping', node, hint);
+        }
         return this.block(field.of as Shape, node, place);
       case 'struct':
         if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
@@ -111,7 +122,7 @@ class Reader {
   private list(shape: Shape, node: YamlNode, place: Place): readonly Block<Shape>[] | undefined {
     if (node.kind !== 'list') return this.mismatch(place, 'a list', node);
     return node.items.flatMap((item, index) => {
-      const at = { ...place, line: item.line, path: `${place.path}[${index}]` };
+      const at = { ...place, ...positionOf(item), path: `${place.path}[${index}]` };
       if (item.kind === 'map') return [this.block(shape, item, at)];
       this.error(at, `config error, yaml file contains list of type other than map: ${asGoPrints(item)}`);
       return [];
@@ -132,13 +143,13 @@ class Reader {
     return count >= 0n && count <= 4_294_967_295n ? Number(count) : this.mismatch(place, wantedOf.count, node);
   }
 
-  mismatch(place: Place, wanted: string, node: YamlNode): undefined {
-    this.error(place, `error loading config file: wanted ${wanted}, got ${describe(node)}`);
+  mismatch(place: Place, wanted: string, node: YamlNode, hint = ''): undefined {
+    this.error(place, `error loading config file: wanted ${wanted}, got ${describe(node)}${hint}`);
     return undefined;
   }
 
   private at(node: YamlNode, path: string): Place {
-    return { file: this.file, line: node.line, path };
+    return { file: this.file, line: node.line, column: node.column, path };
   }
   private error(place: Place, message: string): void {
     this.problems.push({ ...place, severity: 'error', message });
@@ -147,6 +158,25 @@ class Reader {
     this.problems.push({ ...place, severity: 'warning', message });
   }
 }
+
+/** Where a key is, as far as it is there. */
+const positionOf = (node: YamlNode | undefined): Partial<Pick<Place, 'line' | 'column'>> =>
+  node ? { line: node.line, column: node.column } : {};
+
+/** What an unknown key may be: a mistyped one, or one of another block. */
+function hintFor(shape: Shape, key: string): string | undefined {
+  const meant = nearest(key, Object.keys(shapes[shape] ?? {}));
+  if (meant !== undefined) return `did you mean '${meant}'?`;
+  const home = Object.keys(shapes).find((other) => Object.hasOwn(shapes[other] ?? {}, key));
+  return home === undefined ? undefined : `it goes into ${blockNames[home as Shape]}`; // one of the format's
+}
+
+const blockNames: Readonly<Record<Shape, string>> = {
+  file: 'the file itself',
+  node: 'a node of descriptors',
+  rate_limit: 'rate_limit',
+  replaces: 'replaces',
+};
 
 const wantedOf = {
   text: 'text',

@@ -1,5 +1,6 @@
 import type { Limit, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from '../json.ts';
+import type { Place } from './problem.ts';
 import type { Wildcard } from './wildcard.ts';
 
 /** The rules in force: immutable, ready to be matched. A reload makes a new one. */
@@ -65,8 +66,11 @@ export type Naming = 'rule' | 'key' | 'value';
 
 /** What applies to the descriptors that end at a node. */
 export interface Rule {
+  readonly domain: string;
   /** `demo.user_alice.path`: the domain and each node's key and value. Names the rule on `/rlconfig` and in headers. */
   readonly path: string;
+  /** Where its node stands; undefined: the request brought the limit along. */
+  readonly place: Pick<Place, 'file' | 'line'> | undefined;
   /** The path's parts below the domain, a level each: what statistics are kept under, unless `named` says otherwise. */
   readonly levels: readonly string[];
   /**
@@ -78,9 +82,9 @@ export interface Rule {
   readonly limits: readonly Limit[];
   /** Everything passes and nothing is counted; `limits` is empty. */
   readonly unlimited: boolean;
-  /** Over the limit is answered OK. */
+  /** The node's `shadow_mode`; what counts is that of each limit. */
   readonly shadow: boolean;
-  /** Refuses a request only together with all its other quota rules. */
+  /** The node's `quota_mode`; what counts is that of each limit. */
   readonly quota: boolean;
   /** Names of limits that this rule makes void for the requests it matches. */
   readonly replaces: readonly string[];

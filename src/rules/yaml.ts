@@ -2,12 +2,13 @@ import { EVENT_ID, type Event, getScalarValue, parseEvents, SCALAR_STYLE, YAMLEx
 import { indentFlow } from './yaml-flow.ts';
 import { type ScalarType, typeOf } from './yaml-scalar.ts';
 
-/** A YAML value that knows on which line of its file it stands (from 1). Aliases and merge keys are already resolved. */
+/** A YAML value that knows on which line and column of its file it stands (from 1; no column where it is not known). Aliases and merge keys are already resolved. */
 export type YamlNode = YamlMap | YamlList | YamlScalar;
 
 export interface YamlMap {
   readonly kind: 'map';
   readonly line: number;
+  readonly column?: number | undefined;
   readonly entries: readonly YamlEntry[];
 }
 export interface YamlEntry {
@@ -17,11 +18,13 @@ export interface YamlEntry {
 export interface YamlList {
   readonly kind: 'list';
   readonly line: number;
+  readonly column?: number | undefined;
   readonly items: readonly YamlNode[];
 }
 export interface YamlScalar {
   readonly kind: 'scalar';
   readonly line: number;
+  readonly column?: number | undefined;
   /** As written: `yes`, `010` and `1_000` stay what they are. */
   readonly text: string;
   /** What YAML 1.1 takes it for. */
@@ -47,9 +50,11 @@ const TOO_DEEP = `values are nested more than ${MAX_DEPTH} levels deep`;
 export class YamlError extends Error {
   override readonly name = 'YamlError';
   readonly line: number;
-  constructor(message: string, line: number) {
+  readonly column: number | undefined;
+  constructor(message: string, line: number, column?: number) {
     super(message);
     this.line = line;
+    this.column = column;
   }
 }
 
@@ -69,12 +74,12 @@ export function parseYaml(text: string): YamlFile {
  */
 function composerOf(text: string): Composer {
   try {
-    return new Composer(text, eventsOf(text));
+    return new Composer(text, eventsOf(text), true);
   } catch (error) {
     const isIndentation = error instanceof YamlError && error.message === 'deficient indentation';
     const indented = isIndentation ? indentFlow(text) : undefined;
     if (indented === undefined) throw error;
-    return new Composer(indented, eventsOf(indented));
+    return new Composer(indented, eventsOf(indented), false); // columns are others there
   }
 }
 
@@ -85,8 +90,14 @@ function eventsOf(text: string): readonly Event[] {
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
     const reason = error.reason.startsWith('nesting exceeded') ? TOO_DEEP : error.reason;
-    throw new YamlError(reason, (error.mark?.line ?? 0) + 1);
+    const { line = 0, column = 0 } = error.mark ?? {};
+    throw new YamlError(`${reason}${hintFor(reason)}`, line + 1, column + 1);
   }
+}
+
+/** What an author most likely meant. */
+function hintFor(reason: string): string {
+  return reason.startsWith('name of an alias node') ? '; put a value that begins with * in quotes: "*"' : '';
 }
 
 /** What a node takes where an alias stands for it. */
@@ -100,6 +111,8 @@ class Composer {
   private readonly text: string;
   private readonly events: readonly Event[];
   private readonly lineStarts: readonly number[];
+  /** Whether the text is that of the file, so that columns mean something. */
+  private readonly hasColumns: boolean;
   private readonly anchors = new Map<string, YamlNode>();
   private readonly extents = new Map<YamlNode, Extent>();
   /** Values so far, aliases written out. */
@@ -109,9 +122,11 @@ class Composer {
   private deepest = 0;
   private at = 0;
   private line = 1;
+  private column: number | undefined;
 
-  constructor(text: string, events: readonly Event[]) {
+  constructor(text: string, events: readonly Event[], hasColumns: boolean) {
     this.text = text;
+    this.hasColumns = hasColumns;
     this.events = events;
     this.lineStarts = [0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)];
   }
@@ -138,14 +153,14 @@ class Composer {
         return this.keep(event, node, { values, depth: 0 });
       }
       case EVENT_ID.SEQUENCE: {
-        const line = this.lineOf(event.start);
+        const place = this.placeOf(event.start);
         const [items, extent] = this.untilPop();
-        return this.keep(event, { kind: 'list', line, items }, extent);
+        return this.keep(event, { kind: 'list', ...place, items }, extent);
       }
       case EVENT_ID.MAPPING: {
-        const line = this.lineOf(event.start);
+        const place = this.placeOf(event.start);
         const [flat, extent] = this.untilPop();
-        return this.keep(event, { kind: 'map', line, entries: merged(pairs(flat)) }, extent);
+        return this.keep(event, { kind: 'map', ...place, entries: merged(pairs(flat)) }, extent);
       }
       case EVENT_ID.ALIAS:
         return this.alias(event);
@@ -157,8 +172,11 @@ class Composer {
   private alias(event: Extract<Event, { type: typeof EVENT_ID.ALIAS }>): YamlNode {
     const name = this.text.slice(event.anchorStart, event.anchorEnd);
     const node = this.anchors.get(name);
-    this.line = this.lineOf(event.anchorStart);
-    if (!node) throw new YamlError(`unknown anchor '${name}' referenced`, this.line);
+    const { line, column } = this.placeOf(event.anchorStart);
+    if (!node) {
+      const message = `unknown anchor '${name}' referenced; if the text is meant, put it in quotes: "*${name}"`;
+      throw new YamlError(message, line, column);
+    }
     const { values = 1, depth = 0 } = this.extents.get(node) ?? {}; // each that has an anchor has one
     this.deepest = Math.max(this.deepest, this.depth + depth);
     if (this.deepest > MAX_DEPTH) throw new YamlError(TOO_DEEP, this.line);
@@ -168,10 +186,10 @@ class Composer {
 
   private scalar(event: Extract<Event, { type: typeof EVENT_ID.SCALAR }>): YamlScalar {
     const text = getScalarValue(this.text, event);
-    const line = event.valueStart < 0 ? this.line : this.lineOf(event.valueStart);
+    const place = event.valueStart < 0 ? { line: this.line, column: this.column } : this.placeOf(event.valueStart);
     const tag = event.tagStart < 0 ? undefined : this.text.slice(event.tagStart, event.tagEnd);
     const plain = event.style === SCALAR_STYLE.PLAIN;
-    return { kind: 'scalar', line, text, type: tag === '!!str' || (!plain && !tag) ? 'text' : typeOf(text) };
+    return { kind: 'scalar', ...place, text, type: tag === '!!str' || (!plain && !tag) ? 'text' : typeOf(text) };
   }
 
   /** The values of a collection, and what that takes. */
@@ -200,7 +218,7 @@ class Composer {
     return node;
   }
 
-  private lineOf(offset: number): number {
+  private placeOf(offset: number): { readonly line: number; readonly column: number | undefined } {
     let low = 0;
     let high = this.lineStarts.length - 1;
     while (low < high) {
@@ -209,7 +227,8 @@ class Composer {
       else high = middle - 1;
     }
     this.line = low + 1;
-    return this.line;
+    this.column = this.hasColumns ? offset - (this.lineStarts[low] ?? 0) + 1 : undefined;
+    return { line: this.line, column: this.column };
   }
 }
 

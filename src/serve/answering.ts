@@ -1,10 +1,14 @@
+import cluster from 'node:cluster';
 import type { Clock } from '../clock.ts';
-import type { Answer } from '../decide.ts';
-import type { Logger } from '../observe/log.ts';
+import type { Answer, Decider } from '../decide.ts';
+import { createDecisionLog, type LogDecision } from '../observe/decision-log.ts';
+import { createDecisionSink, type Logger } from '../observe/log.ts';
+import type { Load } from '../observe/service-gauges.ts';
 import { openOverload } from '../overload/overload.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
+import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { Basis } from './basis.ts';
@@ -24,6 +28,13 @@ export interface Told {
   connectionFailed(code: string): void;
   /** A call was refused since there is too much to do. */
   shed(): void;
+  /** Decisions were not logged since there were too many. */
+  decisionsNotLogged(decisions: number): void;
+}
+
+/** The servers, and how busy they are. */
+export interface Answering extends Servers {
+  load(): Load;
 }
 
 /**
@@ -37,7 +48,7 @@ export async function openAnswering(
   told: Told,
   clock: Clock,
   log: Logger,
-): Promise<Servers> {
+): Promise<Answering> {
   const parts = createParts();
   try {
     const tracing = await openTracing(settings, clock, log);
@@ -52,7 +63,9 @@ export async function openAnswering(
       counters: countersOf(settings, clock),
       ...modes,
     };
-    const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, log));
+    const holds = { count: 0 };
+    const logDecision = openDecisionLog(settings, decider, told, log);
+    const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, logDecision, log), holds);
     const overload = parts.add(
       openOverload({
         maxInFlight: settings.MAX_IN_FLIGHT_CALLS,
@@ -69,12 +82,19 @@ export async function openAnswering(
       overload,
       routes: tracing?.routes,
       readiness,
+      rules: rules.book.rules,
       clock,
       onCall: told.called,
       onConnectionError,
     };
     const { grpc, http } = parts.add(await openServers(settings, sources, log));
-    return { grpc, http, close: parts.close };
+    const load = (): Load => ({
+      inFlight: overload.inFlight(),
+      held: holds.count,
+      connections: overload.memory.connections,
+      shedShare: overload.shedShare(),
+    });
+    return { grpc, http, load, close: parts.close };
   } catch (error) {
     await parts.close();
     throw error;
@@ -102,9 +122,35 @@ function extrasOf(settings: Settings): Extras {
   };
 }
 
-function createObserver(told: Told, log: Logger): Observer {
+/** Undefined where no decision is logged. */
+function openDecisionLog(
+  settings: Settings,
+  { rules, counters }: Pick<Decider, 'rules' | 'counters'>,
+  told: Told,
+  log: Logger,
+): LogDecision | undefined {
+  const { DECISION_LOG: decisions, DECISION_LOG_MAX_PER_SECOND: together, WORKERS, LOG_FORMAT: format } = settings;
+  const worker = cluster.worker?.id;
+  return createDecisionLog({
+    ...{ rules, counters, decisions },
+    debug: log.isLevelEnabled('debug') ? log : undefined,
+    log: createDecisionSink({ level: 'info', format, ...(worker !== undefined && { worker }) }),
+    maxPerSecond: Math.max(Math.floor(together / WORKERS), 1),
+    onDropped: told.decisionsNotLogged,
+    monotonicMs: () => performance.now(),
+    random: Math.random,
+  });
+}
+
+function createObserver(told: Told, logDecision: LogDecision | undefined, log: Logger): Observer {
+  const answered = (request: WireRequest, answer: Answer): void => told.answered(request.domain, answer);
   return {
-    answered: ({ domain }, answer) => told.answered(domain, answer),
+    answered: logDecision
+      ? (request, answer) => {
+          answered(request, answer);
+          logDecision(request, answer);
+        }
+      : answered,
     failed({ details }, cause) {
       told.failed(cause);
       if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed by a bug of ours');

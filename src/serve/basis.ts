@@ -6,7 +6,8 @@ import type { Settings } from '../settings.ts';
 import { createParts, type Part } from './parts.ts';
 import { createReadiness } from './readiness.ts';
 import type { OpenRules } from './rules.ts';
-import { type OpenStore, openStore, traitsOf } from './store.ts';
+import { type OpenStore, openStore } from './store.ts';
+import { traitsOf } from './traits.ts';
 
 /** What decisions are made from. */
 export interface Basis extends Part {
@@ -38,9 +39,11 @@ export async function openBasis(
   try {
     const counters = await openStore(settings, clock, log);
     parts.add(counters.ledger);
-    const rules = await openRules(traitsOf(settings, counters));
+    if (counters.watch) parts.add(counters.watch);
+    parts.add(counters.lateness);
+    const rules = await openRules(traitsOf(settings));
     parts.add(rules.book);
-    const readiness = createReadiness(settings, rules.book, counters, isClosing);
+    const readiness = createReadiness(settings, rules.book, counters, clock, isClosing);
     return { counters, rules, readiness, close: parts.close };
   } catch (error) {
     await parts.close();

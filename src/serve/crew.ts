@@ -2,10 +2,11 @@ import type { BreakerState } from '../backends/breaker.ts';
 import type { Clock } from '../clock.ts';
 import type { DenyCacheState } from '../ledger/refusals.ts';
 import type { Logger } from '../observe/log.ts';
+import type { Load } from '../observe/service-gauges.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
-import { openAnswering } from './answering.ts';
+import { type Answering, openAnswering } from './answering.ts';
 import type { Basis } from './basis.ts';
 import type { Servers } from './servers.ts';
 
@@ -22,6 +23,10 @@ export interface Crew {
   circuits(): ReadonlyMap<string, number>;
   /** Hits that are leased and not used. */
   leased(): number;
+  /** How busy all processes that answer are. */
+  load(): Load;
+  /** Workers that took the place of one that ended. */
+  restarts(): number;
   /** Brings statistics, calls and cache up to date. */
   refresh(): Promise<void>;
 }
@@ -34,6 +39,8 @@ export function openCircuits(states: readonly ReadonlyMap<string, BreakerState>[
   return open;
 }
 
+export const NO_LOAD: Load = { inFlight: 0, held: 0, connections: 0, shedShare: 0 };
+
 /** This process answers. */
 export function createSingle(
   settings: Settings,
@@ -42,17 +49,21 @@ export function createSingle(
   clock: Clock,
   log: Logger,
 ): Crew {
+  let answering: Answering | undefined;
   return {
-    open(onCall) {
+    async open(onCall) {
       const called: OnCall = (method, status, elapsedMs) => {
         statistics.called(method);
         onCall(method, status, elapsedMs);
       };
-      return openAnswering(settings, basis, { ...statistics, called }, clock, log);
+      answering = await openAnswering(settings, basis, { ...statistics, called }, clock, log);
+      return answering;
     },
     cache: () => basis.counters.ledger.refusals,
     leased: () => basis.counters.ledger.leases?.leased ?? 0,
     circuits: () => openCircuits([basis.counters.breakers.states()]),
+    load: () => answering?.load() ?? NO_LOAD,
+    restarts: () => 0,
     refresh: async () => {}, // they always are
   };
 }

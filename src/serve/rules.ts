@@ -1,9 +1,12 @@
+import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { openRuleBook, type RuleBook } from '../rules/book.ts';
+import { describeChanges, findChanges, type LoadedTree } from '../rules/changes.ts';
 import { plainPath, runtimeDirectory } from '../rules/files.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { LoadedRules } from '../rules/load.ts';
+import { hashOf } from '../rules/packed.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart } from './cannot-start.ts';
@@ -15,11 +18,20 @@ const RULES_POLL_INTERVAL_MS = 1_000;
 /** Problems of a load that are logged: thousands of lines would keep requests waiting. */
 const MAX_LOGGED_PROBLEMS = 200;
 
+/** When rules were loaded, which they are, and whether newer ones are wrong. */
+export interface RulesLoaded {
+  readonly atMs: number;
+  readonly hash: string;
+  readonly isNewest: boolean;
+}
+
 /** The rules in force, and where they come from. */
 export interface OpenRules {
   readonly book: RuleBook;
   /** What the last load came to; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
+  /** The rules in force; undefined: there are none. */
+  inForce(): RulesLoaded | undefined;
   /** For people: a path, or which control plane. */
   readonly description: string;
 }
@@ -27,10 +39,18 @@ export interface OpenRules {
 /** Is told of each load: what it came to, and where the rules come from. */
 export type OnLoad = (loaded: LoadedRules, from: string) => void;
 
-/** Counts loads, and logs what is wrong with them. */
-export const tellLoads =
-  (statistics: Statistics, log: Logger): OnLoad =>
-  (loaded, from) => {
+/** Counts loads, and logs what is wrong with them; of those that are right, what has changed, once. */
+export function logLoads(statistics: Statistics, log: Logger): OnLoad {
+  let inForce: LoadedTree | undefined;
+  let isTroubled = false;
+  const logChange = async (before: LoadedTree | undefined, after: LoadedTree, from: string, isRecovery: boolean) => {
+    const { rules, domains } = after.rules;
+    const what = `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashOf(after.packed)}`;
+    if (!before) return log.info(`loaded ${what}`);
+    const changes = describeChanges(await findChanges(before, after)) ?? 'no rule has changed';
+    log.info(`${isRecovery ? 'the rules are right again: ' : ''}reloaded ${what}: ${changes}`);
+  };
+  return (loaded, from) => {
     statistics.rulesLoaded(loaded.ok);
     const problems = loaded.ok ? loaded.warnings : loaded.problems;
     for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS)) {
@@ -39,27 +59,45 @@ export const tellLoads =
     }
     const more = problems.length - MAX_LOGGED_PROBLEMS;
     if (more > 0) log.warn(`… and ${more} more; weir check, and /rlconfig?verbose on the debug port, list them all`);
-    if (loaded.ok) log.info(`loaded ${loaded.rules.rules.length} rules from ${from}`);
+    if (!loaded.ok) {
+      if (inForce) log.error(`the rules in force stay: hash ${hashOf(inForce.packed)}`);
+      isTroubled = true;
+      return;
+    }
+    const after = { rules: loaded.rules, packed: loaded.packed ?? [] };
+    if (log.isLevelEnabled('info')) void logChange(inForce, after, from, isTroubled);
+    inForce = after;
+    isTroubled = false;
   };
+}
 
 /** @throws CannotStart  the rules at a plain path are wrong; a control plane cannot be asked in the way that is set */
 export async function openRules(
   settings: Settings,
   store: StoreTraits,
   onLoad: OnLoad,
+  clock: Clock,
   log: Logger,
 ): Promise<OpenRules> {
   const { rules: wanted, MERGE_DOMAIN_CONFIG: mergeDomains } = settings;
   let last: LoadedRules | undefined;
+  let loadedRules: Omit<RulesLoaded, 'isNewest'> | undefined;
+  const inForce = (): RulesLoaded | undefined => loadedRules && { ...loadedRules, isNewest: last?.ok === true };
   const loadedFrom = (description: string) => (loaded: LoadedRules) => {
     last = loaded;
+    if (loaded.ok) loadedRules = { atMs: clock(), hash: hashOf(loaded.packed ?? []) };
     onLoad(loaded, description);
   };
   const lastLoad = () => last;
   if ('controlPlane' in wanted) {
     const description = `the control plane at ${wanted.controlPlane}`;
     const options = { mergeDomains, store, description, onLoad: loadedFrom(description) };
-    return { book: await openControlPlane(settings, wanted.controlPlane, options, log), lastLoad, description };
+    return {
+      book: await openControlPlane(settings, wanted.controlPlane, options, log),
+      lastLoad,
+      inForce,
+      description,
+    };
   }
   const source = 'path' in wanted ? plainPath(wanted.path) : runtimeDirectory(wanted.runtime);
   const { description } = source;
@@ -69,9 +107,10 @@ export async function openRules(
     pollIntervalMs: RULES_POLL_INTERVAL_MS,
     onLoad: loadedFrom(description),
   });
+  for (const note of source.notes?.() ?? []) log.info(note);
   if (!book.rules() && 'path' in wanted) {
     book.close();
     throw new CannotStart(`the rules at ${description} are wrong: see above`);
   }
-  return { book, lastLoad, description };
+  return { book, lastLoad, inForce, description };
 }

@@ -6,6 +6,7 @@ import type { Logger } from '../observe/log.ts';
 import type { Overload } from '../overload/overload.ts';
 import { createHealth, type Readiness } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
+import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
 import { openCertificates } from '../transport/certificates.ts';
 import type { GrpcServer, OnCall } from '../transport/grpc-server.ts';
@@ -28,6 +29,7 @@ export interface ServerSources {
   /** What becomes of the pages for callers; undefined: nothing. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly readiness: () => Readiness;
+  readonly rules: () => RuleTree | undefined;
   readonly clock: Clock;
   readonly onCall: OnCall;
   readonly onConnectionError: (code: string) => void;
@@ -72,7 +74,7 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
 
 async function openGrpc(
   settings: Settings,
-  { service, overload, readiness, clock, onCall, onConnectionError }: ServerSources,
+  { service, overload, readiness, rules, clock, onCall, onConnectionError }: ServerSources,
   add: <P extends Part>(part: P) => P,
   log: Logger,
 ): Promise<GrpcServer> {
@@ -92,7 +94,7 @@ async function openGrpc(
     `cannot listen on ${path === '' ? at({ host, port }) : path}`,
     () =>
       transports[settings.GRPC_TRANSPORT]({
-        ...{ address, service, overload, health, clock, tls, connections, onCall, onConnectionError },
+        ...{ address, service, overload, health, rules, clock, tls, connections, onCall, onConnectionError },
       }),
   );
 }

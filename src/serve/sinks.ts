@@ -1,6 +1,6 @@
+import { compressed } from '../http/compressed.ts';
 import { metricsRoute } from '../http/metrics.ts';
 import { startHttpServer } from '../http/server.ts';
-import { shareRendering } from '../http/share-rendering.ts';
 import type { Logger } from '../observe/log.ts';
 import { createReferenceMetrics } from '../observe/prometheus-reference.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
@@ -73,7 +73,7 @@ async function servePrometheus(
     await refresh();
     return metrics.render();
   };
-  const routes = new Map([[path, metricsRoute(shareRendering(render))]]);
+  const routes = new Map([[path, compressed(metricsRoute(render))]]);
   const server = await start('PROMETHEUS_ADDR', `cannot listen on ${address.host}:${address.port}`, () =>
     startHttpServer(address, routes, (error) => log.error({ err: error }, 'the metrics page failed')),
   );

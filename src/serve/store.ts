@@ -6,7 +6,7 @@ import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
 import { MemcachedBackend } from '../backends/memcached/backend.ts';
 import { openServers } from '../backends/memcached/servers.ts';
-import { createMemoryBackend } from '../backends/memory/backend.ts';
+import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect } from '../backends/redis/connect.ts';
@@ -16,17 +16,24 @@ import { tlsOptions } from '../backends/tls.ts';
 import type { Clock } from '../clock.ts';
 import { type Backends, Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../observe/log.ts';
-import type { StoreTraits } from '../rules/fit.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart, start } from './cannot-start.ts';
+import { createLatenessLog, type LatenessWatch, watchLateness } from './lateness.ts';
 import { createRefusalLog } from './refusals.ts';
+import { type StoreWatch, watchStore } from './store-watch.ts';
+import { atomicOfRedis } from './traits.ts';
 
 /** Where counters are kept. */
 export interface OpenStore {
   readonly ledger: Ledger;
   /** Of the nodes that the counters are on. */
   readonly breakers: Breakers;
+  /** Undefined: counters are in this process, and cannot be out of reach. */
+  readonly watch: StoreWatch | undefined;
+  readonly lateness: LatenessWatch;
+  /** Undefined: counters are elsewhere. */
+  readonly memory: MemoryBackend | undefined;
   /** For people: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
 }
@@ -42,7 +49,8 @@ const LEASE_IDLE_MS = 250;
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
   const breakers = new Breakers(monotonicMs);
-  const { backends, description } = await openBackends(settings, clock, breakers, log);
+  const lateness = watchLateness(monotonicMs);
+  const { backends, memory, description } = await openBackends(settings, clock, breakers, lateness, log);
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, STORE_TIMEOUT: timeoutMs } = settings;
   const { kind } = settings.store;
   const isRemote = kind !== 'memory';
@@ -52,7 +60,14 @@ export async function openStore(settings: Settings, clock: Clock, log: Logger): 
     leases: kind === 'redis' ? { maxLeases: MAX_LEASES, idleMs: LEASE_IDLE_MS } : undefined,
     local: isRemote ? { ...memoryBounds(settings), timeoutMs } : undefined,
   });
-  return { ledger, breakers, description };
+  const watch = isRemote
+    ? watchStore({
+        backends: [backends.main, ...(backends.perSecond ? [backends.perSecond] : [])],
+        keys: createCounterKeys(settings.CACHE_KEY_PREFIX, { hashTag: settings.CLUSTER_HASH_TAG }),
+        ...{ clock, monotonicMs },
+      })
+    : undefined;
+  return { ledger, breakers, watch, lateness, memory, description };
 }
 
 const monotonicMs = (): number => performance.now();
@@ -72,29 +87,45 @@ export function memoryBounds({ MEMORY_MAX_COUNTERS: maxCounters, MEMORY_MAX_BYTE
 }
 
 interface OpenBackends {
+  /** Undefined: counters are elsewhere. */
+  readonly memory?: MemoryBackend;
   readonly backends: Backends;
   readonly description: string;
 }
 
-async function openBackends(settings: Settings, clock: Clock, breakers: Breakers, log: Logger): Promise<OpenBackends> {
+async function openBackends(
+  settings: Settings,
+  clock: Clock,
+  breakers: Breakers,
+  lateness: LatenessWatch,
+  log: Logger,
+): Promise<OpenBackends> {
   const { store: chosen } = settings;
   switch (chosen.kind) {
     case 'memory': {
       const bounds = memoryBounds(settings);
       const main = createMemoryBackend(clock, bounds);
-      return { backends: { main }, description: `in memory, at most ${bounds.maxCounters}` };
+      return { backends: { main }, memory: main, description: `in memory, at most ${bounds.maxCounters}` };
     }
     case 'redis': {
-      const main = await openRedis('REDIS_URL', chosen.main, settings, clock, breakers, log);
+      const main = await openRedis('REDIS_URL', chosen.main, settings, clock, breakers, lateness, log);
       if (!chosen.perSecond) return { backends: { main: main.backend }, description: `in Redis: ${main.description}` };
-      const perSecond = await openRedis('REDIS_PERSECOND_URL', chosen.perSecond, settings, clock, breakers, log);
+      const perSecond = await openRedis(
+        'REDIS_PERSECOND_URL',
+        chosen.perSecond,
+        settings,
+        clock,
+        breakers,
+        lateness,
+        log,
+      );
       return {
         backends: { main: main.backend, perSecond: perSecond.backend },
         description: `in Redis: ${main.description}; by the second: ${perSecond.description}`,
       };
     }
     case 'memcache':
-      return openMemcached(chosen, clock, log);
+      return openMemcached(chosen, clock, lateness, log);
   }
 }
 
@@ -104,6 +135,7 @@ async function openRedis(
   settings: Settings,
   clock: Clock,
   breakers: Breakers,
+  lateness: LatenessWatch,
   log: Logger,
 ): Promise<{ readonly backend: Backend; readonly description: string }> {
   const { address } = redisSettings;
@@ -123,18 +155,28 @@ async function openRedis(
     if (!troubled) log.error(`no connection to ${description}: ${error.message}; trying again until there is one`);
     troubled = true;
   });
-  const isSpread =
-    address.kind === 'cluster' && !(settings.CLUSTER_HASH_TAG === 'domain' && settings.COUNTER_KEYS === 'own');
-  const atomic = isSpread ? 'counter' : 'request';
+  const atomic = atomicOfRedis(address, settings);
   const logRefusal = createRefusalLog(description, clock, log);
+  const logLateness = createLatenessLog(lateness, settings.STORE_TIMEOUT, monotonicMs, log);
   const onUnavailable = (reason: string): void => {
+    if (reason.endsWith(' ms late')) return logLateness();
     if (!isRefusal(reason)) return;
     logRefusal(reason);
     probe.refused();
   };
   const { CACHE_KEY_PREFIX: prefix, CLUSTER_HASH_TAG: hashTag } = settings;
   const slowMs = Math.max(settings.STORE_TIMEOUT, 1);
-  const options = { atomic, name: description, slowMs, breakers, prefix, monotonicMs, onUnavailable } as const;
+  const { latenessMs } = lateness;
+  const options = {
+    atomic,
+    name: description,
+    slowMs,
+    breakers,
+    prefix,
+    monotonicMs,
+    latenessMs,
+    onUnavailable,
+  } as const;
   const probe = createProbe({
     backend: new RedisBackend(redis, clock, options),
     redis,
@@ -147,6 +189,7 @@ async function openRedis(
 async function openMemcached(
   { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
   clock: Clock,
+  lateness: LatenessWatch,
   log: Logger,
 ): Promise<OpenBackends> {
   const options = {
@@ -160,31 +203,9 @@ async function openMemcached(
   );
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
   return {
-    backends: { main: new MemcachedBackend(opened, { clock, monotonicMs }) },
+    backends: { main: new MemcachedBackend(opened, { clock, monotonicMs }, lateness.latenessMs) },
     description: `in memcached at ${names}`,
   };
-}
-
-/** What rules may ask of the counters. */
-export function traitsOf({ store: { kind }, WORKERS, spend }: Settings, { ledger }: OpenStore): StoreTraits {
-  const names = { memory: 'memory', redis: 'these Redis', memcache: 'memcached' };
-  return {
-    name: names[kind],
-    atomic: ledger.atomic,
-    without: kind === 'memcache' ? ['sliding_window_log'] : [],
-    leases: kind === 'redis',
-    processes: WORKERS,
-    spend,
-  };
-}
-
-/** @throws CannotStart  sets of limits are wanted where each counter is a step by itself */
-export function checkSpend({ SPEND, spend, store: { kind } }: Settings, { ledger }: OpenStore, log: Logger): void {
-  if (spend === 'each' || ledger.atomic === 'request') return;
-  const how = kind === 'redis' ? 'one Redis, or a Cluster with CLUSTER_HASH_TAG=domain and COUNTER_KEYS=own' : 'Redis';
-  const reason = `it takes counters that are counted in one step for each request: ${how}`;
-  if (SPEND !== undefined) throw new CannotStart(`SPEND: ${spend} is not possible here, since ${reason}`);
-  if (kind === 'redis') log.warn(`STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT holds only in part, since ${reason}`);
 }
 
 /** How counters are found. */

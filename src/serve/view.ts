@@ -3,6 +3,7 @@ import { profileRoutes } from '../http/profile.ts';
 import type { Logger } from '../observe/log.ts';
 import { createMetrics, type StoreGauges } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
+import type { ServiceGauges } from '../observe/service-gauges.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { Basis } from './basis.ts';
@@ -23,10 +24,11 @@ export async function openView(
   settings: Settings,
   { rules, readiness }: Pick<Basis, 'rules' | 'readiness'>,
   numbers: Numbers & StoreGauges,
+  service: ServiceGauges,
   log: Logger,
 ): Promise<View> {
   const { statistics, gauges, refresh } = numbers;
-  const metrics = createMetrics(statistics, () => readiness().ready, numbers);
+  const metrics = createMetrics(statistics, () => readiness().ready, numbers, service);
   const parts = createParts();
   try {
     const sink = parts.add(await openSink(settings, numbers, log));
@@ -34,9 +36,9 @@ export async function openView(
       {
         rules: rules.book.rules,
         lastLoad: rules.lastLoad,
-        async metrics() {
+        async metrics(format) {
           await refresh();
-          return metrics.render();
+          return metrics.render(format);
         },
         async statistics() {
           await refresh();

@@ -90,6 +90,16 @@ export const anythingBut =
   (written) =>
     refused.includes(written.toUpperCase()) ? new Mismatch(what) : written;
 
+/** One of these words, or a fraction above 0 and up to 1. */
+export const decisionsToLog: Parse<'off' | 'refused' | 'all' | number> = (written) => {
+  const word = choice('off', 'refused', 'all')(written);
+  if (!(word instanceof Mismatch)) return word;
+  const part = ratio(written);
+  return typeof part === 'number' && part > 0
+    ? part
+    : new Mismatch('off, refused, all, or a number above 0 and up to 1');
+};
+
 /** Treats an empty text as unset. */
 export const optionally =
   <T>(parse: Parse<T>): Parse<T | undefined> =>

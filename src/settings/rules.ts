@@ -26,7 +26,7 @@ export const ruleRows = {
   RUNTIME_WATCH_ROOT: setting(
     flag,
     'true',
-    'how rule files are named in messages: with (true) or without RUNTIME_APPDIRECTORY',
+    'read files beside RUNTIME_APPDIRECTORY as well whose name begins with that and a dot: config.yaml',
   ),
   MERGE_DOMAIN_CONFIG: setting(flag, 'false', 'merge files with the same domain instead of refusing them'),
   FORCE_START_WITHOUT_INITIAL_CONFIG: setting(flag, 'false', 'health is serving before the first rules are loaded'),

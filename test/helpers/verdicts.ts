@@ -35,13 +35,13 @@ export function verdictOf(
     degraded,
   }: VerdictFacts = {},
 ): Verdict {
-  const limit = fixedWindowOf(requestsPerUnit);
+  const limit = fixedWindowOf(requestsPerUnit, undefined, shadow ? { shadow } : {});
   const code = before + hits > limit.requestsPerUnit ? 'OVER_LIMIT' : 'OK';
   const times = { durationUntilResetMs: 1_000, retryAfterMs: 0, delayMs: 0 };
   const decision = { code, hitsBefore: before, limitRemaining: 0, ...times, soft } as const;
   return {
     kind: 'limited',
-    rule: ruleOf({ levels, limits: [limit], shadow }),
+    rule: ruleOf({ levels, limits: [limit] }),
     levels,
     limit,
     decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }) },

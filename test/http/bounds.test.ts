@@ -42,7 +42,7 @@ const pages: Readonly<Record<string, Route['answer']>> = {
 
 async function start(bounds: Partial<HttpBounds> = {}, service: RlsService = agreeable, shed = false): Promise<void> {
   const refusal = () => (shed ? { code: 8, details: 'too much' } : undefined);
-  const routes = new Map([
+  const routes = new Map<string, Route>([
     ...apiRoutes(service, () => ({ ready: true, reasons: [] }), { refusal }),
     ...Object.entries(pages).map(([path, answer]) => [path, { help: '', answer }] as const),
   ]);

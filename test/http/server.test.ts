@@ -265,11 +265,17 @@ describe('the debug pages', () => {
     'demo.trial: unit=HOUR requests_per_unit=1, shadow_mode: true, quota_mode: false',
     'demo.quota: unit=WEEK requests_per_unit=7, shadow_mode: false, quota_mode: true',
   ];
+  const full = [
+    `${listed[0]}, unlimited: true, at: rules.yaml:5`,
+    `${listed[1]}, name: per-user, at: rules.yaml:4`,
+    `${listed[2]}, at: rules.yaml:6`,
+    `${listed[3]}, at: rules.yaml:7`,
+  ];
   const { numbers } = build();
   const page = { status: 200, type: plainText };
 
   test.each([
-    ['the rules in force', rules, { ok: true, rules, warnings: [] } as const, listed],
+    ['the rules in force', rules, { ok: true, rules, warnings: [] } as const, full],
     ['nothing before the first load', undefined, undefined, []],
     [
       'warnings where they are asked for',
@@ -279,7 +285,7 @@ describe('the debug pages', () => {
         rules,
         warnings: [{ file: 'a.yaml', line: 3, path: '', severity: 'warning', message: 'odd' }],
       } as const,
-      ['# a.yaml:3: warning: odd', ...listed],
+      ['# a.yaml:3: warning: odd', ...full],
     ],
     [
       'what is wrong above the rules of before',
@@ -288,7 +294,7 @@ describe('the debug pages', () => {
       [
         '# The newest rules are invalid; the rules listed below were loaded before.',
         '# a.yaml:3: descriptors[0]: no good',
-        ...listed,
+        ...full,
       ],
     ],
   ])('/rlconfig?verbose shows %s', async (_, tree, lastLoad, lines) => {
@@ -318,13 +324,100 @@ describe('the debug pages', () => {
     ]);
   });
 
+  test('/rlconfig?verbose and ?format=json show everything that affects decisions', async () => {
+    const tree = rulesFrom(`
+domain: demo
+spend: all_or_nothing
+descriptors:
+  - key: user
+    rate_limit: { name: a, unit: day, requests_per_unit: 5, alignment: calendar, timezone: Europe/Berlin, replaces: [{ name: b }], on_store_failure: local, local_share: 2 }
+  - { key: path, metadata: { team: x }, rate_limits: [{ name: b, unit: second, requests_per_unit: 9, shadow_mode: true }] }
+`);
+    await start(debugRoutes({ rules: () => tree, lastLoad: () => undefined, ...numbers }));
+    expect((await get('/rlconfig?verbose')).body.split('\n')).toEqual([
+      '# domain demo: spend: all_or_nothing',
+      'demo.user: unit=DAY requests_per_unit=5, shadow_mode: false, quota_mode: false, alignment: calendar, timezone: Europe/Berlin, on_store_failure: local, local_share: 2, name: a, replaces: b, at: rules.yaml:5',
+      'demo.path: unit=SECOND requests_per_unit=9, shadow_mode: true, quota_mode: false, name: b, at: rules.yaml:7',
+      '',
+    ]);
+    const asJson = await get('/rlconfig?format=json');
+    expect(asJson.type).toBe('application/json');
+    expect(JSON.parse(asJson.body)).toMatchObject({
+      ...{ loaded: true, newest: true, problems: [], domains: [{ name: 'demo', spend: 'all_or_nothing' }] },
+      rules: [
+        {
+          ...{ domain: 'demo', path: 'demo.user', file: 'rules.yaml', line: 5, replaces: ['b'] },
+          limits: [
+            {
+              ...{ name: 'a', algorithm: 'fixed_window', unit: 'day', unit_multiplier: 1, window_ms: 86_400_000 },
+              ...{ requests_per_unit: 5, soft: 0, shadow_mode: false, quota_mode: false, alignment: 'calendar' },
+              ...{ timezone: 'Europe/Berlin', on_store_failure: 'local', local_share: 2, consistency: 'strict' },
+            },
+          ],
+        },
+        { path: 'demo.path', metadata: { team: 'x' }, limits: [{ name: 'b', shadow_mode: true }] },
+      ],
+    });
+    expect((await get('/rlconfig', { headers: { accept: 'application/json' } })).body).toBe(asJson.body);
+  });
+
+  test('/metrics is OpenMetrics for clients that accept it, and Prometheus text for others', async () => {
+    await start(debugRoutes({ rules: () => rules, lastLoad: () => undefined, ...numbers }));
+    const text = await get('/metrics', { headers: { accept: 'text/plain' } });
+    expect(text.type).toBe('text/plain; version=0.0.4; charset=utf-8');
+    const prometheus = 'application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1';
+    const open = await get('/metrics', { headers: { accept: prometheus } });
+    expect(open.type).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8');
+    const lines = open.body.split('\n');
+    expect(lines.slice(-2)).toEqual(['# EOF', '']);
+    expect(lines.slice(0, -2).filter((line) => line === '')).toEqual([]);
+    const counters = lines.flatMap((line) => /^# TYPE (\S+) counter$/.exec(line)?.[1] ?? []);
+    expect(counters).toContain('weir_answers');
+    expect(counters.filter((name) => name.endsWith('_total'))).toEqual([]);
+    for (const name of counters) expect(lines.some((line) => line.startsWith(`# HELP ${name} `))).toBe(true);
+    const samples = (body: string) =>
+      body
+        .split('\n')
+        .filter((line) => /^weir_\w+/.test(line))
+        .map((line) => line.split(' ')[0]);
+    expect(samples(open.body)).toEqual(samples(text.body));
+    expect((await get('/metrics', { headers: { accept: 'application/openmetrics-text;q=0' } })).type).toBe(text.type);
+  });
+
+  test('large pages are compressed for clients that accept gzip, and for no others', async () => {
+    await start(debugRoutes({ rules: () => rules, lastLoad: () => undefined, ...numbers }));
+    const encodingOf = async (path: string, accepted: string) => {
+      const response = await fetch(`http://127.0.0.1:${server?.port}${path}`, {
+        headers: { 'accept-encoding': accepted },
+      });
+      expect(await response.text()).toMatch(/weir_|rlconfig/); // which fetch has unpacked
+      return [response.headers.get('content-encoding'), response.headers.get('vary')?.includes('accept-encoding')];
+    };
+    expect(await encodingOf('/metrics', 'deflate, gzip;q=0.5')).toEqual(['gzip', true]);
+    expect(await encodingOf('/metrics', 'gzip;q=0')).toEqual([null, true]);
+    expect(await encodingOf('/metrics', 'identity')).toEqual([null, true]);
+    expect((await encodingOf('/', 'gzip'))[0]).toBeNull(); // too small to gain anything
+  });
+
+  test('unknown paths of APIs are answered with 404 and 405, others with the index', async () => {
+    const route = { help: 'x', methods: ['GET', 'HEAD'], answer: () => plain(200, 'here') };
+    const sources = { rules: () => rules, lastLoad: () => undefined, ...numbers };
+    await start(debugRoutes(sources, new Map([['/api/v1/known', route]])));
+    for (const path of ['/api', '/api/', '/api/v1/nothing', '/console', '/console/x.js'])
+      expect(await get(path)).toMatchObject({ status: 404, body: '404 page not found\n' });
+    expect(await get('/api/v1/known')).toMatchObject({ status: 200, body: 'here' });
+    const refused = await fetch(`http://127.0.0.1:${server?.port}/api/v1/known`, { method: 'POST' });
+    expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+    for (const path of ['/apis', '/nowhere']) expect((await get(path)).body).toContain('/rlconfig: ');
+  });
+
   test.each(['/', '/nowhere', '/debug/pprof/'])('%s lists the pages, in order', async (path) => {
     const sources = { rules: () => rules, lastLoad: () => undefined, ...numbers };
     await start(debugRoutes(sources, new Map([['/more', { help: 'one more', answer: () => plain(200, 'more') }]])));
     const lines = [
-      '/metrics: metrics for Prometheus',
+      '/metrics: metrics for Prometheus, or in OpenMetrics for clients that accept it',
       '/more: one more',
-      '/rlconfig: the rules in force, and the problems of newer ones; ?verbose adds warnings',
+      '/rlconfig: the rules in force, and the problems of newer ones; ?verbose adds positions and warnings, ?format=json returns JSON',
       '/stats: statistics with the names of envoyproxy/ratelimit',
     ];
     expect(await get(path)).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
@@ -337,6 +430,11 @@ describe('the debug pages', () => {
     expect(type).toMatch(/^text\/plain; version=0.0.4/);
     return body.split('\n').filter((line) => /^weir_/.test(line) && !/_(bucket|sum)/.test(line));
   }
+
+  const http2Errors = [
+    ...['PROTOCOL_ERROR', 'INTERNAL_ERROR', 'FLOW_CONTROL_ERROR', 'STREAM_CLOSED', 'FRAME_SIZE_ERROR'],
+    ...['REFUSED_STREAM', 'COMPRESSION_ERROR', 'ENHANCE_YOUR_CALM', 'TOO_MANY_CONNECTIONS'],
+  ];
 
   test('/metrics has the counts of answers, unchanged by a second scrape', async () => {
     const { service, statistics, metrics, numbers: counted } = build();
@@ -366,6 +464,19 @@ describe('the debug pages', () => {
         'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="0"} 1',
         'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="3"} 1',
         'weir_calls_shed_total 0',
+        'weir_decisions_not_logged_total 0',
+        'weir_domain_answers_total{domain="demo",code="OK"} 5',
+        'weir_domain_answers_total{domain="demo",code="OVER_LIMIT"} 1',
+        'weir_store_failures_total{reason="process"} 0',
+        'weir_store_failures_total{reason="store"} 0',
+        ...['allow', 'deny', 'local'].map((policy) => `weir_hits_degraded_total{policy="${policy}"} 0`),
+        ...http2Errors.map((code) => `weir_http2_errors_total{code="${code}"} 0`),
+        'weir_rule_answers_total{domain="demo",rule="trial",algorithm="fixed_window",code="OK"} 2',
+        'weir_rule_answers_total{domain="demo",rule="trial",algorithm="fixed_window",code="OVER_LIMIT"} 0',
+        'weir_rule_answers_total{domain="demo",rule="user",algorithm="fixed_window",code="OK"} 2',
+        'weir_rule_answers_total{domain="demo",rule="user",algorithm="fixed_window",code="OVER_LIMIT"} 1',
+        'weir_rule_highest_share{domain="demo",rule="trial",algorithm="fixed_window"} 1',
+        'weir_rule_highest_share{domain="demo",rule="user",algorithm="fixed_window"} 1',
         'weir_domain_not_found_total{domain="nope"} 2',
         'weir_failures_total{by="service"} 1',
         'weir_failures_total{by="store"} 0',

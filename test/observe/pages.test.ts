@@ -40,9 +40,9 @@ async function debugPage(path: string, statistics: Statistics, rules = rulesFrom
     metrics: async () => ({ contentType: '', body: '' }),
     statistics: () => referenceCounters(statistics),
   });
-  const request = { url: path } as Parameters<NonNullable<ReturnType<typeof routes.get>>['answer']>[0]; // all that it reads
+  const request = { url: path, headers: {} } as Parameters<NonNullable<ReturnType<typeof routes.get>>['answer']>[0]; // all that it reads
   const page: Page | undefined = await routes.get(path)?.answer(request);
-  return page?.body ?? '';
+  return String(page?.body ?? '');
 }
 
 /** Statistics of so many rules and unknown domains. */

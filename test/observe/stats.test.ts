@@ -38,8 +38,17 @@ function saidBy(
   const { step, describe } = algorithmFor(limit);
   const { accepted, state, report = state } = step(limit, before, NOW_MS, hits, true);
   const decision = describe(limit, report, NOW_MS, { hits, accepted, charged: true });
-  const rule = ruleOf({ levels, limits: [limit], shadow });
-  return { kind: 'limited', rule, levels: rule.levels, limit, decision, hits, code: shadow ? 'OK' : decision.code };
+  const shown = shadow ? { ...limit, shadow } : limit;
+  const rule = ruleOf({ levels, limits: [shown] });
+  return {
+    kind: 'limited',
+    rule,
+    levels: rule.levels,
+    limit: shown,
+    decision,
+    hits,
+    code: shadow ? 'OK' : decision.code,
+  };
 }
 
 const rulesOf = (statistics: Statistics): readonly RuleCounts[] => [...statistics.rules()];

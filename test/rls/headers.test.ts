@@ -16,9 +16,12 @@ function verdict(
   const shadow = mode === 'shadow over';
   return {
     kind: 'limited',
-    rule: ruleOf({ shadow, quota: mode === 'quota over' }),
+    rule: ruleOf(),
     levels: ['k'],
-    limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE),
+    limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE, {
+      ...(shadow && { shadow }),
+      ...(mode === 'quota over' && { quota: true }),
+    }),
     decision: {
       code: over ? 'OVER_LIMIT' : 'OK',
       hitsBefore: 0,

@@ -29,7 +29,11 @@ test.each([
   ['window: 1500ms, requests_per_unit: 2', 'UNKNOWN', 'window: 1500ms'],
   ['unit: second, unit_multiplier: 30, soft: 4, requests_per_unit: 2', 'SECOND', 'unit_multiplier: 30, soft: 4'],
   ['unit: day, alignment: first_hit, requests_per_unit: 2', 'DAY', 'alignment: first_hit'],
-  ['unit: day, alignment: calendar, timezone: Europe/Berlin, requests_per_unit: 2', 'DAY', 'alignment: calendar'],
+  [
+    'unit: day, alignment: calendar, timezone: Europe/Berlin, requests_per_unit: 2',
+    'DAY',
+    'alignment: calendar, timezone: Europe/Berlin',
+  ],
   [
     'algorithm: sliding_window_log, unit: day, count_denied: true, requests_per_unit: 2',
     'DAY',

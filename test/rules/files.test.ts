@@ -23,6 +23,10 @@ const link = (target: string, path: string): void => symlinkSync(target, join(fo
 const listed = async (source: RuleSource) =>
   (await source.list()).map(({ path, name }) => ({ name, path: path.replace(`${folder}/`, '') }));
 
+/** The listed files by their paths below `ratelimit/config`. */
+const belowApp = async (source: RuleSource) =>
+  (await listed(source)).map(({ path }) => path.replace('ratelimit/config/', ''));
+
 /** As a Kubernetes ConfigMap is mounted: the files are links through `..data`, which one rename swaps. */
 function configMap(directory: string): void {
   files(`${directory}/..2026_11_21/rules.yaml`, `${directory}/..2026_11_21/more.yaml`);
@@ -111,38 +115,39 @@ describe('a runtime directory', () => {
     expect(source().description).toBe(join(folder, 'ratelimit/config'));
   });
 
-  test.each([
-    [true, ['config.a.b.yaml', 'config.b.yaml']],
-    [false, ['a.b.yaml', 'b.yaml']],
-  ])('with watchRoot %s calls its files %j', async (watchRoot, names) => {
-    expect(await listed(source({ watchRoot }))).toEqual([
-      { name: names[0], path: 'ratelimit/config/a/b.yaml' },
-      { name: names[1], path: 'ratelimit/config/b.yaml' },
-    ]);
+  test.each([true, false])('with watchRoot %s calls its files by paths that can be opened', async (watchRoot) => {
+    const paths = ['ratelimit/config/a/b.yaml', 'ratelimit/config/b.yaml'];
+    expect(await listed(source({ watchRoot }))).toEqual(paths.map((path) => ({ name: join(folder, path), path })));
+  });
+
+  test('with watchRoot takes files beside the app directory that are named after it', async () => {
+    files('ratelimit/config.yaml');
+    const has = async (watchRoot: boolean) =>
+      (await listed(source({ watchRoot }))).some(({ path }) => path === 'ratelimit/config.yaml');
+    expect([await has(true), await has(false)]).toEqual([true, false]);
   });
 
   test('without a subdirectory lies right below its root', async () => {
     const found = await listed(source({ root: join(folder, 'ratelimit'), subdirectory: '' }));
-    expect(found.map(({ name }) => name)).toEqual(['config.a.b.yaml', 'config.b.yaml']);
+    expect(found.map(({ path }) => path)).toEqual(['ratelimit/config/a/b.yaml', 'ratelimit/config/b.yaml']);
   });
 
   test('takes the app directory alone, not one whose name begins alike', async () => {
     files('ratelimit/config2/e.yaml', 'ratelimit/my/config/f.yaml');
-    expect((await listed(source())).map(({ name }) => name)).toEqual(['config.a.b.yaml', 'config.b.yaml']);
+    expect(await belowApp(source())).toEqual(['a/b.yaml', 'b.yaml']);
   });
 
   test('takes every file, whatever its ending', async () => {
     files('ratelimit/config/README.md', 'ratelimit/config/backup~');
-    const names = (await listed(source({ watchRoot: false }))).map(({ name }) => name);
-    expect(names).toEqual(['README.md', 'a.b.yaml', 'b.yaml', 'backup~']);
+    expect(await belowApp(source({ watchRoot: false }))).toEqual(['README.md', 'a/b.yaml', 'b.yaml', 'backup~']);
   });
 
   test.each([
-    [true, ['a.b.yaml', 'b.yaml']],
-    [false, ['..hidden.yaml', '.git.config', 'a.b.yaml', 'b.yaml']],
+    [true, ['a/b.yaml', 'b.yaml']],
+    [false, ['..hidden.yaml', '.git/config', 'a/b.yaml', 'b.yaml']],
   ])('with ignoreDotFiles %s: %j', async (ignoreDotFiles, names) => {
     files('ratelimit/config/..hidden.yaml', 'ratelimit/config/.git/config');
-    expect((await listed(source({ watchRoot: false, ignoreDotFiles }))).map(({ name }) => name)).toEqual(names);
+    expect(await belowApp(source({ watchRoot: false, ignoreDotFiles }))).toEqual(names);
   });
 
   test.each([true, false])(
@@ -154,22 +159,26 @@ describe('a runtime directory', () => {
     },
   );
 
-  test('that is a ConfigMap sees each file three times when they are not', async () => {
-    configMap('ratelimit/map');
-    expect((await listed(source({ appDirectory: 'map', watchRoot: false }))).map(({ name }) => name)).toEqual([
-      '..2026_11_21.more.yaml',
-      '..2026_11_21.rules.yaml',
-      '..data.more.yaml',
-      '..data.rules.yaml',
-      'more.yaml',
-      'rules.yaml',
-    ]);
-  });
+  test.each([true, false])(
+    'that is a ConfigMap sees each file once when dot files are not ignored either, and says so, watchRoot %s',
+    async (watchRoot) => {
+      configMap('ratelimit/map');
+      files('ratelimit/map/..other.yaml');
+      const found = source({ appDirectory: 'map', watchRoot });
+      expect((await listed(found)).map(({ path }) => path)).toEqual([
+        'ratelimit/map/more.yaml',
+        'ratelimit/map/rules.yaml',
+      ]);
+      expect(found.notes?.()).toEqual([
+        expect.stringMatching(/ratelimit\/map is a volume of Kubernetes .*RUNTIME_IGNOREDOTFILES=true/),
+      ]);
+    },
+  );
 
   test('may hang on a link, as `current` does', async () => {
     link('ratelimit', 'current');
     const found = await listed(source({ subdirectory: 'current' }));
-    expect(found[0]).toEqual({ name: 'config.a.b.yaml', path: 'current/config/a/b.yaml' });
+    expect(found[0]?.path).toBe('current/config/a/b.yaml');
   });
 
   test('that does not exist throws', async () => {

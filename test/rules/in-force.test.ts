@@ -6,13 +6,15 @@ import { heapBytes } from '../helpers/heap.ts';
 const packedRules = (version: number): PackedRules =>
   ['same', 'other'].map((name) => ({
     ...{ name, spend: undefined },
+    hash: name,
     pieces: Array.from({ length: 10 }, (_, piece) =>
-      JSON.stringify(
+      JSON.stringify([
+        ['rules.yaml'],
         Array.from({ length: 32 }, (_, at) => {
           const limit = { unit: 'day', requests_per_unit: name === 'same' ? 1 : version };
-          return [0, { key: `k${piece}`, value: `v${at}`, rate_limit: limit }];
+          return [0, { key: `k${piece}`, value: `v${at}`, rate_limit: limit }, 0, at];
         }),
-      ),
+      ]),
     ),
   }));
 

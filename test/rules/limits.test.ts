@@ -150,7 +150,7 @@ describe('a limit', () => {
       ...fixed,
       unit: unit.toUpperCase(),
       windowMs,
-      alignment: { around: expect.any(Function) },
+      alignment: { around: expect.any(Function), timeZone: expect.any(String) },
       counter: `fixed_window|${windowMs}${suffix}`,
     });
   });

@@ -39,8 +39,6 @@ const loadDescriptors = (descriptors: string): LoadedRules =>
   loadRules([file('rules.yaml', `domain: demo\ndescriptors:\n${descriptors}`)], apart);
 
 /** What messages list. */
-const NODE_KEYS =
-  'key, value, rate_limit, rate_limits, descriptors, shadow_mode, quota_mode, share_threshold, detailed_metric, value_to_metric, metadata';
 const ALGORITHMS =
   'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket';
 const UNITS = 'second, minute, hour, day, week, month, year';
@@ -60,13 +58,10 @@ describe('other ways to the same messages', () => {
       '- key: user\n  [a]: x',
       '4: descriptors[0]: config error, key is not of type string: a list; put the key in quotes',
     ],
-    [
-      '- key: user\n  Value: x',
-      `4: descriptors[0].Value: config error, unknown key 'Value'; wanted one of ${NODE_KEYS}`,
-    ],
+    ['- key: user\n  Value: x', `4: descriptors[0].Value: config error, unknown key 'Value'; did you mean 'value'?`],
     [
       '- key: user\n  algorithm: fixed_window',
-      `4: descriptors[0].algorithm: config error, unknown key 'algorithm'; wanted one of ${NODE_KEYS}`,
+      `4: descriptors[0].algorithm: config error, unknown key 'algorithm'; it goes into rate_limit`,
     ],
     ['- [user]', '3: descriptors[0]: config error, yaml file contains list of type other than map: [user]'],
     [
@@ -78,7 +73,10 @@ describe('other ways to the same messages', () => {
     ['- key: {a: b}', `3: descriptors[0].key: ${mismatch} text, got a mapping`],
     ['- key: user\n  shadow_mode: 1', `4: descriptors[0].shadow_mode: ${mismatch} true or false, got the number '1'`],
     ['- key: user\n  descriptors: user', `4: descriptors[0].descriptors: ${mismatch} a list, got the text 'user'`],
-    ['- key: user\n  rate_limit: []', `4: descriptors[0].rate_limit: ${mismatch} a mapping, got a list`],
+    [
+      '- key: user\n  rate_limit: []',
+      `4: descriptors[0].rate_limit: ${mismatch} a mapping, got a list; several limits go under rate_limits`,
+    ],
     ['- key: user\n  metadata: [a]', `4: descriptors[0].metadata: ${mismatch} a mapping, got a list`],
     [
       '- key: user\n  rate_limit: {unit: day, requests_per_unit: yes}',
@@ -206,11 +204,11 @@ describe('several files', () => {
       file('d.yaml', other),
     ];
     expect(told(loadRules(files, apart)).map((line) => line.replace(/; wanted.*|; here go.*/, ''))).toEqual([
-      "a.yaml:3: descriptors[0].kee: config error, unknown key 'kee'",
+      "a.yaml:3: descriptors[0].kee: config error, unknown key 'kee'; did you mean 'key'?",
       'a.yaml:3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing',
       "a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moment'",
       "a.yaml:6: warning: descriptors[1].unit: 'unit' means nothing here and is ignored",
-      "b.yaml:2: error loading config file: unknown anchor 'z' referenced",
+      `b.yaml:2: error loading config file: unknown anchor 'z' referenced; if the text is meant, put it in quotes: "*z"`,
       'c.yaml:3: descriptors[0].value: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"',
       "c.yaml:4: descriptors[1].shadow_mode: error loading config file: wanted true or false, got the number '1'",
     ]);
@@ -351,6 +349,8 @@ describe('a valid file', () => {
 `);
     expect(right(loaded).rules).toEqual([
       {
+        domain: 'demo',
+        place: { file: 'rules.yaml', line: expect.any(Number) },
         path: 'demo.user_alice',
         levels: ['user_alice'],
         named: 'by_request',
@@ -365,6 +365,8 @@ describe('a valid file', () => {
             unit: 'MINUTE',
             unitMultiplier: 1,
             windowMs: 60_000,
+            shadow: true,
+            quota: true,
           },
         ],
         unlimited: false,
@@ -437,14 +439,23 @@ describe('a valid file', () => {
     expect(rules).toMatchObject([{ unlimited, limits }]);
   });
 
-  test.each(['rate_limit:', 'rate_limit: ~', 'descriptors:', 'descriptors: []', 'metadata:', 'shadow_mode: ~'])(
-    'with nothing in `%s`',
-    (nothing) => {
-      const limited = '- {key: other, rate_limit: {unit: day, requests_per_unit: 5}}\n';
-      const loaded = loadDescriptors(`- key: user\n  ${nothing}\n${limited}`);
-      expect({ told: told(loaded), paths: pathsOf(loaded) }).toEqual({ told: [], paths: ['demo.other'] });
-    },
-  );
+  test.each([
+    ['rate_limit:', '4: warning: descriptors[0].rate_limit: rate_limit is empty: '],
+    ['rate_limit: ~', '4: warning: descriptors[0].rate_limit: rate_limit is empty: '],
+    ['descriptors:', '3: warning: descriptors[0]: '],
+    ['descriptors: []', '3: warning: descriptors[0]: '],
+    ['metadata:', '3: warning: descriptors[0]: '],
+    ['shadow_mode: ~', '3: warning: descriptors[0]: '],
+  ])('with nothing in `%s`', (nothing, place) => {
+    const limited = '- {key: other, rate_limit: {unit: day, requests_per_unit: 5}}\n';
+    const loaded = loadDescriptors(`- key: user\n  ${nothing}\n${limited}`);
+    expect({ told: told(loaded), paths: pathsOf(loaded) }).toEqual({
+      told: [
+        `rules.yaml:${place}what ends here is not limited; write rate_limit: { unlimited: true } where that is meant`,
+      ],
+      paths: ['demo.other'],
+    });
+  });
 
   test.each(['404', 'true', 'yes', 'y', 'off', '010', '0x1F', '1_000', '2024-01-01', '1.2.3.4', '1:30', '-', 'null_'])(
     'keeps the text of %s in keys, values and names',

@@ -102,7 +102,7 @@ describe('scalars', () => {
   test.each(typed.flatMap(([type, texts]) => texts.split(' ').map((text) => [text, type] as const)))(
     'plain %s is %s, and keeps its text',
     (text, type) => {
-      expect(onlyValue(`a: ${text}`)).toEqual({ kind: 'scalar', line: 1, text, type });
+      expect(onlyValue(`a: ${text}`)).toEqual({ kind: 'scalar', line: 1, column: 4, text, type });
     },
   );
 
@@ -189,9 +189,9 @@ describe('invalid YAML', () => {
     ['a: 1\nb: [1, 2\nc: 3\n', 3, 'missed comma between flow collection entries'],
     ['a:\n\t- b\n', 2, 'tab characters must not be used in indentation'],
     ['a: b\nc: d: e\n', 2, 'bad indentation of a mapping entry'],
-    ['a: 1\nb: *nope\n', 2, "unknown anchor 'nope' referenced"],
-    ['a: &x [*x]\n', 1, "unknown anchor 'x' referenced"], // itself
-    ['a: &x 1\n---\nb: *x\n', 3, "unknown anchor 'x' referenced"], // anchors end with their document
+    ['a: 1\nb: *nope\n', 2, `unknown anchor 'nope' referenced; if the text is meant, put it in quotes: "*nope"`],
+    ['a: &x [*x]\n', 1, `unknown anchor 'x' referenced; if the text is meant, put it in quotes: "*x"`], // itself
+    ['a: &x 1\n---\nb: *x\n', 3, `unknown anchor 'x' referenced; if the text is meant, put it in quotes: "*x"`], // anchors end with their document
     ['a: 1\nb:\n  <<: 5\n', 3, 'map merge requires map or sequence of maps as the value'],
     ['b:\n  <<: [{p: 1}, q]\n', 2, 'map merge requires map or sequence of maps as the value'],
   ])('%j: line %d, %s', (text, line, message) => {

@@ -21,7 +21,9 @@ function reasonsWith(settings: Partial<Parameters<typeof createReadiness>[0]> = 
     {
       ledger: { health: () => now.state },
       breakers: new Breakers(() => performance.now()),
+      watch: undefined,
     },
+    () => 0,
     () => now.isClosing,
   );
   return (changes: Partial<typeof now> = {}) => {

@@ -132,3 +132,43 @@ test('with COUNTER_KEYS=reference, what was counted in the process while Redis w
   await ask(1);
   expect(await counts()).toEqual(['6']);
 });
+
+describe.each([1, 2])('with WORKERS=%d, while Redis is away', (workers) => {
+  test('the service stays ready, and says that the store is down and since when; then that it is up again', async () => {
+    const redis = await startRedis();
+    closing.push(() => redis.stop());
+    const weir = await service({ REDIS_URL: redis.url, WORKERS: String(workers), RULES_PATH: 'config/rules.yaml' });
+    const gauge = async (name: string): Promise<number> => {
+      const page = await (await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`)).text();
+      return Number(new RegExp(`^${name} (.*)$`, 'm').exec(page)?.[1]);
+    };
+    await weir.waitFor(async () => (await gauge('weir_store_up')) === 1);
+    await weir.waitFor(async () => (await health(weir)).text.includes('store: up'));
+    await redis.stop();
+    await weir.waitFor(async () => (await gauge('weir_store_up')) === 0);
+    await weir.waitFor(async () => (await health(weir)).text.includes('store: down: '));
+    expect(await gauge('weir_ready')).toBe(1);
+    expect(await health(weir)).toEqual({
+      status: 200,
+      text: expect.stringMatching(/^OK\nstore: down: .+\nlast success: \d+\.\d s ago\ncircuit to .*: \w+\n$/),
+    });
+    const last = await gauge('weir_store_last_success_timestamp_seconds');
+    expect(last).toBeGreaterThan(1e9);
+    await redis.restart();
+    await weir.waitFor(async () => (await gauge('weir_store_up')) === 1);
+    await weir.waitFor(async () => (await gauge('weir_store_last_success_timestamp_seconds')) > last);
+    expect(await gauge('weir_ready')).toBe(1);
+  }, 60_000);
+});
+
+test('a store that hangs is down, though its connection is there and nobody calls', async () => {
+  const redis = await startRedis();
+  closing.push(() => redis.stop());
+  const weir = await service({ REDIS_URL: redis.url, RULES_PATH: 'config/rules.yaml' });
+  await weir.waitFor(async () => (await health(weir)).text.includes('store: up'));
+  redis.pause();
+  await weir.waitFor(async () => (await health(weir)).text.includes('store: down: redis: no reply within'));
+  expect((await health(weir)).status).toBe(200);
+  redis.resume();
+  await weir.waitFor(async () => (await health(weir)).text.includes('store: up'));
+}, 60_000);

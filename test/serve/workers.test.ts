@@ -177,6 +177,9 @@ test('one that is killed is replaced; calls go on, and what it has reported stil
   await Promise.all(clients(weir, 6).map((one) => one.ask()));
   const total = 'ratelimit.service.rate_limit.demo.user.total_hits';
   expect([counted[total], (await stats(weir))[total]]).toEqual([6, 18]);
+  const metrics = await page(weir.debugPort, '/metrics');
+  expect(metrics).toContain('weir_worker_restarts_total 1\n');
+  expect(metrics).toMatch(/^weir_connections [1-9]\d*$/m);
 });
 
 test('a worker killed before it takes a connection is replaced, that connection ends, and SIGTERM ends the service', async () => {

@@ -59,9 +59,12 @@ export class MemcachedBackend implements Backend {
   readonly #servers: MemcachedServers;
   readonly #clocks: Required<Clocks>;
   readonly #queues = new Map<string, Waiting[]>();
+  /** How late this process has lately been. */
+  readonly #latenessMs: () => number;
 
-  constructor(servers: MemcachedServers, clocks: Clocks) {
+  constructor(servers: MemcachedServers, clocks: Clocks, latenessMs: () => number = () => 0) {
     this.#servers = servers;
+    this.#latenessMs = latenessMs;
     this.#clocks = { dateClock: clocks.clock, ...clocks };
   }
 
@@ -95,7 +98,9 @@ export class MemcachedBackend implements Backend {
     const chargedAtMs = this.#clocks.clock();
     const outcome = await within(timeoutMs, this.#count(operations, timeoutMs));
     if ('value' in outcome) return receipts ? outcome.value.map((one) => ({ ...one, chargedAtMs })) : outcome.value;
-    return operations.map((): Unavailable => ({ code: 'UNAVAILABLE', reason: `memcached: ${outcome.reason}` }));
+    const reason = `memcached: ${outcome.reason}`;
+    const isLate = this.#latenessMs() >= timeoutMs / 2;
+    return operations.map((): Unavailable => ({ code: 'UNAVAILABLE', reason, ...(isLate && { isProcessLate: true }) }));
   }
 
   async #count(operations: readonly Operation[], timeoutMs: number): Promise<readonly Decision[]> {

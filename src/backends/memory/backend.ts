@@ -16,8 +16,13 @@ import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 /** When counters were forgotten, for as long as a receipt of before could matter. */
 type Resets = Map<CounterKey, { readonly atMs: number; readonly untilMs: number }>;
 
+/** Counters in this process, and what they come to. */
+export interface MemoryBackend extends Backend {
+  held(): { readonly counters: number; readonly bytes: number; readonly evicted: number };
+}
+
 /** Counters in this process: gone on restart. Atomic because nothing between read and write awaits; replies without a promise. */
-export function createMemoryBackend(clock: Clock, bounds: CounterBounds): Backend {
+export function createMemoryBackend(clock: Clock, bounds: CounterBounds): MemoryBackend {
   const counters = new BoundedCounters(bounds);
   const resets: Resets = new Map();
   const runOne = (operation: Operation, nowMs: number): Decision => {
@@ -44,6 +49,7 @@ export function createMemoryBackend(clock: Clock, bounds: CounterBounds): Backen
       const decisions = run(operations, how, nowMs);
       return how.receipts ? decisions.map((decision) => ({ ...decision, chargedAtMs: nowMs })) : decisions;
     },
+    held: () => ({ counters: counters.size, bytes: counters.bytes, evicted: counters.evicted }),
     shardOf: () => '',
     async settle({ operations }) {
       run(operations, { spend: 'each', timeoutMs: 0 }, clock());

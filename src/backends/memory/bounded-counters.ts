@@ -29,6 +29,7 @@ export class BoundedCounters {
   #slots = new CounterSlots();
   /** The slot that the hand passes next. */
   #hand = 0;
+  #evicted = 0;
 
   constructor({ maxCounters, maxBytes = Number.POSITIVE_INFINITY }: CounterBounds) {
     this.#maxCounters = maxCounters;
@@ -43,6 +44,11 @@ export class BoundedCounters {
   /** What all counters cost in memory, give or take a quarter: slots, keys with their place in an index, and long states. */
   get bytes(): number {
     return this.#slots.bytes;
+  }
+
+  /** Counters that were forgotten before they expired, to make room. */
+  get evicted(): number {
+    return this.#evicted;
   }
 
   /** Where the key's counter is, until the next `set`; undefined where there is none. */
@@ -116,7 +122,11 @@ export class BoundedCounters {
     const slot = this.#hand < this.#slots.size ? this.#hand : 0;
     this.#hand = slot + 1;
     const isCold = isFull && (passed >= MAX_SWEEP || !this.#slots.isMarked(slot));
-    if (isCold || this.#slots.expiresAtMs(slot) <= nowMs) return slot;
+    if (this.#slots.expiresAtMs(slot) <= nowMs) return slot;
+    if (isCold) {
+      this.#evicted++;
+      return slot;
+    }
     this.#slots.mark(slot, false);
     return undefined;
   }

@@ -35,6 +35,8 @@ export interface RedisBackendOptions {
   /** Put before every key, as before those of the counters. */
   readonly prefix?: string;
   readonly monotonicMs?: Monotonic;
+  /** How late this process has lately been, in milliseconds. */
+  readonly latenessMs?: () => number;
   /** Takes the reason of each call that has no answer. */
   readonly onUnavailable?: (reason: string) => void;
 }
@@ -70,6 +72,7 @@ export class RedisBackend implements Backend {
       slowMs: 1_000,
       prefix: '',
       onUnavailable: () => {},
+      latenessMs: () => 0,
     } as const;
     this.#redis = redis;
     this.#clock = clock;
@@ -150,9 +153,9 @@ export class RedisBackend implements Backend {
   #batcherOf(slot: number): Batcher {
     const known = this.#batchers.get(slot);
     if (known) return known;
-    const { breakers, slowMs, monotonicMs } = this.#options;
+    const { breakers, slowMs, monotonicMs, latenessMs } = this.#options;
     const batcher = new Batcher({
-      ...{ slowMs, maxUnderWay: MAX_UNDER_WAY, monotonicMs },
+      ...{ slowMs, maxUnderWay: MAX_UNDER_WAY, monotonicMs, latenessMs },
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests),
       breaker: () => breakers.of(this.#nodeOf(slot)),

@@ -9,6 +9,9 @@ const MAX_HITS = 256;
 /** Characters of keys in a call, about. */
 const MAX_KEY_CHARS = 65_536;
 
+/** The part of a time limit by which the event loop must have been late, so that its end is the fault of this process. */
+const LATE_SHARE = 0.5;
+
 /** How much the last call says of how long the next one takes. */
 const NEWS = 0.2;
 
@@ -24,6 +27,8 @@ export interface BatcherOptions {
   readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
   /** What answers a hit that nothing can be said of. */
   readonly unavailable: (reason: string) => Unavailable;
+  /** How late the event loop has lately been, in milliseconds: then a time-out says nothing of the node. Absent: never. */
+  readonly latenessMs?: (() => number) | undefined;
   /** Calls that may be under way at a time: what is asked meanwhile waits for one of them, and goes together. */
   readonly maxUnderWay: number;
   /** A call that takes longer has failed, whatever becomes of it. */
@@ -138,12 +143,14 @@ export class Batcher {
       breaker.succeeded();
       end();
     };
-    const fail = (reason: string): void => {
+    const fail = (reason: string, isLate = false): void => {
       if (!isUnderWay) return;
-      breaker.failed(reason);
+      if (isLate) breaker.inconclusive();
+      else breaker.failed(reason);
       end(); // a slow one makes room for the next
     };
-    const slow = setTimeout(() => setImmediate(fail, `no reply within ${slowMs} ms`), slowMs);
+    const giveUpSlow = (): void => fail(`no reply within ${slowMs} ms`, this.#lateFor(slowMs) > 0);
+    const slow = setTimeout(() => setImmediate(giveUpSlow), slowMs);
     send(requests).then(
       (answers) => {
         this.#sent.delete(requests);
@@ -167,6 +174,23 @@ export class Batcher {
     );
   }
 
+  /** How late this process was, where that is a good part of the time that a call has; else 0. */
+  #lateFor(timeoutMs: number): number {
+    const lateMs = this.#options.latenessMs?.() ?? 0;
+    return lateMs >= timeoutMs * LATE_SHARE ? lateMs : 0;
+  }
+
+  #expireOne(request: Waiting): void {
+    const reason = `no reply within ${request.timeoutMs} ms`;
+    const lateMs = this.#lateFor(request.timeoutMs);
+    if (lateMs === 0) return this.#giveUp(request, reason);
+    const late = this.#options.unavailable(`${reason}: this process was ${Math.round(lateMs)} ms late`);
+    settle(
+      request,
+      request.operations.map(() => ({ ...late, isProcessLate: true as const })),
+    );
+  }
+
   /** Makes sure that somebody looks then. */
   #watch(untilMs: number): void {
     if (untilMs >= this.#timerAtMs) return;
@@ -180,7 +204,7 @@ export class Batcher {
     let nextMs = Number.POSITIVE_INFINITY;
     const look = (request: Waiting): void => {
       if (request.isSettled) return;
-      if (request.untilMs <= nowMs) this.#giveUp(request, `no reply within ${request.timeoutMs} ms`);
+      if (request.untilMs <= nowMs) this.#expireOne(request);
       else nextMs = Math.min(nextMs, request.untilMs);
     };
     for (const requests of this.#sent) requests.forEach(look);

@@ -1,5 +1,6 @@
 import type { BreakerState } from '../../backends/breaker.ts';
 import type { DenyCacheCounts } from '../../ledger/refusals.ts';
+import type { Load } from '../../observe/service-gauges.ts';
 import type { Counted } from '../../observe/stats.ts';
 import type { PackedDomain } from '../../rules/packed.ts';
 import type { OnCall } from '../../transport/grpc-server.ts';
@@ -18,6 +19,8 @@ export interface Report {
   readonly circuits: ReadonlyMap<string, BreakerState>;
   /** Hits that it has leased and not used. */
   readonly leased: number;
+  /** How busy it is. */
+  readonly load: Load;
   /** Of its cache of refusals, since the worker's start; undefined where it has none. */
   readonly cache: { readonly counts: DenyCacheCounts; readonly size: number } | undefined;
 }

@@ -15,6 +15,8 @@ export interface PoolOptions {
   readonly onReport: (id: number, report: Report) => void;
   /** Worker `id` has ended, and reports no more. */
   readonly onEnd: (id: number) => void;
+  /** Another worker takes the place of one that ended. */
+  readonly onRestart: () => void;
 }
 
 /** Workers on the same ports. */
@@ -39,7 +41,7 @@ const LONGEST_WAIT_MS = 10_000;
  * @throws CannotStart  a worker cannot listen; then none is left
  */
 export async function openPool(
-  { count, closeWithinMs, rules, onReport, onEnd }: PoolOptions,
+  { count, closeWithinMs, rules, onReport, onEnd, onRestart }: PoolOptions,
   log: Logger,
 ): Promise<Pool> {
   cluster.schedulingPolicy = cluster.SCHED_RR;
@@ -54,6 +56,10 @@ export async function openPool(
       onEnd(member.id);
     });
     return member;
+  };
+  const replace = (): Member => {
+    onRestart();
+    return employ();
   };
   rules.onChange(() => {
     for (const member of members) member.sendRules();
@@ -79,7 +85,7 @@ export async function openPool(
     const [at] = await Promise.all(first.map(({ listening }) => listening));
     if (!at) throw new RangeError('a pool has one worker at least');
     for (const { name } of first) log.info(`${name} listens`);
-    for (const member of first) void keepUp(member, employ, closing.signal, log);
+    for (const member of first) void keepUp(member, replace, closing.signal, log);
     void repeat(report, closing.signal);
     return { ...at, report, close };
   } catch (error) {

@@ -1,8 +1,10 @@
 import type { Breakers } from '../../backends/breaker.ts';
 import type { DenyCacheState } from '../../ledger/refusals.ts';
+import type { Load } from '../../observe/service-gauges.ts';
 import { type Counted, countedBy, createStatistics } from '../../observe/stats.ts';
 import { SLICE_ITEMS } from '../../slices.ts';
 import type { Told } from '../answering.ts';
+import { NO_LOAD } from '../crew.ts';
 import type { CallTimes, Report } from './messages.ts';
 
 /** What a worker keeps of its counters, as a report tells of it. */
@@ -17,7 +19,7 @@ export interface Kept {
 /** Gathers what a worker is told, for the primary process. */
 export interface Reporter extends Told {
   /** What has come since the last time. */
-  take(kept: Kept | undefined): Report;
+  take(kept: Kept | undefined, load?: Load): Report;
 }
 
 /** How many calls of a kind are timed in one report: a primary process that asks for none must not fill the memory. */
@@ -34,6 +36,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
     answered: (domain, answer) => statistics.answered(domain, answer),
     failed: (cause) => statistics.failed(cause),
     shed: () => statistics.shed(),
+    decisionsNotLogged: (decisions) => statistics.decisionsNotLogged(decisions),
     connectionFailed: (code) => statistics.connectionFailed(code),
     called(method, status, elapsedMs) {
       statistics.called(method);
@@ -42,7 +45,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
       if (!known) times.set(kind, { method, status, elapsedMs: [elapsedMs] });
       else if (known.elapsedMs.length < MAX_TIMES) known.elapsedMs.push(elapsedMs);
     },
-    take(kept) {
+    take(kept, load = NO_LOAD) {
       const counted = countedBy(statistics);
       const calls = [...times.values()];
       statistics = createStatistics(nearLimitRatio, maxNameBytes);
@@ -50,7 +53,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
       const cache = kept?.ledger.refusals;
       const circuits = kept?.breakers.states() ?? new Map();
       const leased = kept?.ledger.leases?.leased ?? 0;
-      return { counted, calls, circuits, leased, cache: cache && { counts: cache.counts, size: cache.size() } };
+      return { counted, calls, circuits, leased, load, cache: cache && { counts: cache.counts, size: cache.size() } };
     },
   };
 }

@@ -10,9 +10,9 @@ const MESSAGE_PIECES = 8;
 
 /** The messages that carry the rules in force to a worker. */
 export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMessage> {
-  for (const { name, spend, pieces } of packed ?? []) {
+  for (const { name, spend, hash, pieces } of packed ?? []) {
     for (let at = 0; at === 0 || at < pieces.length; at += MESSAGE_PIECES) {
-      yield { kind: 'rules_part', part: { name, spend, pieces: pieces.slice(at, at + MESSAGE_PIECES) } };
+      yield { kind: 'rules_part', part: { name, spend, hash, pieces: pieces.slice(at, at + MESSAGE_PIECES) } };
     }
   }
   yield { kind: 'rules_end', areLoaded: packed !== undefined };
@@ -49,6 +49,7 @@ export function receiveRules(log: Logger): ReceivedRules {
   return {
     book,
     lastLoad: () => undefined,
+    inForce: () => undefined,
     description: 'the primary process',
     arrived,
     receive(message) {
@@ -65,11 +66,11 @@ export function receiveRules(log: Logger): ReceivedRules {
 
 /** Puts the parts of each domain together. */
 function joined(parts: readonly PackedDomain[]): PackedRules {
-  const domains = new Map<string, { readonly spend: PackedDomain['spend']; readonly pieces: string[] }>();
-  for (const { name, spend, pieces } of parts) {
-    const domain = domains.get(name) ?? { spend, pieces: [] };
+  const domains = new Map<string, Omit<PackedDomain, 'name' | 'pieces'> & { readonly pieces: string[] }>();
+  for (const { name, spend, hash, pieces } of parts) {
+    const domain = domains.get(name) ?? { spend, hash, pieces: [] };
     domains.set(name, domain);
     domain.pieces.push(...pieces);
   }
-  return Array.from(domains, ([name, { spend, pieces }]) => ({ name, spend, pieces }));
+  return Array.from(domains, ([name, domain]) => ({ name, ...domain }));
 }

@@ -67,7 +67,8 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     const options = { clock, openRules: takeRules, isClosing: () => closing !== undefined };
     const basis = parts.add(await openBasis(settings, options, log));
     takeReport = () => reporter.take(basis.counters);
-    const { grpc, http } = parts.add(await openAnswering(settings, basis, reporter, clock, log));
+    const { grpc, http, load } = parts.add(await openAnswering(settings, basis, reporter, clock, log));
+    takeReport = () => reporter.take(basis.counters, load());
     await tell({ kind: 'listening', at: { grpc, http } });
   } catch (error) {
     if (!(error instanceof CannotStart)) throw error;

@@ -16,6 +16,7 @@ export function createWorkers(settings: Settings, rules: RuleBook, statistics: S
   const { GRPC_UDS: path, WORKERS: count, DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: drainMs } = settings;
   const whole = createWhole(statistics);
   let pool: Pool | undefined;
+  let restarts = 0;
   return {
     async open(onCall) {
       if (path !== '') await start('GRPC_UDS', `cannot listen on ${path}`, () => removeStaleSocket(path));
@@ -26,6 +27,9 @@ export function createWorkers(settings: Settings, rules: RuleBook, statistics: S
           closeWithinMs: delayMs + drainMs + END_GRACE_MS,
           onReport: (id, report) => whole.add(id, report, onCall),
           onEnd: whole.ended,
+          onRestart: () => {
+            restarts++;
+          },
         },
         log,
       );
@@ -34,6 +38,8 @@ export function createWorkers(settings: Settings, rules: RuleBook, statistics: S
     cache: whole.cache,
     circuits: whole.circuits,
     leased: whole.leased,
+    load: whole.load,
+    restarts: () => restarts,
     refresh: async () => pool?.report(),
   };
 }

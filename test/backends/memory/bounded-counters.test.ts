@@ -149,6 +149,16 @@ const keyOf = (at: number, length: number, filler = 'x') =>
 
 const log = (hits: number): State => Array.from({ length: 2 * hits }, (_, at) => START_MS + at);
 
+test('evicted are those that were forgotten before they expired', () => {
+  const counters = new BoundedCounters({ maxCounters: 2 });
+  for (const name of ['a', 'b']) set(counters, textKey(name), [1], 1, START_MS);
+  expect(counters.evicted).toBe(0);
+  set(counters, textKey('c'), [1], 1, START_MS);
+  expect(counters.evicted).toBe(1);
+  set(counters, textKey('d'), [1], 1, START_MS + 1_000); // all others have expired
+  expect(counters.evicted).toBe(1);
+});
+
 test('counters cost nothing again when all have been forgotten', () => {
   const counters = new BoundedCounters({ maxCounters: 10_000 });
   for (let at = 0; at < 2_500; at++) set(counters, keyOf(at, 13), at % 2 === 0 ? [1] : log(10), 1, START_MS);

@@ -28,7 +28,7 @@ async function turns(): Promise<void> {
 }
 
 /** A node that answers each call when it is told to. */
-function started({ slowMs = 10_000 } = {}) {
+function started({ slowMs = 10_000, lateMs = 0 } = {}) {
   const calls: { readonly requests: readonly BatchRequest[]; readonly answer: () => void }[] = [];
   const monotonicMs = () => performance.now();
   const breaker = new Breaker(monotonicMs, () => 0.5);
@@ -41,6 +41,7 @@ function started({ slowMs = 10_000 } = {}) {
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
     maxUnderWay: 2,
     slowMs,
+    latenessMs: () => lateMs,
     breaker: () => breaker,
     isAnswer: () => false,
     monotonicMs,
@@ -142,4 +143,42 @@ test('before it knows how long a call takes, and where nothing waits, all are ta
     calls[call]?.answer();
   }
   expect(await Promise.all(unknown)).toEqual(Array(4 * 256).fill(decided));
+});
+
+describe('a call whose time is over', () => {
+  test.each([
+    ['while this process keeps up: the store is to blame, and the circuit opens', 0, {}, 'open'],
+    [
+      'while this process is late by half of that time: the store is not to blame',
+      20,
+      { reason: 'no reply within 30 ms: this process was 20 ms late', isProcessLate: true },
+      'closed',
+    ],
+    ['while this process is hardly late: the store is to blame', 5, {}, 'open'],
+  ])('%s', async (_, lateMs, more, state) => {
+    const { ask, breaker } = started({ slowMs: 30, lateMs });
+    const unavailable = { code: 'UNAVAILABLE', reason: 'no reply within 30 ms', ...more };
+    for (let call = 0; call < 2; call++) {
+      const asked = ask(1, 30);
+      await turns();
+      await advance(30);
+      expect(await Promise.all(asked)).toEqual([unavailable]);
+    }
+    expect(breaker.state).toBe(state);
+  });
+
+  test('of a circuit that is half open leaves it so: the next call finds out', () => {
+    let nowMs = 0;
+    const breaker = new Breaker(
+      () => nowMs,
+      () => 0.5,
+    );
+    for (let failure = 0; failure < 2; failure++) breaker.failed('away');
+    nowMs = 1_000;
+    expect(breaker.state).toBe('half_open');
+    breaker.began();
+    expect(breaker.refusal).toContain('the circuit is open');
+    breaker.inconclusive();
+    expect(breaker.refusal).toBeUndefined();
+  });
 });

@@ -1,0 +1,145 @@
+import { readFileSync } from 'node:fs';
+import { loadSource } from '../rules/book.ts';
+import { plainPath, type RuleSource, runtimeDirectory } from '../rules/files.ts';
+import type { RuleFileState } from '../rules/load.ts';
+import type { Problem } from '../rules/problem.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { spendProblemOf, traitsOf } from '../serve/traits.ts';
+import { type Environment, InvalidSettings, readSettings, type Settings } from '../settings.ts';
+
+/** Where counters are to be, whatever the environment says. */
+export type BackendName = 'memory' | 'redis' | 'memcached';
+
+export interface CheckOptions {
+  /** Files of the same domain are put together instead of refused; also where MERGE_DOMAIN_CONFIG says so. */
+  readonly mergeDomains: boolean;
+  /** A warning counts as an error does. */
+  readonly strict: boolean;
+  readonly backend?: BackendName | undefined;
+  /** The content of the file `-`. */
+  readonly stdin?: string | undefined;
+}
+
+/** What came of a check. */
+export interface Checked {
+  readonly isRight: boolean;
+  /** By file and line. */
+  readonly problems: readonly Problem[];
+  /** What is right, but does not go with everything that callers may do; a text each. */
+  readonly notes: readonly string[];
+  /** Of the rules; undefined where there is an error. */
+  readonly counts: { readonly domains: number; readonly rules: number } | undefined;
+}
+
+/** What messages call the settings. */
+const ENVIRONMENT = 'environment';
+/** What messages call the content of the file `-`. */
+export const STDIN = 'stdin';
+
+/**
+ * Checks rule files and the environment as the service does when it starts, without opening anything else.
+ *
+ * @param paths  files, or directories of files, all of the same service; `-` is standard input; none: where the environment says
+ */
+export async function check(paths: readonly string[], env: Environment, options: CheckOptions): Promise<Checked> {
+  const { mergeDomains, strict, backend, stdin } = options;
+  let settings: Settings;
+  try {
+    settings = readSettings(backend === undefined ? env : withBackend(env, backend));
+  } catch (error) {
+    if (!(error instanceof InvalidSettings)) throw error;
+    return wrong(error.problems.map((message) => ofEnvironment('error', message)));
+  }
+  const spend = spendProblemOf(settings);
+  const found = [
+    ...settings.warnings.map((message) => ofEnvironment('warning', message)),
+    ...(spend ? [ofEnvironment(spend.isFatal ? 'error' : 'warning', spend.message)] : []),
+  ];
+  const source = sourceOf(paths, settings, stdin);
+  if (!source) {
+    const message = `rules come from a control plane (CONFIG_TYPE=${settings.CONFIG_TYPE}): name the files to check`;
+    return wrong([...found, ofEnvironment('error', message)]);
+  }
+  const loaded = await loadSource(source, {
+    mergeDomains: mergeDomains || settings.MERGE_DOMAIN_CONFIG,
+    store: traitsOf(settings),
+  });
+  if (!loaded.ok) return wrong([...found, ...loaded.problems]);
+  const problems = [...found, ...loaded.warnings];
+  const { domains, rules } = loaded.rules;
+  const notes = [...(source.notes?.() ?? []), ...notesOn(loaded.rules)];
+  return {
+    isRight: !problems.some(({ severity }) => strict || severity === 'error'),
+    problems,
+    notes,
+    counts: { domains: domains.size, rules: rules.length },
+  };
+}
+
+const wrong = (problems: readonly Problem[]): Checked => ({ isRight: false, problems, notes: [], counts: undefined });
+
+const ofEnvironment = (severity: Problem['severity'], message: string): Problem => ({
+  file: ENVIRONMENT,
+  line: undefined,
+  path: '',
+  severity,
+  message,
+});
+
+/** The environment, but with counters elsewhere: at addresses that nothing is asked of where it names none. */
+function withBackend(env: Environment, backend: BackendName): Environment {
+  switch (backend) {
+    case 'memory':
+      return { ...env, BACKEND_TYPE: 'memory' };
+    case 'redis':
+      return { ...env, BACKEND_TYPE: 'redis', REDIS_URL: env.REDIS_URL ?? 'localhost:6379' };
+    case 'memcached': {
+      const isNamed = env.MEMCACHE_HOST_PORT !== undefined || env.MEMCACHE_SRV !== undefined;
+      return { ...env, BACKEND_TYPE: 'memcache', ...(!isNamed && { MEMCACHE_HOST_PORT: 'localhost:11211' }) };
+    }
+  }
+}
+
+function sourceOf(paths: readonly string[], { rules }: Settings, stdin: string | undefined): RuleSource | undefined {
+  if (paths.length === 0) {
+    if ('controlPlane' in rules) return undefined;
+    return 'path' in rules ? plainPath(rules.path) : runtimeDirectory(rules.runtime);
+  }
+  return {
+    description: paths.join(', '),
+    async list() {
+      const lists: (readonly RuleFileState[])[] = [];
+      for (const path of paths) lists.push(path === '-' ? [stdinFile(stdin)] : await plainPath(path).list());
+      return lists.flat();
+    },
+  };
+}
+
+const stdinFile = (text = ''): RuleFileState => ({ path: '/dev/stdin', name: STDIN, state: STDIN, text });
+
+/** Envoy cannot know that a refused request has spent nothing, and gives its hits back with the end of its stream all the same. */
+const notesOn = ({ domains }: RuleTree): readonly string[] =>
+  Array.from(domains)
+    .filter(([, { spend }]) => spend === 'all_or_nothing')
+    .map(
+      ([domain]) =>
+        `domain '${domain}' spends all_or_nothing: do not let it limit requests in flight by negative hits at the end of streams, since refused ones would give back what they have not taken`,
+    );
+
+/** Reads lines of files for excerpts, each file once. */
+export function lineReader(stdin: string | undefined): (file: string, line: number) => string | undefined {
+  const files = new Map<string, readonly string[]>(stdin === undefined ? [] : [[STDIN, stdin.split(/\r?\n/)]]);
+  return (file, line) => {
+    const known = files.get(file) ?? linesOf(file);
+    files.set(file, known);
+    return known[line - 1];
+  };
+}
+
+function linesOf(file: string): readonly string[] {
+  try {
+    return readFileSync(file, 'utf8').split(/\r?\n/);
+  } catch {
+    return []; // the problem says so
+  }
+}

@@ -1,0 +1,234 @@
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { createCounterKeys, ownCounters } from '../backends/key.ts';
+import { createMemoryBackend } from '../backends/memory/backend.ts';
+import { type Answer, type Decider, decide, type RequestDescriptor, type Verdict } from '../decide.ts';
+import { parseDescriptor } from '../descriptor-text.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import { loadSource } from '../rules/book.ts';
+import { describeExplanation, explain } from '../rules/explain.ts';
+import { plainPath } from '../rules/files.ts';
+import { formatProblem } from '../rules/problem.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../rules/yaml.ts';
+import { type Environment, readSettings, type Settings } from '../settings.ts';
+
+export interface RuleTestResults {
+  /** One for each test, and one for each file without any. */
+  readonly lines: readonly string[];
+  readonly failed: number;
+}
+
+/** A test of a rule file: a request, sent so many times on new counters, and what the last answer must be. */
+interface RuleTest {
+  readonly line: number;
+  readonly name: string;
+  readonly domain: string;
+  readonly descriptors: readonly RequestDescriptor[];
+  readonly times: number;
+  readonly expected: {
+    readonly code: string | undefined;
+    /** One for each descriptor: the rule's path, or `none`. */
+    readonly rules: readonly string[] | undefined;
+    readonly remaining: readonly string[] | undefined;
+  };
+}
+
+/** What is wrong with a file of tests. */
+class WrongTests extends Error {
+  readonly line: number;
+  constructor(line: number, message: string) {
+    super(message);
+    this.line = line;
+  }
+}
+
+const MAX_TIMES = 1_000_000;
+/** When tests begin: at the start of a day, so that fixed windows are new. */
+const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
+
+/**
+ * Runs tests of rule files, on counters in memory and a clock that stands still. Modes, `spend` and MERGE_DOMAIN_CONFIG are those of the environment.
+ *
+ * @param files  YAML: `rules`, a path from the file on, and `tests`
+ * @param rules  rule file or directory, instead of what the files name
+ */
+export async function runRuleTests(
+  files: readonly string[],
+  rules: string | undefined,
+  env: Environment,
+): Promise<RuleTestResults> {
+  const settings = readSettings(env);
+  const lines: string[] = [];
+  let failed = 0;
+  const fail = (file: string, line: number, message: string): void => {
+    failed++;
+    lines.push(`FAILED ${file}:${line}: ${message}`);
+  };
+  for (const file of files) {
+    try {
+      const { path, tests } = readTests(file, rules);
+      const loaded = await loadSource(plainPath(path), { mergeDomains: settings.MERGE_DOMAIN_CONFIG });
+      if (!loaded.ok) throw new WrongTests(1, loaded.problems.map(formatProblem).join('\n  '));
+      for (const test of tests) {
+        const wrong = await run(test, loaded.rules, settings);
+        if (wrong.length === 0) lines.push(`ok     ${file}:${test.line}: ${test.name}`);
+        else fail(file, test.line, `${test.name}\n${wrong.map((one) => `         ${one}`).join('\n')}`);
+      }
+    } catch (error) {
+      if (!(error instanceof WrongTests || error instanceof YamlError)) throw error;
+      fail(file, error.line, error.message);
+    }
+  }
+  return { lines, failed };
+}
+
+async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise<readonly string[]> {
+  const clock = (): number => START_MS;
+  const memory = createMemoryBackend(clock, { maxCounters: MAX_TIMES });
+  const ledger = new Ledger(
+    { main: memory },
+    { clock, monotonicMs: clock, instance: 'test', denyCacheBytes: 0, every: () => () => {} },
+  );
+  const decider: Decider = {
+    rules: () => rules,
+    ledger,
+    counters: ownCounters(createCounterKeys('')),
+    storeTimeoutMs: 0,
+    shadowMode: settings.SHADOW_MODE,
+    quotaMode: settings.QUOTA_MODE,
+    spend: settings.spend,
+  };
+  let answer: Answer | undefined;
+  for (let sent = 0; sent < test.times; sent++) answer = await decide(test, decider, Number.POSITIVE_INFINITY);
+  await ledger.close();
+  return answer ? differences(test, answer, rules) : [];
+}
+
+function differences({ domain, descriptors, expected }: RuleTest, answer: Answer, rules: RuleTree): readonly string[] {
+  const { code, rules: expectedRules, remaining } = expected;
+  const found: string[] = [];
+  if (code !== undefined && code !== answer.overallCode) found.push(`expected ${code}, got ${answer.overallCode}`);
+  for (const [at, verdict] of answer.verdicts.entries()) {
+    const descriptor = descriptors[at];
+    const shown = descriptor?.entries.map(({ key, value }) => `${key}=${value}`).join(',');
+    const why = descriptor ? describeExplanation(explain(rules, domain, descriptor), domain) : '';
+    const wantedRule = expectedRules?.[at];
+    const rule = 'rule' in verdict ? verdict.rule.path : 'none';
+    if (wantedRule !== undefined && wantedRule !== rule)
+      found.push(`${shown}: expected rule ${wantedRule}, got ${rule}: ${why}`);
+    const wantedLeft = remaining?.[at];
+    const left = remainingOf(verdict);
+    if (wantedLeft !== undefined && wantedLeft !== left)
+      found.push(`${shown}: expected ${wantedLeft} remaining, got ${left}: ${why}`);
+  }
+  return found;
+}
+
+const remainingOf = (verdict: Verdict): string =>
+  verdict.kind === 'limited' ? String(verdict.decision.limitRemaining) : verdict.kind === 'unlimited' ? 'any' : 'none';
+
+function readTests(file: string, rules: string | undefined): { readonly path: string; readonly tests: RuleTest[] } {
+  const root = mapOf(parseYaml(readText(file)).root, 1, 'the file', ['rules', 'tests']);
+  const named = root.get('rules');
+  if (rules === undefined && !named) throw new WrongTests(1, 'rules must name a rule file or directory, got nothing');
+  const tests = itemsOf(root.get('tests'), 1, 'tests').map(readTest);
+  if (tests.length === 0) throw new WrongTests(1, 'tests must hold a test, got none');
+  return { path: rules ?? resolve(dirname(file), named ? textOf(named, 'rules') : ''), tests };
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new WrongTests(1, `cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function readTest(node: YamlNode): RuleTest {
+  const keys = ['name', 'domain', 'descriptors', 'hits', 'times', 'expect'];
+  const test = mapOf(node, node.line, 'a test', keys);
+  const expect = mapOf(test.get('expect'), node.line, 'expect', ['code', 'rules', 'remaining']);
+  const hits = countOf(test.get('hits'), 'hits', 1);
+  const descriptors = itemsOf(test.get('descriptors'), node.line, 'descriptors').map((one) =>
+    readDescriptor(one, hits),
+  );
+  if (descriptors.length === 0) throw new WrongTests(node.line, 'descriptors must hold one at least, got none');
+  const list = (key: string): readonly string[] | undefined => {
+    const found = expect.get(key);
+    if (!found) return undefined;
+    const texts = (found.kind === 'list' ? found.items : [found]).map((item) => textOf(item, key));
+    if (texts.length === descriptors.length) return texts;
+    throw new WrongTests(
+      found.line,
+      `${key} must hold one for each of ${descriptors.length} descriptors, got ${texts.length}`,
+    );
+  };
+  const code = expect.get('code');
+  if (code && !['OK', 'OVER_LIMIT'].includes(textOf(code, 'code')))
+    throw new WrongTests(code.line, `code must be OK or OVER_LIMIT, got '${textOf(code, 'code')}'`);
+  const expected = { code: code && textOf(code, 'code'), rules: list('rules'), remaining: list('remaining') };
+  const domain = textOf(test.get('domain') ?? node, 'domain');
+  const written = descriptors
+    .map(({ entries }) => entries.map(({ key, value }) => `${key}=${value}`).join(','))
+    .join(' ');
+  const name = test.get('name');
+  return {
+    line: node.line,
+    name: name ? textOf(name, 'name') : `${domain} ${written}`,
+    domain,
+    descriptors,
+    times: Math.min(countOf(test.get('times'), 'times', 1), MAX_TIMES),
+    expected,
+  };
+}
+
+/** `user=alice,path=/login`, or a mapping of keys and values. */
+function readDescriptor(node: YamlNode, hits: number): RequestDescriptor {
+  if (node.kind === 'map') {
+    const entries = node.entries.map(({ key, value }) => ({
+      key: textOf(key, 'a key'),
+      value: textOf(value, 'a value'),
+    }));
+    return { entries, hits, override: undefined };
+  }
+  try {
+    return { entries: parseDescriptor(textOf(node, 'a descriptor')), hits, override: undefined };
+  } catch (error) {
+    throw error instanceof WrongTests ? error : new WrongTests(node.line, error instanceof Error ? error.message : '');
+  }
+}
+
+function mapOf(
+  node: YamlNode | undefined,
+  line: number,
+  what: string,
+  keys: readonly string[],
+): ReadonlyMap<string, YamlNode> {
+  if (node?.kind !== 'map') throw new WrongTests(node?.line ?? line, `${what} must be a mapping of ${keys.join(', ')}`);
+  return new Map(
+    (node satisfies YamlMap).entries.map(({ key, value }) => {
+      const name = textOf(key, 'a key');
+      if (!keys.includes(name))
+        throw new WrongTests(key.line, `unknown key '${name}' of ${what}; wanted one of ${keys.join(', ')}`);
+      return [name, value];
+    }),
+  );
+}
+
+function itemsOf(node: YamlNode | undefined, line: number, what: string): readonly YamlNode[] {
+  if (node?.kind === 'list') return node.items;
+  throw new WrongTests(node?.line ?? line, `${what} must be a list`);
+}
+
+function textOf(node: YamlNode, what: string): string {
+  if (node.kind === 'scalar') return node.text;
+  throw new WrongTests(node.line, `${what} must be text`);
+}
+
+function countOf(node: YamlNode | undefined, what: string, fallback: number): number {
+  if (!node) return fallback;
+  const written = textOf(node, what);
+  if (/^\d+$/.test(written)) return Number(written);
+  throw new WrongTests(node.line, `${what} must be a whole number, got '${written}'`);
+}

@@ -1,0 +1,147 @@
+import type { Counters } from '../backends/key.ts';
+import type { Monotonic } from '../clock.ts';
+import type { Answer, RequestDescriptor, Verdict } from '../decide.ts';
+import { decodeRequest } from '../rls/codec.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import { describeLimit } from '../rules/describe.ts';
+import { describeExplanation, describeRulePlace, explain } from '../rules/explain.ts';
+import { match } from '../rules/match.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import type { Logger } from './log.ts';
+
+/** Which answers are logged: those that refuse, all, or a random part of them. */
+export type LoggedDecisions = 'off' | 'refused' | 'all' | number;
+
+/** Logs an answer, after it has left. */
+export type LogDecision = (request: WireRequest, answer: Answer) => void;
+
+export interface DecisionLogOptions {
+  readonly rules: () => RuleTree | undefined;
+  readonly counters: Counters;
+  /** For people, a line for each descriptor; undefined where nobody asked for that. */
+  readonly debug: Pick<Logger, 'debug'> | undefined;
+  readonly decisions: LoggedDecisions;
+  /** Takes decisions whatever the level of other lines is. */
+  readonly log: DecisionSink;
+  readonly maxPerSecond: number;
+  /** Takes how many decisions were not logged since there were too many. */
+  readonly onDropped: (decisions: number) => void;
+  readonly monotonicMs: Monotonic;
+  readonly random: () => number;
+}
+
+export type DecisionSink = (decision: object) => void;
+
+/** Undefined where nothing is to be logged, so that nobody calls it. */
+export function createDecisionLog(options: DecisionLogOptions): LogDecision | undefined {
+  const { decisions, debug } = options;
+  const record = decisions === 'off' ? undefined : createRecorder(options, decisions);
+  if (!debug) return record;
+  return (request, answer) => {
+    for (const line of linesOf(request, answer, options)) debug.debug(line);
+    record?.(request, answer);
+  };
+}
+
+function createRecorder(options: DecisionLogOptions, decisions: Exclude<LoggedDecisions, 'off'>): LogDecision {
+  const { log, maxPerSecond, onDropped, monotonicMs, random } = options;
+  let second = 0;
+  let logged = 0;
+  return (request, answer) => {
+    if (decisions === 'refused' ? answer.overallCode === 'OK' : decisions !== 'all' && random() >= decisions) return;
+    const now = Math.floor(monotonicMs() / 1_000);
+    if (now !== second) logged = 0;
+    second = now;
+    if (++logged > maxPerSecond) return onDropped(1);
+    log(recordOf(request, answer, options));
+  };
+}
+
+/** What is known of one descriptor's answer. */
+function recordOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions): object {
+  const { domain, descriptors } = decodeRequest(wire);
+  return {
+    domain,
+    code: answer.overallCode,
+    ...(answer.shadowed && { shadowed: true }),
+    ...(answer.delayMs > 0 && { delay_ms: answer.delayMs }),
+    descriptors: answer.verdicts.map((verdict, at) => {
+      const descriptor = descriptors[at];
+      if (!descriptor) return {};
+      const asked = { entries: descriptor.entries.map(({ key, value }) => `${key}=${value}`), hits: descriptor.hits };
+      if (!('rule' in verdict)) return { ...asked, none: reasonOf(domain, descriptor, options) };
+      const { path: rule, place } = verdict.rule;
+      const found = { ...asked, rule, ...(place && { file: place.file, line: place.line }) };
+      if (verdict.kind !== 'limited') return { ...found, unlimited: true };
+      const { limit, decision, code } = verdict;
+      const { fromCache, fromLease, degraded } = decision;
+      return {
+        ...found,
+        key: keyOf(domain, descriptor, verdict, options),
+        limit: describeLimit(limit),
+        code,
+        ...(code !== decision.code && { shadow: decision.code }),
+        remaining: decision.limitRemaining,
+        ...(fromCache && { from_cache: true }),
+        ...(fromLease && { from_lease: true }),
+        ...(degraded && { degraded }),
+        ...(verdict.shadowRefusals && { in_shadow: verdict.shadowRefusals.map((one) => describeLimit(one.limit)) }),
+      };
+    }),
+  };
+}
+
+/** In words of envoyproxy/ratelimit where it has some, so that a search for them leads here. */
+function linesOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions): readonly string[] {
+  const { domain, descriptors } = decodeRequest(wire);
+  return answer.verdicts.map((verdict, at) => {
+    const descriptor = descriptors[at];
+    if (!descriptor) return '';
+    const entries = descriptor.entries.map(({ key, value }) => `(${key}=${value})`).join(',');
+    const got = `got descriptor: ${entries} of domain '${domain}'`;
+    return `${got}: ${describeVerdict(domain, descriptor, verdict, options)}`;
+  });
+}
+
+function describeVerdict(
+  domain: string,
+  descriptor: RequestDescriptor,
+  verdict: Verdict,
+  options: DecisionLogOptions,
+): string {
+  if (verdict.kind === 'unlimited') return `descriptor is unlimited by rule ${describeRulePlace(verdict.rule)}`;
+  if (verdict.kind !== 'limited') {
+    const reason = reasonOf(domain, descriptor, options);
+    return `descriptor does not match any limit, no limits applied: ${reason}`;
+  }
+  const { rule, limit, decision, code } = verdict;
+  const shadow = limit.shadow && decision.code === 'OVER_LIMIT' ? ' (OVER_LIMIT, but for shadow_mode)' : '';
+  const key = keyOf(domain, descriptor, verdict, options);
+  const what = `applying limit: ${describeLimit(limit)}, rule ${describeRulePlace(rule)}, key ${key}`;
+  const tried = (verdict.shadowRefusals ?? []).map(
+    (one) => `; ${describeLimit(one.limit)} would refuse, but for shadow_mode`,
+  );
+  return `${what}: ${code}${shadow}, ${descriptor.hits} hits, ${decision.limitRemaining} remaining${tried.join('')}`;
+}
+
+/** Why no limit applies. */
+function reasonOf(domain: string, descriptor: RequestDescriptor, { rules }: DecisionLogOptions): string {
+  const tree = rules();
+  if (!tree) return 'the rules have changed';
+  const explanation = explain(tree, domain, descriptor);
+  const isReplaced = explanation.kind === 'rule';
+  return `${describeExplanation(explanation, domain)}${isReplaced ? ', which another rule of the request replaces' : ''}`;
+}
+
+/** The counter's key; undefined where the rules have changed since. */
+function keyOf(
+  domain: string,
+  descriptor: RequestDescriptor,
+  { rule, limit }: Extract<Verdict, { kind: 'limited' }>,
+  { rules, counters }: DecisionLogOptions,
+): string | undefined {
+  const tree = rules();
+  const found = tree && match(tree, domain, descriptor);
+  if (found?.kind !== 'limited' || found.rule.path !== rule.path) return undefined;
+  return counters(limit, domain, found.entries).key;
+}

@@ -1,0 +1,135 @@
+import { version as nodeVersion } from 'node:process';
+import type { Limit } from '../algorithms/limit.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from './exposition.ts';
+
+/** How busy the processes are that answer, all together. */
+export interface Load {
+  /** Calls that are being handled, or wait for that; those that are held included. */
+  readonly inFlight: number;
+  /** Calls that are held until their turn: `max_delay`. */
+  readonly held: number;
+  /** Connections of callers, gRPC and HTTP. */
+  readonly connections: number;
+  /** Of all calls the share that is refused since there is too much to do, 0 to 1: of the process that refuses most. */
+  readonly shedShare: number;
+}
+
+/** How it stands with the engine that keeps the counters. Times in milliseconds. */
+export interface StoreFacts {
+  readonly isUp: boolean;
+  readonly latencyMs: number | undefined;
+  readonly lastSuccessAtMs: number | undefined;
+}
+
+/** Counters in the memory of this process. */
+export interface MemoryFacts {
+  readonly counters: number;
+  readonly bytes: number;
+  /** Counters that were forgotten before they expired, to make room. */
+  readonly evicted: number;
+}
+
+/** What a dashboard shows besides counts. */
+export interface ServiceGauges {
+  rules(): RuleTree | undefined;
+  /** The last rules that were right; undefined: there were none. */
+  lastLoad(): { readonly atMs: number; readonly hash: string; readonly isNewest: boolean } | undefined;
+  load(): Load;
+  /** Undefined: counters are in this process. */
+  store(): StoreFacts | undefined;
+  /** Undefined: counters are elsewhere. */
+  memory(): MemoryFacts | undefined;
+  /** Workers that took the place of one that ended. */
+  restarts(): number;
+  readonly version: string;
+}
+
+/** Limits that are listed: a page must not grow beyond what scrapers take. */
+const MAX_LIMITS = 10_000;
+
+/** A line at a time; an empty text is a step of the work without a line. */
+export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFormat): Iterable<string> {
+  yield* writeLimits(sources.rules(), format);
+  const gauge = (name: string, help: string, value: number, labels: Readonly<Record<string, string>> = {}): string =>
+    `${beginMetric(name, 'gauge', help, format)}${writeSeries(name, writeLabels(Object.entries(labels)), value)}${betweenMetrics(format)}`;
+  const counter = (name: string, help: string, value: number): string =>
+    `${beginMetric(name, 'counter', help, format)}${writeSeries(name, '', value)}${betweenMetrics(format)}`;
+  const { inFlight, held, connections, shedShare } = sources.load();
+  yield gauge(
+    'weir_calls_in_flight',
+    'Calls that are handled or wait for that, those that are held included.',
+    inFlight,
+  );
+  yield gauge('weir_calls_held', 'Calls that are held until their turn: max_delay.', held);
+  yield gauge('weir_connections', 'Connections of callers, gRPC and HTTP.', connections);
+  yield gauge(
+    'weir_shed_share',
+    'Share of calls that the busiest process refuses since there is too much to do, 0 to 1.',
+    shedShare,
+  );
+  const store = sources.store();
+  yield gauge(
+    'weir_store_up',
+    '1 while the counters can be reached, checked once a second, else 0.',
+    store?.isUp === false ? 0 : 1,
+  );
+  if (store?.latencyMs !== undefined)
+    yield gauge(
+      'weir_store_latency_seconds',
+      'How long the last answer to the check of the store took.',
+      store.latencyMs / 1_000,
+    );
+  if (store?.lastSuccessAtMs !== undefined)
+    yield gauge(
+      'weir_store_last_success_timestamp_seconds',
+      'When the store last answered.',
+      store.lastSuccessAtMs / 1_000,
+    );
+  const memory = sources.memory();
+  if (memory) {
+    yield gauge('weir_memory_counters', 'Counters that are held in memory.', memory.counters);
+    yield gauge('weir_memory_counter_bytes', 'What they cost.', memory.bytes);
+    yield counter(
+      'weir_memory_counters_evicted_total',
+      'Counters that were forgotten before they expired, to make room.',
+      memory.evicted,
+    );
+  }
+  const last = sources.lastLoad();
+  if (last) {
+    yield gauge('weir_rules_loaded_timestamp_seconds', 'When the rules in force were loaded.', last.atMs / 1_000);
+    yield gauge(
+      'weir_rules_newest',
+      '1 while the rules in force are the newest, 0 while newer ones are wrong.',
+      last.isNewest ? 1 : 0,
+    );
+    yield gauge('weir_rules_info', 'The hash of the rules in force.', 1, { hash: last.hash });
+  }
+  yield counter('weir_worker_restarts_total', 'Workers that took the place of one that ended.', sources.restarts());
+  const info = { version: sources.version, node: nodeVersion };
+  yield gauge('weir_build_info', 'The version of the service, and of Node.', 1, info);
+}
+
+function* writeLimits(rules: RuleTree | undefined, format: ExpositionFormat): Iterable<string> {
+  const name = 'weir_rule_limit';
+  yield beginMetric(name, 'gauge', 'Hits that pass in a window, by rule; window in seconds.', format);
+  const seen = new Set<string>();
+  for (const { domain, levels, limits } of rules?.rules ?? []) {
+    for (const limit of limits) {
+      const labels = writeLabels(labelsOf(domain, levels, limit));
+      if (seen.has(labels)) continue; // two limits that differ in nothing that is shown
+      if (seen.size >= MAX_LIMITS) break;
+      seen.add(labels);
+      yield writeSeries(name, labels, limit.requestsPerUnit);
+    }
+    yield '';
+  }
+  yield betweenMetrics(format);
+}
+
+const labelsOf = (domain: string, levels: readonly string[], { algorithm, name, windowMs, shadow }: Limit) =>
+  Object.entries({
+    ...{ domain, rule: levels.join('.'), algorithm },
+    ...{ name, window: String(windowMs / 1_000), shadow: String(shadow ?? false) },
+  });

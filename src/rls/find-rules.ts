@@ -1,0 +1,21 @@
+import { describeExplanation, explain } from '../rules/explain.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { decodeRequest } from './codec.ts';
+import type { FindResponse, FoundRule } from './proto.ts';
+import type { WireRequest } from './wire.ts';
+
+/** Finds the rule that each descriptor of a request meets, for `weir.v1.Rules/Find`. */
+export function findRules(rules: RuleTree, wire: WireRequest): FindResponse {
+  const { domain, descriptors } = decodeRequest(wire);
+  const found = descriptors.map((descriptor): FoundRule => {
+    const explanation = explain(rules, domain, descriptor);
+    const rule = explanation.kind === 'rule' ? explanation.rule : undefined;
+    return {
+      rule: rule?.path ?? '',
+      file: rule?.place?.file ?? '',
+      line: rule?.place?.line ?? 0,
+      explanation: describeExplanation(explanation, domain),
+    };
+  });
+  return { found };
+}

@@ -1,0 +1,82 @@
+import { type Descriptor, type Entry, findNode } from './match.ts';
+import { formatLine, type Place, shown } from './problem.ts';
+import type { Level, Node, Rule, RuleTree } from './tree.ts';
+
+/** Why a descriptor meets the rule that it meets, or none. */
+export type Explanation =
+  | { readonly kind: 'rule'; readonly rule: Rule }
+  /** The request brought its limit along. */
+  | { readonly kind: 'override' }
+  | { readonly kind: 'no_domain'; readonly domains: readonly string[] }
+  /** No node of its level matches the entry. `isDeeper`: there is no level, the rules end above it. */
+  | {
+      readonly kind: 'no_match';
+      readonly entry: Entry;
+      /** The domain and the nodes down to the level. */
+      readonly above: string;
+      readonly isDeeper: boolean;
+      /** The keys of the level. */
+      readonly keys: readonly string[];
+    }
+  /** The node where it ends has no limit. */
+  | { readonly kind: 'no_limit'; readonly path: string; readonly isInner: boolean };
+
+/** Names that are listed. */
+const MAX_LISTED = 10;
+
+/** Says which rule a descriptor meets, and if none, where its way down the tree ends. For people: `match` decides. */
+export function explain(rules: RuleTree, domainName: string, { entries, override }: Descriptor): Explanation {
+  const domain = rules.domains.get(domainName);
+  if (!domain) return { kind: 'no_domain', domains: [...rules.domains.keys()].slice(0, MAX_LISTED) };
+  if (override) return { kind: 'override' };
+  let level: Level | undefined = domain.root;
+  let path = domainName;
+  let rule: Rule | undefined;
+  for (const entry of entries) {
+    const node: Node | undefined = level && findNode(level, entry);
+    if (!node) {
+      const keys = level ? [...level.byKey.keys()].slice(0, MAX_LISTED) : [];
+      return { kind: 'no_match', entry, above: path, isDeeper: level === undefined, keys };
+    }
+    path = `${path}.${node.composite}`;
+    rule = node.rule;
+    level = node.children;
+  }
+  return rule ? { kind: 'rule', rule } : { kind: 'no_limit', path, isInner: level !== undefined };
+}
+
+/** `demo.user (rules.yaml:3)`. */
+export const describeRulePlace = ({ path, place }: Pick<Rule, 'path' | 'place'>): string =>
+  `${shown(path)}${describePlace(place)}`;
+const describePlace = (place: Pick<Place, 'file' | 'line'> | undefined): string =>
+  place ? ` (${formatLine(place)})` : '';
+
+/** One line for people. */
+export function describeExplanation(explanation: Explanation, domain: string): string {
+  switch (explanation.kind) {
+    case 'rule':
+      return `rule ${describeRulePlace(explanation.rule)}`;
+    case 'override':
+      return 'the limit of the request itself';
+    case 'no_domain':
+      return `unknown domain '${shown(domain)}'; there are rules for ${listed(explanation.domains)}`;
+    case 'no_match': {
+      const { entry, above, isDeeper, keys } = explanation;
+      const entryText = shown(entry.value === '' ? entry.key : `${entry.key}=${entry.value}`);
+      if (isDeeper) return `the descriptor is too long: the rules end at ${shown(above)}, above ${entryText}`;
+      return `no rule for ${entryText} below ${shown(above)}, which has the keys ${listed(keys)}`;
+    }
+    case 'no_limit': {
+      const why = explanation.isInner ? ', only nodes below it' : '';
+      return `the rules for ${shown(explanation.path)} have no limit${why}`;
+    }
+  }
+}
+
+const listed = (names: readonly string[]): string => (names.length === 0 ? 'none' : names.map(short).join(', '));
+
+/** Of a listed name so much is shown: a short question must not have a very long answer. */
+const LISTED_CHARACTERS = 40;
+
+const short = (name: string): string =>
+  name.length <= LISTED_CHARACTERS ? name : `${name.slice(0, LISTED_CHARACTERS)}…`;

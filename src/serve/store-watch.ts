@@ -1,0 +1,80 @@
+import type { FixedWindowLimit } from '../algorithms/limit.ts';
+import { type Backend, type Debit, isPromise, type Replies } from '../backends/backend.ts';
+import type { CounterKeys } from '../backends/key.ts';
+import type { Clock, Monotonic } from '../clock.ts';
+import type { Part } from './parts.ts';
+
+/** How it stands with the engine that keeps the counters. */
+export interface StoreState {
+  readonly isUp: boolean;
+  /** Why it is down; undefined: it is up. */
+  readonly reason: string | undefined;
+  /** When it last answered, in milliseconds since the epoch; undefined: not yet. */
+  readonly lastSuccessAtMs: number | undefined;
+  /** How long its last answer took; undefined: there was none yet. */
+  readonly latencyMs: number | undefined;
+}
+
+/** Finds out whether the counters can be reached, whether or not there are requests. */
+export interface StoreWatch extends Part {
+  state(): StoreState;
+}
+
+export interface StoreWatchOptions {
+  readonly backends: readonly Backend[];
+  /** Keys like those of counters: a user may be restricted to them. */
+  readonly keys: CounterKeys;
+  readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
+}
+
+/** How often the store is asked: an outage is known after so long and the time-out. */
+const INTERVAL_MS = 1_000;
+const TIMEOUT_MS = 1_000;
+/** Keys that are asked for: enough to reach most nodes of a Cluster. */
+const KEYS = 8;
+
+const limit: FixedWindowLimit = {
+  ...{ algorithm: 'fixed_window', alignment: 'epoch', name: '', counter: 'fixed_window|60000' },
+  ...{ requestsPerUnit: 1, soft: 0, unit: 'MINUTE', unitMultiplier: 1, windowMs: 60_000 },
+};
+
+/** Peeks at counters of no request once a second, which writes nothing. */
+export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOptions): StoreWatch {
+  const peeks = Array.from({ length: KEYS }, (_, at): Debit => {
+    const key = keys(limit, `weir-watch-${at}`, [{ key: 'watch', value: '' }]);
+    return { kind: 'peek', key, limit, hits: 0, blocks: false };
+  });
+  let failure: string | undefined;
+  let lastSuccessAtMs: number | undefined;
+  let latencyMs: number | undefined;
+  let isAsking = false;
+  const ask = async (): Promise<void> => {
+    if (isAsking) return;
+    isAsking = true;
+    const startedMs = monotonicMs();
+    const replies = await Promise.all(backends.map((backend) => peek(backend, peeks)));
+    isAsking = false;
+    const failed = replies.flat().find((reply) => reply.code === 'UNAVAILABLE');
+    failure = failed && 'reason' in failed ? failed.reason : undefined;
+    if (failure !== undefined) return;
+    lastSuccessAtMs = clock();
+    latencyMs = monotonicMs() - startedMs;
+  };
+  void ask();
+  const timer = setInterval(ask, INTERVAL_MS).unref();
+  return {
+    state() {
+      const unready = backends.map((backend) => backend.health()).find(({ ready }) => !ready);
+      const reason =
+        unready && !unready.ready ? unready.reason : lastSuccessAtMs === undefined ? 'not asked yet' : failure;
+      return { isUp: reason === undefined, reason, lastSuccessAtMs, latencyMs };
+    },
+    close: () => clearInterval(timer),
+  };
+}
+
+async function peek(backend: Backend, peeks: readonly Debit[]): Promise<Replies> {
+  const replies = backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS });
+  return isPromise(replies) ? await replies : replies;
+}

@@ -1,0 +1,23 @@
+import { type handleUnaryCall, status, type UntypedServiceImplementation } from '@grpc/grpc-js';
+import { findRules } from '../rls/find-rules.ts';
+import type { FindResponse } from '../rls/proto.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import type { RuleTree } from '../rules/tree.ts';
+
+/** What is found of a descriptor takes up to a kilobyte. */
+const MAX_DESCRIPTORS = 64;
+
+/** The handlers of `weir.v1.Rules`. */
+export function rulesHandlers(rules: () => RuleTree | undefined): UntypedServiceImplementation {
+  const Find: handleUnaryCall<WireRequest, FindResponse> = ({ request }, callback) => {
+    const tree = rules();
+    if (request.descriptors.length > MAX_DESCRIPTORS)
+      callback({
+        code: status.INVALID_ARGUMENT,
+        details: `at most ${MAX_DESCRIPTORS} descriptors, got ${request.descriptors.length}`,
+      });
+    else if (!tree) callback({ code: status.UNAVAILABLE, details: 'no rate limit configuration loaded' });
+    else callback(null, findRules(tree, request));
+  };
+  return { Find };
+}

@@ -1,0 +1,44 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describeChanges, findChanges } from '../../src/rules/changes.ts';
+import { RulesInForce } from '../../src/rules/in-force.ts';
+import { createFileChecker } from '../../src/rules/load.ts';
+import { hashOf } from '../../src/rules/packed.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'changes-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** The rules of a file with these lines below `descriptors`. */
+function loaded(descriptors: string, name = 'rules.yaml') {
+  const path = join(folder, name);
+  writeFileSync(path, `domain: d\ndescriptors:\n${descriptors}`);
+  const checked = createFileChecker({ mergeDomains: false })([{ path, name, state: '' }]);
+  if (!checked.ok) throw new Error('expected rules that are right');
+  return { packed: checked.packed, rules: new RulesInForce().replaceAtOnce(checked.packed) };
+}
+
+const node = (key: string, requests: number): string =>
+  `  - { key: ${key}, rate_limit: { unit: day, requests_per_unit: ${requests} } }\n`;
+
+test('rules that are new, others and gone are told apart; where they stand does not matter', async () => {
+  const before = loaded(node('a', 1) + node('b', 1) + node('c', 1));
+  const after = loaded(`# moved\n${node('c', 2)}${node('a', 1)}${node('new', 1)}`, 'other.yaml');
+  const changes = await findChanges(before, after);
+  expect(changes).toEqual({ added: ['d.new'], changed: ['d.c'], removed: ['d.b'] });
+  expect(describeChanges(changes)).toBe('added d.new; changed d.c; removed d.b');
+});
+
+test('the hash is that of what decides, not of how it is written', async () => {
+  const before = loaded(node('a', 1));
+  const moved = loaded(`\n# a comment\n${node('a', 1)}`, 'other.yaml');
+  expect(hashOf(moved.packed)).toBe(hashOf(before.packed));
+  expect(describeChanges(await findChanges(before, moved))).toBeUndefined();
+  expect(hashOf(loaded(node('a', 2)).packed)).not.toBe(hashOf(before.packed));
+});
+
+test('of many changes the first five are named', async () => {
+  const many = Array.from({ length: 250 }, (_, at) => node(`k${at}`, 1)).join('');
+  const text = describeChanges(await findChanges(loaded(node('a', 1)), loaded(node('a', 1) + many)));
+  expect(text).toBe('added d.k0, d.k1, d.k2, d.k3, d.k4 and 245 more');
+});

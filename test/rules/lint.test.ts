@@ -1,0 +1,111 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadRules } from '../../src/rules/load.ts';
+import { formatProblem } from '../../src/rules/problem.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'lint-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** What is said of a file with these descriptors, each without the place. */
+function warnings(descriptors: string, file = ''): readonly string[] {
+  const path = join(folder, 'rules.yaml');
+  writeFileSync(path, `domain: demo\n${file}descriptors:\n${descriptors}`);
+  const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
+  if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
+  return loaded.warnings.map(({ line, message }) => `${line}: ${message}`);
+}
+
+const LIMIT = 'rate_limit: { unit: day, requests_per_unit: 5 }';
+const node = (value: string) => `  - { key: user, value: '${value}', ${LIMIT} }\n`;
+const literal = (value: string, what: string) =>
+  `4: value '${value}' looks like ${what} and is matched literally: only * stands for other text`.replace('4:', '3:');
+
+describe('values that look like something else', () => {
+  test.each([
+    ['10.0.0.0/8', 'a range of addresses (CIDR)'],
+    ['2001:db8::/32', 'a range of addresses (CIDR)'],
+    ['^/api/v1', 'a regular expression'],
+    ['/api/[a-z]+', 'a regular expression'],
+    ['/api/.*', 'a regular expression'],
+    ['(GET|POST)', 'a regular expression'],
+    ['/users/\\d+', 'a regular expression'],
+    ['/users/{id}', 'a path template'],
+    ['/users/:id', 'a path template'],
+  ])('%s', (value, what) => {
+    expect(warnings(node(value))).toEqual([literal(value, what)]);
+  });
+
+  test.each(['/api/*', '198.51.100.*', '10.0.0.1', '2001:db8::1', 'v1.2', 'a.b.c', 'a-b', '/a/b.html', 'GET', '5:30'])(
+    '%s is what it is',
+    (value) => {
+      expect(warnings(node(value))).toEqual([]);
+    },
+  );
+
+  test('blanks at the ends of a value are matched as well', () => {
+    expect(warnings(node(' alice'))).toEqual([
+      "3: value ' alice' begins or ends with a blank, which is matched as well",
+    ]);
+  });
+});
+
+const bucket = (numbers: string) => `  - { key: user, rate_limit: { algorithm: token_bucket, ${numbers} } }\n`;
+
+describe('a burst below the rate', () => {
+  test.each([
+    [
+      'unit: second, requests_per_unit: 10, burst: 5',
+      '3: burst is below the rate: 5 of the 10 hits of a second pass at once',
+    ],
+    [
+      'unit: minute, requests_per_unit: 60, burst: 30, refill: interval',
+      '3: burst is below the rate: a refill of 60 tokens fills only 30',
+    ],
+  ])('%s', (numbers, message) => {
+    expect(warnings(bucket(numbers))).toEqual([message]);
+  });
+
+  test.each(['unit: minute, requests_per_unit: 60, burst: 10', 'unit: second, requests_per_unit: 10, burst: 10'])(
+    '%s is above it',
+    (numbers) => expect(warnings(bucket(numbers))).toEqual([]),
+  );
+});
+
+const OPEN = 'what ends here is not limited; write rate_limit: { unlimited: true } where that is meant';
+
+describe('nodes without a limit', () => {
+  test('a leaf beside limited ones', () => {
+    expect(warnings(`  - { key: user, ${LIMIT} }\n  - { key: user, value: root }\n`)).toEqual([`4: ${OPEN}`]);
+  });
+
+  test('an empty rate_limit', () => {
+    expect(warnings(`  - key: user\n    rate_limit:\n  - { key: path, ${LIMIT} }\n`)).toEqual([
+      `4: rate_limit is empty: ${OPEN}`,
+    ]);
+  });
+
+  test('a node that says unlimited, and one with nodes below it, are meant', () => {
+    const below = `  - { key: path, descriptors: [{ key: user, ${LIMIT} }] }\n`;
+    expect(warnings(`  - { key: user, ${LIMIT} }\n  - { key: x, rate_limit: { unlimited: true } }\n${below}`)).toEqual(
+      [],
+    );
+  });
+});
+
+test('count_denied has no effect where refused requests spend nothing', () => {
+  const log =
+    '  - { key: user, rate_limit: { algorithm: sliding_window_log, unit: day, requests_per_unit: 5, count_denied: true } }\n';
+  expect(warnings(log)).toEqual([]);
+  expect(warnings(log, 'spend: all_or_nothing\n')).toEqual([
+    '4: count_denied has no effect: with spend: all_or_nothing refused hits are not counted',
+  ]);
+});
+
+test('modes mean nothing in rate_limit, as in envoyproxy/ratelimit, and something in rate_limits', () => {
+  const limit = '{ unit: day, requests_per_unit: 5, shadow_mode: true }';
+  expect(warnings(`  - { key: user, rate_limit: ${limit} }\n`)).toEqual([
+    "3: 'shadow_mode' means nothing in rate_limit and is ignored; put it on the node, or use rate_limits",
+  ]);
+  expect(warnings(`  - { key: user, rate_limits: [${limit}] }\n`)).toEqual([]);
+});
