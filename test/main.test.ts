@@ -479,9 +479,9 @@ describe('the log of rules at info', () => {
     file('rules.yaml', `${RULES.replace('2 }', '3 }')}  - { key: path, rate_limit: { unlimited: true } }\n`);
     await running.waitFor('reloaded 2 rules of 1 domains from');
     file('rules.yaml', 'domain: [\n');
-    await running.waitFor('the rules in force stay: hash');
+    await running.waitFor('the rules in force are kept: hash');
     file('rules.yaml', RULES);
-    await running.waitFor('the rules are right again: reloaded');
+    await running.waitFor('the rules are valid again: reloaded');
     await running.stop('SIGTERM');
     const [first = '', second = '', third = '', last = ''] = infos(running);
     const hash = /hash ([0-9a-f]{12})/;

@@ -11,41 +11,41 @@ import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '..
 import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
-import type { Basis } from './basis.ts';
+import type { Core } from './core.ts';
 import { createParts } from './parts.ts';
 import { openServers, type Servers } from './servers.ts';
 import { awaitStore, countersOf } from './store.ts';
 import { openTracing } from './tracing.ts';
 
-/** Is told what becomes of requests. */
-export interface Told {
+/** Notified of the outcome of requests. */
+export interface ServiceObserver {
   answered(domain: string, answer: Answer): void;
-  /** A request had no answer, for this cause. */
+  /** A request failed. */
   failed(cause: unknown): void;
-  /** One call of gRPC has been answered. */
+  /** A gRPC call has been answered. */
   readonly called: OnCall;
-  /** A connection of gRPC, or a stream of it, was ended for this reason. */
+  /** A gRPC connection or stream was ended with this error code. */
   connectionFailed(code: string): void;
-  /** A call was refused since there is too much to do. */
+  /** A call was refused because of overload. */
   shed(): void;
-  /** Decisions were not logged since there were too many. */
+  /** Decisions exceeded the limit of the decision log. */
   decisionsNotLogged(decisions: number): void;
 }
 
-/** The servers, and how busy they are. */
+/** The servers and their load. */
 export interface Answering extends Servers {
   load(): Load;
 }
 
 /**
- * Answers requests, over gRPC and HTTP.
+ * Opens the gRPC and HTTP servers.
  *
- * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
+ * @throws CannotStart if an address cannot be bound, or certificates cannot be used
  */
 export async function openAnswering(
   settings: Settings,
-  { counters, rules, readiness }: Basis,
-  told: Told,
+  { counters, rules, readiness }: Core,
+  observer: ServiceObserver,
   clock: Clock,
   log: Logger,
 ): Promise<Answering> {
@@ -64,19 +64,19 @@ export async function openAnswering(
       ...modes,
     };
     const holds = { count: 0 };
-    const logDecision = openDecisionLog(settings, decider, told, log);
-    const untraced = createRlsService(decider, extrasOf(settings), createObserver(told, logDecision, log), holds);
+    const logDecision = openDecisionLog(settings, decider, observer, log);
+    const untraced = createRlsService(decider, extrasOf(settings), createObserver(observer, logDecision, log), holds);
     const overload = parts.add(
       openOverload({
         maxInFlight: settings.MAX_IN_FLIGHT_CALLS,
         lagMs: settings.OVERLOAD_LAG,
         memoryBytes: settings.CALLER_MEMORY_BYTES && Math.floor(settings.CALLER_MEMORY_BYTES / settings.WORKERS),
-        onShed: () => told.shed(),
+        onShed: () => observer.shed(),
       }),
     );
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     await awaitStore(counters);
-    const onConnectionError = (code: string) => told.connectionFailed(code);
+    const onConnectionError = (code: string) => observer.connectionFailed(code);
     const sources = {
       service,
       overload,
@@ -84,7 +84,7 @@ export async function openAnswering(
       readiness,
       rules: rules.book.rules,
       clock,
-      onCall: told.called,
+      onCall: observer.called,
       onConnectionError,
     };
     const { grpc, http } = parts.add(await openServers(settings, sources, log));
@@ -101,7 +101,7 @@ export async function openAnswering(
   }
 }
 
-/** What the spans of a store are called; there are none of one that asks nobody. */
+/** The names of a store's spans; none for counters in memory. */
 const storeSpans = {
   memory: undefined,
   redis: 'Redis Pipeline Execution',
@@ -122,11 +122,11 @@ function extrasOf(settings: Settings): Extras {
   };
 }
 
-/** Undefined where no decision is logged. */
+/** Undefined if no decisions are logged. */
 function openDecisionLog(
   settings: Settings,
   { rules, counters }: Pick<Decider, 'rules' | 'counters'>,
-  told: Told,
+  observer: ServiceObserver,
   log: Logger,
 ): LogDecision | undefined {
   const { DECISION_LOG: decisions, DECISION_LOG_MAX_PER_SECOND: together, WORKERS, LOG_FORMAT: format } = settings;
@@ -136,14 +136,14 @@ function openDecisionLog(
     debug: log.isLevelEnabled('debug') ? log : undefined,
     log: createDecisionSink({ level: 'info', format, ...(worker !== undefined && { worker }) }),
     maxPerSecond: Math.max(Math.floor(together / WORKERS), 1),
-    onDropped: told.decisionsNotLogged,
+    onDropped: observer.decisionsNotLogged,
     monotonicMs: () => performance.now(),
     random: Math.random,
   });
 }
 
-function createObserver(told: Told, logDecision: LogDecision | undefined, log: Logger): Observer {
-  const answered = (request: WireRequest, answer: Answer): void => told.answered(request.domain, answer);
+function createObserver(observer: ServiceObserver, logDecision: LogDecision | undefined, log: Logger): Observer {
+  const answered = (request: WireRequest, answer: Answer): void => observer.answered(request.domain, answer);
   return {
     answered: logDecision
       ? (request, answer) => {
@@ -152,8 +152,8 @@ function createObserver(told: Told, logDecision: LogDecision | undefined, log: L
         }
       : answered,
     failed({ details }, cause) {
-      told.failed(cause);
-      if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed by a bug of ours');
+      observer.failed(cause);
+      if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed because of a bug');
       else log.debug(`a request failed: ${details}`);
     },
   };

@@ -74,7 +74,7 @@ test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, health follows a permission tha
   await expect(client.ask()).rejects.toThrow('UNAVAILABLE');
   await weir.waitFor(async () => !(await isHealthy(weir)));
   await operator.acl('SETUSER', 'default', '+evalsha');
-  await weir.waitFor('takes calls again');
+  await weir.waitFor('accepts calls again');
   expect(await operator.keys('*probe*')).toEqual([]); // looking for the permission writes nothing
   expect(await isHealthy(weir)).toBe(true);
 });

@@ -44,7 +44,7 @@ afterEach(async () => {
   client.send(call(1));
   expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
   client.close();
-  expect(server.failures).not.toContain('INTERNAL_ERROR'); // a bug of ours
+  expect(server.failures).not.toContain('INTERNAL_ERROR'); // a bug of the server
 });
 afterAll(async () => {
   const bytes = heapBytes();

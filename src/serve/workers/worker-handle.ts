@@ -8,7 +8,7 @@ import type { FromWorker, Listening, Report, ToWorker } from './messages.ts';
 import { messagesOf } from './rules.ts';
 
 /** A worker, as seen by the primary process. */
-export interface Member {
+export interface WorkerHandle {
   readonly id: number;
   /** For messages: `worker 3 (process 4711)`. */
   readonly name: string;
@@ -29,10 +29,10 @@ export interface Member {
 const REPORT_TIMEOUT_MS = 1_000;
 
 /** Starts a worker process. */
-export function forkMember(
+export function spawnWorker(
   rules: () => PackedRules | undefined,
   onReport: (id: number, report: Report) => void,
-): Member {
+): WorkerHandle {
   const worker = cluster.fork();
   const { id } = worker;
   const name = `worker ${id} (process ${worker.process.pid})`;
