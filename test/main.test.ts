@@ -50,11 +50,11 @@ async function service(env: Readonly<Record<string, string>>, args: readonly str
 const ask = ({ grpcPort }: Weir, ...args: string[]) => weir(['ask', ...args, '--target', `127.0.0.1:${grpcPort}`]);
 const get = ({ httpPort }: Weir, path: string) => fetch(`http://127.0.0.1:${httpPort}${path}`);
 
-/** Asks again until the answer is the wanted one. */
-async function eventually<T>(question: () => Promise<T>, wanted: (answer: T) => boolean): Promise<T> {
+/** Asks again until the answer is the expected one. */
+async function eventually<T>(question: () => Promise<T>, isExpected: (answer: T) => boolean): Promise<T> {
   for (let tries = 0; ; tries++) {
     const answer = await question();
-    if (wanted(answer) || tries > 100) return answer;
+    if (isExpected(answer) || tries > 100) return answer;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
@@ -208,7 +208,7 @@ describe('serve', () => {
     );
 
     file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
-    const problem = "rules.yaml:2: descriptors: error loading config file: wanted a list, got the number '5'";
+    const problem = "rules.yaml:2: descriptors: error loading config file: expected a list, got the number '5'";
     const shown = await eventually(rulesShown, (text) => text.includes(problem)); // a file that is being written is empty for a moment
     expect(shown).toContain('demo.user: unit=DAY requests_per_unit=7');
   });
@@ -392,7 +392,7 @@ describe('ask', () => {
 
   test.each([
     [['demo', 'alice'], "a descriptor must be key=value[,key=value…], got 'alice'"],
-    [['demo', 'user=alice', '--hits', '-1'], "argument '-1' is invalid. wanted a whole number from 0 to 4294967295."],
+    [['demo', 'user=alice', '--hits', '-1'], "argument '-1' is invalid. Expected a whole number from 0 to 4294967295."],
     [['', 'user=alice'], '3 INVALID_ARGUMENT: rate limit domain must not be empty'],
     [['demo'], "missing required argument 'descriptor'"],
   ])('with %j fails with a reason', async (args, reason) => {

@@ -15,11 +15,11 @@ import type { RuleTree } from './tree.ts';
 
 /** The rules in force. */
 export interface RuleBook {
-  /** Undefined until the files have been right for the first time. */
+  /** Undefined until valid files have been loaded for the first time. */
   rules(): RuleTree | undefined;
   /** The same, for other processes. */
   packed(): PackedRules | undefined;
-  /** Calls back after each change of them. */
+  /** Calls the listener after each change. */
   onChange(listener: () => void): void;
   close(): void;
 }
@@ -33,24 +33,24 @@ export interface FileChecker {
 export interface RuleBookOptions extends LoadOptions {
   /** How often the files are polled for changes. */
   readonly pollIntervalMs: number;
-  /** Takes every load, the first included: what came of it. */
+  /** Called with the result of every load, including the first. */
   readonly onLoad: (loaded: LoadedRules) => void;
-  /** Absent: a thread. */
+  /** Default: a thread. */
   readonly checker?: FileChecker;
-  /** Lets requests through between two slices of compiling; absent: a turn of the event loop. */
+  /** Lets requests be handled between two slices of compilation; default: one turn of the event loop. */
   readonly pause?: () => Promise<unknown>;
 }
 
-/** Rules that could not be loaded are tried again after this many polls, twice as many each time up to the most, though no file has changed. */
+/** Rules that could not be loaded are retried after this many polls, doubled each time up to the maximum, even if no file has changed. */
 const FIRST_RETRY_POLLS = 1;
 const MOST_RETRY_POLLS = 30;
 
 /**
- * Loads the rules, again whenever the files change, and now and then while they cannot be loaded. Rules that turn out wrong leave those in force alone.
- * After the first load, files are parsed in a thread and compiled in slices, so that requests do not wait. It resolves when the first load is over.
+ * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do not replace those in force.
+ * After the first load, files are parsed in a thread and compiled in slices, so that requests do not wait. Resolves after the first load.
  *
- * The files are polled, not watched: what counts is which files there are and when each was last written, so that a
- * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system all look alike.
+ * The files are polled, not watched: the set of files and their modification times are compared, so that a
+ * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
   const { pollIntervalMs, onLoad, pause } = options;
@@ -74,7 +74,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     return !isKnown;
   };
   const loadFirst = async (): Promise<void> => {
-    const { files, state } = await lookAt(source);
+    const { files, state } = await readState(source);
     const checked = typeof files === 'string' ? unreadable(source, files) : createFileChecker(loadOptions)(files);
     isNews(state, checked);
     onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
@@ -88,7 +88,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     if (isPolling) return;
     isPolling = true;
     try {
-      const { files, state } = await lookAt(source);
+      const { files, state } = await readState(source);
       if (isClosed || (state === seen && !(trouble !== undefined && retry.isDue()))) return;
       await load(files, state);
     } finally {
@@ -111,18 +111,18 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
   };
 }
 
-/** Spaces out the tries of what cannot be loaded. */
+/** Exponential backoff between attempts to load rules that cannot be loaded. */
 class Retry {
   #waitPolls = FIRST_RETRY_POLLS;
   #pollsLeft = FIRST_RETRY_POLLS;
 
-  /** Asked once each poll. */
+  /** Called once per poll. */
   isDue(): boolean {
     this.#pollsLeft--;
     return this.#pollsLeft <= 0;
   }
 
-  /** @param isChanged  the files are others than at the last try */
+  /** @param isChanged  whether the files differ from those of the last attempt */
   loaded(isRight: boolean, isChanged: boolean): void {
     const isFirst = isRight || isChanged;
     this.#waitPolls = isFirst ? FIRST_RETRY_POLLS : Math.min(this.#waitPolls * 2, MOST_RETRY_POLLS);
@@ -134,18 +134,18 @@ async function check(checker: FileChecker, source: RuleSource, files: readonly R
   try {
     return await checker.do(files);
   } catch (error) {
-    return unreadable(source, error instanceof Error ? error.message : String(error)); // of the thread, for want of memory say
+    return unreadable(source, error instanceof Error ? error.message : String(error)); // the thread failed, e.g. out of memory
   }
 }
 
 /** Loads the rules of a source once. */
 export async function loadSource(source: RuleSource, options: LoadOptions): Promise<LoadedRules> {
-  const { files } = await lookAt(source);
+  const { files } = await readState(source);
   return typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
 }
 
 /** The files of a source, or why they cannot be read; and a text that differs whenever their content may. */
-async function lookAt(
+async function readState(
   source: RuleSource,
 ): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {
   try {

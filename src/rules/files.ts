@@ -5,20 +5,20 @@ import type { RuleFileState } from './load.ts';
 
 /** Where rule files come from. */
 export interface RuleSource {
-  /** As it is told to people: a path. */
+  /** For messages: a path. */
   readonly description: string;
   /**
-   * The rule files there are now, in a stable order. It makes one call of the file system at a time, off the event loop: one that hangs takes
-   * a single one of the few threads that Node has for files and for DNS.
+   * The rule files there are now, in a stable order. It makes one file system call at a time, off the event loop: one that
+   * hangs occupies only one of the few threads that Node has for files and DNS.
    *
    * @throws Error  of the file system, when the place cannot be read
    */
   list(): Promise<readonly RuleFileState[]>;
-  /** What operators should know of it, a text each. */
+  /** Notes for operators, one text each. */
   notes?(): readonly string[];
 }
 
-/** One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are left out. */
+/** One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are skipped. */
 export function plainPath(path: string): RuleSource {
   return {
     description: path,

@@ -215,7 +215,7 @@ function readStoreFailure(
 /** What a mistyped word most likely is; else all that it may be. */
 function expected(written: string | undefined, names: readonly string[], more = ''): string {
   const meant = nearest(written ?? '', names);
-  return meant === undefined ? `wanted one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
+  return meant === undefined ? `expected one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
 }
 
 function choice<const C extends string>(

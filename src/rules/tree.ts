@@ -88,6 +88,6 @@ export interface Rule {
   readonly quota: boolean;
   /** Names of limits that this rule makes void for the requests it matches. */
   readonly replaces: readonly string[];
-  /** What the operator wants to be told to the proxy with the answer. */
+  /** Metadata that the operator wants sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }
