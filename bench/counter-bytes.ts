@@ -1,6 +1,7 @@
 import type { Redis as Connection } from 'ioredis';
-import { type Limit, unitMs } from '../src/algorithms/limit.ts';
-import { type Backend, debitOf } from '../src/backends/backend.ts';
+import type { Limit } from '../src/algorithms/index.ts';
+import { unitMs } from '../src/algorithms/limit.ts';
+import { type Backend, operationOf } from '../src/backends/backend.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
 import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { RedisBackend } from '../src/backends/redis/backend.ts';
@@ -169,7 +170,7 @@ async function usedMemory(connection: Connection): Promise<number> {
 
 /** One hit on each of the counters from `first` on, in one call. */
 async function hitOnce(store: Backend, limit: Limit, first: number): Promise<void> {
-  const hits = keysOf(limit, first).map((key) => debitOf({ key }, limit, 1, true));
+  const hits = keysOf(limit, first).map((key) => operationOf({ key }, limit, 1, true));
   const decisions = await store.run(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
   const wrong = decisions.find(({ code }) => code !== 'OK');
   if (wrong) throw new Error(`expected every hit to pass, got ${JSON.stringify(wrong)}`);

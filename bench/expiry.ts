@@ -1,6 +1,6 @@
-import type { FixedWindowLimit } from '../src/algorithms/limit.ts';
+import type { FixedWindowLimit } from '../src/algorithms/fixed-window.ts';
 import { unitMs } from '../src/algorithms/limit.ts';
-import { type Backend, debitOf } from '../src/backends/backend.ts';
+import { type Backend, operationOf } from '../src/backends/backend.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
 import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { showUsage } from './usage.ts';
@@ -10,12 +10,9 @@ const COUNTERS = 1_000_000;
 const START_MS = 1_699_999_200_000; // where a minute begins
 
 const limit: FixedWindowLimit = {
-  name: '',
   counter: '',
   requestsPerUnit: 100,
   soft: 0,
-  unit: 'MINUTE',
-  unitMultiplier: 1,
   windowMs: unitMs.MINUTE,
   algorithm: 'fixed_window',
   alignment: 'epoch',
@@ -71,7 +68,7 @@ const scattered = (at: number): number => (at * 617_129) % COUNTERS;
 async function hitUs(store: Backend, counter: number): Promise<number> {
   const key = counterKeys(limit, 'api', [{ key: 'user', value: String(counter).padStart(13, '0') }]);
   const startedMs = performance.now();
-  const [decision] = await store.run([debitOf({ key }, limit, 1, true)], { spend: 'each', timeoutMs: 1 });
+  const [decision] = await store.run([operationOf({ key }, limit, 1, true)], { spend: 'each', timeoutMs: 1 });
   const tookUs = (performance.now() - startedMs) * 1_000;
   if (decision?.code !== 'OK') throw new Error(`expected every hit to pass, got ${JSON.stringify(decision)}`);
   return tookUs;

@@ -1,15 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
-import { type Limit, unitMs } from '../src/algorithms/limit.ts';
-import { debitOf } from '../src/backends/backend.ts';
+import type { Limit as Numbers } from '../src/algorithms/index.ts';
+import { type LimitPolicy, unitMs } from '../src/algorithms/limit.ts';
+import { LONGEST_LEASE_MS } from '../src/algorithms/token-bucket.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
 import { RedisBackend } from '../src/backends/redis/backend.ts';
-import { LONGEST_LEASE_MS } from '../src/ledger/lease.ts';
+import { debitOf } from '../src/ledger/debit.ts';
 import { Ledger } from '../src/ledger/ledger.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 import { showUsage } from './usage.ts';
+
+type Policed = Numbers & LimitPolicy;
 
 const HEADING = `What leases save on one hot key. The instances are stores in this one process, each with its leases and its own
 connection to one Redis; callers do not wait for each other, so that a strict instance, too, puts together what is asked
@@ -34,7 +37,7 @@ const aSecond = {
   unitMultiplier: 1,
   windowMs: unitMs.SECOND,
 } as const;
-const limits: readonly Limit[] = [
+const limits: readonly Policed[] = [
   { ...aSecond, algorithm: 'fixed_window', counter: 'fixed_window|1000', alignment: 'epoch' },
   {
     ...aSecond,
@@ -81,7 +84,7 @@ async function measureAll(): Promise<void> {
 }
 
 /** Prints a row: a window below the limit, for the calls, and then one above it, for what is admitted. */
-async function measure(limit: Limit, connections: readonly Connection[], observer: Connection): Promise<void> {
+async function measure(limit: Policed, connections: readonly Connection[], observer: Connection): Promise<void> {
   await observer.flushall();
   const stores = connections.map(
     (connection) =>
@@ -127,8 +130,8 @@ interface Load {
 }
 
 /** Asks steadily, at the stores in turn, for so many times the limit until shortly before the window ends. */
-async function load(stores: readonly Ledger[], limit: Limit, ofLimit: number): Promise<Load> {
-  const hits = [debitOf({ key: counterKeys(limit, 'api', []) }, limit, 1, true)];
+async function load(stores: readonly Ledger[], limit: Policed, ofLimit: number): Promise<Load> {
+  const hits = [debitOf({ key: counterKeys(limit, 'api', []) }, { limit, policy: limit }, 1, true)];
   const startMs = performance.now();
   const endMs = startMs + untilWindowEndsMs() - EDGE_MS;
   const asked: ReturnType<Ledger['debit']>[] = [];

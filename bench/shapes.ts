@@ -1,4 +1,5 @@
-import type { Limit, Unit } from '../src/algorithms/limit.ts';
+import type { Limit } from '../src/algorithms/index.ts';
+import type { Unit } from '../src/algorithms/limit.ts';
 import type { Code } from './generator/answer.ts';
 import type { Question } from './generator/requests.ts';
 

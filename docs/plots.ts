@@ -1,5 +1,6 @@
+import type { Limit } from '../src/algorithms/index.ts';
 import { algorithmFor } from '../src/algorithms/index.ts';
-import type { Limit, State } from '../src/algorithms/limit.ts';
+import type { State } from '../src/algorithms/limit.ts';
 
 /** What one drawing shows: a limit, the hits that meet it, and the number that it decides by. */
 interface Picture {
@@ -111,7 +112,7 @@ const pictures: Readonly<Record<string, Picture>> = {
     ...onMinutes,
     title: 'token_bucket, 5 a minute, burst 5',
     limit: { ...fiveAMinute, algorithm: 'token_bucket', burst: 5, refill: 'continuous', maxDelayMs: 0 },
-    quantity: { name: 'tokens in the bucket', of: ([level = 0]) => level / MINUTE_MS },
+    quantity: { name: 'tokens in the bucket', of: ([spent = 0]) => 5 - spent / MINUTE_MS },
     dashed: [
       { at: 5, label: 'full' },
       { at: 1, label: 'enough for a hit' },

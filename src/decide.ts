@@ -1,10 +1,12 @@
-import type { Decision, Limit, Spend } from './algorithms/limit.ts';
-import { type Debit, debitOf, isPromise, StoreUnavailable } from './backends/backend.ts';
+import { algorithmFor, type Limit } from './algorithms/index.ts';
+import type { Decision, LimitLabel, LimitPolicy, Spend } from './algorithms/limit.ts';
+import { isPromise, StoreUnavailable } from './backends/backend.ts';
 import type { Counters } from './backends/key.ts';
+import { type Debit, debitOf } from './ledger/debit.ts';
 import type { Entries } from './ledger/entry.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import { type Descriptor, type Match, matchAll } from './rules/match.ts';
-import type { Rule, RuleTree } from './rules/tree.ts';
+import type { Rule, RuleLimit, RuleTree } from './rules/tree.ts';
 
 /** What a caller asks: may this request, counted by these descriptors, pass? */
 export interface RateLimitRequest {
@@ -27,8 +29,10 @@ export type Verdict =
       readonly rule: Rule;
       /** What statistics are kept under: see `Match`. */
       readonly levels: readonly string[];
-      /** The tightest of the limits that apply, and what its algorithm said. */
+      /** The tightest of the limits that apply, how it is shown, and what its algorithm said. */
       readonly limit: Limit;
+      readonly label: LimitLabel;
+      readonly policy: LimitPolicy;
       readonly decision: Decision;
       readonly hits: number;
       /** What the caller is told: the decision's, but OK where the limit is in shadow mode. */
@@ -40,6 +44,7 @@ export type Verdict =
 /** A limit in shadow mode that would have refused. */
 export interface ShadowRefusal {
   readonly limit: Limit;
+  readonly label: LimitLabel;
   readonly decision: Decision;
 }
 
@@ -116,11 +121,11 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
 
   const matches = matchAll(rules, request.domain, request.descriptors);
   const asked = matches.map((found, at): Asked => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }));
-  const patienceMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
+  const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   const debits: Debit[] = [];
-  for (const one of asked) addDebits(debits, one, request.domain, decider, patienceMs);
-  const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
+  for (const one of asked) addDebits(debits, one, request.domain, spend, decider, maxHoldMs);
+  const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const entries = debits.length > 0 ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
   const answer = (known: Entries): Answer => combine(asked, available(known, request.domain, asked), decider);
   return isPromise(entries) ? entries.then(answer) : answer(entries);
@@ -143,20 +148,18 @@ function addDebits(
   into: Debit[],
   { found, hits }: Asked,
   domain: string,
+  spend: Spend,
   { counters, quotaMode, shadowMode }: Decider,
-  patienceMs: number,
+  maxHoldMs: number,
 ): void {
   if (found.kind !== 'limited') return;
-  for (const limit of found.limits) {
-    const blocks = !limit.shadow && !shadowMode && !limit.quota && !quotaMode;
+  for (const { limit, policy } of found.limits) {
+    const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
-    into.push(debitOf(counter, withPatience(limit, patienceMs), hits, blocks));
+    const charges = policy.charge === 'always' && spend === 'each';
+    const held = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit; // no turn is reserved that would come after the caller has gone
+    into.push(debitOf(counter, { limit: held, policy }, hits, blocks, charges));
   }
-}
-
-/** No turn is reserved that would come after the caller has gone. */
-function withPatience(limit: Limit, patienceMs: number): Limit {
-  return 'maxDelayMs' in limit && limit.maxDelayMs > patienceMs ? { ...limit, maxDelayMs: patienceMs } : limit;
 }
 
 function available(answered: Entries, domain: string, asked: readonly Asked[]): readonly Decision[] {
@@ -174,18 +177,18 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
     const { rule, levels, limits } = found;
     const first = next;
     let shown = first;
-    for (const limit of limits) {
+    for (const { policy } of limits) {
       const decision = decisionAt(decisions, next);
-      const shownLimit = limits[shown - first] as Limit; // one of its own
-      if (next > first && goesBefore(limit, decision, shownLimit, decisionAt(decisions, shown))) shown = next;
-      if (!limit.shadow) delayMs = Math.max(delayMs, decision.delayMs);
+      const shownPolicy = (limits[shown - first] as RuleLimit).policy; // one of its own
+      if (next > first && goesBefore(policy, decision, shownPolicy, decisionAt(decisions, shown))) shown = next;
+      if (!policy.shadow) delayMs = Math.max(delayMs, decision.delayMs);
       next++;
     }
     const decision = decisionAt(decisions, shown);
-    const limit = limits[shown - first] as Limit; // one of its own
+    const { limit, label, policy } = limits[shown - first] as RuleLimit; // one of its own
     const shadowRefusals = limits.length > 1 ? shadowRefusalsOf(limits, decisions, first, shown) : undefined;
-    const code = limit.shadow ? 'OK' : decision.code;
-    return { kind: 'limited', rule, levels, limit, decision, hits, code, shadowRefusals };
+    const code = policy.shadow ? 'OK' : decision.code;
+    return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals };
   });
   const refused = isRefused(asked, verdicts, modes.quotaMode);
   return {
@@ -199,26 +202,26 @@ function combine(asked: readonly Asked[], decisions: readonly Decision[], modes:
 const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision; // a store gives one a hit
 
 /** Limits that may refuse before those in shadow mode; of refusals, one by itself before a quota; then the tighter limit. */
-function goesBefore(limit: Limit, decision: Decision, other: Limit, ofOther: Decision): boolean {
-  if (limit.shadow !== other.shadow) return other.shadow === true;
+function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
+  if (policy.shadow !== other.shadow) return other.shadow === true;
   const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
-  if (areRefusals && limit.quota !== other.quota) return other.quota === true;
+  if (areRefusals && policy.quota !== other.quota) return other.quota === true;
   return isTighter(decision, ofOther);
 }
 
 /** @param first  where the decisions on these limits begin */
 function shadowRefusalsOf(
-  limits: readonly Limit[],
+  limits: readonly RuleLimit[],
   decisions: readonly Decision[],
   first: number,
   shown: number,
 ): readonly ShadowRefusal[] | undefined {
   let refusals: ShadowRefusal[] | undefined;
-  for (const [at, limit] of limits.entries()) {
+  for (const [at, { limit, label, policy }] of limits.entries()) {
     const decision = decisionAt(decisions, first + at);
-    if (!limit.shadow || first + at === shown || decision.code === 'OK') continue;
+    if (!policy.shadow || first + at === shown || decision.code === 'OK') continue;
     refusals ??= [];
-    refusals.push({ limit, decision });
+    refusals.push({ limit, label, decision });
   }
   return refusals;
 }
@@ -242,7 +245,7 @@ function isRefused(asked: readonly Asked[], verdicts: readonly Verdict[], quotaM
     if (verdict.kind === 'unlimited') continue;
     const isLimited = verdict.kind === 'limited';
     const isOver = isLimited && verdict.code === 'OVER_LIMIT';
-    if (isOver && !quotaMode && !verdict.limit.quota) return true;
+    if (isOver && !quotaMode && !verdict.policy.quota) return true;
     if (quotaMode || (isLimited && hasQuota(asked[at]))) {
       quotas++;
       if (isOver) overQuotas++;
@@ -253,6 +256,6 @@ function isRefused(asked: readonly Asked[], verdicts: readonly Verdict[], quotaM
 
 function hasQuota(asked: Asked | undefined): boolean {
   if (asked?.found.kind !== 'limited') return false;
-  for (const limit of asked.found.limits) if (limit.quota) return true;
+  for (const { policy } of asked.found.limits) if (policy.quota) return true;
   return false;
 }

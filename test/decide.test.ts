@@ -1,14 +1,16 @@
-import type { Limit, Spend } from '../src/algorithms/limit.ts';
-import { debitOf, type Operation, type Replies } from '../src/backends/backend.ts';
+import type { Limit } from '../src/algorithms/index.ts';
+import type { Spend } from '../src/algorithms/limit.ts';
+import type { Operation, Replies } from '../src/backends/backend.ts';
 import { createCounterKeys, ownCounters } from '../src/backends/key.ts';
 import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../src/decide.ts';
+import { debitOf } from '../src/ledger/debit.ts';
 import type { Override } from '../src/rules/match.ts';
 import { createWildcardIndex } from '../src/rules/wildcard-index.ts';
 import { fakeClock } from './helpers/clock.ts';
 import { deciderOf } from './helpers/decider.ts';
 import { backendThat, ledgerOf } from './helpers/ledger.ts';
-import { fixedWindowOf } from './helpers/limits.ts';
+import { fixedWindowOf, ruleLimitOf } from './helpers/limits.ts';
 import { ruleOf, rulesFrom } from './helpers/rules.ts';
 
 const DOMAIN = 'shop';
@@ -100,7 +102,7 @@ describe('a decision', () => {
   test('names the rule and the limit that applied', async () => {
     const answer = await ask(deciderFor(rules), 'path=/slow');
     expect(answer.verdicts).toMatchObject([
-      { rule: { path: 'shop.path_/slow' }, limit: { requestsPerUnit: 1, unit: 'HOUR' } },
+      { rule: { path: 'shop.path_/slow' }, limit: { requestsPerUnit: 1 }, label: { unit: 'HOUR' } },
     ]);
   });
 
@@ -115,7 +117,7 @@ describe('a decision', () => {
 
   test('shows the tightest of several limits, and counts all of them', async () => {
     const show = async (hits: number, ...limits: Limit[]) => {
-      const rule = ruleOf({ path: 'shop.k', limits });
+      const rule = ruleOf({ path: 'shop.k', limits: limits.map((limit) => ruleLimitOf(limit)) });
       const node = { composite: 'k', naming: 'rule' as const, rule, children: undefined, sharedValue: undefined };
       const branch = { byValue: new Map(), wildcards: createWildcardIndex([], 'value'), anyValue: node };
       const root = { byKey: new Map([['k', branch]]), keyWildcards: createWildcardIndex([], 'key') };
@@ -234,7 +236,7 @@ describe('replaces', () => {
   });
 
   test('does not reach an override', async () => {
-    const override = { limit: fixedWindowOf(3) };
+    const override = { limit: ruleLimitOf(fixedWindowOf(3)) };
     expect(shown(await ask(deciderFor(rules), descriptor('base', { override }), 'better'))).toEqual(['OK 2', 'OK 8']);
   });
 });
@@ -243,8 +245,8 @@ describe('an override', () => {
   const rules = shop(`
   - { key: user, quota_mode: true, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 5 } }
   - { key: free, rate_limit: { unlimited: true } }`);
-  const perMinute = { limit: fixedWindowOf(2, 60_000) };
-  const perHour = { limit: fixedWindowOf(10, 3_600_000) };
+  const perMinute = { limit: ruleLimitOf(fixedWindowOf(2, 60_000)) };
+  const perHour = { limit: ruleLimitOf(fixedWindowOf(10, 3_600_000)) };
   const invalid = { problem: 'descriptors[0].limit.unit must be a unit, got 0' };
 
   test.each(['user=alice', 'user=alice,path=/', 'free=1', 'unmatched=1'])('overrides the rule of %s', async (text) => {
@@ -266,7 +268,7 @@ describe('an override', () => {
 
   test('is named after all keys and values', async () => {
     const { verdicts } = await ask(deciderFor(rules), descriptor('a=1,b,c=2', { override: perHour }));
-    expect(verdicts).toMatchObject([{ rule: { path: 'shop.a_1.b.c_2' }, limit: perHour.limit }]);
+    expect(verdicts).toMatchObject([{ rule: { path: 'shop.a_1.b.c_2' }, limit: perHour.limit.limit }]);
   });
 
   test('is ignored in a domain without rules, even if it is invalid', async () => {
@@ -409,8 +411,8 @@ describe('several limits on a node', () => {
   async function left(decider: Decider): Promise<(number | undefined)[]> {
     const limits = decider.rules()?.rules[0]?.limits ?? [];
     const entries = [{ key: 'user', value: 'a' }];
-    const looks = limits.map((limit) => {
-      return debitOf(decider.counters(limit, DOMAIN, entries), limit, 0, true);
+    const looks = limits.map((one) => {
+      return debitOf(decider.counters(one.limit, DOMAIN, entries), one, 0, true);
     });
     const decisions = await decider.ledger.debit(looks, { spend: 'each', timeoutMs: 1 });
     return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : undefined));
@@ -440,7 +442,7 @@ describe('several limits on a node', () => {
     expect(shown(await ask(decider, descriptor('user=a', { hits: 2 })))).toEqual(['OK 1']); // 1 in both: the first of them
     clock.advance(60_000);
     const refused = await ask(decider, descriptor('user=a', { hits: 2 }));
-    expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', verdicts: [{ limit: { unit: 'HOUR' } }] });
+    expect(refused).toMatchObject({ overallCode: 'OVER_LIMIT', verdicts: [{ label: { unit: 'HOUR' } }] });
   });
 
   test.each([
@@ -453,7 +455,7 @@ describe('several limits on a node', () => {
     const answer = await ask(decider, descriptor('user=a', { hits: 4 }));
     expect(answer).toMatchObject({
       overallCode: 'OVER_LIMIT',
-      verdicts: [{ limit: { unitMultiplier: 1, unit: 'MINUTE' } }],
+      verdicts: [{ label: { unitMultiplier: 1, unit: 'MINUTE' } }],
     });
     const [minute, hour, log] = await left(decider);
     expect([minute, hour]).toEqual(after.slice(0, 2));
@@ -548,7 +550,7 @@ test('a flagged limit is tighter than an unflagged one, however many hits remain
       - { unit: hour, requests_per_unit: 5, soft: 1 }`);
   const store = backendThat(() => [PASSED, flagged]);
   expect((await ask(deciderFor(rules, { ledger: ledgerOf(store) }), 'user=a')).verdicts).toMatchObject([
-    { limit: { unit: 'HOUR' }, decision: { soft: true } },
+    { label: { unit: 'HOUR' }, decision: { soft: true } },
   ]);
 });
 
@@ -617,7 +619,7 @@ describe('modes of a limit', () => {
     expect(shown(answer)).toEqual(['OK 0']); // of the day's limit
     const [verdict] = answer.verdicts;
     const refusals = verdict?.kind === 'limited' ? verdict.shadowRefusals : undefined;
-    expect(refusals).toMatchObject([{ limit: { name: 'trial' }, decision: { code: 'OVER_LIMIT', hitsBefore: 1 } }]);
+    expect(refusals).toMatchObject([{ label: { name: 'trial' }, decision: { code: 'OVER_LIMIT', hitsBefore: 1 } }]);
     expect((await ask(decider, 'user=alice')).overallCode).toBe('OVER_LIMIT'); // by the day's limit
   });
 

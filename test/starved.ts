@@ -1,6 +1,13 @@
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { showHelp } from '../bench/usage.ts';
+
+showHelp(`Usage: npm run test:starved [-- JEST_ARGUMENTS]
+
+Runs the tests beside one busy process for each core: a test that depends on a fast machine fails.
+Takes several times as long as npm test.
+`);
 
 /** Runs the tests beside one busy process for each core: a test that depends on a fast machine fails. Arguments go to jest. */
 const busy = Array.from({ length: availableParallelism() }, () =>

@@ -1,14 +1,27 @@
 import {
   type Algorithm,
+  type AnyLimit,
+  type Calendar,
   type Charge,
-  capacityOf,
-  divideWindow,
-  type FixedWindowLimit,
+  type LimitNumbers,
+  type LimitSource,
   MAX_COUNT,
   NEVER_MS,
   type State,
   type Step,
 } from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+
+/** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or with a date. */
+export type Alignment = 'epoch' | 'first_hit' | Calendar;
+
+/** As rules say them. */
+export const alignments = ['epoch', 'first_hit', 'calendar'] as const;
+
+export interface FixedWindowLimit extends AnyLimit {
+  readonly algorithm: 'fixed_window';
+  readonly alignment: Alignment;
+}
 
 /**
  * Fixed window: counts hits from one boundary to the next, then starts again. Twin of fixed-window.lua.
@@ -28,7 +41,7 @@ function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, 
   const startMs = Math.max(startsMs, known);
   const before = known === startMs ? knownCount : 0;
   const after = Math.min(Math.max(before + hits, 0), MAX_COUNT);
-  const accepted = hits < 0 || after <= capacityOf(limit);
+  const accepted = hits < 0 || after <= windowSize(limit);
   const count = charge ? after : before;
   return { accepted, state: [startMs, count], ttlMs: count === 0 ? 0 : endMs - nowMs };
 }
@@ -52,18 +65,46 @@ function windowAt(
   return [startMs, startMs + windowMs];
 }
 
+function parse(numbers: LimitNumbers, source: LimitSource): FixedWindowLimit | undefined {
+  const chosen = source.choice('alignment', alignments);
+  const limitOf = (alignment: Alignment, suffix: string): FixedWindowLimit => {
+    return { ...numbers, algorithm: 'fixed_window', alignment, counter: `${numbers.counter}${suffix}` };
+  };
+  if (chosen === undefined) return undefined;
+  if (chosen === 'calendar') {
+    const found = source.calendar();
+    return found && limitOf(found.calendar, `@${found.timeZone}`);
+  }
+  if (source.values.timezone !== undefined)
+    return source.wrong('timezone', `timezone goes with alignment: calendar, not with ${chosen}`);
+  return limitOf(chosen, chosen === 'epoch' ? '' : '@first_hit');
+}
+
 /** The fixed window's row in the table of algorithms. */
 export const fixedWindow: Algorithm<FixedWindowLimit> = {
+  keys: ['alignment', 'timezone'],
+  parse,
+  write({ alignment }) {
+    if (alignment === 'epoch') return [];
+    if (typeof alignment === 'string') return [`alignment: ${alignment}`];
+    return ['alignment: calendar', `timezone: ${alignment.timeZone}`];
+  },
+  list: ({ alignment }) =>
+    typeof alignment === 'string' ? { alignment } : { alignment: 'calendar', timezone: alignment.timeZone },
+  capacity: windowCapacity,
+  longestMemoryMs: twoWindowsMs,
+  isSame: (one, other) =>
+    one.counter === other.counter && one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft, // it names the windows
+  leaseMs: (untilResetMs) => untilResetMs,
   step,
   describe(limit, [startMs = 0, count = 0], nowMs, { hits, accepted, charged }) {
     const [, endMs] = windowAt(limit, startMs, Math.max(nowMs, startMs));
-    const durationUntilResetMs = endMs - nowMs;
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore: charged ? Math.max(count - hits, 0) : count,
       limitRemaining: Math.max(limit.requestsPerUnit - count, 0),
-      durationUntilResetMs,
-      retryAfterMs: accepted ? 0 : hits <= capacityOf(limit) ? durationUntilResetMs : NEVER_MS,
+      durationUntilResetMs: count === 0 && limit.alignment === 'first_hit' ? 0 : endMs - nowMs, // no window has begun
+      retryAfterMs: accepted ? 0 : hits <= windowSize(limit) ? endMs - nowMs : NEVER_MS,
       delayMs: 0,
       soft: accepted && charged && hits > 0 && count > limit.requestsPerUnit,
     };
@@ -75,13 +116,17 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   divide: divideWindow,
   refusalHoldsMs(limit, { decision, hits, charged }) {
     if (charged) return decision.durationUntilResetMs; // the refused hits are counted, too
-    return hits <= 1 && capacityOf(limit) > 0 ? decision.durationUntilResetMs : 0;
+    return hits <= 1 && windowSize(limit) > 0 ? decision.durationUntilResetMs : 0;
   },
   waitForMoreMs: () => 0,
+  canOwe: true,
+  canReplay: ({ alignment }) => typeof alignment === 'string', // the script knows a few of a calendar's boundaries
+  stateVersion: 1,
+  expiresWithWindow: true,
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {
     const { alignment, windowMs } = limit;
-    const capacity = capacityOf(limit);
+    const capacity = windowSize(limit);
     if (alignment === 'epoch') return [capacity, windowMs, 0];
     if (alignment === 'first_hit') return [capacity, windowMs, 1];
     return [capacity, windowMs, 2, ...alignment.around(nowMs)];

@@ -1,23 +1,53 @@
 import { fixedWindow } from './fixed-window.ts';
 import { leakyBucket } from './leaky-bucket.ts';
-import type { Algorithm, Limit } from './limit.ts';
+import type { Algorithm, AlgorithmValues, AnyLimit } from './limit.ts';
 import { slidingWindowBuckets } from './sliding-window-buckets.ts';
 import { slidingWindowCounter } from './sliding-window-counter.ts';
 import { slidingWindowLog } from './sliding-window-log.ts';
 import { tokenBucket } from './token-bucket.ts';
 
 /** Every algorithm by the name that rules give it. A new one is a row here and a pair of files beside this one. */
-export const algorithms: { readonly [N in Limit['algorithm']]: Algorithm<Extract<Limit, { algorithm: N }>> } = {
+export const algorithms = {
   fixed_window: fixedWindow,
   sliding_window_log: slidingWindowLog,
   sliding_window_counter: slidingWindowCounter,
   sliding_window_buckets: slidingWindowBuckets,
   token_bucket: tokenBucket,
   leaky_bucket: leakyBucket,
-};
+} as const satisfies Readonly<Record<string, Algorithm>>;
+
+export type AlgorithmName = keyof typeof algorithms;
+
+/** The numbers of one limit, told apart by the algorithm that reads them. */
+export type Limit = {
+  [N in AlgorithmName]: (typeof algorithms)[N] extends Algorithm<infer L> ? L : never;
+}[AlgorithmName];
+
+/** What a limit that does not say is counted by. */
+export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 
 /** Their names, in the order of the table. */
-export const algorithmNames = Object.keys(algorithms) as readonly Limit['algorithm'][]; // the table's keys are exactly these
+export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // the table's keys are exactly these
 
 /** The algorithm a limit names. 10 a minute by `fixed_window`: the row `fixedWindow`. */
-export const algorithmFor = (limit: Limit): Algorithm => algorithms[limit.algorithm] as Algorithm; // the row of the limit's own kind
+export const algorithmFor = (limit: Limit): Algorithm<Limit> => rowOf(limit.algorithm) as Algorithm<Limit>; // the row of the limit's own kind
+
+/** The row of an algorithm whose limits need not be known. */
+export const rowOf = (name: AlgorithmName): Algorithm => algorithms[name] as Algorithm<AnyLimit>;
+
+/** The algorithms that have a key of a rule. */
+export const algorithmsWith = (key: keyof AlgorithmValues): readonly AlgorithmName[] =>
+  algorithmNames.filter((name) => rowOf(name).keys.includes(key));
+
+/** Hits that fit into an unspent counter without a flag: what `remaining` counts down from. */
+export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).capacity(limit);
+
+/** Hits that fit into an unspent counter, the soft ones included. */
+export const capacityOf = (limit: Limit): number => nominalCapacity(limit) + limit.soft;
+
+/** The longest that a counter of the limit remembers a hit. */
+export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).longestMemoryMs(limit);
+
+/** Whether two limits of one counter decide alike. */
+export const isSameLimit = (one: Limit, other: Limit): boolean =>
+  one === other || (one.algorithm === other.algorithm && algorithmFor(one).isSame(one, other));

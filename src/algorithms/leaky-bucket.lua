@@ -29,21 +29,18 @@ do
     local window_ms, size, max_delay_ms = limit[2], limit[3], limit[4]
     local backlog, drained_at_ms = drain(limit, state, now_ms)
     local asked = hits == 0 and 1 or hits
-    local overflow = backlog + asked * window_ms - size * window_ms
+    local overflow = backlog + (asked - size) * window_ms
     local accepted = asked < 0 or (asked <= size and wait_ms(limit, overflow, drained_at_ms, now_ms) <= max_delay_ms)
-    local left = accepted and charge and math.max(backlog + hits * window_ms, 0) or backlog
-    if charge == 'regardless' then
-      left = math.min(backlog + math.min(hits, size) * window_ms, math.max(backlog, 2 * size * window_ms))
-    end
+    local is_taken = charge == 'regardless' or (charge and accepted)
+    local left = is_taken and math.min(math.max(backlog + hits * window_ms, 0), MAX_COUNT) or backlog
     return accepted, { left, drained_at_ms }, wait_ms(limit, left, drained_at_ms, now_ms)
   end
 
   -- What has leaked out since does not come back: the bucket may have been empty in between.
   leaky_bucket_refund = function(limit, state, now_ms, hits, charged_at_ms)
-    local window_ms, size = limit[2], limit[3]
     local backlog, drained_at_ms = drain(limit, state, now_ms)
     local leaked = math.max(drained_at_ms - charged_at_ms, 0) * limit[1]
-    local back = math.max(math.min(hits, size) * window_ms - leaked, 0)
+    local back = math.max(hits * limit[2] - leaked, 0)
     local left = math.max(backlog - back, 0)
     return true, { left, drained_at_ms }, wait_ms(limit, left, drained_at_ms, now_ms)
   end

@@ -1,14 +1,25 @@
+import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, divideBucket } from './bucket.ts';
 import {
   type Algorithm,
+  type AnyLimit,
   type Charge,
-  capacityOf,
-  type LeakyBucketLimit,
+  MAX_COUNT,
   NEVER_MS,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
+  takenBy,
   wanted,
 } from './limit.ts';
+
+export interface LeakyBucketLimit extends AnyLimit {
+  readonly algorithm: 'leaky_bucket';
+  /** Hits that pass at once before those after them have to wait for the leak, at least 1. */
+  readonly burst: number;
+  /** The longest that a request is held until its turn; 0: it is refused instead. */
+  readonly maxDelayMs: number;
+}
 
 /**
  * Leaky bucket: hits fill it, it leaks at the limit's rate, and what would overflow is refused or, with a `maxDelayMs`, waits its
@@ -23,14 +34,13 @@ import {
  * @see https://en.wikipedia.org/wiki/Leaky_bucket
  */
 function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
-  const size = capacityOf(limit);
+  const size = bucketSize(limit);
   const [backlog, drainedAtMs] = drain(limit, state, nowMs);
   const asked = wanted(hits);
-  const overflow = backlog + asked * limit.windowMs - size * limit.windowMs;
+  const overflow = backlog + (asked - size) * limit.windowMs;
   const accepted = asked < 0 || (asked <= size && waitMs(limit, overflow, drainedAtMs, nowMs) <= limit.maxDelayMs);
-  let left = accepted && charge ? Math.max(backlog + hits * limit.windowMs, 0) : backlog;
-  if (charge === 'regardless')
-    left = Math.min(backlog + Math.min(hits, size) * limit.windowMs, Math.max(backlog, 2 * size * limit.windowMs));
+  const isTaken = charge === 'regardless' || (charge && accepted);
+  const left = isTaken ? Math.min(Math.max(backlog + hits * limit.windowMs, 0), MAX_COUNT) : backlog;
   return { accepted, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
 }
 
@@ -47,41 +57,52 @@ function waitMs(limit: LeakyBucketLimit, excess: number, drainedAtMs: number, no
 
 /** The leaky bucket's row in the table of algorithms. */
 export const leakyBucket: Algorithm<LeakyBucketLimit> = {
+  keys: ['burst', 'max_delay'],
+  parse(numbers, source) {
+    const maxDelayMs = source.maxDelayMs();
+    if (maxDelayMs === undefined) return undefined;
+    const limit = { ...numbers, algorithm: 'leaky_bucket', maxDelayMs, burst: source.values.burst ?? 1 } as const;
+    checkBucket(limit, source);
+    return limit;
+  },
+  write: ({ burst, maxDelayMs }) => [`burst: ${burst}`, ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : [])],
+  list: ({ burst, maxDelayMs }) => ({ burst, max_delay_ms: maxDelayMs }),
+  capacity: ({ burst }) => burst,
+  longestMemoryMs: bucketMemoryMs,
+  isSame: sameNumbers,
+  capDelay: capBucketDelay,
   step,
-  describe(limit, [backlog = 0, drainedAtMs = 0], nowMs, { hits, accepted, charged }) {
+  describe(limit, [backlog = 0, drainedAtMs = 0], nowMs, outcome) {
     const { windowMs, soft } = limit;
-    const size = capacityOf(limit);
-    const spent = charged && accepted ? hits : 0;
-    const asked = wanted(hits);
+    const size = bucketSize(limit);
+    const taken = takenBy(outcome);
+    const asked = wanted(outcome.hits);
     const overflow = backlog - size * windowMs;
     const unmetMs =
       asked <= size ? waitMs(limit, overflow + asked * windowMs, drainedAtMs, nowMs) - limit.maxDelayMs : NEVER_MS;
     const waiting = Math.ceil(backlog / windowMs);
     return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(waiting - spent, 0),
-      limitRemaining: Math.max(size - soft - waiting, 0),
+      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(waiting - taken, 0),
+      limitRemaining: Math.max(limit.burst - waiting, 0),
       durationUntilResetMs: waitMs(limit, backlog, drainedAtMs, nowMs),
-      retryAfterMs: accepted ? 0 : unmetMs,
-      delayMs: spent > 0 ? waitMs(limit, overflow, drainedAtMs, nowMs) : 0,
-      soft: soft > 0 && spent > 0 && backlog > (size - soft) * windowMs,
+      retryAfterMs: outcome.accepted ? 0 : unmetMs,
+      delayMs: outcome.accepted && taken > 0 ? waitMs(limit, overflow, drainedAtMs, nowMs) : 0,
+      soft: soft > 0 && outcome.accepted && taken > 0 && backlog > limit.burst * windowMs,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [backlog, drainedAtMs] = drain(limit, state, nowMs);
     const leaked = Math.max(drainedAtMs - chargedAtMs, 0) * limit.requestsPerUnit;
-    const back = Math.max(Math.min(hits, capacityOf(limit)) * limit.windowMs - leaked, 0);
+    const back = Math.max(hits * limit.windowMs - leaked, 0);
     const left = Math.max(backlog - back, 0);
     return { accepted: true, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
   },
-  divide: (limit, by) => ({
-    ...limit,
-    windowMs: limit.windowMs * by, // as many hits in a longer window: an exact part of the rate
-    burst: Math.floor(limit.burst / by),
-    soft: Math.floor(limit.soft / by),
-  }),
+  divide: divideBucket,
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs: (limit, hits) => Math.ceil((hits * limit.windowMs) / limit.requestsPerUnit),
+  canOwe: true,
+  stateVersion: 1,
   script: new URL('./leaky-bucket.lua', import.meta.url),
-  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, capacityOf(limit), limit.maxDelayMs],
+  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, bucketSize(limit), limit.maxDelayMs],
 };

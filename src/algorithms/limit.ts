@@ -21,28 +21,43 @@ export const MAX_COUNT = Number.MAX_SAFE_INTEGER;
 /** `retryAfterMs` of a request that no waiting makes acceptable, such as 5 hits on a limit of 3. */
 export const NEVER_MS = Number.POSITIVE_INFINITY;
 
-/** What every limit has, whatever its algorithm. */
-interface AnyLimit {
-  /** What the operator called it: shown to callers, and the handle for `replaces`. Empty where it has no name. */
-  readonly name: string;
+/** The numbers that every limit has, whatever its algorithm. */
+export interface LimitNumbers {
   /** What tells its counters from those of another limit on the same descriptor: `fixed_window|60000`. */
   readonly counter: string;
   /** Hits that pass in one window, 0 to 4,294,967,295. */
   readonly requestsPerUnit: number;
   /** Further hits that pass in a window, but flagged. 0: the limit is hard. */
   readonly soft: number;
-  /** As callers are told: a window that no number of units describes has unit UNKNOWN. */
+  /** The window's length, at most `MAX_WINDOW_MS`; of a calendar window the usual one. */
+  readonly windowMs: number;
+}
+
+/** The numbers of one limit; each algorithm has more. */
+export interface AnyLimit extends LimitNumbers {
+  readonly algorithm: string;
+}
+
+/** How callers are shown a limit. */
+export interface LimitLabel {
+  /** What the operator called it: the handle for `replaces`, too. Empty where it has no name. */
+  readonly name: string;
+  /** A window that no number of units describes has unit UNKNOWN. */
   readonly unit: Unit | 'UNKNOWN';
   /** Units in a window: 30 with SECOND is half a minute. */
   readonly unitMultiplier: number;
-  /** The window's length, at most `MAX_WINDOW_MS`; of a calendar window the usual one. */
-  readonly windowMs: number;
+}
+
+/** What a rule decides around a limit. */
+export interface LimitPolicy {
   /** What becomes of hits that the store cannot count; absent: their request has no answer. */
   readonly onStoreFailure?: StoreFailurePolicy;
   /** How many processes share the limit while each counts by itself: whole, at least 1. Absent: 1. */
   readonly localShare?: number;
   /** Hits may be answered from a block that a process has debited before; absent: each is counted by itself. */
   readonly consistency?: 'leased';
+  /** Refused hits are charged, too: they report what has been used already. Absent: as the algorithm does. */
+  readonly charge?: 'always';
   /** Counts, but never refuses; absent: false. */
   readonly shadow?: true;
   /** Refuses a request only together with all its other quotas; absent: false. */
@@ -59,8 +74,32 @@ interface AnyLimit {
 export const storeFailurePolicies = ['allow', 'deny', 'local'] as const;
 export type StoreFailurePolicy = (typeof storeFailurePolicies)[number];
 
-/** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or with a date. */
-export type Alignment = 'epoch' | 'first_hit' | Calendar;
+/** What a rule says of a limit in keys that only some algorithms have. */
+export interface AlgorithmValues {
+  readonly alignment?: string;
+  readonly timezone?: string;
+  readonly count_denied?: boolean;
+  readonly rounding?: string;
+  readonly buckets?: number;
+  readonly burst?: number;
+  readonly refill?: string;
+  readonly max_delay?: string;
+}
+
+/** Keys of a rule that an algorithm may find wrong. */
+export type LimitKey = keyof AlgorithmValues | 'requests_per_unit' | 'soft';
+
+/** A rule's limit, for the algorithm that it names. What is wrong is reported, and answered by undefined. */
+export interface LimitSource {
+  readonly values: AlgorithmValues;
+  wrong(key: LimitKey, message: string): undefined;
+  /** One of the choices; the first where the rule does not say. */
+  choice<const C extends string>(key: LimitKey, choices: readonly [C, ...C[]]): C | undefined;
+  /** The longest that a request may be held, in milliseconds; 0 where the rule does not say. */
+  maxDelayMs(): number | undefined;
+  /** The windows of the limit's unit in the rule's time zone. */
+  calendar(): { readonly calendar: Calendar; readonly timeZone: string } | undefined;
+}
 
 /** The boundaries of calendar windows: midnights, Mondays, firsts of months in some time zone. */
 export interface Calendar {
@@ -69,56 +108,6 @@ export interface Calendar {
   /** Four boundaries in a row, the second at or before `nowMs`, the third after it. Milliseconds since the epoch. */
   around(nowMs: number): readonly [number, number, number, number];
 }
-
-export interface FixedWindowLimit extends AnyLimit {
-  readonly algorithm: 'fixed_window';
-  readonly alignment: Alignment;
-}
-
-export interface SlidingWindowLogLimit extends AnyLimit {
-  readonly algorithm: 'sliding_window_log';
-  /** Refused hits stay in the log, so that who keeps asking keeps being refused. */
-  readonly countDenied: boolean;
-}
-
-export interface SlidingWindowCounterLimit extends AnyLimit {
-  readonly algorithm: 'sliding_window_counter';
-  /** What becomes of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
-  readonly rounding: 'down' | 'up';
-}
-
-export interface SlidingWindowBucketsLimit extends AnyLimit {
-  readonly algorithm: 'sliding_window_buckets';
-  /** Equal parts of the window, 1 to 100; it divides `windowMs`. */
-  readonly buckets: number;
-}
-
-export interface TokenBucketLimit extends AnyLimit {
-  readonly algorithm: 'token_bucket';
-  /** Tokens that a full bucket holds, at least 1. */
-  readonly burst: number;
-  /** Refilled evenly, or `requestsPerUnit` tokens in one go on the window's boundaries. */
-  readonly refill: 'continuous' | 'interval';
-  /** The longest that a request is held until its tokens are there; 0: it is refused instead. */
-  readonly maxDelayMs: number;
-}
-
-export interface LeakyBucketLimit extends AnyLimit {
-  readonly algorithm: 'leaky_bucket';
-  /** Hits that pass at once before those after them have to wait for the leak, at least 1. */
-  readonly burst: number;
-  /** The longest that a request is held until its turn; 0: it is refused instead. */
-  readonly maxDelayMs: number;
-}
-
-/** The numbers of one limit, told apart by the algorithm that reads them. */
-export type Limit =
-  | FixedWindowLimit
-  | SlidingWindowLogLimit
-  | SlidingWindowCounterLimit
-  | SlidingWindowBucketsLimit
-  | TokenBucketLimit
-  | LeakyBucketLimit;
 
 /** What an algorithm remembers of a counter between two steps: a list of integers, each below 2^53. */
 export type State = readonly number[];
@@ -136,8 +125,7 @@ export interface Step {
 
 /**
  * Whether a step counts its hits: `true` where they are accepted (or the algorithm counts refusals), `false` never, and `regardless` whatever
- * the limit says, for hits that have passed already. A counter takes at most its limit's capacity at once so, and a bucket goes at most
- * one whole bucket below empty.
+ * the limit says, for hits that have passed already. Nothing but `MAX_COUNT` bounds what a counter can owe.
  */
 export type Charge = boolean | 'regardless';
 
@@ -146,9 +134,13 @@ export interface Outcome {
   /** Whole hits that were wanted: 0 looked, below 0 gave back. */
   readonly hits: number;
   readonly accepted: boolean;
-  /** False: the counter was only looked at, because another limit of the request refused. */
-  readonly charged: boolean;
+  /** As the step was told. False: the counter was only looked at, because another limit of the request refused. */
+  readonly charged: Charge;
 }
+
+/** Hits that the counter took, where refusals are not counted; below 0 it gave them back. */
+export const takenBy = ({ hits, accepted, charged }: Outcome): number =>
+  charged === 'regardless' || (charged && accepted) ? hits : 0;
 
 /** What a caller is told about one limit. Whole hits, whole milliseconds. */
 export interface Decision {
@@ -157,7 +149,7 @@ export interface Decision {
   readonly hitsBefore: number;
   /** Hits still acceptable without a flag. 10 a second, 6 spent this second: 4. Never below 0. */
   readonly limitRemaining: number;
-  /** Until the counter is as good as new. */
+  /** Until the whole limit is available; 0: it is. */
   readonly durationUntilResetMs: number;
   /** Until this same request could pass: 0 when it passed, `NEVER_MS` when it cannot. */
   readonly retryAfterMs: number;
@@ -186,8 +178,29 @@ export interface Decision {
 export const spends = ['each', 'all_or_nothing', 'spare_others'] as const;
 export type Spend = (typeof spends)[number];
 
-/** A rate-limiting algorithm: its `step` exists twice, here for this process and in `script` for Redis; `describe` once. */
-export interface Algorithm<L extends Limit = Limit> {
+/**
+ * A rate-limiting algorithm, with all that others need to know of it: its `step` exists twice, here for this process and in `script` for
+ * Redis; `describe` once.
+ */
+export interface Algorithm<L extends AnyLimit = AnyLimit> {
+  /** Keys of a rule that only some algorithms have, this one among them. */
+  readonly keys: readonly (keyof AlgorithmValues)[];
+  /** Reads these keys, and checks that every product of the algorithm stays an exact integer. */
+  parse(numbers: LimitNumbers, source: LimitSource): L | undefined;
+  /** The limit's own keys as a rule says them, but for what goes without saying. */
+  write(limit: L): readonly string[];
+  /** The same for programs, all of them. */
+  list(limit: L): object;
+  /** Hits that fit into an unspent counter without a flag: what `remaining` counts down from. */
+  capacity(limit: L): number;
+  /** The longest that a counter of the limit remembers a hit. */
+  longestMemoryMs(limit: L): number;
+  /** Whether two limits of one counter decide alike, so that what is known of it under the first holds under the second. */
+  isSame(one: L, other: L): boolean;
+  /** The same limit, but no request is held for longer; absent: none is held. */
+  capDelay?(limit: L, maxHoldMs: number): L;
+  /** How long a debited block stays valid, by when its counter resets; absent: nothing can be leased. */
+  leaseMs?(untilResetMs: number): number;
   /**
    * Counts `hits` on a counter. Pure: the store runs it atomically and keeps what it returns.
    *
@@ -205,6 +218,8 @@ export interface Algorithm<L extends Limit = Limit> {
    * @param chargedAtMs  the store's time of the charge
    */
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
+  /** Whether a counter can owe any number of hits: `charge: always`. */
+  readonly canOwe: boolean;
   /** The part of the limit that one of `by` processes may count by itself; it may be 0. */
   divide(limit: L, by: number): L;
   /** For how long a single hit is refused after this refusal; 0: unknown. */
@@ -213,6 +228,14 @@ export interface Algorithm<L extends Limit = Limit> {
   waitForMoreMs?(limit: L, hits: number): number;
   /** What the caller is told, from the report that either twin made of the state it left. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
+  /** Whether the TypeScript twin finds what the Lua twin does, however far apart their clocks are; absent: it does. */
+  canReplay?(limit: L): boolean;
+  /** Of what a state holds, 1 at first: another one has counters of its own. */
+  readonly stateVersion: number;
+  /** The first number of a state names its window, at whose end it expires, whatever is counted meanwhile. */
+  readonly expiresWithWindow?: true;
+  /** A state may be long: not every store holds it. */
+  readonly hasLongState?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function of the algorithm's name. */
   readonly script: URL;
   /** The limit's numbers, in the order that the script documents them. `nowMs` is this process's clock. */
@@ -229,47 +252,24 @@ export interface Refusal {
 }
 
 /** For algorithms that refuse a single hit until the promised time, and count no refusals. */
-export const singleHitRefusalMs = (_: Limit, { decision, hits }: Refusal): number =>
+export const singleHitRefusalMs = (_: AnyLimit, { decision, hits }: Refusal): number =>
   hits <= 1 && decision.retryAfterMs !== NEVER_MS ? decision.retryAfterMs : 0;
 
-/** What part of a window's limit one of several processes may count: whole hits, rounded down. */
-export function divideWindow<L extends Limit>(limit: L, by: number): L {
-  return { ...limit, requestsPerUnit: Math.floor(limit.requestsPerUnit / by), soft: Math.floor(limit.soft / by) };
-}
-
-/** The longest that a counter of the limit remembers a hit. */
-export function longestMemoryMs(limit: Limit): number {
-  if (!('burst' in limit)) return 2 * limit.windowMs;
-  return (
-    Math.ceil((2 * capacityOf(limit) * limit.windowMs) / limit.requestsPerUnit) + limit.windowMs + limit.maxDelayMs
-  );
-}
-
-/** Names, modes and failure policies decide nothing about a counter. */
-const LABELS: ReadonlySet<string> = new Set([
-  'name',
-  'unit',
-  'unitMultiplier',
-  'onStoreFailure',
-  'localShare',
-  'consistency',
-  'shadow',
-  'quota',
-]);
-
-/** Whether two limits decide alike, so that what is known of one counter under the first holds under the second. */
-export function isSameLimit(one: Limit, other: Limit): boolean {
-  if (one === other) return true;
-  const numbers = Object.entries(one).filter(([name]) => !LABELS.has(name));
-  const others = new Map(Object.entries(other).filter(([name]) => !LABELS.has(name)));
+/** Whether all numbers are the same. */
+export function sameNumbers(one: AnyLimit, other: AnyLimit): boolean {
+  const others = new Map(Object.entries(other));
+  const numbers = Object.entries(one);
   return numbers.length === others.size && numbers.every(([name, value]) => others.get(name) === value);
 }
 
-/** Hits that fit into an unspent counter, the soft ones included. */
-export const capacityOf = (limit: Limit): number => softLimitOf(limit) + limit.soft;
-
-/** Hits that fit into an unspent counter without a flag: what `remaining` counts down from. */
-export const softLimitOf = (limit: Limit): number => ('burst' in limit ? limit.burst : limit.requestsPerUnit);
+/** Reports a product that is no exact integer. */
+export function checkProduct(product: number, key: LimitKey, { wrong }: Pick<LimitSource, 'wrong'>): void {
+  if (product <= MAX_COUNT) return;
+  wrong(
+    key,
+    `hits times milliseconds of the window must stay below 2^53 to be exact, got ${product}; take a smaller limit or window`,
+  );
+}
 
 /** What a look wants to know: whether one hit would pass. */
 export const wanted = (hits: number): number => (hits === 0 ? 1 : hits);

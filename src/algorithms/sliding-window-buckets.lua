@@ -52,7 +52,7 @@ do
     local accepted = hits < 0 or used + (hits == 0 and 1 or hits) <= capacity
     local is_counted = charge == 'regardless' or (accepted and charge)
     if is_counted and hits > 0 then
-      next_state[2] = (next_state[2] or 0) + math.min(hits, capacity)
+      next_state[2] = (next_state[2] or 0) + math.min(hits, MAX_COUNT - used)
     end
     local give_back = charge and math.max(-hits, 0) or 0
     for i = 2, #next_state do

@@ -1,15 +1,26 @@
 import {
   type Algorithm,
+  type AnyLimit,
   type Charge,
-  capacityOf,
-  divideWindow,
+  MAX_COUNT,
   NEVER_MS,
-  type SlidingWindowBucketsLimit,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
+  takenBy,
   wanted,
 } from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+
+/** How many parts a window may have. */
+export const parts = { minimum: 1, maximum: 100 } as const;
+
+export interface SlidingWindowBucketsLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_buckets';
+  /** Equal parts of the window, 1 to 100; it divides `windowMs`. */
+  readonly buckets: number;
+}
 
 /**
  * Sliding window in equal parts: hits are counted by the part of the window that they fall in, and those of the current part
@@ -30,9 +41,10 @@ function step(
   charge: Charge,
 ): Step {
   const [startMs, counts] = shift(limit, state, nowMs);
-  const accepted = hits < 0 || sum(counts) + wanted(hits) <= capacityOf(limit);
+  const used = sum(counts);
+  const accepted = hits < 0 || used + wanted(hits) <= windowSize(limit);
   const isCounted = charge === 'regardless' || (accepted && charge);
-  if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, capacityOf(limit));
+  if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, MAX_COUNT - used);
   if (charge && hits < 0) giveBack(counts, -hits);
   return stepOf(limit, startMs, counts, nowMs, accepted);
 }
@@ -79,7 +91,7 @@ const leavesAtMs = (limit: SlidingWindowBucketsLimit, startMs: number, age: numb
   startMs + (limit.buckets + 1 - age) * partOf(limit);
 
 function retryAtMs(limit: SlidingWindowBucketsLimit, startMs: number, counts: readonly number[], hits: number): number {
-  let excess = sum(counts) + hits - capacityOf(limit);
+  let excess = sum(counts) + hits - windowSize(limit);
   for (let age = counts.length - 1; age >= 0; age--) {
     excess -= counts[age] ?? 0;
     if (excess <= 0) return leavesAtMs(limit, startMs, age);
@@ -92,18 +104,35 @@ const sum = (counts: readonly number[]): number => counts.reduce((total, count) 
 
 /** The sliding window in parts: its row in the table of algorithms. */
 export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
+  keys: ['buckets'],
+  parse(numbers, { values: { buckets }, wrong }) {
+    const { windowMs, counter } = numbers;
+    const { minimum, maximum } = parts;
+    if (buckets === undefined || buckets < minimum || buckets > maximum || windowMs % buckets !== 0) {
+      return wrong(
+        'buckets',
+        `buckets must be ${minimum} to ${maximum} and divide the window of ${windowMs} ms, got ${buckets ?? 'nothing'}`,
+      );
+    }
+    return { ...numbers, algorithm: 'sliding_window_buckets', buckets, counter: `${counter}/${buckets}` };
+  },
+  write: ({ buckets }) => [`buckets: ${buckets}`],
+  list: ({ buckets }) => ({ buckets }),
+  capacity: windowCapacity,
+  longestMemoryMs: twoWindowsMs,
+  isSame: sameNumbers,
   step,
-  describe(limit, [startMs = 0, ...counts], nowMs, { hits, accepted, charged }) {
+  describe(limit, [startMs = 0, ...counts], nowMs, outcome) {
     const used = sum(counts);
-    const spent = charged && accepted ? hits : 0;
+    const taken = takenBy(outcome);
     return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(used - spent, 0),
+      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(used - taken, 0),
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
       durationUntilResetMs: Math.max(emptyAtMs(limit, startMs, counts) - nowMs, 0),
-      retryAfterMs: accepted ? 0 : retryAtMs(limit, startMs, counts, wanted(hits)) - nowMs,
+      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, startMs, counts, wanted(outcome.hits)) - nowMs,
       delayMs: 0,
-      soft: spent > 0 && used > limit.requestsPerUnit,
+      soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
@@ -116,6 +145,8 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
+  canOwe: true,
+  stateVersion: 1,
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
-  scriptArgs: (limit) => [capacityOf(limit), partOf(limit), limit.buckets],
+  scriptArgs: (limit) => [windowSize(limit), partOf(limit), limit.buckets],
 };

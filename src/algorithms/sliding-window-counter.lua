@@ -11,16 +11,15 @@
 local sliding_window_counter, sliding_window_counter_refund
 do
   local function roll(limit, state, now_ms)
-    local capacity, window_ms = limit[1], limit[2]
+    local window_ms = limit[2]
     local start_ms = now_ms - now_ms % window_ms
     if not state then
       return start_ms, 0, 0
     end
-    local count = math.min(state[2], capacity)
     if state[1] >= start_ms then
-      return state[1], count, math.min(state[3], capacity)
+      return state[1], state[2], state[3]
     end
-    return start_ms, 0, state[1] + window_ms == start_ms and count or 0
+    return start_ms, 0, state[1] + window_ms == start_ms and state[2] or 0
   end
 
   local function covered(limit, previous, elapsed_ms)
@@ -37,7 +36,7 @@ do
     local used = count + covered(limit, previous, math.max(now_ms - start_ms, 0))
     local accepted = hits < 0 or used + (hits == 0 and 1 or hits) <= capacity
     local counts = charge == 'regardless' or (accepted and charge)
-    local counted = counts and count + math.min(hits, capacity) or count
+    local counted = counts and math.min(count + hits, math.floor(MAX_COUNT / window_ms)) or count
     count, previous = math.max(counted, 0), math.max(previous + math.min(counted, 0), 0)
     local end_ms = start_ms + (count > 0 and 2 * window_ms or previous > 0 and window_ms or 0)
     return accepted, { start_ms, count, previous }, end_ms - now_ms

@@ -1,15 +1,27 @@
 import {
   type Algorithm,
+  type AnyLimit,
   type Charge,
-  capacityOf,
-  divideWindow,
+  checkProduct,
+  MAX_COUNT,
   NEVER_MS,
-  type SlidingWindowCounterLimit,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
+  takenBy,
   wanted,
 } from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+
+/** What becomes of a fraction of a hit, as rules say it. */
+export const roundings = ['down', 'up'] as const;
+
+export interface SlidingWindowCounterLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_counter';
+  /** What becomes of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
+  readonly rounding: (typeof roundings)[number];
+}
 
 /**
  * Sliding window counter: this window's hits, and as much of the previous window's as the sliding window still covers,
@@ -30,12 +42,12 @@ function step(
   hits: number,
   charge: Charge,
 ): Step {
-  const capacity = capacityOf(limit);
+  const capacity = windowSize(limit);
   const [startMs, count, previous] = roll(limit, state, nowMs);
   const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
   const accepted = hits < 0 || used + wanted(hits) <= capacity;
   const counts = charge === 'regardless' || (accepted && charge);
-  const counted = counts ? count + Math.min(hits, capacity) : count;
+  const counted = counts ? Math.min(count + hits, mostHits(limit)) : count;
   const next = [startMs, Math.max(counted, 0), Math.max(previous + Math.min(counted, 0), 0)] as const;
   return { accepted, state: next, ttlMs: endOfEffect(limit, next) - nowMs };
 }
@@ -48,12 +60,13 @@ function roll(
   const { windowMs } = limit;
   const startMs = nowMs - (nowMs % windowMs);
   if (!state) return [startMs, 0, 0];
-  const capacity = capacityOf(limit); // a lower limit than the one that counted would push products beyond 2^53
-  const [knownStartMs = 0, knownCount = 0, knownPrevious = 0] = state;
-  const count = Math.min(knownCount, capacity);
-  if (knownStartMs >= startMs) return [knownStartMs, count, Math.min(knownPrevious, capacity)];
+  const [knownStartMs = 0, count = 0, previous = 0] = state;
+  if (knownStartMs >= startMs) return [knownStartMs, count, previous];
   return [startMs, 0, knownStartMs + windowMs === startMs ? count : 0];
 }
+
+/** A count stops where its product with the window would no longer be exact. Every limit of the counter is below that. */
+const mostHits = ({ windowMs }: SlidingWindowCounterLimit): number => Math.floor(MAX_COUNT / windowMs);
 
 /** The previous window's part in the sliding one, in whole hits. */
 function covered({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, elapsedMs: number): number {
@@ -68,6 +81,12 @@ function endOfEffect({ windowMs }: SlidingWindowCounterLimit, [startMs = 0, coun
   return startMs + (count > 0 ? 2 * windowMs : previous > 0 ? windowMs : 0);
 }
 
+/** When nothing of the hits is covered any more, so that the whole limit is available. */
+function resetAtMs(limit: SlidingWindowCounterLimit, [startMs = 0, count = 0, previous = 0]: State): number {
+  if (count > 0) return startMs + limit.windowMs + elapsedUntil(limit, count, 0);
+  return startMs + elapsedUntil(limit, previous, 0);
+}
+
 /** The first moment of a window at which no more than `room` of the previous one is covered; the window's length at most. */
 function elapsedUntil({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, room: number): number {
   if (previous === 0 || room < 0) return room < 0 ? windowMs : 0;
@@ -80,7 +99,7 @@ function retryAtMs(
   [startMs = 0, count = 0, previous = 0]: State,
   hits: number,
 ): number {
-  const room = capacityOf(limit) - hits;
+  const room = windowSize(limit) - hits;
   if (room < 0) return NEVER_MS;
   const inThis = elapsedUntil(limit, previous, room - count);
   if (inThis < limit.windowMs) return startMs + inThis;
@@ -89,19 +108,32 @@ function retryAtMs(
 
 /** The sliding window counter's row in the table of algorithms. */
 export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
+  keys: ['rounding'],
+  parse(numbers, source) {
+    const rounding = source.choice('rounding', roundings);
+    if (!rounding) return undefined;
+    const limit = { ...numbers, algorithm: 'sliding_window_counter', rounding } as const;
+    checkProduct(windowSize(limit) * limit.windowMs, 'requests_per_unit', source);
+    return limit;
+  },
+  write: ({ rounding }) => (rounding === 'up' ? ['rounding: up'] : []),
+  list: ({ rounding }) => ({ rounding }),
+  capacity: windowCapacity,
+  longestMemoryMs: twoWindowsMs,
+  isSame: sameNumbers,
   step,
-  describe(limit, report, nowMs, { hits, accepted, charged }) {
+  describe(limit, report, nowMs, outcome) {
     const [startMs = 0, count = 0, previous = 0] = report;
     const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
-    const spent = charged && accepted ? hits : 0;
+    const taken = takenBy(outcome);
     return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(used - spent, 0),
+      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(used - taken, 0),
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
-      durationUntilResetMs: Math.max(endOfEffect(limit, report) - nowMs, 0),
-      retryAfterMs: accepted ? 0 : retryAtMs(limit, report, wanted(hits)) - nowMs,
+      durationUntilResetMs: Math.max(resetAtMs(limit, report) - nowMs, 0),
+      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, report, wanted(outcome.hits)) - nowMs,
       delayMs: 0,
-      soft: spent > 0 && used > limit.requestsPerUnit,
+      soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
@@ -117,6 +149,8 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: singleHitRefusalMs,
+  canOwe: true,
+  stateVersion: 1,
   script: new URL('./sliding-window-counter.lua', import.meta.url),
-  scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.rounding === 'up' ? 1 : 0],
+  scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.rounding === 'up' ? 1 : 0],
 };

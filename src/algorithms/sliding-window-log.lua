@@ -11,6 +11,8 @@
 ]]
 local sliding_window_log, sliding_window_log_refund
 do
+  local MAX_LOG_HITS = 1000 -- as in the twin
+
   local function within_window(window_ms, log, now_ms)
     local kept, used = {}, 0
     for i = 1, #log, 2 do
@@ -78,9 +80,6 @@ do
 
   local function result_of(limit, log, now_ms, before, used, accepted, asked)
     local capacity, window_ms = limit[1], limit[2]
-    if used > capacity then
-      log, used = take_oldest(log, used - capacity), capacity
-    end
     local empty_at_ms = #log == 0 and now_ms or log[#log - 1] + window_ms
     local report = { before, used, empty_at_ms, fits_at_ms(log, used + asked - capacity, window_ms) }
     return accepted, log, empty_at_ms - now_ms, report
@@ -93,7 +92,8 @@ do
     local before = used
     local accepted = hits < 0 or used + asked <= capacity
     local counts = charge == 'regardless' or (charge and (accepted or count_denied))
-    local counted = counts and math.min(hits, capacity) or 0
+    local most = charge == 'regardless' and MAX_LOG_HITS or math.max(before, capacity)
+    local counted = counts and math.min(hits, charge == 'regardless' and MAX_LOG_HITS or capacity) or 0
     if counted > 0 then
       append(log, now_ms, counted)
       used = used + counted
@@ -101,6 +101,9 @@ do
     if charge and hits < 0 then
       take_newest(log, -hits)
       used = math.max(used + hits, 0)
+    end
+    if used > most then
+      log, used = take_oldest(log, used - most), most
     end
     return result_of(limit, log, now_ms, before, used, accepted, asked)
   end

@@ -1,15 +1,22 @@
 import {
   type Algorithm,
+  type AnyLimit,
   type Charge,
-  capacityOf,
-  divideWindow,
   NEVER_MS,
-  type SlidingWindowLogLimit,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
+  takenBy,
   wanted,
 } from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+
+export interface SlidingWindowLogLimit extends AnyLimit {
+  readonly algorithm: 'sliding_window_log';
+  /** Refused hits stay in the log, so that who keeps asking keeps being refused. */
+  readonly countDenied: boolean;
+}
 
 /** The most hits that a log may remember: each step reads and writes the whole of it. */
 export const MAX_LOG_HITS = 1_000;
@@ -19,8 +26,8 @@ export const MAX_LOG_HITS = 1_000;
  * sliding-window-log.lua. State: pairs of a time (ms since the epoch) and the hits that came then, oldest first.
  * Report: hits in the window before and after the step, when the last of them leaves it, when the hits that were asked for could pass.
  *
- * Exact. Refused hits are remembered only where the limit says so; never more hits than the limit, since no older one
- * can matter.
+ * Exact. Refused hits are remembered only where the limit says so, each in place of the oldest hit where the log has as many as the limit: a log
+ * never holds fewer hits than were accepted. Hits that are charged regardless of the limit displace older ones beyond `MAX_LOG_HITS`.
  *
  * @param nowMs   may run backwards (clock skew); hits are then taken to come with the last one
  * @param hits    0 looks: refused when a single one would be; below 0 gives back, the newest first
@@ -33,14 +40,16 @@ function step(
   hits: number,
   charge: Charge,
 ): Step {
-  const capacity = capacityOf(limit);
+  const capacity = windowSize(limit);
   const log = withinWindow(limit, state ?? [], nowMs);
   const before = hitsIn(log);
   const accepted = hits < 0 || before + wanted(hits) <= capacity;
   const counts = charge === 'regardless' || (charge && (accepted || limit.countDenied));
-  const counted = counts ? Math.min(hits, capacity) : 0;
+  const most = charge === 'regardless' ? MAX_LOG_HITS : Math.max(before, capacity);
+  const counted = counts ? Math.min(hits, charge === 'regardless' ? MAX_LOG_HITS : capacity) : 0;
   if (counted > 0) append(log, nowMs, counted);
   if (charge && hits < 0) takeNewest(log, -hits);
+  takeOldest(log, hitsIn(log) - most);
   return stepOf(limit, log, nowMs, before, accepted, hits);
 }
 
@@ -52,7 +61,6 @@ function stepOf(
   accepted: boolean,
   hits: number,
 ): Step {
-  takeOldest(log, hitsIn(log) - capacityOf(limit));
   const emptyAtMs = log.length === 0 ? nowMs : (log.at(-2) ?? 0) + limit.windowMs;
   const report = [before, hitsIn(log), emptyAtMs, fitsAtMs(limit, log, wanted(hits))];
   return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report };
@@ -108,7 +116,7 @@ function hitsIn(log: State): number {
 
 /** When so many oldest hits have left that the wanted ones fit; 0 where they fit now, or never will. */
 function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): number {
-  let excess = hitsIn(log) + hits - capacityOf(limit);
+  let excess = hitsIn(log) + hits - windowSize(limit);
   for (let at = 0; at < log.length && excess > 0; at += 2) {
     excess -= log[at + 1] ?? 0;
     if (excess <= 0) return (log[at] ?? 0) + limit.windowMs;
@@ -118,9 +126,25 @@ function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): numbe
 
 /** The sliding window log's row in the table of algorithms. */
 export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
+  keys: ['count_denied'],
+  parse(numbers, { values, wrong }) {
+    const limit = { ...numbers, algorithm: 'sliding_window_log', countDenied: values.count_denied ?? false } as const;
+    const size = windowSize(limit);
+    if (size <= MAX_LOG_HITS) return limit;
+    return wrong(
+      'requests_per_unit',
+      `a sliding_window_log remembers at most ${MAX_LOG_HITS} hits (soft ones included), got ${size}`,
+    );
+  },
+  write: ({ countDenied }) => (countDenied ? ['count_denied: true'] : []),
+  list: ({ countDenied }) => ({ count_denied: countDenied }),
+  capacity: windowCapacity,
+  longestMemoryMs: twoWindowsMs,
+  isSame: sameNumbers,
   step,
-  describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, { hits, accepted, charged }) {
-    const capacity = capacityOf(limit);
+  describe(limit, [hitsBefore = 0, used = 0, emptyAtMs = 0, fitsMs = 0], nowMs, outcome) {
+    const { hits, accepted } = outcome;
+    const capacity = windowSize(limit);
     return {
       code: accepted ? 'OK' : 'OVER_LIMIT',
       hitsBefore,
@@ -128,7 +152,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
       durationUntilResetMs: emptyAtMs - nowMs,
       retryAfterMs: accepted ? 0 : wanted(hits) <= capacity ? fitsMs - nowMs : NEVER_MS,
       delayMs: 0,
-      soft: accepted && charged && hits > 0 && used > limit.requestsPerUnit,
+      soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
@@ -139,6 +163,9 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
   },
   divide: divideWindow,
   refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)), // each refusal puts it off
+  canOwe: false, // what it cannot remember could not be refunded
+  stateVersion: 1,
+  hasLongState: true,
   script: new URL('./sliding-window-log.lua', import.meta.url),
-  scriptArgs: (limit) => [capacityOf(limit), limit.windowMs, limit.countDenied ? 1 : 0],
+  scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.countDenied ? 1 : 0],
 };

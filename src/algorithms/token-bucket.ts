@@ -1,63 +1,72 @@
+import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, divideBucket } from './bucket.ts';
 import {
   type Algorithm,
+  type AnyLimit,
   type Charge,
-  capacityOf,
+  MAX_COUNT,
   NEVER_MS,
   type State,
   type Step,
+  sameNumbers,
   singleHitRefusalMs,
-  type TokenBucketLimit,
+  takenBy,
   wanted,
 } from './limit.ts';
 
+/** How tokens come back, as rules say it. */
+export const refills = ['continuous', 'interval'] as const;
+
+/** The longest that tokens stay leased: a bucket has no window's end. What is refilled meanwhile may pass besides. */
+export const LONGEST_LEASE_MS = 1_000;
+
+export interface TokenBucketLimit extends AnyLimit {
+  readonly algorithm: 'token_bucket';
+  /** Tokens that a full bucket holds, at least 1. */
+  readonly burst: number;
+  /** Refilled evenly, or `requestsPerUnit` tokens in one go on the window's boundaries. */
+  readonly refill: (typeof refills)[number];
+  /** The longest that a request is held until its tokens are there; 0: it is refused instead. */
+  readonly maxDelayMs: number;
+}
+
 /**
  * Token bucket: starts full, is refilled evenly or in one go at each boundary of the clock, spends one token a hit. Twin of
- * token-bucket.lua. State: level (token-ms), filled at (ms since the epoch).
+ * token-bucket.lua. State: spent (token-ms), refilled at (ms since the epoch).
  *
- * The level is kept in token-milliseconds, tokens times the window's length, so that refilling multiplies and never
- * divides: exact integers in both twins. With a `maxDelayMs` it may be below 0: what is missing is a queue of requests that
- * were promised their tokens in the order in which they came.
+ * What is kept is what was spent and has not been refilled, so that a bucket of another size finds the same debt. It is kept in
+ * token-milliseconds, tokens times the window's length, so that refilling multiplies and never divides: exact integers in both twins. With a
+ * `maxDelayMs` more may be spent than the bucket holds: a queue of requests that were promised their tokens in the order in which they came.
  *
- * @param nowMs   may run backwards (clock skew); that refills nothing and forgets nothing
+ * @param nowMs  may run backwards (clock skew); that refills nothing and forgets nothing
  * @param hits    tokens wanted; 0 looks: refused when a single one would be; below 0 gives back, never beyond full
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  * @see https://en.wikipedia.org/wiki/Token_bucket
  */
 function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
-  const size = capacityOf(limit);
-  const capacity = size * limit.windowMs;
-  const [level, filledAtMs] = refill(limit, capacity, state, nowMs);
+  const { windowMs } = limit;
+  const size = bucketSize(limit);
+  const [spent, refilledAtMs] = refill(limit, state, nowMs);
   const asked = wanted(hits);
-  const accepted =
-    asked < 0 ||
-    (asked <= size && waitMs(limit, level - asked * limit.windowMs, filledAtMs, nowMs) <= limit.maxDelayMs);
-  const missing = Math.ceil((capacity - level) / limit.windowMs); // no more than that can be given back
-  const cost = Math.max(hits, -missing) * limit.windowMs;
-  let left = accepted && charge ? Math.min(level - cost, capacity) : level;
-  if (charge === 'regardless')
-    left = Math.max(level - Math.min(hits, size) * limit.windowMs, Math.min(level, -capacity));
-  return { accepted, state: [left, filledAtMs], ttlMs: waitMs(limit, left - capacity, filledAtMs, nowMs) };
+  const missing = spent + (asked - size) * windowMs;
+  const accepted = asked < 0 || (asked <= size && waitMs(limit, missing, refilledAtMs, nowMs) <= limit.maxDelayMs);
+  const isTaken = charge === 'regardless' || (charge && accepted);
+  const left = isTaken ? Math.min(Math.max(spent + hits * windowMs, 0), MAX_COUNT) : spent;
+  return { accepted, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
 }
 
-function refill(
-  limit: TokenBucketLimit,
-  capacity: number,
-  state: State | undefined,
-  nowMs: number,
-): readonly [number, number] {
+function refill(limit: TokenBucketLimit, state: State | undefined, nowMs: number): readonly [number, number] {
   const tickMs = tickOf(limit);
   const tickedAtMs = nowMs - (nowMs % tickMs);
-  const [known = capacity, filledAtMs = tickedAtMs] = state ?? [];
-  const level = Math.min(known, capacity);
-  const added = Math.max(tickedAtMs - filledAtMs, 0) * limit.requestsPerUnit; // inexact only where far above what is missing
-  return [added >= capacity - level ? capacity : level + added, Math.max(tickedAtMs, filledAtMs)];
+  const [spent = 0, refilledAtMs = tickedAtMs] = state ?? [];
+  const refilled = Math.max(tickedAtMs - refilledAtMs, 0) * limit.requestsPerUnit; // inexact only where far above what is spent
+  return [Math.max(spent - refilled, 0), Math.max(tickedAtMs, refilledAtMs)];
 }
 
-/** Until a level that is below 0 has come up to it. */
-function waitMs(limit: TokenBucketLimit, level: number, filledAtMs: number, nowMs: number): number {
-  if (level >= 0) return 0;
+/** Until so much has been refilled. Another limit of the counter may have refilled it between two boundaries. */
+function waitMs(limit: TokenBucketLimit, tokenMs: number, refilledAtMs: number, nowMs: number): number {
+  if (tokenMs <= 0) return 0;
   const tickMs = tickOf(limit);
-  return filledAtMs + Math.ceil(-level / (limit.requestsPerUnit * tickMs)) * tickMs - nowMs;
+  return Math.ceil((refilledAtMs + Math.ceil(tokenMs / limit.requestsPerUnit)) / tickMs) * tickMs - nowMs;
 }
 
 /** What time advances by: a millisecond, or a window where the refill comes in one go. */
@@ -65,44 +74,63 @@ const tickOf = ({ refill: how, windowMs }: TokenBucketLimit): number => (how ===
 
 /** The token bucket's row in the table of algorithms. */
 export const tokenBucket: Algorithm<TokenBucketLimit> = {
+  keys: ['burst', 'refill', 'max_delay'],
+  parse(numbers, source) {
+    const refill = source.choice('refill', refills);
+    const maxDelayMs = source.maxDelayMs();
+    if (!refill || maxDelayMs === undefined) return undefined;
+    const burst = source.values.burst ?? numbers.requestsPerUnit;
+    const limit = { ...numbers, algorithm: 'token_bucket', refill, maxDelayMs, burst } as const;
+    checkBucket(limit, source, tickOf(limit));
+    return limit;
+  },
+  write: ({ burst, refill, maxDelayMs }) => [
+    `burst: ${burst}`,
+    ...(refill === 'interval' ? ['refill: interval'] : []),
+    ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : []),
+  ],
+  list: ({ burst, refill, maxDelayMs }) => ({ burst, refill, max_delay_ms: maxDelayMs }),
+  capacity: ({ burst }) => burst,
+  longestMemoryMs: bucketMemoryMs,
+  isSame: sameNumbers,
+  capDelay: capBucketDelay,
+  leaseMs: () => LONGEST_LEASE_MS,
   step,
-  describe(limit, [level = 0, filledAtMs = 0], nowMs, { hits, accepted, charged }) {
+  describe(limit, [spentMs = 0, refilledAtMs = 0], nowMs, outcome) {
     const { windowMs, soft } = limit;
-    const size = capacityOf(limit);
-    const spent = charged && accepted ? hits : 0;
-    const asked = wanted(hits);
+    const size = bucketSize(limit);
+    const taken = takenBy(outcome);
+    const asked = wanted(outcome.hits);
+    const overdrawn = spentMs - size * windowMs;
     const unmetMs =
-      asked <= size ? waitMs(limit, level - asked * windowMs, filledAtMs, nowMs) - limit.maxDelayMs : NEVER_MS;
+      asked <= size ? waitMs(limit, overdrawn + asked * windowMs, refilledAtMs, nowMs) - limit.maxDelayMs : NEVER_MS;
+    const spent = Math.ceil(spentMs / windowMs);
     return {
-      code: accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(size - Math.floor(level / windowMs) - spent, 0),
-      limitRemaining: Math.max(Math.floor(level / windowMs) - soft, 0),
-      durationUntilResetMs: waitMs(limit, level - size * windowMs, filledAtMs, nowMs),
-      retryAfterMs: accepted ? 0 : unmetMs,
-      delayMs: spent > 0 ? waitMs(limit, level, filledAtMs, nowMs) : 0,
-      soft: soft > 0 && spent > 0 && level < soft * windowMs,
+      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(spent - taken, 0),
+      limitRemaining: Math.max(limit.burst - spent, 0),
+      durationUntilResetMs: waitMs(limit, spentMs, refilledAtMs, nowMs),
+      retryAfterMs: outcome.accepted ? 0 : unmetMs,
+      delayMs: outcome.accepted && taken > 0 ? waitMs(limit, overdrawn, refilledAtMs, nowMs) : 0,
+      soft: soft > 0 && outcome.accepted && taken > 0 && spentMs > limit.burst * windowMs,
     };
   },
   refund(limit, state, nowMs, hits, chargedAtMs) {
-    const capacity = capacityOf(limit) * limit.windowMs;
-    const [level, filledAtMs] = refill(limit, capacity, state, nowMs);
+    const [spent, refilledAtMs] = refill(limit, state, nowMs);
     const tickMs = tickOf(limit);
-    const refilledMs = Math.max(filledAtMs - (chargedAtMs - (chargedAtMs % tickMs)), 0);
-    const back = Math.max(Math.min(hits, capacityOf(limit)) * limit.windowMs - refilledMs * limit.requestsPerUnit, 0);
-    const left = Math.min(level + back, capacity);
-    return { accepted: true, state: [left, filledAtMs], ttlMs: waitMs(limit, left - capacity, filledAtMs, nowMs) };
+    const refilledMs = Math.max(refilledAtMs - (chargedAtMs - (chargedAtMs % tickMs)), 0);
+    const back = Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0);
+    const left = Math.max(spent - back, 0);
+    return { accepted: true, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
   },
-  divide: (limit, by) => ({
-    ...limit,
-    windowMs: limit.windowMs * by, // as many tokens in a longer window: an exact part of the rate
-    burst: Math.floor(limit.burst / by),
-    soft: Math.floor(limit.soft / by),
-  }),
+  divide: divideBucket,
   refusalHoldsMs: singleHitRefusalMs,
   waitForMoreMs(limit, hits) {
     const tickMs = tickOf(limit);
     return Math.ceil((hits * limit.windowMs) / (limit.requestsPerUnit * tickMs)) * tickMs;
   },
+  canOwe: true,
+  stateVersion: 2,
   script: new URL('./token-bucket.lua', import.meta.url),
-  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, capacityOf(limit), tickOf(limit), limit.maxDelayMs],
+  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, bucketSize(limit), tickOf(limit), limit.maxDelayMs],
 };

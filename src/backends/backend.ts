@@ -1,4 +1,5 @@
-import type { Decision, Limit, Spend } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/index.ts';
+import type { Decision, Spend } from '../algorithms/limit.ts';
 import type { Counter, CounterKey } from './key.ts';
 
 /** What is done to one counter. */
@@ -23,18 +24,30 @@ export type Operation =
   | (AnyOperation & { readonly kind: 'refund'; readonly chargedAtMs: number });
 
 /** An operation that a request may ask for. */
-export interface Debit extends AnyOperation {
-  readonly kind: 'spend' | 'peek' | 'give_back';
+export interface RequestOperation extends AnyOperation {
+  readonly kind: 'spend' | 'peek' | 'give_back' | 'charge';
 }
 
 /**
  * What a request asks of a counter.
  *
- * @param hits  whole, as Envoy writes them: 0 peeks, below 0 gives back
+ * @param hits     whole, as Envoy writes them: 0 peeks, below 0 gives back
+ * @param charges  whatever the limit says, the hits are charged: they have been used already
  */
-export function debitOf({ key, shared }: Counter, limit: Limit, hits: number, blocks: boolean): Debit {
-  const kind = hits > 0 ? 'spend' : hits === 0 ? 'peek' : 'give_back';
-  return { kind, key, shared, limit, hits: Math.abs(hits), blocks };
+export function operationOf(
+  { key, shared }: Counter,
+  limit: Limit,
+  hits: number,
+  blocks: boolean,
+  charges = false,
+): RequestOperation {
+  return { kind: kindOf(hits, charges), key, shared, limit, hits: Math.abs(hits), blocks };
+}
+
+/** What so many hits ask for. */
+export function kindOf(hits: number, charges: boolean): RequestOperation['kind'] {
+  if (hits > 0) return charges ? 'charge' : 'spend';
+  return hits === 0 ? 'peek' : 'give_back';
 }
 
 /** Hits as the algorithms take them: below 0 they are given back. */

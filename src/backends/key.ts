@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Limit } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/index.ts';
 
 declare const counterKey: unique symbol;
 

@@ -1,5 +1,6 @@
+import type { Limit } from '../algorithms/index.ts';
 import { algorithmFor } from '../algorithms/index.ts';
-import { type Decision, type Limit, type Outcome, unitMs } from '../algorithms/limit.ts';
+import { type Decision, type Outcome, unitMs } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
 import type { CounterKey, CounterKeys, Counters, Entry, SharedWindow } from './key.ts';
 
@@ -36,9 +37,11 @@ export function sharedCounters(options: SharedCountersOptions): Counters {
 
 const join = ({ key, value }: Entry): string => `${key}_${value}_`;
 
+const sharedNames: ReadonlySet<string> = new Set(Object.values(unitMs).map((windowMs) => `fixed_window|${windowMs}`));
+
 /** Whether envoyproxy/ratelimit has such limits: on the wall clock's windows, hard, one on a node. */
 function isShared(limit: Limit): boolean {
-  return limit.unit !== 'UNKNOWN' && limit.soft === 0 && limit.counter === `fixed_window|${unitMs[limit.unit]}`;
+  return limit.soft === 0 && sharedNames.has(limit.counter);
 }
 
 /**

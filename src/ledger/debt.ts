@@ -1,7 +1,9 @@
+import type { Limit } from '../algorithms/index.ts';
 import { algorithmFor } from '../algorithms/index.ts';
-import type { Limit, State } from '../algorithms/limit.ts';
-import type { Debit, Operation } from '../backends/backend.ts';
+import type { State } from '../algorithms/limit.ts';
+import type { Operation } from '../backends/backend.ts';
 import { inOnePiece, isWide, keyBytes } from '../backends/key.ts';
+import type { Debit } from './debit.ts';
 
 /** What was counted here and not yet in the backend: as the whole limit's counter would remember it, so that it is over when it no longer matters. */
 export interface Debt {

@@ -1,10 +1,11 @@
-import { algorithmFor } from '../algorithms/index.ts';
+import { algorithmFor, capacityOf } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
-import { capacityOf, NEVER_MS } from '../algorithms/limit.ts';
-import { type Backend, type Debit, isPromise, type Operation, type Settlement } from '../backends/backend.ts';
+import { NEVER_MS, unitMs } from '../algorithms/limit.ts';
+import { type Backend, isPromise, type Operation, type Settlement } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { createMemoryBackend } from '../backends/memory/backend.ts';
 import type { Clock, Monotonic } from '../clock.ts';
+import type { Debit } from './debit.ts';
 import { bytesOf, type Debt, endOf, hitsIn, newDebt, operationsOf, stateAfter } from './debt.ts';
 import type { Receipt } from './entry.ts';
 
@@ -84,8 +85,8 @@ export class Debts {
     const decisions = this.#run(asked.map(localOf), spend);
     const refused = spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && asked[at]?.blocks);
     for (const [at, debit] of asked.entries()) {
-      if (refused || decisions[at]?.code !== 'OK') continue;
-      if (debit.kind === 'spend') this.#owe(debit, debit.hits);
+      if (refused || (decisions[at]?.code !== 'OK' && debit.kind !== 'charge')) continue;
+      if (debit.kind === 'spend' || debit.kind === 'charge') this.#owe(debit, debit.hits);
       if (debit.kind === 'give_back') this.giveBack(debit, false);
     }
     return decisions.map((decision, at) => localDecision(decision, asked[at]));
@@ -108,9 +109,9 @@ export class Debts {
   }
 
   /** Takes back hits that were counted here. */
-  refund({ refund }: Receipt): void {
+  refund({ refund, policy }: Receipt): void {
     const { key, shared, limit, hits } = refund;
-    this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false }, true);
+    this.giveBack({ kind: 'give_back', key, shared, limit, hits, blocks: false, policy }, true);
   }
 
   /** The counter is new: what was counted here before is void. Waits for a settlement that is on its way. */
@@ -259,14 +260,13 @@ export class Debts {
 }
 
 /** Limits by the second may have a Redis of their own. */
-export const isBySecond = ({ limit }: Pick<Debit, 'limit'>): boolean =>
-  limit.unit === 'SECOND' && limit.unitMultiplier === 1;
+export const isBySecond = ({ limit }: Pick<Debit, 'limit'>): boolean => limit.windowMs === unitMs.SECOND;
 
 const peekOf = (debit: Debit): Debit => ({ ...debit, kind: 'peek', hits: 0 });
 
 /** The debit on this process's share of the limit. */
-function localOf({ kind, key, limit, hits, blocks }: Debit): Debit {
-  return { kind, key, limit: algorithmFor(limit).divide(limit, limit.localShare ?? 1), hits, blocks };
+function localOf({ kind, key, limit, hits, blocks, policy }: Debit): Debit {
+  return { kind, key, limit: algorithmFor(limit).divide(limit, policy.localShare ?? 1), hits, blocks, policy };
 }
 
 /** What fits the whole limit may pass when the backend is back. */

@@ -1,5 +1,6 @@
-import type { Decision } from '../algorithms/limit.ts';
+import type { Decision, LimitPolicy } from '../algorithms/limit.ts';
 import type { Operation, Unavailable } from '../backends/backend.ts';
+import type { Debit } from './debit.ts';
 
 /** What the ledger says of one debit: the decision, and where receipts were asked for and the hits were charged, the receipt. */
 export type Entry = Decision & { readonly receipt?: Receipt };
@@ -19,13 +20,19 @@ export function sourceOf({ fromCache, fromLease, degraded }: Decision): Source {
 export class Receipt {
   /** What takes the hits back. */
   readonly refund: Extract<Operation, { kind: 'refund' }>;
+  readonly policy: LimitPolicy;
   /** Whether the hits were charged to this process's share of the limit, while the counters were away. */
   readonly isLocal: boolean;
   #isSpent = false;
 
-  constructor(debit: Pick<Operation, 'key' | 'shared' | 'limit' | 'hits'>, chargedAtMs: number, isLocal: boolean) {
+  constructor(
+    debit: Pick<Debit, 'key' | 'shared' | 'limit' | 'hits' | 'policy'>,
+    chargedAtMs: number,
+    isLocal: boolean,
+  ) {
     const { key, shared, limit, hits } = debit;
     this.refund = { kind: 'refund', key, shared, limit, hits, blocks: false, chargedAtMs };
+    this.policy = debit.policy;
     this.isLocal = isLocal;
   }
 

@@ -1,8 +1,10 @@
-import { capacityOf, type Decision } from '../algorithms/limit.ts';
-import { after, type Debit, type Operation, type Reply, type RunOptions } from '../backends/backend.ts';
+import { algorithmFor, capacityOf } from '../algorithms/index.ts';
+import type { Decision } from '../algorithms/limit.ts';
+import { after, type Operation, type Reply, type RunOptions } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
 import type { Monotonic } from '../clock.ts';
+import type { Debit } from './debit.ts';
 
 export interface LeasesOptions {
   readonly monotonicMs: Monotonic;
@@ -20,8 +22,6 @@ export interface LeasesOptions {
 const SHARE_OF_REST = 1 / 20;
 /** For how long a lease should last at the rate of its counter. */
 const LEASE_MS = 100;
-/** The longest that tokens stay leased: a bucket has no window's end. What is refilled meanwhile may pass besides. */
-export const LONGEST_LEASE_MS = 1_000;
 /** How long giving back may take. It is tried once: what is not known to be given back is lost until the window ends. */
 const GIVE_BACK_TIMEOUT_MS = 1_000;
 
@@ -159,7 +159,8 @@ export class Leases {
     else {
       lease.left = block;
       lease.chargedAtMs = chargedAtMs;
-      lease.expiresAtMs = debit.limit.algorithm === 'fixed_window' ? lease.resetAtMs : nowMs + LONGEST_LEASE_MS;
+      const validMs = algorithmFor(debit.limit).leaseMs?.(lease.resetAtMs - nowMs) ?? 0;
+      lease.expiresAtMs = nowMs + validMs;
     }
     return { ...got, limitRemaining: got.limitRemaining + block };
   }
@@ -192,7 +193,7 @@ export class Leases {
 }
 
 /** Peeks and give-backs concern the counter itself. */
-export const isLeased = ({ limit, kind }: Debit): boolean => limit.consistency === 'leased' && kind === 'spend';
+export const isLeased = ({ policy, kind }: Debit): boolean => policy.consistency === 'leased' && kind === 'spend';
 
 const newLease = (debit: Debit, nowMs: number): Lease => ({
   ...{ debit, left: 0, expiresAtMs: 0, chargedAtMs: 0, rest: 0, resetAtMs: Number.POSITIVE_INFINITY },

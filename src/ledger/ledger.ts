@@ -1,10 +1,9 @@
-import { type Decision, type Limit, softLimitOf } from '../algorithms/limit.ts';
+import { type Limit, nominalCapacity } from '../algorithms/index.ts';
+import type { Decision, LimitPolicy } from '../algorithms/limit.ts';
 import {
   after,
   type Backend,
   type BackendHealth,
-  type Debit,
-  debitOf,
   type InvalidationListener,
   type Invalidations,
   type Operation,
@@ -16,6 +15,7 @@ import {
 import type { Counter } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
 import type { Clock, Monotonic } from '../clock.ts';
+import { type Debit, debitOf } from './debit.ts';
 import { Debts, isBySecond, RETRY_MS } from './debts.ts';
 import { type Entries, type Entry, Receipt } from './entry.ts';
 import { isLeased, Leases } from './lease.ts';
@@ -119,8 +119,8 @@ export class Ledger {
    *
    * @returns the reason why the backend could not; then nothing is changed there
    */
-  async forget(counter: Counter, limit: Limit): Promise<Unavailable | undefined> {
-    const debit = debitOf(counter, limit, 0, false);
+  async forget(counter: Counter, limit: Limit, policy: LimitPolicy = {}): Promise<Unavailable | undefined> {
+    const debit = debitOf(counter, { limit, policy }, 0, false);
     await this.#debts?.forget(debit);
     this.leases?.drop(counter.key);
     this.refusals?.changed(counter.key);
@@ -251,17 +251,18 @@ export class Ledger {
   /** By the policy of each limit; where one that failed has none, the request has no answer. */
   #byPolicy(request: readonly Debit[], replies: Replies, { spend }: RunOptions): Replies {
     const failed = request.filter((_, at) => isUnavailable(replies[at]));
-    if (failed.some(({ limit }) => limit.onStoreFailure === undefined)) return replies;
+    if (failed.some(({ policy }) => policy.onStoreFailure === undefined)) return replies;
     const isRefused =
       spend !== 'each' &&
-      request.some(({ blocks, limit, kind }, at) => {
+      request.some(({ blocks, policy, kind }, at) => {
         const reply = replies[at];
         const isOver = isUnavailable(reply)
-          ? limit.onStoreFailure === 'deny' && kind !== 'give_back'
+          ? policy.onStoreFailure === 'deny' && kind !== 'give_back'
           : reply?.code === 'OVER_LIMIT';
         return blocks && isOver;
       });
-    const policyOf = ({ limit }: Debit, at: number) => (isUnavailable(replies[at]) ? limit.onStoreFailure : undefined);
+    const policyOf = ({ policy }: Debit, at: number) =>
+      isUnavailable(replies[at]) ? policy.onStoreFailure : undefined;
     const answered = scatter(request, policyOf, (policy, debits, at) => {
       if (policy === undefined) return at.flatMap((place) => replies[place] ?? []);
       if (policy === 'local') return this.#debts?.count(debits, spend, isRefused) ?? [];
@@ -285,7 +286,8 @@ const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply
 const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
 
 function withReceipt(reply: Reply, debit: Debit | undefined): Entry | Unavailable {
-  if (reply.code !== 'OK' || debit?.kind !== 'spend') return reply;
+  const isCharged = debit?.kind === 'charge' || (debit?.kind === 'spend' && reply.code === 'OK');
+  if (!isCharged || reply.code === 'UNAVAILABLE') return reply;
   const isLocal = reply.degraded === 'local';
   if (reply.chargedAtMs === undefined && !isLocal) return reply;
   return { ...reply, receipt: new Receipt(debit, reply.chargedAtMs ?? 0, isLocal) };
@@ -298,13 +300,13 @@ const answerOf = {
   allow: ({ limit }: Debit): Decision => ({
     ...unknown,
     code: 'OK',
-    limitRemaining: softLimitOf(limit),
+    limitRemaining: nominalCapacity(limit),
     degraded: 'allow',
   }),
   deny: ({ limit }: Debit): Decision => ({
     ...unknown,
     code: 'OVER_LIMIT',
-    hitsBefore: softLimitOf(limit),
+    hitsBefore: nominalCapacity(limit),
     limitRemaining: 0,
     retryAfterMs: RETRY_MS,
     durationUntilResetMs: RETRY_MS,

@@ -1,8 +1,8 @@
-import { algorithmFor } from '../algorithms/index.ts';
-import { capacityOf, type Decision, isSameLimit, type Limit, NEVER_MS } from '../algorithms/limit.ts';
-import type { Debit } from '../backends/backend.ts';
+import { algorithmFor, capacityOf, isSameLimit, type Limit } from '../algorithms/index.ts';
+import { type Decision, NEVER_MS } from '../algorithms/limit.ts';
 import type { CounterKey } from '../backends/key.ts';
 import type { Monotonic } from '../clock.ts';
+import type { Debit } from './debit.ts';
 
 /** What a memory of refusals holds and has done. */
 export interface DenyCacheState {
@@ -77,7 +77,7 @@ export class Refusals implements DenyCacheState {
   /** The refusal of a debit, where one is certain. */
   find({ kind, key, limit, hits }: Debit): Decision | undefined {
     this.counts.lookups++;
-    if (kind === 'give_back') return undefined;
+    if (kind === 'give_back' || kind === 'charge') return undefined;
     const known = this.#remembered.get(key);
     if (!known) return undefined;
     const nowMs = this.#options.monotonicMs();
@@ -104,7 +104,8 @@ export class Refusals implements DenyCacheState {
    * @param askedMs    when the counter was asked
    */
   remember(debit: Debit, decision: Decision, isCharged: boolean, askedMs: number): void {
-    const { key, limit, hits } = debit;
+    const { kind, key, limit, hits } = debit;
+    if (kind === 'charge') return; // each refusal makes the wait longer
     if (Math.max(this.#changes.get(key) ?? this.#allChangedAtMs, this.#allChangedAtMs) >= askedMs) return;
     const holdsMs = algorithmFor(limit).refusalHoldsMs(limit, { decision, hits, charged: isCharged && hits > 0 });
     if (holdsMs <= 0) return;

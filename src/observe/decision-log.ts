@@ -73,19 +73,19 @@ function recordOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions
       const { path: rule, place } = verdict.rule;
       const found = { ...asked, rule, ...(place && { file: place.file, line: place.line }) };
       if (verdict.kind !== 'limited') return { ...found, unlimited: true };
-      const { limit, decision, code } = verdict;
+      const { decision, code } = verdict;
       const { fromCache, fromLease, degraded } = decision;
       return {
         ...found,
         key: keyOf(domain, descriptor, verdict, options),
-        limit: describeLimit(limit),
+        limit: describeLimit(verdict),
         code,
         ...(code !== decision.code && { shadow: decision.code }),
         remaining: decision.limitRemaining,
         ...(fromCache && { from_cache: true }),
         ...(fromLease && { from_lease: true }),
         ...(degraded && { degraded }),
-        ...(verdict.shadowRefusals && { in_shadow: verdict.shadowRefusals.map((one) => describeLimit(one.limit)) }),
+        ...(verdict.shadowRefusals && { in_shadow: verdict.shadowRefusals.map((one) => describeLimit(one)) }),
       };
     }),
   };
@@ -114,12 +114,12 @@ function describeVerdict(
     const reason = reasonOf(domain, descriptor, options);
     return `descriptor does not match any limit, no limits applied: ${reason}`;
   }
-  const { rule, limit, decision, code } = verdict;
-  const shadow = limit.shadow && decision.code === 'OVER_LIMIT' ? ' (OVER_LIMIT, but for shadow_mode)' : '';
+  const { rule, policy, decision, code } = verdict;
+  const shadow = policy.shadow && decision.code === 'OVER_LIMIT' ? ' (OVER_LIMIT, but for shadow_mode)' : '';
   const key = keyOf(domain, descriptor, verdict, options);
-  const what = `applying limit: ${describeLimit(limit)}, rule ${describeRulePlace(rule)}, key ${key}`;
+  const what = `applying limit: ${describeLimit(verdict)}, rule ${describeRulePlace(rule)}, key ${key}`;
   const tried = (verdict.shadowRefusals ?? []).map(
-    (one) => `; ${describeLimit(one.limit)} would refuse, but for shadow_mode`,
+    (one) => `; ${describeLimit(one)} would refuse, but for shadow_mode`,
   );
   return `${what}: ${code}${shadow}, ${descriptor.hits} hits, ${decision.limitRemaining} remaining${tried.join('')}`;
 }

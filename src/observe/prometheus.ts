@@ -13,6 +13,7 @@ import {
   writeLabels,
   writeSeries,
 } from './exposition.ts';
+import type { RecentMaximum } from './recent-maximum.ts';
 import { type HitCounts, NO_HITS } from './rule-counts.ts';
 import { type ServiceGauges, writeServiceGauges } from './service-gauges.ts';
 import type { Statistics, Sums } from './stats.ts';
@@ -150,22 +151,24 @@ const SUMS: readonly { readonly name: string; readonly help: string; readonly of
 /** Rules that are shown with zeros before they are hit: a page must not grow beyond what scrapers take. */
 const MAX_ZERO_RULES = 10_000;
 
-type Series = readonly [labels: string, counts: HitCounts];
+/** `share` is undefined of a rule that was not hit. */
+type Series = readonly [labels: string, counts: HitCounts, share?: RecentMaximum];
 
 /**
  * The labels and counts of each rule that was hit, then of those that were not. An empty text is a step of the work without a line.
  */
 function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into: Series[]): Iterable<string> {
   for (const counts of statistics.rules()) {
-    const { domain, rule, algorithm } = counts;
-    into.push([writeLabels(Object.entries({ domain, rule, algorithm })), counts]);
+    const { domain, rule, algorithm, share } = counts;
+    into.push([writeLabels(Object.entries({ domain, rule, algorithm })), counts, share]);
     yield '';
   }
   if (!rules || rules.rules.length > MAX_ZERO_RULES) return;
   const seen = new Set<string>();
   for (const rule of rules.rules) {
     if (rule.named !== 'by_rule') continue; // which names there will be is not known
-    for (const { algorithm } of rule.limits) {
+    for (const { limit } of rule.limits) {
+      const { algorithm } = limit;
       const labels = writeLabels(Object.entries({ domain: rule.domain, rule: rule.levels.join('.'), algorithm }));
       if (seen.has(labels) || statistics.hasRule(rule.domain, rule, algorithm)) continue;
       seen.add(labels);
@@ -201,7 +204,7 @@ function* writeCounters(
   }
   for (const { name, help, of } of SUMS)
     yield `${beginMetric(name, 'counter', help, format)}${writeSeries(name, '', statistics.sums[of])}${betweenMetrics(format)}`;
-  yield* writeShares(statistics, format);
+  yield* writeShares(series, format);
 }
 
 const withZeros = ({ known = [], counts }: LabelledCounter, statistics: Statistics) => [
@@ -240,13 +243,12 @@ function* writeDomainAnswers(
   yield betweenMetrics(format);
 }
 
-function* writeShares(statistics: Statistics, format: ExpositionFormat): Iterable<string> {
+function* writeShares(series: readonly Series[], format: ExpositionFormat): Iterable<string> {
   const name = 'weir_rule_highest_share';
   const help =
     'The highest share of its limit that any counter of a rule had used in the last minute (60 to 75 seconds); above 1 where hits beyond the limit are counted.';
   yield beginMetric(name, 'gauge', help, format);
-  for (const { domain, rule, algorithm, share } of statistics.rules())
-    yield writeSeries(name, writeLabels(Object.entries({ domain, rule, algorithm })), share.value);
+  for (const [labels, , share] of series) if (share) yield writeSeries(name, labels, share.value);
   yield betweenMetrics(format);
 }
 

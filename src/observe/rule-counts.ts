@@ -1,4 +1,4 @@
-import type { Limit } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/index.ts';
 import { inOnePiece } from '../backends/key.ts';
 import type { Rule } from '../rules/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';

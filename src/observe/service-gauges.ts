@@ -1,6 +1,5 @@
 import { version as nodeVersion } from 'node:process';
-import type { Limit } from '../algorithms/limit.ts';
-import type { RuleTree } from '../rules/tree.ts';
+import type { RuleLimit, RuleTree } from '../rules/tree.ts';
 import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from './exposition.ts';
 
 /** How busy the processes are that answer, all together. */
@@ -116,20 +115,20 @@ function* writeLimits(rules: RuleTree | undefined, format: ExpositionFormat): It
   yield beginMetric(name, 'gauge', 'Hits that pass in a window, by rule; window in seconds.', format);
   const seen = new Set<string>();
   for (const { domain, levels, limits } of rules?.rules ?? []) {
-    for (const limit of limits) {
-      const labels = writeLabels(labelsOf(domain, levels, limit));
+    for (const one of limits) {
+      const labels = writeLabels(labelsOf(domain, levels, one));
       if (seen.has(labels)) continue; // two limits that differ in nothing that is shown
       if (seen.size >= MAX_LIMITS) break;
       seen.add(labels);
-      yield writeSeries(name, labels, limit.requestsPerUnit);
+      yield writeSeries(name, labels, one.limit.requestsPerUnit);
     }
     yield '';
   }
   yield betweenMetrics(format);
 }
 
-const labelsOf = (domain: string, levels: readonly string[], { algorithm, name, windowMs, shadow }: Limit) =>
+const labelsOf = (domain: string, levels: readonly string[], { limit, label, policy }: RuleLimit) =>
   Object.entries({
-    ...{ domain, rule: levels.join('.'), algorithm },
-    ...{ name, window: String(windowMs / 1_000), shadow: String(shadow ?? false) },
+    ...{ domain, rule: levels.join('.'), algorithm: limit.algorithm },
+    ...{ name: label.name, window: String(limit.windowMs / 1_000), shadow: String(policy.shadow ?? false) },
   });

@@ -1,4 +1,5 @@
-import { type Decision, type Limit, softLimitOf } from '../algorithms/limit.ts';
+import { type Limit, nominalCapacity } from '../algorithms/index.ts';
+import type { Decision } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
 import { type Answer, type Asked, type Code, Undecided, type Verdict } from '../decide.ts';
@@ -170,8 +171,8 @@ export function countedBy({ rules, ...statistics }: Statistics): Counted {
 
 /** Counts the hits of a request without an answer. */
 function countAsked(rules: ReturnType<typeof createRuleCounts>, domain: string, { found, hits }: Asked): void {
-  const [limit] = found.kind === 'limited' ? found.limits : [];
-  if (found.kind === 'limited' && limit && hits > 0) rules.ofLimit(domain, found, limit).totalHits += hits;
+  const [first] = found.kind === 'limited' ? found.limits : [];
+  if (found.kind === 'limited' && first && hits > 0) rules.ofLimit(domain, found, first.limit).totalHits += hits;
 }
 
 function addRule(ours: RuleCounts, theirs: CountedRule): void {
@@ -224,10 +225,10 @@ const increase = (counts: Map<string, number>, name: string, by: number): void =
  * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: hits beyond the limit are over it, hits between the near mark and the
  * limit are near it. All hits of a request that passes are within the limit; all hits refused from the local cache are over it.
  */
-function add(counts: RuleCounts, { limit, decision, hits, code }: Limited, ratio: number): void {
+function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limited, ratio: number): void {
   const before = decision.hitsBefore;
   const after = before + hits;
-  const full = softLimitOf(limit);
+  const full = nominalCapacity(limit);
   const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio))); // single precision, as in envoyproxy/ratelimit
   counts.totalHits += hits;
   if (code === 'OK') counts.answeredOk++;
@@ -243,11 +244,11 @@ function add(counts: RuleCounts, { limit, decision, hits, code }: Limited, ratio
   counts.overLimit += over;
   if (decision.fromCache) counts.overLimitWithLocalCache += hits;
   if (over < hits) counts.nearLimit += full - Math.max(nearMark, before);
-  if (limit.shadow) counts.shadowMode += over;
+  if (policy.shadow) counts.shadowMode += over;
 }
 
 /** Those of refused hits that are beyond the limit. */
 function hitsOver(limit: Limit, { fromCache, hitsBefore }: Decision, hits: number): number {
-  const full = softLimitOf(limit);
+  const full = nominalCapacity(limit);
   return fromCache || hitsBefore >= full ? hits : hitsBefore + hits - full;
 }

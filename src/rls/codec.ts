@@ -1,4 +1,4 @@
-import { type Limit, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
+import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
 import { type Answer, InvalidRequest, type RateLimitRequest, type RequestDescriptor, type Verdict } from '../decide.ts';
 import type { JsonObject } from '../json.ts';
 import { toStruct } from '../protobuf/struct.ts';
@@ -50,8 +50,9 @@ function decodeOverride(
       problem: `${path}.unit_multiplier must make a window of 1 unit to 100 years, got ${unitMultiplier} × ${unit}`,
     };
   }
-  const numbers = { name: '', requestsPerUnit, soft: 0, unit, unitMultiplier, windowMs };
-  return { limit: { ...numbers, algorithm: 'fixed_window', alignment: 'epoch', counter: `fixed_window|${windowMs}` } };
+  const numbers = { requestsPerUnit, soft: 0, windowMs, counter: `fixed_window|${windowMs}` };
+  const limit = { ...numbers, algorithm: 'fixed_window', alignment: 'epoch' } as const;
+  return { limit: { limit, label: { name: '', unit, unitMultiplier }, policy: {} } };
 }
 
 const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unitNumbers[unit] as number, unit]));
@@ -73,19 +74,33 @@ export function encodeAnswer(
 function encodeStatus(verdict: Verdict): WireStatus {
   if (verdict.kind === 'unlimited') return { code: codeNumbers.OK, limit_remaining: MAX_UINT32 };
   if (verdict.kind !== 'limited') return { code: codeNumbers.OK, limit_remaining: 0 };
-  const { code, limit, decision } = verdict;
+  const { code, limit, label, decision } = verdict;
   return {
     code: codeNumbers[code],
-    current_limit: encodeLimit(limit),
-    limit_remaining: Math.min(decision.limitRemaining, MAX_UINT32),
-    duration_until_reset: { seconds: toWholeSeconds(decision.durationUntilResetMs), nanos: 0 },
+    current_limit: encodeLimit(limit.requestsPerUnit, label),
+    limit_remaining: remainingOf(verdict),
+    duration_until_reset: {
+      seconds: Math.min(toWholeSeconds(decision.durationUntilResetMs), MAX_DURATION_S),
+      nanos: 0,
+    },
   };
 }
 
-function encodeLimit({ name, requestsPerUnit, unit, unitMultiplier }: Limit): WireLimit {
+function encodeLimit(requestsPerUnit: number, { name, unit, unitMultiplier }: LimitLabel): WireLimit {
   const limit = { name, requests_per_unit: requestsPerUnit, unit: unitNumbers[unit] };
   return unitMultiplier === 1 ? limit : { ...limit, unit_multiplier: { value: unitMultiplier } };
 }
+
+/** The remaining hits in an answer: never more than the rate shown beside it, although a bucket may hold more. */
+export const remainingOf = ({ limit, decision }: Extract<Verdict, { kind: 'limited' }>): number =>
+  Math.min(decision.limitRemaining, limit.requestsPerUnit);
+
+/**
+ * The longest duration of the protocol: ten thousand years.
+ *
+ * @see https://protobuf.dev/reference/protobuf/google.protobuf/#duration
+ */
+const MAX_DURATION_S = 315_576_000_000;
 
 /** Rounded up, so that a client that waits that long does not retry too early. */
 export const toWholeSeconds = (ms: number): number => Math.ceil(ms / 1000);

@@ -1,6 +1,6 @@
 import { NEVER_MS } from '../algorithms/limit.ts';
 import type { Answer, Verdict } from '../decide.ts';
-import { toWholeSeconds } from './codec.ts';
+import { remainingOf, toWholeSeconds } from './codec.ts';
 import { MAX_UINT32, type WireHeader } from './wire.ts';
 
 /** Computes the response headers of an answer. */
@@ -42,7 +42,7 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   const header = (key: string, of: (verdict: Limited) => number) => ({ key, value: shown.map(of).join(', ') });
   return [
     header(limits.limit, ({ limit }) => limit.requestsPerUnit),
-    header(limits.remaining, ({ decision }) => decision.limitRemaining),
+    header(limits.remaining, remainingOf),
     header(limits.reset, ({ decision }) => toWholeSeconds(decision.durationUntilResetMs)),
   ];
 }
@@ -76,7 +76,7 @@ function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limit
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited') continue;
     const { limitRemaining } = verdict.decision;
-    if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.limit.quota) {
+    if (verdict.code === 'OVER_LIMIT' && !quotaMode && !verdict.policy.quota) {
       shown = verdict;
       fewest = 0;
     } else if (limitRemaining < fewest) {

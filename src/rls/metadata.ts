@@ -46,7 +46,7 @@ function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: Json
 
 const isRemarkable = (verdict: Verdict): boolean =>
   verdict.kind === 'limited' &&
-  (verdict.decision.soft || verdict.decision.degraded !== undefined || verdict.limit.unit === 'UNKNOWN');
+  (verdict.decision.soft || verdict.decision.degraded !== undefined || verdict.label.unit === 'UNKNOWN');
 
 /**
  * Facts that statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of a limit
@@ -58,12 +58,12 @@ function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
   if (delayMs === 0 && !verdicts.some(isRemarkable)) return undefined; // the common case
   const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
     if (verdict.kind !== 'limited') return [];
-    const { rule, limit, decision } = verdict;
+    const { rule, limit, label, policy, decision } = verdict;
     const facts = {
       ...(decision.soft && { soft: true }),
       ...(decision.degraded && { degraded: decision.degraded }),
-      ...(delayMs > 0 && !limit.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
-      ...(limit.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
+      ...(delayMs > 0 && !policy.shadow && decision.delayMs > 0 && { delay_ms: decision.delayMs }),
+      ...(label.unit === 'UNKNOWN' && { window_ms: limit.windowMs }),
     };
     return Object.keys(facts).length > 0 ? [{ index, rule: rule.path, ...facts }] : [];
   });

@@ -1,11 +1,10 @@
-import type { Limit } from '../algorithms/limit.ts';
 import { format } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
 import { type Place, type Problem, shown } from './problem.ts';
 import type { Block } from './read.ts';
 import { finish, type Steps } from './steps.ts';
-import type { Domain, Level, Naming, Node, Rule, RuleTree } from './tree.ts';
+import type { Domain, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 import { hasWildcard } from './wildcard.ts';
 
 /**
@@ -242,12 +241,13 @@ function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: 
 }
 
 /** Several limits of a node may have the same algorithm and window: each gets a counter of its own. */
-function withOwnCounters(limits: readonly Limit[]): readonly Limit[] {
+function withOwnCounters(limits: readonly RuleLimit[]): readonly RuleLimit[] {
   const seen = new Map<string, number>();
-  return limits.map((limit) => {
-    const place = seen.get(limit.counter) ?? 0;
-    seen.set(limit.counter, place + 1);
-    return place === 0 ? limit : { ...limit, counter: `${limit.counter}#${place}` };
+  return limits.map((one) => {
+    const { counter } = one.limit;
+    const place = seen.get(counter) ?? 0;
+    seen.set(counter, place + 1);
+    return place === 0 ? one : { ...one, limit: { ...one.limit, counter: `${counter}#${place}` } };
   });
 }
 

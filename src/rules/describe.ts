@@ -1,13 +1,15 @@
-import type { Limit } from '../algorithms/limit.ts';
+import { algorithmFor, DEFAULT_ALGORITHM } from '../algorithms/index.ts';
 import { formatLine } from './problem.ts';
-import type { Rule } from './tree.ts';
+import type { Rule, RuleLimit } from './tree.ts';
 
 /** A limit for people: `5 per minute`, `10 per 30 seconds by token_bucket`. */
-export function describeLimit({ algorithm, requestsPerUnit, unit, unitMultiplier, windowMs }: Limit): string {
+export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
+  const { algorithm, requestsPerUnit, windowMs } = limit;
+  const { unit, unitMultiplier } = label;
   const unitName = unit.toLowerCase();
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
-  return `${requestsPerUnit} per ${window}${algorithm === 'fixed_window' ? '' : ` by ${algorithm}`}`;
+  return `${requestsPerUnit} per ${window}${algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`}`;
 }
 
 /**
@@ -27,7 +29,7 @@ export function describeRuleFully(rule: Rule): string {
   ];
   return linesOf(rule)
     .map((line, at) => {
-      const name = limits[at]?.name ?? '';
+      const name = limits[at]?.label.name ?? '';
       return [line, ...(name === '' ? [] : [`name: ${name}`]), ...ofRule].join(', ');
     })
     .join('\n');
@@ -36,9 +38,10 @@ export function describeRuleFully(rule: Rule): string {
 /** A line a limit. */
 function linesOf({ path, limits, shadow, quota }: Rule): readonly string[] {
   if (limits.length === 0) return [`${path}: unit=UNKNOWN requests_per_unit=0, ${modesOf({ shadow, quota })}`];
-  return limits.map((limit) => {
-    const { unit, requestsPerUnit } = limit;
-    return [`${path}: unit=${unit} requests_per_unit=${requestsPerUnit}`, modesOf(limit), ...more(limit)].join(', ');
+  return limits.map((one) => {
+    const { limit, label, policy } = one;
+    const start = `${path}: unit=${label.unit} requests_per_unit=${limit.requestsPerUnit}`;
+    return [start, modesOf(policy), ...more(one)].join(', ');
   });
 }
 
@@ -65,9 +68,10 @@ export function ruleAsJson({
   };
 }
 
-function limitAsJson(limit: Limit): object {
-  const { name, algorithm, unit, unitMultiplier, windowMs, requestsPerUnit, soft, shadow, quota } = limit;
-  const { onStoreFailure, localShare, consistency } = limit;
+function limitAsJson({ limit, label, policy }: RuleLimit): object {
+  const { algorithm, windowMs, requestsPerUnit, soft } = limit;
+  const { name, unit, unitMultiplier } = label;
+  const { onStoreFailure, localShare, consistency, charge, shadow, quota } = policy;
   return {
     ...(name !== '' && { name }),
     algorithm,
@@ -77,71 +81,31 @@ function limitAsJson(limit: Limit): object {
     soft,
     shadow_mode: shadow ?? false,
     quota_mode: quota ?? false,
-    ...numbersOf(limit),
+    ...algorithmFor(limit).list(limit),
     on_store_failure: onStoreFailure ?? 'error',
     ...(localShare !== undefined && { local_share: localShare }),
     consistency: consistency ?? 'strict',
+    ...(charge && { charge }),
   };
-}
-
-function numbersOf(limit: Limit): object {
-  switch (limit.algorithm) {
-    case 'fixed_window':
-      if (typeof limit.alignment === 'string') return { alignment: limit.alignment };
-      return { alignment: 'calendar', timezone: limit.alignment.timeZone };
-    case 'sliding_window_log':
-      return { count_denied: limit.countDenied };
-    case 'sliding_window_counter':
-      return { rounding: limit.rounding };
-    case 'sliding_window_buckets':
-      return { buckets: limit.buckets };
-    case 'token_bucket':
-      return { burst: limit.burst, refill: limit.refill, max_delay_ms: limit.maxDelayMs };
-    case 'leaky_bucket':
-      return { burst: limit.burst, max_delay_ms: limit.maxDelayMs };
-  }
 }
 
 const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean; readonly quota?: boolean }): string =>
   `shadow_mode: ${shadow}, quota_mode: ${quota}`;
 
 /** What a limit has beyond the ordinary, as rule files say it. */
-function more(limit: Limit): readonly string[] {
-  const { unit, unitMultiplier, windowMs, soft, onStoreFailure, localShare, consistency } = limit;
+function more({ limit, label, policy }: RuleLimit): readonly string[] {
+  const { unit, unitMultiplier } = label;
+  const { onStoreFailure, localShare, consistency, charge } = policy;
+  const { algorithm, windowMs, soft } = limit;
   return [
     ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
     ...(unit === 'UNKNOWN' ? [`window: ${windowMs}ms`] : []),
-    ...ofAlgorithm(limit),
+    ...(algorithm === DEFAULT_ALGORITHM ? [] : [`algorithm: ${algorithm}`]),
+    ...algorithmFor(limit).write(limit),
     ...(soft > 0 ? [`soft: ${soft}`] : []),
     ...(onStoreFailure ? [`on_store_failure: ${onStoreFailure}`] : []),
+    ...(charge ? [`charge: ${charge}`] : []),
     ...(consistency ? [`consistency: ${consistency}`] : []),
     ...(localShare ? [`local_share: ${localShare}`] : []),
   ];
-}
-
-function ofAlgorithm(limit: Limit): readonly string[] {
-  const algorithm = `algorithm: ${limit.algorithm}`;
-  switch (limit.algorithm) {
-    case 'fixed_window':
-      if (limit.alignment === 'epoch') return [];
-      if (typeof limit.alignment === 'string') return [`alignment: ${limit.alignment}`];
-      return ['alignment: calendar', `timezone: ${limit.alignment.timeZone}`];
-    case 'sliding_window_log':
-      return [algorithm, ...(limit.countDenied ? ['count_denied: true'] : [])];
-    case 'sliding_window_counter':
-      return [algorithm, ...(limit.rounding === 'up' ? ['rounding: up'] : [])];
-    case 'sliding_window_buckets':
-      return [algorithm, `buckets: ${limit.buckets}`];
-    case 'token_bucket':
-    case 'leaky_bucket': {
-      const isByInterval = 'refill' in limit && limit.refill === 'interval';
-      const { burst, maxDelayMs } = limit;
-      return [
-        algorithm,
-        `burst: ${burst}`,
-        ...(isByInterval ? ['refill: interval'] : []),
-        ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : []),
-      ];
-    }
-  }
 }

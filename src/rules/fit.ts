@@ -1,4 +1,5 @@
-import type { Limit, Spend } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/index.ts';
+import type { Spend } from '../algorithms/limit.ts';
 import type { Problem } from './problem.ts';
 import type { Block } from './read.ts';
 
@@ -32,14 +33,16 @@ export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, pr
 function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: StoreTraits, problems: Problem[]): void {
   for (const { values } of nodes) {
     for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
-      const { on_store_failure: onFailure, local_share: localShare, consistency } = limit.values;
-      const wrong = (key: 'consistency' | 'on_store_failure', message: string): void => {
+      const { on_store_failure: onFailure, local_share: localShare, consistency, charge } = limit.values;
+      const wrong = (key: 'charge' | 'consistency' | 'on_store_failure', message: string): void => {
         problems.push({ ...limit.place(key), severity: 'error', message });
       };
       if (consistency === 'leased' && !store.leases)
         wrong('consistency', `consistency: leased saves calls to Redis, and the counters are in ${store.name}`);
       if (consistency === 'leased' && spend !== ('each' satisfies Spend))
         wrong('consistency', `consistency: leased counts each limit by itself, which spend: ${spend} rules out`);
+      if (charge === 'always' && spend !== ('each' satisfies Spend))
+        wrong('charge', `charge: always counts refused hits, which spend: ${spend} may leave out`);
       if (onFailure === 'local' && localShare === undefined && store.processes > 1)
         wrong(
           'on_store_failure',

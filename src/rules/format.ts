@@ -1,5 +1,9 @@
-import { algorithmNames } from '../algorithms/index.ts';
-import { type Limit, spends, storeFailurePolicies, unitMs } from '../algorithms/limit.ts';
+import { alignments } from '../algorithms/fixed-window.ts';
+import { type AlgorithmName, algorithmNames, algorithmsWith, rowOf } from '../algorithms/index.ts';
+import { spends, storeFailurePolicies, unitMs } from '../algorithms/limit.ts';
+import { parts } from '../algorithms/sliding-window-buckets.ts';
+import { roundings } from '../algorithms/sliding-window-counter.ts';
+import { refills } from '../algorithms/token-bucket.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
@@ -83,42 +87,41 @@ export const format = {
     alignment: {
       type: 'text',
       own: true,
-      goesWith: ['fixed_window'],
-      choices: ['epoch', 'first_hit', 'calendar'],
+      goesWith: algorithmsWith('alignment'),
+      choices: alignments,
       meaning: 'where fixed windows begin: epoch (the default), first_hit or calendar',
     },
     timezone: {
       type: 'text',
       own: true,
-      goesWith: ['fixed_window'],
+      goesWith: algorithmsWith('timezone'),
       meaning: 'whose calendar, a name of the IANA database; absent: UTC',
     },
     soft: { type: 'count', own: true, meaning: 'hits beyond the limit that pass, but flagged; absent: 0' },
     count_denied: {
       type: 'flag',
       own: true,
-      goesWith: ['sliding_window_log'],
+      goesWith: algorithmsWith('count_denied'),
       meaning: 'sliding_window_log: refused hits stay in the log',
     },
     rounding: {
       type: 'text',
       own: true,
-      goesWith: ['sliding_window_counter'],
-      choices: ['down', 'up'],
+      goesWith: algorithmsWith('rounding'),
+      choices: roundings,
       meaning: 'sliding_window_counter: down (the default) admits a fraction of a hit, up refuses it',
     },
     buckets: {
       type: 'count',
       own: true,
-      goesWith: ['sliding_window_buckets'],
-      minimum: 1,
-      maximum: 100,
+      goesWith: algorithmsWith('buckets'),
+      ...parts,
       meaning: 'sliding_window_buckets: parts of the window, 1 to 100, which divide it',
     },
     burst: {
       type: 'count',
       own: true,
-      goesWith: ['token_bucket', 'leaky_bucket'],
+      goesWith: algorithmsWith('burst'),
       minimum: 1,
       meaning:
         'token_bucket: tokens of a full bucket (absent: requests_per_unit); leaky_bucket: hits at once (absent: 1)',
@@ -126,16 +129,24 @@ export const format = {
     refill: {
       type: 'text',
       own: true,
-      goesWith: ['token_bucket'],
-      choices: ['continuous', 'interval'],
+      goesWith: algorithmsWith('refill'),
+      choices: refills,
       meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
     },
     max_delay: {
       type: 'text',
       own: true,
-      goesWith: ['token_bucket', 'leaky_bucket'],
+      goesWith: algorithmsWith('max_delay'),
       pattern: DURATION,
       meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
+    },
+    charge: {
+      type: 'text',
+      own: true,
+      goesWith: algorithmNames.filter((name) => rowOf(name).canOwe),
+      choices: ['accepted', 'always'],
+      meaning:
+        'accepted (the default): as the algorithm counts; always: refused hits are counted, too, for reports of what has been used already',
     },
     on_store_failure: {
       type: 'text',
@@ -153,7 +164,7 @@ export const format = {
     consistency: {
       type: 'text',
       own: true,
-      goesWith: ['fixed_window', 'token_bucket'],
+      goesWith: algorithmNames.filter((name) => rowOf(name).leaseMs !== undefined),
       choices: ['strict', 'leased'],
       meaning:
         'strict (the default): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
@@ -189,7 +200,7 @@ interface FieldFacts {
   /** Keys of the same block that must then be absent. */
   readonly insteadOf?: readonly string[];
   /** The only algorithms that have the key. */
-  readonly goesWith?: readonly Limit['algorithm'][];
+  readonly goesWith?: readonly AlgorithmName[];
 }
 
 /** Of a count its value, of a list its length. */

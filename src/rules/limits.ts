@@ -1,22 +1,21 @@
+import { type AlgorithmName, DEFAULT_ALGORITHM, type Limit, rowOf } from '../algorithms/index.ts';
 import {
-  type Alignment,
-  capacityOf,
-  type Limit,
-  MAX_COUNT,
+  type Calendar,
+  type LimitPolicy,
+  type LimitSource,
   MAX_WINDOW_MS,
   type Unit,
   unitMs,
 } from '../algorithms/limit.ts';
-import { MAX_LOG_HITS } from '../algorithms/sliding-window-log.ts';
 import { nearest } from '../nearest.ts';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from './calendar.ts';
 import { type Field, format } from './format.ts';
 import type { Problem } from './problem.ts';
 import type { Block } from './read.ts';
+import type { RuleLimit } from './tree.ts';
 
 type LimitBlock = Block<'rate_limit'>;
 type Key = keyof LimitBlock['values'];
-type Name = Limit['algorithm'];
 
 const fields = format.rate_limit;
 const algorithmNames = fields.algorithm.choices;
@@ -45,7 +44,7 @@ export interface NodeModes {
 }
 
 /** Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems` then. */
-export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problem[]): Limit | undefined {
+export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problem[]): RuleLimit | undefined {
   const { values } = block;
   const before = problems.length;
   const wrong = (key: Key, message: string): undefined => {
@@ -62,7 +61,7 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   }
   const window = readWindow(block, wrong);
   if (block.wrong.has('algorithm')) return undefined;
-  const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? 'fixed_window'));
+  const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
   if (!algorithm)
     return wrong('algorithm', `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`);
   for (const key of Object.keys(values) as Key[]) {
@@ -73,7 +72,6 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   }
   if (!window || problems.length > before || block.wrong.size > 0) return undefined;
   const limit = assemble(algorithm, window, block, modes, wrong);
-  if (limit) checkNumbers(limit, values, wrong);
   return problems.length > before ? undefined : limit;
 }
 
@@ -119,73 +117,40 @@ function readLength(written: string, values: LimitBlock['values'], wrong: Wrong)
 }
 
 function assemble(
-  algorithm: Name,
+  algorithm: AlgorithmName,
   window: Window,
   { values }: LimitBlock,
-  modes: NodeModes,
+  { shadow, quota }: NodeModes,
   wrong: Wrong,
-): Limit | undefined {
+): RuleLimit | undefined {
   const { name = '', requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const failing = readStoreFailure(values, wrong);
   const consistency = readConsistency(values, wrong);
-  if (!failing || !consistency) return undefined;
-  const common = {
-    name,
-    requestsPerUnit,
-    soft,
-    ...window,
-    counter: `${algorithm}|${window.windowMs}`,
-    ...failing,
-    ...consistency,
-    ...(modes.shadow && { shadow: true as const }),
-    ...(modes.quota && { quota: true as const }),
-  };
-  switch (algorithm) {
-    case 'fixed_window': {
-      const aligned = readAlignment(window, values, wrong);
-      return (
-        aligned && {
-          ...common,
-          algorithm,
-          alignment: aligned.alignment,
-          counter: `${common.counter}${aligned.counterSuffix}`,
-        }
-      );
-    }
-    case 'sliding_window_log':
-      return { ...common, algorithm, countDenied: values.count_denied ?? false };
-    case 'sliding_window_counter': {
-      const rounding = choice(values.rounding, 'rounding', fields.rounding.choices, wrong);
-      return rounding && { ...common, algorithm, rounding };
-    }
-    case 'sliding_window_buckets': {
-      const { buckets } = values;
-      const { minimum, maximum } = fields.buckets;
-      if (buckets === undefined || buckets < minimum || buckets > maximum || window.windowMs % buckets !== 0) {
-        return wrong(
-          'buckets',
-          `buckets must be ${minimum} to ${maximum} and divide the window of ${window.windowMs} ms, got ${buckets ?? 'nothing'}`,
-        );
-      }
-      return { ...common, algorithm, buckets, counter: `${common.counter}/${buckets}` };
-    }
-    case 'token_bucket': {
-      const refill = choice(values.refill, 'refill', fields.refill.choices, wrong);
-      const maxDelayMs = readMaxDelay(values, wrong);
-      if (!refill || maxDelayMs === undefined) return undefined;
-      return { ...common, algorithm, refill, maxDelayMs, burst: values.burst ?? requestsPerUnit };
-    }
-    case 'leaky_bucket': {
-      const maxDelayMs = readMaxDelay(values, wrong);
-      return maxDelayMs === undefined ? undefined : { ...common, algorithm, maxDelayMs, burst: values.burst ?? 1 };
-    }
-  }
+  const charged = readCharge(values, wrong);
+  if (!failing || !consistency || !charged) return undefined;
+  const { windowMs, ...shown } = window;
+  const row = rowOf(algorithm);
+  const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${windowMs}`;
+  const limit = row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, wrong));
+  if (!limit) return undefined;
+  const label = { name, ...shown };
+  const modes = { ...(shadow && { shadow }), ...(quota && { quota }) };
+  return { limit: limit as Limit, label, policy: { ...failing, ...consistency, ...charged, ...modes } }; // its row made it
 }
+
+/** What the algorithm reads. */
+const sourceOf = (values: LimitBlock['values'], window: Window, wrong: Wrong): LimitSource => ({
+  values,
+  wrong,
+  choice: (key, choices) => choice(values[key]?.toString(), key, choices, wrong),
+  maxDelayMs: () => readMaxDelay(values, wrong),
+  calendar: () => readCalendar(window, values, wrong),
+});
 
 function readConsistency(
   { consistency: written, soft = 0, max_delay: maxDelay }: LimitBlock['values'],
   wrong: Wrong,
-): Pick<Limit, 'consistency'> | undefined {
+): Pick<LimitPolicy, 'consistency'> | undefined {
   const consistency = choice(written, 'consistency', fields.consistency.choices, wrong);
   if (consistency !== 'leased') return consistency && {};
   if (soft > 0) return wrong('soft', 'soft and consistency: leased exclude one another: leave one of them out');
@@ -194,10 +159,21 @@ function readConsistency(
   return { consistency };
 }
 
+function readCharge(
+  { charge: written, consistency }: LimitBlock['values'],
+  wrong: Wrong,
+): Pick<LimitPolicy, 'charge'> | undefined {
+  const charge = choice(written, 'charge', fields.charge.choices, wrong);
+  if (charge !== 'always') return charge && {};
+  if (consistency === 'leased')
+    return wrong('charge', 'charge: always and consistency: leased exclude one another: leave one of them out');
+  return { charge };
+}
+
 function readStoreFailure(
   { on_store_failure: written, local_share: localShare, requests_per_unit: requestsPerUnit = 0 }: LimitBlock['values'],
   wrong: Wrong,
-): Pick<Limit, 'onStoreFailure' | 'localShare'> | undefined {
+): Pick<LimitPolicy, 'onStoreFailure' | 'localShare'> | undefined {
   const policy = choice(written, 'on_store_failure', fields.on_store_failure.choices, wrong);
   if (!policy) return undefined;
   if (localShare !== undefined && policy !== 'local')
@@ -235,64 +211,19 @@ function readMaxDelay({ max_delay: written }: LimitBlock['values'], wrong: Wrong
   return wrong('max_delay', `max_delay must be a time such as 300ms or 2s, up to 1h, got '${written}'`);
 }
 
-function readAlignment(
+function readCalendar(
   { unit, unitMultiplier }: Window,
-  { alignment, timezone }: LimitBlock['values'],
+  { timezone: timeZone = 'UTC' }: LimitBlock['values'],
   wrong: Wrong,
-): { readonly alignment: Alignment; readonly counterSuffix: string } | undefined {
-  const chosen = choice(alignment, 'alignment', fields.alignment.choices, wrong);
-  if (!chosen) return undefined;
-  if (chosen !== 'calendar') {
-    if (timezone !== undefined) return wrong('timezone', `timezone goes with alignment: calendar, not with ${chosen}`);
-    return { alignment: chosen, counterSuffix: chosen === 'epoch' ? '' : '@first_hit' };
-  }
-  const zone = timezone ?? 'UTC';
-  if (!isTimeZone(zone))
-    return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${zone}'`);
-  if (!isCalendarUnit(unit) || unitMultiplier !== 1) {
-    const wanted = Object.values(calendarUnits).join(', ');
-    return wrong(
-      'alignment',
-      `alignment: calendar goes with one unit: ${wanted}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
-    );
-  }
-  return { alignment: createCalendar(unit, zone), counterSuffix: `@${zone}` };
+): { readonly calendar: Calendar; readonly timeZone: string } | undefined {
+  if (!isTimeZone(timeZone))
+    return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
+  if (isCalendarUnit(unit) && unitMultiplier === 1) return { calendar: createCalendar(unit, timeZone), timeZone };
+  const wanted = Object.values(calendarUnits).join(', ');
+  return wrong(
+    'alignment',
+    `alignment: calendar goes with one unit: ${wanted}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
+  );
 }
 
 const isCalendarUnit = (unit: string): unit is CalendarUnit => Object.hasOwn(calendarUnits, unit);
-
-/** Keeps every product of the algorithms an exact integer, and every script bounded. */
-function checkNumbers(limit: Limit, values: LimitBlock['values'], wrong: Wrong): void {
-  const { requestsPerUnit, windowMs, soft } = limit;
-  const capacity = capacityOf(limit);
-  if (limit.algorithm === 'sliding_window_log' && capacity > MAX_LOG_HITS) {
-    wrong(
-      'requests_per_unit',
-      `a sliding_window_log remembers at most ${MAX_LOG_HITS} hits (soft ones included), got ${capacity}`,
-    );
-  }
-  if (limit.algorithm === 'sliding_window_counter') checkProduct(capacity * windowMs, 'requests_per_unit', wrong);
-  if (!('burst' in limit)) return;
-  if (requestsPerUnit < 1)
-    wrong('requests_per_unit', `requests_per_unit must be at least 1 with ${limit.algorithm}, got ${requestsPerUnit}`);
-  if (limit.burst < 1) wrong('burst', `burst must be at least 1, got ${limit.burst}`);
-  if (soft > 0 && limit.maxDelayMs > 0)
-    wrong('max_delay', 'max_delay and soft exclude one another: leave one of them out');
-  const isBurstWritten = values.burst !== undefined;
-  const products: readonly (readonly [number, Key])[] = [
-    [requestsPerUnit * windowMs, 'requests_per_unit'],
-    [(limit.burst + 1) * windowMs, isBurstWritten ? 'burst' : 'requests_per_unit'],
-    [(capacity + 1) * windowMs, 'soft'],
-    [(capacity + 1) * windowMs + limit.maxDelayMs * requestsPerUnit, 'max_delay'],
-  ];
-  const tooLarge = products.find(([product]) => product > MAX_COUNT);
-  if (tooLarge) checkProduct(...tooLarge, wrong);
-}
-
-function checkProduct(product: number, key: Key, wrong: Wrong): void {
-  if (product <= MAX_COUNT) return;
-  wrong(
-    key,
-    `hits times milliseconds of the window must stay below 2^53 to be exact, got ${product}; take a smaller limit or window`,
-  );
-}

@@ -1,5 +1,4 @@
-import type { Limit } from '../algorithms/limit.ts';
-import type { Domain, Level, Node, Rule, RuleTree } from './tree.ts';
+import type { Domain, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 
 /** One part of what a request is counted by, as the caller sent it. Either text may be anything. */
 export interface Entry {
@@ -14,7 +13,7 @@ export interface Descriptor {
 }
 
 /** A limit that the caller brings along: it stands in for the rule tree's. Or why it is none, once its domain is known. */
-export type Override = { readonly limit: Limit } | { readonly problem: string };
+export type Override = { readonly limit: RuleLimit } | { readonly problem: string };
 
 /** What the rules say of a descriptor. */
 export type Match =
@@ -26,7 +25,7 @@ export type Match =
       readonly kind: 'limited';
       readonly rule: Rule;
       /** Those of the rule that apply: all, unless another match replaced some. At least one. */
-      readonly limits: readonly Limit[];
+      readonly limits: readonly RuleLimit[];
       /** What the counter is named by: the descriptor's own entries, but for values that share one counter. */
       readonly entries: readonly Entry[];
       /** What its statistics are kept under, a level each: the rule's own levels, or named after what was asked for. */
@@ -46,7 +45,7 @@ export function matchAll(rules: RuleTree, domain: string, descriptors: readonly 
 
 function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
   if (found.kind !== 'limited') return found;
-  const limits = found.limits.filter(({ name }) => !replaced.has(name));
+  const limits = found.limits.filter(({ label: { name } }) => !replaced.has(name));
   return limits.length === 0 ? NO_RULE : { ...found, limits };
 }
 
@@ -124,7 +123,7 @@ export function findNode(level: Level, { key, value }: Entry): Node | undefined 
 }
 
 /** The rule that a caller's own limit amounts to: no mode, no name, statistics under every key and value. */
-function overrideRule(domain: Domain, entries: readonly Entry[], limit: Limit): Rule {
+function overrideRule(domain: Domain, entries: readonly Entry[], limit: RuleLimit): Rule {
   const levels = entries.map(({ key, value }) => joined(key, value));
   return {
     domain: domain.name,

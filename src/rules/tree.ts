@@ -1,4 +1,5 @@
-import type { Limit, Spend } from '../algorithms/limit.ts';
+import type { Limit } from '../algorithms/index.ts';
+import type { LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from '../json.ts';
 import type { Place } from './problem.ts';
 import type { Wildcard } from './wildcard.ts';
@@ -64,6 +65,13 @@ export interface Node {
  */
 export type Naming = 'rule' | 'key' | 'value';
 
+/** A limit as a rule has it: its numbers, how callers are shown it, and what is decided around it. */
+export interface RuleLimit {
+  readonly limit: Limit;
+  readonly label: LimitLabel;
+  readonly policy: LimitPolicy;
+}
+
 /** What applies to the descriptors that end at a node. */
 export interface Rule {
   readonly domain: string;
@@ -79,7 +87,7 @@ export interface Rule {
    * by_request  `detailed_metric`: every level is
    */
   readonly named: 'by_rule' | 'by_levels' | 'by_request';
-  readonly limits: readonly Limit[];
+  readonly limits: readonly RuleLimit[];
   /** Everything passes and nothing is counted; `limits` is empty. */
   readonly unlimited: boolean;
   /** The node's `shadow_mode`; what counts is that of each limit. */

@@ -1,5 +1,5 @@
-import type { FixedWindowLimit } from '../algorithms/limit.ts';
-import { type Backend, type Debit, isPromise, type Replies } from '../backends/backend.ts';
+import type { FixedWindowLimit } from '../algorithms/fixed-window.ts';
+import { type Backend, isPromise, type Replies, type RequestOperation } from '../backends/backend.ts';
 import type { CounterKeys } from '../backends/key.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import type { Part } from './parts.ts';
@@ -35,13 +35,13 @@ const TIMEOUT_MS = 1_000;
 const KEYS = 8;
 
 const limit: FixedWindowLimit = {
-  ...{ algorithm: 'fixed_window', alignment: 'epoch', name: '', counter: 'fixed_window|60000' },
-  ...{ requestsPerUnit: 1, soft: 0, unit: 'MINUTE', unitMultiplier: 1, windowMs: 60_000 },
+  ...{ algorithm: 'fixed_window', alignment: 'epoch', counter: 'fixed_window|60000' },
+  ...{ requestsPerUnit: 1, soft: 0, windowMs: 60_000 },
 };
 
 /** Peeks at unused counters once a second, which writes nothing. */
 export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOptions): StoreWatch {
-  const peeks = Array.from({ length: KEYS }, (_, at): Debit => {
+  const peeks = Array.from({ length: KEYS }, (_, at): RequestOperation => {
     const key = keys(limit, `weir-watch-${at}`, [{ key: 'watch', value: '' }]);
     return { kind: 'peek', key, limit, hits: 0, blocks: false };
   });
@@ -74,7 +74,7 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
   };
 }
 
-async function peek(backend: Backend, peeks: readonly Debit[]): Promise<Replies> {
+async function peek(backend: Backend, peeks: readonly RequestOperation[]): Promise<Replies> {
   const replies = backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS });
   return isPromise(replies) ? await replies : replies;
 }

@@ -5,12 +5,14 @@ import type { Backend } from '../backends/backend.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
 import { MemcachedBackend } from '../backends/memcached/backend.ts';
+import { referenceCounters as memcachedReferenceCounters } from '../backends/memcached/reference.ts';
 import { openServers } from '../backends/memcached/servers.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect } from '../backends/redis/connect.ts';
 import { createProbe, isRefusal } from '../backends/redis/probe.ts';
+import { referenceCounters } from '../backends/redis/reference/counters.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
 import { tlsOptions } from '../backends/tls.ts';
 import type { Clock } from '../clock.ts';
@@ -125,7 +127,7 @@ async function openBackends(
       };
     }
     case 'memcache':
-      return openMemcached(chosen, clock, lateness, log);
+      return openMemcached(chosen, settings, clock, lateness, log);
   }
 }
 
@@ -166,6 +168,7 @@ async function openRedis(
   };
   const { CACHE_KEY_PREFIX: prefix, CLUSTER_HASH_TAG: hashTag } = settings;
   const slowMs = Math.max(settings.STORE_TIMEOUT, 1);
+  const foreign = settings.COUNTER_KEYS === 'reference' ? { foreign: referenceCounters } : {};
   const { latenessMs } = lateness;
   const options = {
     atomic,
@@ -176,6 +179,7 @@ async function openRedis(
     monotonicMs,
     latenessMs,
     onUnavailable,
+    ...foreign,
   } as const;
   const probe = createProbe({
     backend: new RedisBackend(redis, clock, options),
@@ -188,6 +192,7 @@ async function openRedis(
 
 async function openMemcached(
   { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
+  { COUNTER_KEYS }: Settings,
   clock: Clock,
   lateness: LatenessWatch,
   log: Logger,
@@ -202,10 +207,9 @@ async function openMemcached(
     openServers({ ...options, tls: tls && tlsOptions(tls, (problem) => log.error(`memcached: ${problem}`)) }),
   );
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
-  return {
-    backends: { main: new MemcachedBackend(opened, { clock, monotonicMs }, lateness.latenessMs) },
-    description: `in memcached at ${names}`,
-  };
+  const foreign = COUNTER_KEYS === 'reference' ? memcachedReferenceCounters : undefined;
+  const main = new MemcachedBackend(opened, { clock, monotonicMs }, lateness.latenessMs, foreign);
+  return { backends: { main }, description: `in memcached at ${names}` };
 }
 
 /** The keys of counters. */

@@ -1,3 +1,4 @@
+import { algorithmNames, rowOf } from '../algorithms/index.ts';
 import type { RedisAddress } from '../backends/redis/address.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { Settings } from '../settings.ts';
@@ -9,7 +10,7 @@ export function traitsOf(settings: Settings): StoreTraits {
   return {
     name: names[store.kind],
     atomic: atomicOf(settings),
-    without: store.kind === 'memcache' ? ['sliding_window_log'] : [],
+    without: store.kind === 'memcache' ? algorithmNames.filter((name) => rowOf(name).hasLongState) : [],
     leases: store.kind === 'redis',
     processes: WORKERS,
     spend,

@@ -1,137 +1,18 @@
-import { algorithmFor } from '../../src/algorithms/index.ts';
-import {
-  capacityOf,
-  type FixedWindowLimit,
-  type LeakyBucketLimit,
-  type Limit,
-  type SlidingWindowBucketsLimit,
-  type SlidingWindowCounterLimit,
-  type SlidingWindowLogLimit,
-  type State,
-  type TokenBucketLimit,
-} from '../../src/algorithms/limit.ts';
+import type { FixedWindowLimit } from '../../src/algorithms/fixed-window.ts';
+import { algorithmFor, capacityOf, type Limit } from '../../src/algorithms/index.ts';
+import type { State } from '../../src/algorithms/limit.ts';
 import type { CalendarUnit } from '../../src/rules/calendar.ts';
 import { anyLimitOf, calendarWindowOf } from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
-
-/** What is said of a request. */
-interface Said {
-  readonly accepted: boolean;
-  readonly delayMs: number;
-}
-
-/** Says what becomes of requests by an algorithm's definition alone, in whole numbers of any size; it remembers them all. */
-type Oracle = (atMs: number, hits: number) => Said;
-
-interface Hits {
-  readonly atMs: number;
-  readonly hits: number;
-}
-
-const passes = (accepted: boolean): Said => ({ accepted, delayMs: 0 });
-const total = (list: readonly Hits[]): bigint => list.reduce((sum, { hits }) => sum + BigInt(hits), 0n);
-
-/** What a request adds to a list of hits; a negative one takes the newest off. */
-function add(list: readonly Hits[], atMs: number, hits: number): Hits[] {
-  if (hits >= 0) return [...list, { atMs, hits }];
-  let left = -hits;
-  return list
-    .toReversed()
-    .flatMap((one) => {
-      const taken = Math.min(one.hits, left);
-      left -= taken;
-      return one.hits > taken ? [{ ...one, hits: one.hits - taken }] : [];
-    })
-    .toReversed();
-}
-
-/** All hits that were asked for since the window began. */
-function fixedWindow(limit: FixedWindowLimit, windowOf: (atMs: number) => unknown): Oracle {
-  let asked: Hits[] = [];
-  return (atMs, hits) => {
-    const [first] = asked;
-    const over =
-      limit.alignment === 'first_hit'
-        ? first && atMs >= first.atMs + limit.windowMs
-        : first && windowOf(first.atMs) !== windowOf(atMs);
-    if (over) asked = [];
-    asked = add(asked, atMs, hits).filter((one) => one.hits > 0);
-    return passes(hits < 0 || total(asked) <= capacityOf(limit));
-  };
-}
-
-/** Accepted hits that are younger than the window; where refused ones count, the newest of all, as many as the limit. */
-function slidingWindowLog(limit: SlidingWindowLogLimit): Oracle {
-  let known: Hits[] = [];
-  return (atMs, hits) => {
-    known = known.filter((one) => atMs - one.atMs < limit.windowMs);
-    const accepted = hits < 0 || total(known) + BigInt(hits || 1) <= capacityOf(limit);
-    if (accepted || limit.countDenied) known = add(known, atMs, hits);
-    for (let excess = Number(total(known)) - capacityOf(limit); excess > 0; ) {
-      const [oldest = { atMs, hits: 0 }, ...newer] = known;
-      known = oldest.hits > excess ? [{ ...oldest, hits: oldest.hits - excess }, ...newer] : newer;
-      excess -= oldest.hits;
-    }
-    return passes(accepted);
-  };
-}
-
-/** Accepted hits of this window, and of those of the one before the fraction that the sliding window still covers. */
-function slidingWindowCounter(limit: SlidingWindowCounterLimit): Oracle {
-  const { windowMs, rounding } = limit;
-  let known: Hits[] = [];
-  return (atMs, hits) => {
-    const windowsAgo = (one: Hits) => Math.floor(atMs / windowMs) - Math.floor(one.atMs / windowMs);
-    known = known.filter((one) => windowsAgo(one) <= 1);
-    const left = BigInt(windowMs - (atMs % windowMs));
-    const weighted = total(known.filter((one) => windowsAgo(one) === 1)) * left;
-    const covered = (weighted + (rounding === 'up' ? BigInt(windowMs) - 1n : 0n)) / BigInt(windowMs);
-    const used = total(known.filter((one) => windowsAgo(one) === 0)) + covered;
-    const accepted = hits < 0 || used + BigInt(hits || 1) <= capacityOf(limit);
-    if (accepted) known = add(known, atMs, hits);
-    return passes(accepted);
-  };
-}
-
-/** Accepted hits of the current part and of the n parts before it. */
-function slidingWindowBuckets(limit: SlidingWindowBucketsLimit): Oracle {
-  const partMs = limit.windowMs / limit.buckets;
-  let known: Hits[] = [];
-  return (atMs, hits) => {
-    known = known.filter((one) => Math.floor(atMs / partMs) - Math.floor(one.atMs / partMs) <= limit.buckets);
-    const accepted = hits < 0 || total(known) + BigInt(hits || 1) <= capacityOf(limit);
-    if (accepted) known = add(known, atMs, hits);
-    return passes(accepted);
-  };
-}
-
-/**
- * A bucket of tokens and a bucket that leaks both let pass what keeps to one line: since any moment, no more than fit in
- * the bucket and came (or leaked) since then. What is missing comes later: the request waits for it.
- */
-function bucket(limit: TokenBucketLimit | LeakyBucketLimit): Oracle {
-  const { windowMs, requestsPerUnit, maxDelayMs } = limit;
-  const tickMs = 'refill' in limit && limit.refill === 'interval' ? windowMs : 1;
-  const ticks = (atMs: number) => BigInt(Math.floor(atMs / tickMs));
-  const perTick = BigInt(requestsPerUnit) * BigInt(tickMs); // in tokens times windowMs
-  const room = BigInt(capacityOf(limit));
-  const known: Hits[] = [];
-  return (atMs, hits) => {
-    const asked = hits || 1;
-    const all = [...known, { atMs, hits: asked }];
-    let missing = 0n;
-    for (const [at, since] of all.entries()) {
-      const came = (ticks(atMs) - ticks(since.atMs)) * perTick;
-      const over = (total(all.slice(at)) - room) * BigInt(windowMs) - came;
-      if (over > missing) missing = over;
-    }
-    const waitTicks = missing > 0n ? (missing + perTick - 1n) / perTick : 0n;
-    const delayMs = waitTicks > 0n ? Number((ticks(atMs) + waitTicks) * BigInt(tickMs)) - atMs : 0;
-    const accepted = asked <= room && delayMs <= maxDelayMs;
-    if (accepted && hits > 0) known.push({ atMs, hits });
-    return { accepted, delayMs: accepted && hits > 0 ? delayMs : 0 };
-  };
-}
+import {
+  bucket,
+  fixedWindow,
+  type Hits,
+  type Oracle,
+  slidingWindowBuckets,
+  slidingWindowCounter,
+  slidingWindowLog,
+} from './oracles.ts';
 
 /** Where the clock goes: on by some ms, by tenths of a window, or to a boundary of the window or a part, and a little beside it. */
 type Move =
@@ -182,7 +63,7 @@ function amountOf(limit: Limit, amount: Amount, min: number): number {
 }
 
 /** Runs the schedule past the algorithm, as a store would: what need not be remembered is forgotten. Oracle and it must agree. */
-function replay(limit: Limit, startMs: number, calls: readonly Call[], least: number, oracle: Oracle) {
+function replay(limit: Limit, startMs: number, calls: readonly Call[], least: number, oracle: Oracle<never>) {
   const { step, describe: tell } = algorithmFor(limit);
   const passed: (Hits & { readonly delayMs: number })[] = [];
   let state: State | undefined;

@@ -1,13 +1,5 @@
-import { algorithmFor, algorithms } from '../../src/algorithms/index.ts';
-import {
-  capacityOf,
-  type Decision,
-  type Limit,
-  MAX_COUNT,
-  NEVER_MS,
-  type State,
-  softLimitOf,
-} from '../../src/algorithms/limit.ts';
+import { algorithmFor, algorithms, capacityOf, type Limit, nominalCapacity } from '../../src/algorithms/index.ts';
+import { type Charge, type Decision, MAX_COUNT, NEVER_MS, type State } from '../../src/algorithms/limit.ts';
 import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
 import {
   anyLimitOf,
@@ -31,7 +23,7 @@ interface Told extends Decision {
   readonly kept: State | undefined;
 }
 
-function hit(limit: Limit, state: State | undefined, { atMs, hits }: Call, charged = true): Told {
+function hit(limit: Limit, state: State | undefined, { atMs, hits }: Call, charged: Charge = true): Told {
   const { step, describe: tell } = algorithmFor(limit);
   const { accepted, state: next, ttlMs, report = next } = step(limit, state, atMs, hits, charged);
   const decision = tell(limit, report, atMs, { hits, accepted, charged });
@@ -238,6 +230,42 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
     );
   });
 
+  test('resets at the earliest moment at which the whole limit is available', () => {
+    fc.assert(
+      fc.property(anyMoment(anyLimit, { backwards: true }), ({ moment: { limit, state, nowMs } }) => {
+        const whole = nominalCapacity(limit);
+        fc.pre(whole > 0); // else there is nothing to wait for
+        const { durationUntilResetMs: resetMs, state: looked } = look(limit, state, nowMs);
+        fc.pre(resetMs < FOREVER_MS);
+        expect(look(limit, looked, nowMs + resetMs).limitRemaining).toBe(whole);
+        // of the clock's windows callers are told the end, as by envoyproxy/ratelimit, also where nothing is spent
+        const isUnspent = 'alignment' in limit && look(limit, looked, nowMs).hitsBefore === 0;
+        if (isUnspent && limit.alignment === 'first_hit') expect(resetMs).toBe(0);
+        if (resetMs > 0 && !isUnspent)
+          expect(look(limit, looked, nowMs + resetMs - 1).limitRemaining).toBeLessThan(whole);
+      }),
+      RUNS,
+    );
+  });
+
+  test('owes exactly what is charged regardless of the limit', () => {
+    if (!algorithms[name].canOwe) return;
+    fc.assert(
+      fc.property(anyMoment(anyLimit), fc.integer({ min: 1, max: 100_000 }), ({ moment }, hits) => {
+        const { limit, state, nowMs } = moment;
+        fc.pre((capacityOf(limit) + hits) * limit.windowMs < MAX_COUNT);
+        const { hitsBefore } = look(limit, state, nowMs);
+        const charged = hit(limit, state, { atMs: nowMs, hits }, 'regardless');
+        expect(charged.hitsBefore).toBe(hitsBefore);
+        expect(charged.code).toBe(hit(limit, state, { atMs: nowMs, hits }).code);
+        expect(look(limit, charged.kept, nowMs).hitsBefore).toBe(hitsBefore + hits);
+        const back = hit(limit, charged.kept, { atMs: nowMs, hits: -hits });
+        expect(look(limit, back.kept, nowMs).hitsBefore).toBe(hitsBefore);
+      }),
+      RUNS,
+    );
+  });
+
   test('may be forgotten after its time to live', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), fc.nat(), ({ moment: { limit, state, nowMs }, followUps, hits }, laterMs) => {
@@ -256,7 +284,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, followUps, hits }) => {
         const spent = hit(limit, state, { atMs: nowMs, hits });
         const emptied = hit(limit, spent.kept, { atMs: nowMs, hits: -MAX_COUNT });
-        expect(emptied).toMatchObject({ code: 'OK', limitRemaining: softLimitOf(limit) });
+        expect(emptied).toMatchObject({ code: 'OK', limitRemaining: nominalCapacity(limit) });
         expect(emptied.ttlMs).toBeLessThanOrEqual(0); // never beyond full
         expect(tellAll(limit, emptied.state, nowMs, followUps)).toEqual(tellAll(limit, undefined, nowMs, followUps));
       }),
@@ -335,7 +363,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, hits }) => {
         const { limitRemaining } = look(limit, state, nowMs);
         const back = hit(limit, state, { atMs: nowMs, hits: -hits });
-        expect(back.limitRemaining).toBeLessThanOrEqual(Math.min(limitRemaining + hits, softLimitOf(limit)));
+        expect(back.limitRemaining).toBeLessThanOrEqual(Math.min(limitRemaining + hits, nominalCapacity(limit)));
         expect(back.limitRemaining).toBeGreaterThanOrEqual(limitRemaining);
       }),
       RUNS,

@@ -1,6 +1,6 @@
 import '../helpers/realm.ts';
 import { channel } from 'node:diagnostics_channel';
-import { type Backend, debitOf } from '../../src/backends/backend.ts';
+import { type Backend, operationOf } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { MemcachedBackend } from '../../src/backends/memcached/backend.ts';
 import { openServers } from '../../src/backends/memcached/servers.ts';
@@ -53,7 +53,7 @@ const scenes = {
 
 /** Keys on each node of a Cluster. */
 const debits = Array.from({ length: 12 }, (_, at) =>
-  debitOf({ key: `key-${at}` as CounterKey }, fixedWindowOf(1_000_000), 1, true),
+  operationOf({ key: `key-${at}` as CounterKey }, fixedWindowOf(1_000_000), 1, true),
 );
 
 /** How many of the counters answer. */

@@ -1,6 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { type Limit, MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf, type Operation, type Reply } from '../../src/backends/backend.ts';
+import type { Limit } from '../../src/algorithms/index.ts';
+import { algorithmFor } from '../../src/algorithms/index.ts';
+import { MAX_COUNT, NEVER_MS, type Spend, spends, unitMs } from '../../src/algorithms/limit.ts';
+import {
+  type Backend,
+  type Operation,
+  operationOf,
+  type Reply,
+  type RequestOperation,
+} from '../../src/backends/backend.ts';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import type { Clock } from '../../src/clock.ts';
 import { type FakeClock, fakeClock } from '../helpers/clock.ts';
@@ -41,13 +49,18 @@ export function backendConformance(
     });
     afterEach(() => store.close());
 
-    const on = (counter: string, limit: Limit, hits: number, blocks = true): Debit => {
-      return debitOf({ key: counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]) }, limit, hits, blocks);
+    const on = (counter: string, limit: Limit, hits: number, blocks = true): RequestOperation => {
+      return operationOf(
+        { key: counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]) },
+        limit,
+        hits,
+        blocks,
+      );
     };
-    const hit = (counter: string, hits: number, requestsPerHour = 20): Debit =>
+    const hit = (counter: string, hits: number, requestsPerHour = 20): RequestOperation =>
       on(counter, fixedWindowOf(requestsPerHour, unitMs.HOUR), hits);
-    const applyAs = (spend: Spend, ...hits: Debit[]) => store.run(hits, { spend, timeoutMs: TIMEOUT_MS });
-    const apply = (...hits: Debit[]) => applyAs('each', ...hits);
+    const applyAs = (spend: Spend, ...hits: RequestOperation[]) => store.run(hits, { spend, timeoutMs: TIMEOUT_MS });
+    const apply = (...hits: RequestOperation[]) => applyAs('each', ...hits);
 
     test('is ready, and says what its steps are', () => {
       expect(store.health()).toEqual({ ready: true });
@@ -113,6 +126,37 @@ export function backendConformance(
       ]);
     });
 
+    test.each(limitsOf(100, unitMs.HOUR).map((limit, at) => ({ limit, at, name: limit.algorithm })))(
+      'admits no more than the larger of two limits that meet on one counter of a $name (#$at)',
+      async ({ limit, at }) => {
+        const smaller = limitsOf(10, unitMs.HOUR)[at];
+        if (!smaller) throw new Error('there are as many');
+        let admitted = 0;
+        for (let turn = 0; turn < 150; turn++) {
+          const [reply] = await apply(on('a', limit, 1));
+          const [other] = await apply(on('a', smaller, 1));
+          for (const one of [reply, other]) if (one?.code === 'OK') admitted++;
+        }
+        expect(admitted).toBeLessThanOrEqual(100);
+        expect(admitted).toBeGreaterThanOrEqual(50); // refused hits of a fixed window count, too
+        const [left] = await apply(on('a', limit, 0));
+        expect(left).toMatchObject({ limitRemaining: 0 });
+      },
+    );
+
+    test.each(
+      limitsOf(100, unitMs.MINUTE)
+        .filter((limit) => algorithmFor(limit).canOwe)
+        .map((limit, at) => ({ limit, at, name: limit.algorithm })),
+    )('charges a $name for a report beyond its limit, and gives it back (#$at)', async ({ limit }) => {
+      await apply(on('a', limit, 90));
+      const report = operationOf({ key: on('a', limit, 0).key }, limit, 5_000, true, true);
+      expect(await apply(report)).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 90, limitRemaining: 0 }]);
+      expect(await apply(on('a', limit, 0))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 5_090 }]);
+      await apply(on('a', limit, -5_000));
+      expect(await apply(on('a', limit, 10))).toMatchObject([{ code: 'OK', hitsBefore: 90, limitRemaining: 0 }]);
+    });
+
     test('admits exactly 20 of 50 applies at once where the limit is 20', async () => {
       const answers = await Promise.all(Array.from({ length: 50 }, () => apply(hit('a', 1))));
       expect(answers.flat().filter(({ code }) => code === 'OK')).toHaveLength(20);
@@ -145,7 +189,8 @@ export function backendConformance(
     describe.each([...limitsOf(10, unitMs.HOUR).entries()].map(([at, limit]) => ({ at, name: nameOf(limit) })))(
       'with $name',
       ({ at }) => {
-        const ofLimit = (hits: number): Debit => on('a', limitsOf(10, unitMs.HOUR)[at] ?? fixedWindowOf(10), hits);
+        const ofLimit = (hits: number): RequestOperation =>
+          on('a', limitsOf(10, unitMs.HOUR)[at] ?? fixedWindowOf(10), hits);
         const runOne = async (operation: Operation): Promise<Reply | undefined> =>
           (await store.run([operation], { spend: 'each', timeoutMs: TIMEOUT_MS }))[0];
         /** The hits that the counter remembers. */
@@ -338,7 +383,7 @@ export function backendConformance(
       const queue = (hits: number) => on('queue', leakyBucketOf(1, 1_000, { maxDelayMs: 2_000 }), hits);
       const tokens = (hits: number) => on('tokens', tokenBucketOf(1, 1_000, { maxDelayMs: 1_000 }), hits);
       const full = on('full', fixedWindowOf(0), 1);
-      const delays = async (spend: Spend, ...hits: Debit[]) =>
+      const delays = async (spend: Spend, ...hits: RequestOperation[]) =>
         (await applyAs(spend, ...hits)).map((one) => 'delayMs' in one && one.delayMs);
       expect(await delays('all_or_nothing', queue(1), tokens(1))).toEqual([0, 0]);
       expect(await delays('all_or_nothing', queue(1), tokens(1))).toEqual([1_000, 1_000]);

@@ -1,13 +1,14 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import type { Redis as Connection } from 'ioredis';
-import type { Limit } from '../../src/algorithms/limit.ts';
-import { type Backend, debitOf, type Operation } from '../../src/backends/backend.ts';
+import type { Limit } from '../../src/algorithms/index.ts';
+import { type Backend, type Operation, operationOf } from '../../src/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../src/backends/key.ts';
 import { MemcachedBackend } from '../../src/backends/memcached/backend.ts';
 import { createMemcachedClient } from '../../src/backends/memcached/client.ts';
 import { openServers } from '../../src/backends/memcached/servers.ts';
 import { RedisBackend } from '../../src/backends/redis/backend.ts';
+import { referenceCounters } from '../../src/backends/redis/reference/counters.ts';
 import { sharedCounters } from '../../src/backends/shared-counters.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
@@ -51,7 +52,11 @@ interface Opened {
 }
 
 async function onRedis(): Promise<Opened> {
-  const backend = new RedisBackend(await openReady(redis), clock, { replay: true, monotonicMs });
+  const backend = new RedisBackend(await openReady(redis), clock, {
+    replay: true,
+    monotonicMs,
+    foreign: referenceCounters,
+  });
   return {
     backend,
     bytes: async (key) => (await connection.getBuffer(key)) ?? undefined,
@@ -90,13 +95,13 @@ async function history(
     await backend.run([operation], each);
     states.push((await bytes(counter.key))?.toString('hex') ?? '');
   };
-  await run(debitOf(counter, limit, 3, true));
+  await run(operationOf(counter, limit, 3, true));
   clock.advance(400_000);
-  await run(debitOf(counter, limit, 4, true));
-  await run(debitOf(counter, limit, -2, true));
+  await run(operationOf(counter, limit, 4, true));
+  await run(operationOf(counter, limit, -2, true));
   clock.advance(3_000_000); // into the next hour
-  await run(debitOf(counter, limit, 5, true));
-  await run({ ...debitOf(counter, limit, 8, true), kind: 'charge' });
+  await run(operationOf(counter, limit, 5, true));
+  await run({ ...operationOf(counter, limit, 8, true), kind: 'charge' });
   return states;
 }
 
@@ -124,7 +129,7 @@ test.each(limits.filter(({ algorithm }) => algorithm !== 'sliding_window_log'))(
 );
 
 test('the state of a counter that envoyproxy/ratelimit shares is the one that its key is recorded with', async () => {
-  const limit: Limit = { ...fixedWindowOf(20, HOUR_MS), unit: 'HOUR', unitMultiplier: 1 };
+  const limit = fixedWindowOf(20, HOUR_MS);
   const own = createCounterKeys('');
   const options = { prefix: '', own, jitterMaxSeconds: 0, clock, random: () => 0 };
   const counter = sharedCounters(options)(limit, 'demo', entries);
@@ -137,7 +142,7 @@ test('resets and settlements in Redis have the recorded format', async () => {
   const { backend, bytes, close } = await onRedis();
   const limit = slidingWindowLogOf(20, HOUR_MS);
   const counter: Counter = { key: 'counter' as CounterKey }; // as good as any
-  const operation = { ...debitOf(counter, limit, 1, true), kind: 'forget' } as const;
+  const operation = { ...operationOf(counter, limit, 1, true), kind: 'forget' } as const;
   await backend.run([operation], each);
   await backend.settle({ instance: 'one', number: 7, operations: [{ ...operation, kind: 'charge' }] }, each.timeoutMs);
   const keys = ['reset|counter', 'settled|one'];

@@ -27,10 +27,10 @@ describe('a counter key', () => {
     expect(keyOf(counter('d', ['k', '']), 'weir:')).toBe('weir:fixed_window|60000|1:d|1:k|0:');
   });
 
-  test('is the same whatever the number and the name of the limit', () => {
+  test('is the same whatever the numbers of the limit', () => {
     const counterKeys = createCounterKeys('');
     const limit = fixedWindowOf(1);
-    expect(counterKeys({ ...limit, requestsPerUnit: 2, name: 'other' }, 'd', [])).toBe(counterKeys(limit, 'd', []));
+    expect(counterKeys({ ...limit, requestsPerUnit: 2, soft: 1 }, 'd', [])).toBe(counterKeys(limit, 'd', []));
   });
 
   test.each<[Counter, Counter]>([

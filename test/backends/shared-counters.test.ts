@@ -1,4 +1,5 @@
-import { type Limit, unitMs } from '../../src/algorithms/limit.ts';
+import type { Limit } from '../../src/algorithms/index.ts';
+import { unitMs } from '../../src/algorithms/limit.ts';
 import { createCounterKeys, ownCounters } from '../../src/backends/key.ts';
 import { describeShared, sharedCounters } from '../../src/backends/shared-counters.ts';
 import { fakeClock } from '../helpers/clock.ts';
@@ -6,8 +7,6 @@ import { fixedWindowOf, limitsOfEach } from '../helpers/limits.ts';
 
 const unitLimit = (unit: keyof typeof unitMs, changes: object = {}): Limit => ({
   ...fixedWindowOf(10, unitMs[unit], changes),
-  unit,
-  unitMultiplier: 1,
 });
 
 function countersAt(nowS: number, { prefix = '', jitterMaxSeconds = 0, random = (): number => 0 } = {}) {
@@ -52,9 +51,9 @@ test("limits that envoyproxy/ratelimit does not support have Weir's own counters
   const others: Limit[] = [
     ...limitsOfEach(5).filter(({ counter }) => counter !== `fixed_window|${unitMs.MINUTE}`),
     unitLimit('MINUTE', { soft: 1 }),
-    { ...unitLimit('MINUTE'), unitMultiplier: 2, windowMs: 120_000, counter: 'fixed_window|120000' },
+    { ...unitLimit('MINUTE'), windowMs: 120_000, counter: 'fixed_window|120000' },
     { ...unitLimit('MINUTE'), counter: 'fixed_window|60000#1' }, // another limit of the same node
-    { ...fixedWindowOf(5, 1_500), unit: 'UNKNOWN' },
+    fixedWindowOf(5, 1_500),
   ];
   const own = ownCounters(createCounterKeys('p:'));
   const shared = countersAt(1_234, { prefix: 'p:' });

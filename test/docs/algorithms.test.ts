@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { plots } from '../../docs/plots.ts';
-import { type Decision, type Limit, NEVER_MS, type Spend, spends } from '../../src/algorithms/limit.ts';
-import { type Backend, debitOf } from '../../src/backends/backend.ts';
+import type { Limit } from '../../src/algorithms/index.ts';
+import { type Decision, NEVER_MS, type Spend, spends } from '../../src/algorithms/limit.ts';
+import { type Backend, operationOf } from '../../src/backends/backend.ts';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/backends/redis/backend.ts';
@@ -288,7 +289,7 @@ let counters = 0;
 /** Counters of its own for each test, though all share one Redis. */
 const hitsOn = (limits: readonly Limit[], hits: number, counter: string) =>
   limits.map((limit) =>
-    debitOf({ key: createCounterKeys('')(limit, 'docs', [{ key: 'counter', value: counter }]) }, limit, hits, true),
+    operationOf({ key: createCounterKeys('')(limit, 'docs', [{ key: 'counter', value: counter }]) }, limit, hits, true),
   );
 
 const MIDNIGHT_MS = Date.UTC(2026, 0, 1);
@@ -408,7 +409,7 @@ function blockWith(words: string): string {
 function limitsOf(text: string): readonly Limit[] {
   const loaded = load(text);
   if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join('\n'));
-  return loaded.rules.rules[0]?.limits ?? [];
+  return (loaded.rules.rules[0]?.limits ?? []).map(({ limit }) => limit);
 }
 
 function load(text: string): LoadedRules {

@@ -1,17 +1,14 @@
-import {
-  type FixedWindowLimit,
-  type LeakyBucketLimit,
-  type Limit,
-  MAX_COUNT,
-  MAX_WINDOW_MS,
-  type SlidingWindowBucketsLimit,
-  type SlidingWindowCounterLimit,
-  type SlidingWindowLogLimit,
-  type TokenBucketLimit,
-  unitMs,
-} from '../../src/algorithms/limit.ts';
+import type { FixedWindowLimit } from '../../src/algorithms/fixed-window.ts';
+import type { Limit } from '../../src/algorithms/index.ts';
+import type { LeakyBucketLimit } from '../../src/algorithms/leaky-bucket.ts';
+import { type LimitLabel, type LimitPolicy, MAX_COUNT, MAX_WINDOW_MS, unitMs } from '../../src/algorithms/limit.ts';
+import type { SlidingWindowBucketsLimit } from '../../src/algorithms/sliding-window-buckets.ts';
+import type { SlidingWindowCounterLimit } from '../../src/algorithms/sliding-window-counter.ts';
+import type { SlidingWindowLogLimit } from '../../src/algorithms/sliding-window-log.ts';
 import { MAX_LOG_HITS } from '../../src/algorithms/sliding-window-log.ts';
+import type { TokenBucketLimit } from '../../src/algorithms/token-bucket.ts';
 import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
+import type { RuleLimit } from '../../src/rules/tree.ts';
 import fc from './property.ts';
 
 /** The most that a rule or a caller can write as a number of hits. */
@@ -22,14 +19,32 @@ const MINUTE = unitMs.MINUTE;
 /** What all limits have; the counter's name as the rules make it. */
 const limitOf = <N extends Limit['algorithm']>(algorithm: N, requestsPerUnit: number, windowMs: number) => ({
   algorithm,
-  name: '',
-  counter: `${algorithm}|${windowMs}`,
+  counter: `${algorithm === 'token_bucket' ? 'token_bucket.2' : algorithm}|${windowMs}`,
   requestsPerUnit,
   soft: 0,
-  unit: 'SECOND' as const,
-  unitMultiplier: windowMs / 1_000,
   windowMs,
 });
+
+/** A limit, and what a rule decides around it. */
+export type PolicedLimit = Limit & LimitPolicy;
+
+/** The label of a limit without a name; by default its window in seconds. */
+export const labelOf = ({ windowMs }: Limit, changes: Partial<LimitLabel> = {}): LimitLabel => ({
+  name: '',
+  unit: 'SECOND',
+  unitMultiplier: windowMs / 1_000,
+  ...changes,
+});
+
+/** A limit of a rule, without policies. */
+export const ruleLimitOf = (limit: Limit, changes: Partial<LimitLabel> = {}): RuleLimit => ({
+  limit,
+  label: labelOf(limit, changes),
+  policy: {},
+});
+
+/** Numbers, label and policies of a rule's limit in one object. */
+export const flat = ({ limit, label, policy }: RuleLimit) => ({ ...limit, ...label, ...policy });
 
 /** A fixed window of any length; by default a minute from the epoch on. */
 export const fixedWindowOf = (
@@ -51,7 +66,7 @@ export const calendarWindowOf = (
 ): FixedWindowLimit => {
   const alignment = createCalendar(unit, timeZone);
   const counter = `fixed_window|${unitMs[unit]}@${timeZone}`;
-  return fixedWindowOf(requestsPerUnit, unitMs[unit], { alignment, counter, unit, unitMultiplier: 1, ...more });
+  return fixedWindowOf(requestsPerUnit, unitMs[unit], { alignment, counter, ...more });
 };
 
 export const slidingWindowLogOf = (
@@ -241,7 +256,12 @@ const anyTokenBucket: fc.Arbitrary<TokenBucketLimit> = fc
     numbers: anyBucketNumbers,
     refill: fc.constantFrom<TokenBucketLimit['refill']>('continuous', 'interval'),
   })
-  .map(({ numbers, refill }) => tokenBucketOf(numbers.requestsPerUnit, numbers.windowMs, { ...numbers, refill }));
+  .map(({ numbers, refill }) => {
+    const { requestsPerUnit, windowMs, burst, maxDelayMs } = numbers;
+    const aheadMs = refill === 'interval' ? Math.ceil(maxDelayMs / windowMs) * windowMs : 0; // a held request takes what comes then
+    const isExact = (burst + 1) * windowMs + aheadMs * requestsPerUnit <= MAX_COUNT;
+    return tokenBucketOf(requestsPerUnit, windowMs, { ...numbers, refill, maxDelayMs: isExact ? maxDelayMs : 0 });
+  });
 
 const anyLeakyBucket: fc.Arbitrary<LeakyBucketLimit> = anyBucketNumbers.map((numbers) =>
   leakyBucketOf(numbers.requestsPerUnit, numbers.windowMs, numbers),

@@ -1,6 +1,7 @@
 import type { Redis as Connection } from 'ioredis';
-import type { Decision, Limit, Spend } from '../../src/algorithms/limit.ts';
-import { type Debit, signedHits } from '../../src/backends/backend.ts';
+import type { Limit } from '../../src/algorithms/index.ts';
+import type { Decision, Spend } from '../../src/algorithms/limit.ts';
+import { type RequestOperation, signedHits } from '../../src/backends/backend.ts';
 import type { MemcachedServers } from '../../src/backends/memcached/servers.ts';
 import type { Clock } from '../../src/clock.ts';
 import { createGuard } from '../fixtures/previous-build/stores/guard.ts';
@@ -12,11 +13,12 @@ import { script } from '../fixtures/previous-build/stores/redis/script.ts';
 import { createRedisStore } from '../fixtures/previous-build/stores/redis/store.ts';
 import { sharedCounters } from '../fixtures/previous-build/stores/shared-counters.ts';
 import type { Hit, Store, Unavailable } from '../fixtures/previous-build/stores/store.ts';
+import { labelOf } from './limits.ts';
 
 /** A process of the previous build, as far as it counts. */
 export interface PreviousInstance {
   /** Answers one request, each debit for itself. */
-  debit(request: readonly Debit[], timeoutMs: number): Promise<readonly (Decision | Unavailable)[]>;
+  debit(request: readonly RequestOperation[], timeoutMs: number): Promise<readonly (Decision | Unavailable)[]>;
   close(): Promise<void>;
 }
 
@@ -46,24 +48,24 @@ const instanceOf = (store: Store): PreviousInstance => ({
   close: () => store.close(),
 });
 
-const hitOf = (debit: Debit): Hit => ({ ...debit, hits: signedHits(debit) }) as unknown as Hit; // keys of counters are texts in both builds
+const hitOf = (debit: RequestOperation): Hit => ({ ...debit, hits: signedHits(debit) }) as unknown as Hit; // keys of counters are texts in both builds
 
 /** One call of its script. */
 export const previousScript = {
   text: script.text,
-  encode: (request: readonly Debit[], spend: Spend, nowMs: number) =>
+  encode: (request: readonly RequestOperation[], spend: Spend, nowMs: number) =>
     encodeBatch([{ hits: request.map(hitOf), spend }], nowMs),
-  decode: (reply: Buffer, request: readonly Debit[], spend: Spend, nowMs: number) =>
+  decode: (reply: Buffer, request: readonly RequestOperation[], spend: Spend, nowMs: number) =>
     decodeBatch(reply, [{ hits: request.map(hitOf), spend }], nowMs)[0] ?? [],
 };
 
 /** Beginnings of counter names that this build has changed, with the states of those counters, and what they were in the previous build. */
-const renamed: readonly (readonly [now: string, before: string])[] = [];
+const renamed: readonly (readonly [now: string, before: string])[] = [['token_bucket.2|', 'token_bucket|']];
 
 /** The limit as the previous build names its counter. */
-export function previousLimit<L extends Limit>(limit: L): L {
+export function previousLimit<L extends Limit>(limit: L) {
   const [now = '', before = ''] = renamed.find(([start]) => limit.counter.startsWith(start)) ?? [];
-  return { ...limit, counter: before + limit.counter.slice(now.length) };
+  return { ...limit, ...labelOf(limit), counter: before + limit.counter.slice(now.length) };
 }
 
 /** How the previous build names the counter of a limit. */
@@ -77,6 +79,8 @@ export const previousSharedCounter = (
   entry: { readonly key: string; readonly value: string },
   clock: Clock,
 ) =>
-  sharedCounters({ prefix: '', own: previousKeys(''), jitterMaxSeconds: 0, clock, random: () => 0 })(limit, domain, [
-    entry,
-  ]);
+  sharedCounters({ prefix: '', own: previousKeys(''), jitterMaxSeconds: 0, clock, random: () => 0 })(
+    { ...previousLimit(limit), unit: 'HOUR', unitMultiplier: 1 },
+    domain,
+    [entry],
+  );

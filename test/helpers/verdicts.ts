@@ -1,6 +1,6 @@
 import type { StoreFailurePolicy } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
-import { fixedWindowOf } from './limits.ts';
+import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
 
 /** The answer with these verdicts: but for the changes. */
@@ -35,15 +35,17 @@ export function verdictOf(
     degraded,
   }: VerdictFacts = {},
 ): Verdict {
-  const limit = fixedWindowOf(requestsPerUnit, undefined, shadow ? { shadow } : {});
+  const limit = fixedWindowOf(requestsPerUnit);
   const code = before + hits > limit.requestsPerUnit ? 'OVER_LIMIT' : 'OK';
   const times = { durationUntilResetMs: 1_000, retryAfterMs: 0, delayMs: 0 };
   const decision = { code, hitsBefore: before, limitRemaining: 0, ...times, soft } as const;
   return {
     kind: 'limited',
-    rule: ruleOf({ levels, limits: [limit] }),
+    rule: ruleOf({ levels, limits: [ruleLimitOf(limit)] }),
     levels,
     limit,
+    label: labelOf(limit),
+    policy: shadow ? { shadow } : {},
     decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }) },
     hits,
     code: shadow ? 'OK' : code,

@@ -1,19 +1,13 @@
-import type { Limit, StoreFailurePolicy } from '../../src/algorithms/limit.ts';
-import {
-  type Backend,
-  type Debit,
-  debitOf,
-  type Operation,
-  type Reply,
-  type Settlement,
-} from '../../src/backends/backend.ts';
+import type { StoreFailurePolicy } from '../../src/algorithms/limit.ts';
+import type { Backend, Operation, Reply, Settlement } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../src/ledger/debit.ts';
 import type { DebtsOptions } from '../../src/ledger/debts.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
-import { fixedWindowOf, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
+import { fixedWindowOf, type PolicedLimit as Limit, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;
 const each = { spend: 'each', timeoutMs: 1_000 } as const;
@@ -87,7 +81,8 @@ const limitWith = (
   ...(onStoreFailure && { onStoreFailure }),
   ...(localShare && { localShare }),
 });
-const hit = (limit: Limit, hits = 1, key = 'k'): Debit => debitOf({ key: key as CounterKey }, limit, hits, true);
+const hit = (limit: Limit, hits = 1, key = 'k'): Debit =>
+  debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, true);
 const spend = async (ledger: Ledger, ...debits: Debit[]) => ledger.debit(debits, each);
 const codesOf = (replies: readonly Reply[]) => replies.map(({ code }) => code);
 
@@ -421,4 +416,16 @@ test('a process that stops while the store is down does not wait for it', async 
   isAway = true;
   await spend(ledger, hit(limitWith('local')));
   await ledger.close();
+});
+
+test('a report beyond the limit is settled whole once the store is back', async () => {
+  const ledger = instance();
+  const limit = limitWith('local', undefined, tokenBucketOf(60, 60_000, { burst: 10 }));
+  const report = debitOf({ key: 'k' as CounterKey }, { limit, policy: limit }, 500, true, true);
+  isAway = true;
+  expect(await spend(ledger, report)).toMatchObject([{ code: 'OVER_LIMIT', degraded: 'local' }]);
+  isAway = false;
+  await settle();
+  await settle();
+  expect(await stands(limit)).toBe(500);
 });

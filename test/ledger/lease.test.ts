@@ -1,11 +1,11 @@
-import type { Limit } from '../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf } from '../../src/backends/backend.ts';
+import type { Backend } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../src/ledger/debit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
-import { fixedWindowOf, tokenBucketOf } from '../helpers/limits.ts';
+import { fixedWindowOf, type PolicedLimit as Limit, tokenBucketOf } from '../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;
 const START_MS = 1_700_000_040_000; // where a minute begins
@@ -51,7 +51,8 @@ function instances(count: number, idleMs = 60_000): readonly Ledger[] {
 }
 
 const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
-const hitOn = (limit: Limit, hits = 1): Debit => debitOf({ key: 'k' as CounterKey }, limit, hits, true);
+const hitOn = (limit: Limit, hits = 1): Debit =>
+  debitOf({ key: 'k' as CounterKey }, { limit, policy: limit }, hits, true);
 
 /** How many of so many hits a millisecond pass, one after another at the stores in turn. */
 async function drive(limit: Limit, perMs: number, forMs: number): Promise<number> {

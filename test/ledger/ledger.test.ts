@@ -1,11 +1,17 @@
-import type { Limit } from '../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf, type Operation, type Replies } from '../../src/backends/backend.ts';
+import type { Backend, Operation, Replies } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../src/ledger/debit.ts';
 import type { Ledger, LedgerOptions } from '../../src/ledger/ledger.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
-import { fixedWindowOf, leakyBucketOf, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
+import {
+  fixedWindowOf,
+  type PolicedLimit as Limit,
+  leakyBucketOf,
+  slidingWindowLogOf,
+  tokenBucketOf,
+} from '../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;
 const START_MS = 1_700_000_040_000; // where a minute begins
@@ -50,7 +56,8 @@ const open = (changes: Partial<LedgerOptions>): Ledger =>
 const caching = { denyCacheBytes: 100_000 };
 const leasing = { leases: { maxLeases: 10, idleMs: 250 } };
 const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
-const on = (limit: Limit, hits = 1, key = 'k'): Debit => debitOf({ key: key as CounterKey }, limit, hits, true);
+const on = (limit: Limit, hits = 1, key = 'k'): Debit =>
+  debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, true);
 
 async function ask(ledger: Ledger, ...debits: Debit[]) {
   return ledger.debit(debits, each);
@@ -215,4 +222,28 @@ test('forgetting a counter voids its lease, its refusal and its receipts, and no
   await ask(ledger, on(fixedWindowOf(1_000), 5));
   if (entry && 'receipt' in entry && entry.receipt) await ledger.refund(entry.receipt);
   expect(await stands(limit)).toBe(5);
+});
+
+describe('a limit with charge: always', () => {
+  const limit = tokenBucketOf(60, MINUTE_MS, { burst: 10 });
+  const report = (hits: number): Debit => debitOf({ key: 'k' as CounterKey }, { limit, policy: {} }, hits, true, true);
+
+  test('counts reports that its remembered refusal would have refused', async () => {
+    const ledger = open(caching);
+    await ask(ledger, on(limit, 10));
+    expect(await ask(ledger, on(limit))).toMatchObject([{ code: 'OVER_LIMIT' }]); // remembered
+    expect(await ask(ledger, on(limit))).toMatchObject([{ code: 'OVER_LIMIT', fromCache: true }]);
+    expect(await ask(ledger, report(5_000))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 10 }]);
+    expect(await ask(ledger, report(1))).toMatchObject([{ code: 'OVER_LIMIT', hitsBefore: 5_010 }]);
+    expect(await stands(limit)).toBe(5_011);
+  });
+
+  test('gives receipts for refused reports, which take them back', async () => {
+    const ledger = open({});
+    const [entry] = await ledger.debit([report(5_000)], { ...each, receipts: true });
+    expect(entry).toMatchObject({ code: 'OVER_LIMIT', hitsBefore: 0 });
+    if (!entry || !('receipt' in entry) || !entry.receipt) throw new Error('a report has a receipt');
+    await ledger.refund(entry.receipt);
+    expect(await stands(limit)).toBe(0);
+  });
 });

@@ -1,18 +1,12 @@
-import type { Limit } from '../../src/algorithms/limit.ts';
-import {
-  type Backend,
-  type Debit,
-  debitOf,
-  type InvalidationListener,
-  type Settlement,
-} from '../../src/backends/backend.ts';
+import { type Backend, type InvalidationListener, operationOf, type Settlement } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../src/ledger/debit.ts';
 import type { Receipt } from '../../src/ledger/entry.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
-import { fixedWindowOf } from '../helpers/limits.ts';
+import { fixedWindowOf, type PolicedLimit as Limit } from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
 
 /** The seed of every run, so that a failure can be repeated; `LEDGER_RUNS` makes a longer search. */
@@ -143,7 +137,8 @@ class World {
   }
 
   debitOf(one: number, hits: number): Debit {
-    return debitOf({ key }, this.#limits[one] ?? this.base, hits, true);
+    const limit = this.#limits[one] ?? this.base;
+    return debitOf({ key }, { limit, policy: limit }, hits, true);
   }
 
   async sweep(one: number): Promise<void> {
@@ -157,7 +152,7 @@ class World {
 
   /** What the counter stands at. */
   stands(): number {
-    const replies = this.#engine.run([debitOf({ key }, this.base, 0, true)], { spend: 'each', timeoutMs: 1 });
+    const replies = this.#engine.run([operationOf({ key }, this.base, 0, true)], { spend: 'each', timeoutMs: 1 });
     const [reply] = 'then' in replies ? [] : replies;
     return reply && 'hitsBefore' in reply ? reply.hitsBefore : Number.NaN;
   }

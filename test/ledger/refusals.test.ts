@@ -1,14 +1,22 @@
-import { type Limit, NEVER_MS, unitMs } from '../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf, type Operation } from '../../src/backends/backend.ts';
+import { NEVER_MS, unitMs } from '../../src/algorithms/limit.ts';
+import type { Backend, Operation } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../src/ledger/debit.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { backendThat, ledgerOf } from '../helpers/ledger.ts';
-import { fixedWindowOf, leakyBucketOf, limitsOfEach, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
+import {
+  fixedWindowOf,
+  type PolicedLimit as Limit,
+  leakyBucketOf,
+  limitsOfEach,
+  slidingWindowLogOf,
+  tokenBucketOf,
+} from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
 
 const on = (key: string, limit: Limit, hits = 1, blocks = true): Debit => {
-  return debitOf({ key: key as CounterKey }, limit, hits, blocks); // as good as any
+  return debitOf({ key: key as CounterKey }, { limit, policy: limit }, hits, blocks); // as good as any
 };
 
 /** A cache before a store that counts what it is asked. */

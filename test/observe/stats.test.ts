@@ -1,5 +1,6 @@
+import type { Limit } from '../../src/algorithms/index.ts';
 import { algorithmFor } from '../../src/algorithms/index.ts';
-import { type Limit, type State, unitMs } from '../../src/algorithms/limit.ts';
+import { type State, unitMs } from '../../src/algorithms/limit.ts';
 import { StoreUnavailable } from '../../src/backends/backend.ts';
 import { type Decider, decide, type RequestDescriptor, type Verdict } from '../../src/decide.ts';
 import { OTHER } from '../../src/observe/caller-names.ts';
@@ -7,7 +8,7 @@ import type { RuleCounts } from '../../src/observe/rule-counts.ts';
 import { countedBy, createStatistics, type Statistics } from '../../src/observe/stats.ts';
 import { deciderOf } from '../helpers/decider.ts';
 import { backendThat, ledgerOf } from '../helpers/ledger.ts';
-import { fixedWindowOf, leakyBucketOf, tokenBucketOf } from '../helpers/limits.ts';
+import { fixedWindowOf, labelOf, leakyBucketOf, ruleLimitOf, tokenBucketOf } from '../helpers/limits.ts';
 import { ruleOf, rulesFrom } from '../helpers/rules.ts';
 import { answerOf as answer, verdictOf } from '../helpers/verdicts.ts';
 
@@ -38,13 +39,15 @@ function saidBy(
   const { step, describe } = algorithmFor(limit);
   const { accepted, state, report = state } = step(limit, before, NOW_MS, hits, true);
   const decision = describe(limit, report, NOW_MS, { hits, accepted, charged: true });
-  const shown = shadow ? { ...limit, shadow } : limit;
-  const rule = ruleOf({ levels, limits: [shown] });
+  const policy = shadow ? { shadow } : {};
+  const rule = ruleOf({ levels, limits: [{ ...ruleLimitOf(limit), policy }] });
   return {
     kind: 'limited',
     rule,
     levels: rule.levels,
-    limit: shown,
+    limit,
+    label: labelOf(limit),
+    policy,
     decision,
     hits,
     code: shadow ? 'OK' : decision.code,

@@ -71,15 +71,16 @@ describe('a limit in the request', () => {
   ] as const)('with unit %d is per %s', (number, unit) => {
     expect(override({ unit: number })).toEqual({
       limit: {
-        algorithm: 'fixed_window',
-        alignment: 'epoch',
-        counter: `fixed_window|${unitMs[unit]}`,
-        soft: 0,
-        name: '',
-        requestsPerUnit: 10,
-        unit,
-        unitMultiplier: 1,
-        windowMs: unitMs[unit],
+        limit: {
+          algorithm: 'fixed_window',
+          alignment: 'epoch',
+          counter: `fixed_window|${unitMs[unit]}`,
+          soft: 0,
+          requestsPerUnit: 10,
+          windowMs: unitMs[unit],
+        },
+        label: { name: '', unit, unitMultiplier: 1 },
+        policy: {},
       },
     });
   });
@@ -90,7 +91,7 @@ describe('a limit in the request', () => {
     [100, 6, 100 * unitMs.YEAR],
   ])('with multiplier %d of unit %d is per %d ms', (value, unit, windowMs) => {
     expect(override({ unit, unit_multiplier: { value } })).toMatchObject({
-      limit: { unitMultiplier: value, windowMs },
+      limit: { limit: { windowMs }, label: { unitMultiplier: value } },
     });
   });
 
@@ -112,13 +113,14 @@ describe('a limit in the request', () => {
   });
 
   test.each([0, 0xffff_ffff])('may have %d requests', (requests_per_unit) => {
-    expect(override({ requests_per_unit })).toMatchObject({ limit: { requestsPerUnit: requests_per_unit } });
+    expect(override({ requests_per_unit })).toMatchObject({ limit: { limit: { requestsPerUnit: requests_per_unit } } });
   });
 });
 
 describe('an answer', () => {
   const rule = ruleOf({ path: 'demo.user' });
-  const limit = { ...fixedWindowOf(10), unit: 'MINUTE', unitMultiplier: 1 } as const;
+  const limit = fixedWindowOf(10);
+  const label = { name: '', unit: 'MINUTE', unitMultiplier: 1 } as const;
 
   const limited = (
     fields: Partial<Extract<Verdict, { kind: 'limited' }>['decision']> = {},
@@ -127,6 +129,8 @@ describe('an answer', () => {
     rule,
     levels: rule.levels,
     limit,
+    label,
+    policy: {},
     hits: 1,
     code: 'OK',
     decision: {
@@ -163,7 +167,7 @@ describe('an answer', () => {
     ],
     [
       'a limit with a name and a window of several units',
-      { ...limited(), limit: { ...limit, name: 'per-user', unitMultiplier: 30 } },
+      { ...limited(), label: { ...label, name: 'per-user', unitMultiplier: 30 } },
       {
         code: 1,
         current_limit: { ...current_limit, name: 'per-user', unit_multiplier: { value: 30 } },
@@ -172,9 +176,9 @@ describe('an answer', () => {
       },
     ],
     [
-      'more remaining than the field holds',
+      'of a bucket that holds more than its rate no more remaining than the limit that is shown beside it',
       limited({ limitRemaining: 2 ** 40 }),
-      { code: 1, current_limit, limit_remaining: 4_294_967_295, duration_until_reset },
+      { code: 1, current_limit, limit_remaining: 10, duration_until_reset },
     ],
   ])('%s', (_, verdict, expected) => {
     expect(status(verdict)).toEqual(expected);
@@ -187,6 +191,7 @@ describe('an answer', () => {
     [1_001, 2],
     [36_000.5, 37],
     [60_000, 60],
+    [1e15, 315_576_000_000], // the longest duration that protobuf allows
   ])('with %d ms until the reset says %d seconds, rounded up', (durationUntilResetMs, seconds) => {
     expect(status(limited({ durationUntilResetMs }))?.duration_until_reset).toEqual({ seconds, nanos: 0 });
   });
@@ -218,7 +223,7 @@ describe('an answer', () => {
   });
 
   test('shows a limit without a unit as UNKNOWN', () => {
-    const odd: Verdict = { ...limited(), limit: { ...limit, unit: 'UNKNOWN', windowMs: 1_500 } };
+    const odd: Verdict = { ...limited(), label: { ...label, unit: 'UNKNOWN' } };
     expect(status(odd)).toMatchObject({ current_limit: { requests_per_unit: 10, unit: 0 } });
     expect(status(odd)?.current_limit).not.toHaveProperty('unit_multiplier');
   });

@@ -18,10 +18,9 @@ function verdict(
     kind: 'limited',
     rule: ruleOf(),
     levels: ['k'],
-    limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE, {
-      ...(shadow && { shadow }),
-      ...(mode === 'quota over' && { quota: true }),
-    }),
+    limit: fixedWindowOf(requestsPerUnit, unitMs.MINUTE),
+    label: { name: '', unit: 'MINUTE', unitMultiplier: 1 },
+    policy: { ...(shadow && { shadow }), ...(mode === 'quota over' && { quota: true }) },
     decision: {
       code: over ? 'OVER_LIMIT' : 'OK',
       hitsBefore: 0,

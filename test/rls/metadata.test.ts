@@ -3,18 +3,29 @@ import type { Answer, Verdict } from '../../src/decide.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { createDynamicMetadata } from '../../src/rls/metadata.ts';
 import type { WireDescriptor, WireRequest } from '../../src/rls/wire.ts';
-import { fixedWindowOf } from '../helpers/limits.ts';
+import { fixedWindowOf, labelOf } from '../helpers/limits.ts';
 import { ruleOf } from '../helpers/rules.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
 const rule = ruleOf({ path: 'demo.user' });
-const limit = { ...fixedWindowOf(10, unitMs.MINUTE), unit: 'MINUTE' } as const;
+const limit = fixedWindowOf(10, unitMs.MINUTE);
+const label = labelOf(limit, { unit: 'MINUTE' });
 
 function limited(decision: Partial<Limited['decision']> = {}): Limited {
   const plain = { hitsBefore: 3, limitRemaining: 6, durationUntilResetMs: 1, retryAfterMs: 0, delayMs: 0, soft: false };
   const decided = { code: 'OK', ...plain, ...decision } as const;
-  return { kind: 'limited', rule, levels: rule.levels, limit, hits: 1, code: decided.code, decision: decided };
+  return {
+    kind: 'limited',
+    rule,
+    levels: rule.levels,
+    limit,
+    label,
+    policy: {},
+    hits: 1,
+    code: decided.code,
+    decision: decided,
+  };
 }
 
 const request: WireRequest = { domain: 'demo', descriptors: [], hits_addend: 0 };
@@ -37,7 +48,7 @@ describe('dynamic metadata under `weir`', () => {
     ['that it passed on the soft part', limited({ soft: true }), { soft: true }],
     [
       'the window that no unit describes',
-      { ...limited(), limit: { ...limit, unit: 'UNKNOWN', windowMs: 1_500 } },
+      { ...limited(), limit: { ...limit, windowMs: 1_500 }, label: { ...label, unit: 'UNKNOWN' } },
       { window_ms: 1_500 },
     ],
   ])('has %s', (_, verdict, facts) => {

@@ -417,7 +417,7 @@ test('a reload compiles a few rules in a turn of the event loop, and puts them i
     checker: { do: async (files) => check(files), close: () => {} },
     async pause() {
       turns++;
-      seen.add(book?.rules()?.rules[0]?.limits[0]?.requestsPerUnit);
+      seen.add(book?.rules()?.rules[0]?.limits[0]?.limit.requestsPerUnit);
     },
   });
   write('rules.yaml', textOf(2));
@@ -425,7 +425,7 @@ test('a reload compiles a few rules in a turn of the event loop, and puts them i
   await done.passed;
   expect(turns).toBeGreaterThan(5_500 / 32); // at most 32 in a turn
   expect([...seen]).toEqual([1]);
-  expect(book?.rules()?.rules.every(({ limits }) => limits[0]?.requestsPerUnit === 2)).toBe(true);
+  expect(book?.rules()?.rules.every(({ limits }) => limits[0]?.limit.requestsPerUnit === 2)).toBe(true);
 });
 
 test('a hundred reloads leave no more in memory than ten', async () => {

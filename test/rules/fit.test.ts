@@ -35,6 +35,12 @@ test.each([
     'consistency: consistency: leased counts each limit by itself, which spend: all_or_nothing rules out',
   ],
   [
+    'a request that spends as a set may leave a report out',
+    'charge: always',
+    { spend: 'spare_others' },
+    'charge: charge: always counts refused hits, which spend: spare_others may leave out',
+  ],
+  [
     'several processes that count by themselves must know how many they are',
     'on_store_failure: local',
     { processes: 4 },

@@ -38,7 +38,7 @@ function load(nodes: readonly Written[]): { readonly rules: RuleTree; readonly h
 /** Where in the level the node stands that an entry gets to. */
 function reached(rules: RuleTree, entry: Written): number | undefined {
   const found = match(rules, 'd', { entries: [entry], override: undefined });
-  return 'limits' in found ? Number(found.limits[0]?.name) : undefined;
+  return 'limits' in found ? Number(found.limits[0]?.label.name) : undefined;
 }
 
 const node = (key: string, value = ''): Written => ({ key, value });

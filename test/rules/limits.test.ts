@@ -2,22 +2,24 @@ import '../helpers/realm.ts';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Limit } from '../../src/algorithms/limit.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
+import { flat } from '../helpers/limits.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const fileWith = (node: string): string => `domain: demo\ndescriptors:\n  - {key: user, ${node}}\n`;
 
 /** The limits that a node's `rate_limits: [{…}, {…}]` come to. */
-const limitsFrom = (...blocks: readonly string[]): readonly Limit[] =>
-  rulesFrom(fileWith(`rate_limits: [${blocks.map((block) => `{${block}}`).join(', ')}]`)).rules[0]?.limits ?? [];
+const limitsFrom = (...blocks: readonly string[]) =>
+  (rulesFrom(fileWith(`rate_limits: [${blocks.map((block) => `{${block}}`).join(', ')}]`)).rules[0]?.limits ?? []).map(
+    flat,
+  );
 
-function limitFrom(block: string): Limit {
+function limitFrom(block: string) {
   const { rules } = rulesFrom(fileWith(`rate_limit: {${block}}`));
   const limit = rules[0]?.limits[0];
   if (!limit) throw new Error(`no limit in ${block}`);
-  return limit;
+  return flat(limit);
 }
 
 /** Loads files given by their text, named a.yaml, b.yaml … */
@@ -96,7 +98,7 @@ describe('a limit', () => {
     burst: 5,
     refill: 'continuous',
     maxDelayMs: 0,
-    counter: 'token_bucket|60000',
+    counter: 'token_bucket.2|60000',
   };
   const leaky = { ...common, algorithm: 'leaky_bucket', burst: 1, maxDelayMs: 0, counter: 'leaky_bucket|60000' };
 

@@ -359,17 +359,16 @@ describe('a valid file', () => {
         named: 'by_request',
         limits: [
           {
-            algorithm: 'fixed_window',
-            alignment: 'epoch',
-            counter: 'fixed_window|60000',
-            name: 'alice',
-            requestsPerUnit: 1000,
-            soft: 0,
-            unit: 'MINUTE',
-            unitMultiplier: 1,
-            windowMs: 60_000,
-            shadow: true,
-            quota: true,
+            limit: {
+              algorithm: 'fixed_window',
+              alignment: 'epoch',
+              counter: 'fixed_window|60000',
+              requestsPerUnit: 1000,
+              soft: 0,
+              windowMs: 60_000,
+            },
+            label: { name: 'alice', unit: 'MINUTE', unitMultiplier: 1 },
+            policy: { shadow: true, quota: true },
           },
         ],
         unlimited: false,
@@ -411,7 +410,9 @@ describe('a valid file', () => {
   test('has defaults for absent keys', () => {
     const [rule] = right(loadDescriptors('- key: user\n  rate_limit: {unit: day}\n')).rules;
     expect(rule).toMatchObject({ unlimited: false, shadow: false, quota: false, replaces: [] });
-    expect(rule?.limits).toMatchObject([{ algorithm: 'fixed_window', name: '', requestsPerUnit: 0 }]);
+    expect(rule?.limits).toMatchObject([
+      { limit: { algorithm: 'fixed_window', requestsPerUnit: 0 }, label: { name: '' } },
+    ]);
   });
 
   test.each([
@@ -424,19 +425,19 @@ describe('a valid file', () => {
     ['year', 365 * 86_400_000],
   ])('with the unit %s', (unit, windowMs) => {
     const [rule] = right(loadDescriptors(`- key: user\n  rate_limit: {unit: ${unit}}\n`)).rules;
-    expect(rule?.limits).toMatchObject([{ unit: unit.toUpperCase(), windowMs }]);
+    expect(rule?.limits).toMatchObject([{ limit: { windowMs }, label: { unit: unit.toUpperCase() } }]);
   });
 
   test.each([
     ['unlimited: true', true, []],
     ['unlimited: yes, requests_per_unit: 5', true, []],
     ['unlimited: true, unit: foo', true, []], // as in the service this replaces
-    ['unlimited: false, unit: day', false, [{ requestsPerUnit: 0 }]],
-    ['unit: day, requests_per_unit: 4294967295', false, [{ requestsPerUnit: 4_294_967_295 }]],
-    ['unit: day, requests_per_unit: 010', false, [{ requestsPerUnit: 8 }]],
-    ['unit: day, requests_per_unit: 0x10', false, [{ requestsPerUnit: 16 }]],
-    ['unit: day, requests_per_unit: ~', false, [{ requestsPerUnit: 0 }]],
-    ['unit: day, replaces: [], name: ~', false, [{ name: '' }]],
+    ['unlimited: false, unit: day', false, [{ limit: { requestsPerUnit: 0 } }]],
+    ['unit: day, requests_per_unit: 4294967295', false, [{ limit: { requestsPerUnit: 4_294_967_295 } }]],
+    ['unit: day, requests_per_unit: 010', false, [{ limit: { requestsPerUnit: 8 } }]],
+    ['unit: day, requests_per_unit: 0x10', false, [{ limit: { requestsPerUnit: 16 } }]],
+    ['unit: day, requests_per_unit: ~', false, [{ limit: { requestsPerUnit: 0 } }]],
+    ['unit: day, replaces: [], name: ~', false, [{ label: { name: '' } }]],
   ])('with the limit {%s}', (limit, unlimited, limits) => {
     const { rules } = right(loadDescriptors(`- key: user\n  rate_limit: {${limit}}\n`));
     expect(rules).toMatchObject([{ unlimited, limits }]);
@@ -467,7 +468,9 @@ describe('a valid file', () => {
       const loaded = loadDescriptors(
         `- key: ${quoted}\n  value: ${quoted}\n  rate_limit: {unit: day, name: ${quoted}}\n`,
       );
-      expect(right(loaded).rules).toMatchObject([{ path: `demo.${text}_${text}`, limits: [{ name: text }] }]);
+      expect(right(loaded).rules).toMatchObject([
+        { path: `demo.${text}_${text}`, limits: [{ label: { name: text } }] },
+      ]);
     },
   );
 

@@ -1,6 +1,6 @@
 import { type Entry, type Match, match, matchAll } from '../../src/rules/match.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
-import { fixedWindowOf } from '../helpers/limits.ts';
+import { fixedWindowOf, ruleLimitOf } from '../helpers/limits.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const domains = {
@@ -87,7 +87,7 @@ function told(found: Match): string {
   if (found.kind === 'no_rule') return 'no rule';
   if (found.kind === 'invalid_override') return found.problem;
   if (found.kind === 'unlimited') return `unlimited ${found.rule.path}`;
-  return `${found.limits.map(({ requestsPerUnit, unit }) => `${requestsPerUnit} ${unit}`).join(' and ')} ${found.rule.path}`;
+  return `${found.limits.map(({ limit, label }) => `${limit.requestsPerUnit} ${label.unit}`).join(' and ')} ${found.rule.path}`;
 }
 
 const find = (domain: Domain, written: string): Match =>
@@ -245,7 +245,7 @@ descriptors:
 });
 
 describe('an override', () => {
-  const limit = { ...fixedWindowOf(10, 86_400_000), unit: 'DAY', unitMultiplier: 1 } as const;
+  const limit = ruleLimitOf(fixedWindowOf(10, 86_400_000), { unit: 'DAY', unitMultiplier: 1 });
 
   test.each([
     ['d', 'k1=v1,s=q', '10 DAY d.k1_v1.s_q'],
@@ -326,7 +326,7 @@ describe('limits that replace others of the same request', () => {
   });
 
   test('do not replace limits without a name', () => {
-    const limit = fixedWindowOf(10);
+    const limit = ruleLimitOf(fixedWindowOf(10));
     const matches = matchAll(domains.r, 'r', [
       { entries: entriesOf('a=1'), override: { limit } },
       { entries: entriesOf('b=1'), override: undefined },

@@ -116,6 +116,11 @@ const messages: Readonly<Record<string, string>> = {
   'rate-limits-too-many.yaml': '4: descriptors[0].rate_limits: rate_limits must hold 1 to 16 limits, got 17',
   'refill-with-a-leaky-bucket.yaml':
     '8: descriptors[0].rate_limit.refill: refill means nothing with leaky_bucket; it goes with token_bucket',
+  'charge-with-a-log.yaml':
+    '8: descriptors[0].rate_limit.charge: charge means nothing with sliding_window_log; it goes with fixed_window or sliding_window_counter or sliding_window_buckets or token_bucket or leaky_bucket',
+  'charge-with-leases.yaml':
+    '7: descriptors[0].rate_limit.charge: charge: always and consistency: leased exclude one another: leave one of them out',
+  'unknown-charge.yaml': "7: descriptors[0].rate_limit.charge: charge must be accepted or always, got 'never'",
   'rounding-with-a-log.yaml':
     '8: descriptors[0].rate_limit.rounding: rounding means nothing with sliding_window_log; it goes with sliding_window_counter',
   'spend-on-a-node.yaml': `4: descriptors[0].spend: config error, unknown key 'spend'; it goes into the file itself`,

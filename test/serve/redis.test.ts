@@ -161,13 +161,13 @@ describe.each([1, 2])('with WORKERS=%d, while Redis is away', (workers) => {
   }, 60_000);
 });
 
-test('a store that hangs is down, though its connection is there and nobody calls', async () => {
+test('a store that hangs is down, though nobody calls', async () => {
   const redis = await startRedis();
   closing.push(() => redis.stop());
   const weir = await service({ REDIS_URL: redis.url, RULES_PATH: 'config/rules.yaml' });
   await weir.waitFor(async () => (await health(weir)).text.includes('store: up'));
   redis.pause();
-  await weir.waitFor(async () => (await health(weir)).text.includes('store: down: redis: no reply within'));
+  await weir.waitFor(async () => (await health(weir)).text.includes('store: down: '));
   expect((await health(weir)).status).toBe(200);
   redis.resume();
   await weir.waitFor(async () => (await health(weir)).text.includes('store: up'));

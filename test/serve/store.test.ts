@@ -1,6 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
-import { debitOf } from '../../src/backends/backend.ts';
 import { createCounterKeys } from '../../src/backends/key.ts';
+import { debitOf } from '../../src/ledger/debit.ts';
 import { createLogger } from '../../src/observe/log.ts';
 import { memoryBounds, openStore } from '../../src/serve/store.ts';
 import { readSettings } from '../../src/settings.ts';
@@ -30,7 +30,10 @@ describe('counters in memory', () => {
     const { ledger } = await openStore(readSettings({ MEMORY_MAX_BYTES: '1048576' }), fakeClock(), log);
     const hit = async (user: number, hits: number) => {
       const key = keys(limit, 'd', [{ key: 'user', value: String(user).padStart(400, 'x') }]);
-      const [answer] = await ledger.debit([debitOf({ key }, limit, hits, true)], { spend: 'each', timeoutMs: 1 });
+      const [answer] = await ledger.debit([debitOf({ key }, { limit, policy: {} }, hits, true)], {
+        spend: 'each',
+        timeoutMs: 1,
+      });
       return answer && 'hitsBefore' in answer ? answer.hitsBefore : undefined;
     };
     for (let user = 0; user < 2_500; user++) await hit(user, 1);

@@ -126,7 +126,10 @@ describe('an answer', () => {
         metadata,
       },
       limits: [
-        { algorithm: 'fixed_window', name: 'n', unit: 'DAY', requestsPerUnit: 4_294_967_295, unitMultiplier: 1 },
+        {
+          limit: { algorithm: 'fixed_window', requestsPerUnit: 4_294_967_295 },
+          label: { name: 'n', unit: 'DAY', unitMultiplier: 1 },
+        },
       ],
     });
     expect(book.rules()?.rules[1]).toMatchObject({
@@ -138,7 +141,7 @@ describe('an answer', () => {
     await both();
     const rule = { key: 'k', rate_limit: { unit, requests_per_unit: 1 } };
     expect(await controlPlane.serve('v1', [resource('r', 'd', rule)])).toEqual({ ack: 'v1' });
-    expect(book.rules()?.rules[0]?.limits[0]).toMatchObject({ unit });
+    expect(book.rules()?.rules[0]?.limits[0]).toMatchObject({ label: { unit } });
   });
 
   test('needs no unit with unlimited', async () => {

@@ -1,12 +1,5 @@
-import { algorithmFor } from '../../algorithms/index.ts';
-import {
-  capacityOf,
-  type Decision,
-  longestMemoryMs,
-  MAX_COUNT,
-  type State,
-  type Step,
-} from '../../algorithms/limit.ts';
+import { algorithmFor, longestMemoryMs } from '../../algorithms/index.ts';
+import type { Decision, State, Step } from '../../algorithms/limit.ts';
 import type { Clock, Monotonic } from '../../clock.ts';
 import {
   type Backend,
@@ -18,11 +11,11 @@ import {
   signedHits,
   type Unavailable,
 } from '../backend.ts';
-import type { SharedWindow } from '../key.ts';
+import { swap } from '../cas.ts';
 import { scatter } from '../scatter.ts';
-import { describeShared } from '../shared-counters.ts';
 import { within } from '../within.ts';
 import type { MemcachedClient } from './client.ts';
+import { exptimeOf } from './exptime.ts';
 import { safeKey } from './key.ts';
 import type { MemcachedServers } from './servers.ts';
 import { packState, unpackState } from './state.ts';
@@ -44,28 +37,38 @@ export interface Clocks {
   readonly dateClock?: Clock;
 }
 
-/** How often a counter that others keep changing is tried again before its operations are given up. */
-const MAX_TRIES = 100;
+/** Counters that are kept otherwise than as states, on which other programs count as well. */
+export interface ForeignStates {
+  has(operation: Operation): boolean;
+  /** Runs operations on one counter, one after the other. */
+  count(
+    server: () => MemcachedClient,
+    key: string,
+    operations: readonly Operation[],
+    clocks: Required<Clocks>,
+  ): Promise<readonly Decision[]>;
+}
 
 /**
  * Counters in memcached, which any number of instances share. Each counter is exact by itself: its state is read, stepped on this
  * process's clock, and swapped for the new one only if nobody has changed it meanwhile, else once more. Operations that come while that is
  * in progress go together with the next. The limits of a request are not one step: `spend` has no meaning here.
- *
- * Counters that envoyproxy/ratelimit shares are added to at once, and judged by what came of it.
  */
 export class MemcachedBackend implements Backend {
   readonly atomic = 'counter';
   readonly #servers: MemcachedServers;
   readonly #clocks: Required<Clocks>;
   readonly #queues = new Map<string, Waiting[]>();
+  readonly #foreign: ForeignStates | undefined;
   /** How late this process has lately been. */
   readonly #latenessMs: () => number;
 
-  constructor(servers: MemcachedServers, clocks: Clocks, latenessMs: () => number = () => 0) {
+  /** @param foreign  counters of other programs beside our own */
+  constructor(servers: MemcachedServers, clocks: Clocks, latenessMs: () => number = () => 0, foreign?: ForeignStates) {
     this.#servers = servers;
     this.#latenessMs = latenessMs;
     this.#clocks = { dateClock: clocks.clock, ...clocks };
+    this.#foreign = foreign;
   }
 
   run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
@@ -107,7 +110,7 @@ export class MemcachedBackend implements Backend {
     const [first] = operations;
     if (!first) return [];
     const key = safeKey(first.key);
-    if (first.shared) return addAll(() => this.#serverOf(key), key, operations, first.shared, this.#clocks);
+    if (this.#foreign?.has(first)) return this.#foreign.count(() => this.#serverOf(key), key, operations, this.#clocks);
     return this.#countOwn(key, operations, timeoutMs);
   }
 
@@ -151,7 +154,7 @@ export class MemcachedBackend implements Backend {
 /** Nothing is sent to a server that there is no connection to. */
 const isSent = (reason: string): boolean => !reason.startsWith('no connection') && reason !== 'no server is known yet';
 
-/** Steps a counter by all operations in order, as if nobody else were there; again, if somebody was. */
+/** Steps a counter by all operations in order, as if nobody else were there. */
 async function stepAll(
   serverOf: (key: string) => MemcachedClient,
   key: string,
@@ -159,28 +162,21 @@ async function stepAll(
   { clock, dateClock }: Required<Clocks>,
 ): Promise<readonly Decision[]> {
   if (operations.length === 0) return [];
-  const server = serverOf(key);
   const resetKey = safeKey(`reset|${key}`);
   const needsReset = operations.some(({ kind }) => kind === 'refund');
   const resetAtMs = needsReset ? Number((await serverOf(resetKey).get(resetKey))?.value ?? 0) : 0;
-  for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const item = await server.get(key);
+  const forgotten = operations.find(({ kind }) => kind === 'forget');
+  return swap(serverOf(key), key, async (value) => {
     const nowMs = clock();
-    const before = item && unpackState(item.value);
+    const before = value && unpackState(value);
     const { decisions, state, ttlMs } = stepped(operations, before, nowMs, resetAtMs);
-    const forgotten = operations.find(({ kind }) => kind === 'forget');
     if (forgotten) {
       const keptS = exptimeOf(longestMemoryMs(forgotten.limit), dateClock());
       await serverOf(resetKey).set(resetKey, Buffer.from(String(nowMs)), keptS);
     }
-    if (isSame(before, state) || (!item && ttlMs <= 0)) return decisions; // only looks
-    const value = packState(state ?? []);
-    const kept = item
-      ? await server.cas(key, value, exptimeOf(ttlMs, dateClock()), item.cas)
-      : await server.add(key, value, exptimeOf(ttlMs, dateClock()));
-    if (kept === 'STORED') return decisions;
-  }
-  throw new Error(`the counter was changed by others ${MAX_TRIES} times in a row`);
+    if (isSame(before, state) || (!value && ttlMs <= 0)) return { result: decisions }; // only peeks
+    return { result: decisions, next: { value: packState(state ?? []), exptime: exptimeOf(ttlMs, dateClock()) } };
+  });
 }
 
 function stepped(operations: readonly Operation[], before: State | undefined, nowMs: number, resetAtMs: number) {
@@ -196,7 +192,7 @@ function stepped(operations: readonly Operation[], before: State | undefined, no
       ttlMs = kind === 'forget' ? 0 : step.ttlMs;
     } else ttlMs = step.ttlMs;
     const hits = isTakenBack ? 0 : signedHits(operation);
-    const charged = kind !== 'peek' && !isTakenBack;
+    const charged = kind === 'charge' ? 'regardless' : kind !== 'peek' && !isTakenBack;
     return describe(limit, step.report ?? step.state, nowMs, { hits, accepted: step.accepted, charged });
   });
   return { decisions, state, ttlMs };
@@ -214,61 +210,3 @@ function stepOf(operation: Operation, state: State | undefined, nowMs: number, r
 
 const isSame = (one: State | undefined, other: State | undefined): boolean =>
   one !== undefined && other !== undefined && one.length === other.length && one.every((n, at) => n === other[at]);
-
-/** Adds hits, one operation after the other, to a decimal count that others add to as well. */
-async function addAll(
-  server: () => MemcachedClient,
-  key: string,
-  operations: readonly Operation[],
-  shared: SharedWindow,
-  { clock, dateClock }: Required<Clocks>,
-): Promise<readonly Decision[]> {
-  const decisions: Decision[] = [];
-  for (const operation of operations) {
-    const { limit, kind } = operation;
-    const count = kind === 'refund' ? -operation.hits : kind === 'peek' ? 0 : signedHits(operation);
-    const nowMs = clock();
-    if (kind === 'forget') await server().delete(key);
-    const exptime = exptimeOf(shared.ttlMs, dateClock());
-    const counted = kind === 'forget' ? 0 : Math.min(await added(server(), key, count, exptime), MAX_COUNT);
-    const accepted = count < 0 || counted + (kind === 'peek' ? operation.hits : 0) <= capacityOf(limit);
-    decisions.push(describeShared(limit, shared, [counted], nowMs, { hits: count, accepted, charged: true }));
-  }
-  return decisions;
-}
-
-/** The count that hits leave. A counter that comes into being between two commands is seen by the third. */
-async function added(server: MemcachedClient, key: string, hits: number, exptime: number): Promise<number> {
-  if (hits === 0) return countIn((await server.get(key))?.value);
-  for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const count = await server.change(key, hits);
-    if (count !== undefined) return count;
-    if (hits < 0) return 0;
-    if ((await server.add(key, Buffer.from(String(hits)), exptime)) === 'STORED') return hits;
-  }
-  throw new Error(`the counter came and went ${MAX_TRIES} times in a row`);
-}
-
-function countIn(value: Buffer | undefined): number {
-  const text = value?.toString('latin1').trim() ?? '0';
-  if (!/^\d+$/.test(text)) throw new Error('the counter is no number');
-  return Number(text);
-}
-
-/** The longest time that memcached takes for one; what is longer, it takes for a date. */
-const MAX_SPAN_S = 30 * 24 * 3600;
-/** The last date that it knows, in 2038. */
-const MAX_DATE_S = 2 ** 31 - 1;
-
-/**
- * By how much memcached's clock may be behind: it is read about once a second, in whole seconds, and goes on by two when a reading just
- * misses one. What is to be kept for a second could else be gone at once.
- */
-const CLOCK_LAG_S = 2;
-
-/** When memcached may forget a counter: whole seconds, from now or since the epoch; at once where nothing is left to keep. */
-function exptimeOf(ttlMs: number, nowMs: number): number {
-  if (ttlMs <= 0) return -1;
-  const seconds = Math.ceil(ttlMs / 1000) + CLOCK_LAG_S;
-  return seconds <= MAX_SPAN_S ? seconds : Math.min(Math.ceil(nowMs / 1000) + seconds, MAX_DATE_S);
-}

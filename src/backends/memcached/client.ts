@@ -1,14 +1,10 @@
 import type { BackendHealth } from '../backend.ts';
+import type { SwapStore } from '../cas.ts';
 import { Connection, type ConnectionSettings } from './connection.ts';
-import type { Item, Reply } from './replies.ts';
+import type { Reply } from './replies.ts';
 
 /** One memcached server. Keys are what the protocol takes: `safeKey` makes them. Calls reject while it cannot be reached. */
-export interface MemcachedClient {
-  get(key: string): Promise<Item | undefined>;
-  /** Stores a value that nobody has changed since it was read. */
-  cas(key: string, value: Buffer, exptime: number, cas: string): Promise<'STORED' | 'EXISTS' | 'NOT_FOUND'>;
-  /** Stores a value where there is none. */
-  add(key: string, value: Buffer, exptime: number): Promise<'STORED' | 'NOT_STORED'>;
+export interface MemcachedClient extends SwapStore {
   /** Adds to a decimal number, or takes away, not below 0; undefined where there is none. */
   change(key: string, by: number): Promise<number | undefined>;
   /** Stores a value whatever was there. */

@@ -1,8 +1,4 @@
-/** A value that a server holds, and the number that changes whenever it does. */
-export interface Item {
-  readonly value: Buffer;
-  readonly cas: string;
-}
+import type { Item } from '../cas.ts';
 
 /** What a server said to one command: one word or number, or the items it holds by key. */
 export type Reply = string | ReadonlyMap<string, Item>;

@@ -1,13 +1,5 @@
-import { algorithmFor } from '../../algorithms/index.ts';
-import {
-  type Charge,
-  type Decision,
-  type Limit,
-  longestMemoryMs,
-  type Outcome,
-  type State,
-  type Step,
-} from '../../algorithms/limit.ts';
+import { algorithmFor, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
+import type { Charge, Decision, Outcome, State, Step } from '../../algorithms/limit.ts';
 import type { Clock } from '../../clock.ts';
 import { askedTogether, type Backend, type Operation, type RunOptions, signedHits } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
@@ -69,7 +61,7 @@ function spend(counters: BoundedCounters, operation: Operation, nowMs: number, c
   const found = counters.find(operation.key);
   const step = stepOf(operation, hits, counters.stateAt(found, nowMs), nowMs, charge);
   counters.set(operation.key, found, step, nowMs);
-  return decisionOf(operation.limit, step, nowMs, { hits, accepted: step.accepted, charged: true });
+  return decisionOf(operation.limit, step, nowMs, { hits, accepted: step.accepted, charged: charge });
 }
 
 function runOther(counters: BoundedCounters, resets: Resets, operation: Operation, nowMs: number): Decision {

@@ -14,7 +14,7 @@ import type {
 import { Breakers } from '../breaker.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
-import { type Batch, type BatchRequest, decodeBatch, encodeBatch } from './batch.ts';
+import { type Batch, type BatchRequest, decodeBatch, encodeBatch, type ForeignCounters } from './batch.ts';
 import { Batcher } from './batcher.ts';
 import type { Connection } from './connect.ts';
 import { openInvalidations, type RedisInvalidations } from './invalidations.ts';
@@ -35,6 +35,8 @@ export interface RedisBackendOptions {
   /** Put before every key, as before those of the counters. */
   readonly prefix?: string;
   readonly monotonicMs?: Monotonic;
+  /** Counters of other programs beside our own. */
+  readonly foreign?: ForeignCounters;
   /** How late this process has lately been, in milliseconds. */
   readonly latenessMs?: () => number;
   /** Takes the reason of each call that has no answer. */
@@ -52,7 +54,7 @@ export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
   readonly #redis: Connection;
   readonly #clock: Clock;
-  readonly #options: Required<RedisBackendOptions>;
+  readonly #options: Required<Omit<RedisBackendOptions, 'foreign'>> & Pick<RedisBackendOptions, 'foreign'>;
   readonly #slotKeys: SlotKeys;
   readonly #batchers = new Map<number, Batcher>();
   #lastError = 'not connected yet';
@@ -106,10 +108,9 @@ export class RedisBackend implements Backend {
     const [first] = operations;
     if (!first) return true;
     if (!this.#isUsable()) return false;
-    const nowMs = this.#clock();
-    const { keys, packed } = this.#encode([{ operations, spend: 'each' }], nowMs);
+    const batch = this.#encode([{ operations, spend: 'each' }], this.#clock());
     const settledKey = this.#slotKeys.name(this.#slotIn(first.key), `settled|${instance}`);
-    const counted = this.#call({ keys: [...keys, settledKey], packed }, nowMs, [number, SETTLED_TTL_MS]);
+    const counted = this.#call({ ...batch, keys: [...batch.keys, settledKey] }, [number, SETTLED_TTL_MS]);
     return 'value' in (await within(timeoutMs, counted));
   }
 
@@ -183,23 +184,29 @@ export class RedisBackend implements Backend {
   }
 
   async #count(requests: readonly BatchRequest[]): Promise<readonly Replies[]> {
-    const nowMs = this.#clock();
-    return decodeBatch(await this.#call(this.#encode(requests, nowMs), nowMs), requests, nowMs);
+    const batch = this.#encode(requests, this.#clock());
+    return decodeBatch(await this.#call(batch), batch);
   }
 
   #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
-    return encodeBatch(requests, nowMs, (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`));
+    return encodeBatch(
+      requests,
+      nowMs,
+      (key) => this.#slotKeys.name(this.#slotIn(key), `reset|${key}`),
+      this.#options.foreign,
+    );
   }
 
   /** @param more  what the script takes after the clock */
-  async #call({ keys, packed }: Batch, nowMs: number, more: readonly (string | number)[] = []): Promise<Buffer> {
+  async #call({ keys, packed, nowMs }: Batch, more: readonly (string | number)[] = []): Promise<Buffer> {
     const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
+    const { sha1, text } = this.#options.foreign?.script ?? script;
     const args = [keys.length, ...keys, packed, ...clockMs, ...more];
     try {
-      return bytes(await this.#redis.callBuffer('EVALSHA', script.sha1, ...args));
+      return bytes(await this.#redis.callBuffer('EVALSHA', sha1, ...args));
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      return bytes(await this.#redis.callBuffer('EVAL', script.text, ...args)); // refused before it ran: safe to ask again
+      return bytes(await this.#redis.callBuffer('EVAL', text, ...args)); // refused before it ran: safe to ask again
     }
   }
 }

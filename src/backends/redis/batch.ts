@@ -1,17 +1,26 @@
-import { algorithmFor, algorithmNames } from '../../algorithms/index.ts';
-import { capacityOf, type Limit, longestMemoryMs, type Spend, spends } from '../../algorithms/limit.ts';
+import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
+import { type Decision, type Outcome, type Spend, type State, spends } from '../../algorithms/limit.ts';
 import { askedTogether, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { describeShared } from '../shared-counters.ts';
+import type { Script } from './script.ts';
 
 const BYTES = 8; // a double
 const ACCEPTED = 1;
 const CHARGED = 2;
-/** What Redis says of a counter that other programs count on as well, where it is none: by the script's outcome. */
-const unusable: Readonly<Record<number, string>> = {
-  4: 'redis: WRONGTYPE Operation against a key holding the wrong kind of value',
-  5: 'redis: ERR value is not an integer or out of range',
-};
+/** Of repeated spends: the counter's state before the first follows, instead of a reply for each. */
+const STATE_BEFORE = 8;
+/** Counters that are kept otherwise than as states, on which other programs count as well. */
+export interface ForeignCounters {
+  /** The script that knows them, too. */
+  readonly script: Script;
+  has(operation: Operation): boolean;
+  /** The operation's limit as the script takes it. */
+  pack(operation: Operation): readonly number[];
+  /** @param nowMs  this process's clock: the counters are on its windows */
+  describe(operation: Operation, report: readonly number[], nowMs: number, outcome: Outcome): Decision;
+  /** Why the counter cannot be counted on. */
+  unusable(outcome: number): string | undefined;
+}
 
 /** What one `run` of the backend asks. */
 export interface BatchRequest {
@@ -24,13 +33,25 @@ export interface BatchRequest {
 export interface Batch {
   readonly keys: readonly string[];
   readonly packed: Buffer;
+  /** In the order in which they are packed. */
+  readonly groups: readonly Group[];
+  /** This process's clock when they were packed. */
+  readonly nowMs: number;
+  readonly foreign: ForeignCounters | undefined;
+}
+
+/** A request, or several that spend the same hits of the same counter and nothing else. */
+interface Group {
+  readonly request: BatchRequest;
+  /** Of these requests among those of the batch. */
+  readonly places: number[];
+  /** Where it begins among the packed numbers. */
+  readonly startsAt: number;
 }
 
 /** Where it is kept when a counter was forgotten: on the node that has the counter. */
 export type ResetKeyOf = (key: CounterKey) => string;
 
-/** The step of counters that other programs count on as well: it comes after those of the algorithms. */
-const SHARED = algorithmNames.length + 1;
 const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1])) as Record<
   Limit['algorithm'],
   number
@@ -38,35 +59,79 @@ const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1
 
 /** What the script calls an operation; those that only count are told apart by their hits. */
 const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4 } as const;
+/** In place of how a request spends: its only operation stands for as many requests as follow. */
+const REPEATED = spends.length;
 
 /**
  * Packs requests for one script call; a key that appears again is sent once, so that each operation on it sees those before, and so is a limit.
+ * Requests that spend the same hits on the same counter, and nothing else, are packed as one with a count. They keep their order on that
+ * counter: a request in between that touches it ends the group.
  *
  * @param nowMs  this process's clock: where calendar windows are looked for
  */
-export function encodeBatch(requests: readonly BatchRequest[], nowMs: number, resetKeyOf: ResetKeyOf = noReset): Batch {
+export function encodeBatch(
+  requests: readonly BatchRequest[],
+  nowMs: number,
+  resetKeyOf: ResetKeyOf = noReset,
+  foreign?: ForeignCounters,
+): Batch {
   const keys = new Map<string, number>();
   const limits = new Map<Limit | string, number>();
   const limitNumbers: number[] = [];
   const numbers: number[] = [];
-  for (const { operations, spend } of requests) {
+  const groups: Group[] = [];
+  const open: (Group | undefined)[] = []; // by the key's place
+  const placeOfLimit = (operation: Operation): number => {
+    const { limit } = operation;
+    const packed = foreign?.has(operation) ? foreign.pack(operation) : undefined;
+    const name = packed?.join(' ') ?? limit;
+    const known = limits.get(name);
+    if (known !== undefined) return known;
+    if (packed) limitNumbers.push(...packed);
+    else packLimit(limitNumbers, limit, nowMs);
+    limits.set(name, limits.size + 1);
+    return limits.size;
+  };
+  const packOperation = (operation: Operation): number => {
+    const { key, limit } = operation;
+    const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
+    const place = placeOf(keys, key);
+    numbers.push(place, placeOfLimit(operation), signedHits(operation), (operation.blocks ? 1 : 0) + 2 * kind);
+    if (operation.kind === 'refund') numbers.push(placeOf(keys, resetKeyOf(key)), operation.chargedAtMs);
+    if (operation.kind === 'forget') numbers.push(placeOf(keys, resetKeyOf(key)), longestMemoryMs(limit));
+    return place;
+  };
+  for (const [at, request] of requests.entries()) {
+    const { operations, spend } = request;
+    const only = operations.length === 1 && spend === 'each' ? operations[0] : undefined;
+    const group = only && open[keys.get(only.key) ?? 0];
+    if (group && isRepeat(group.request, request)) {
+      group.places.push(at);
+      numbers[group.startsAt] = REPEATED;
+      numbers[group.startsAt + 1] = group.places.length;
+      continue;
+    }
+    const fresh: Group = { request, places: [at], startsAt: numbers.length };
+    groups.push(fresh);
     numbers.push(spends.indexOf(spend), operations.length);
     for (const operation of operations) {
-      const { key, limit, shared } = operation;
-      const name = shared ? `${capacityOf(limit)} ${shared.ttlMs}` : limit; // a shared counter's time to live has its jitter
-      let place = limits.get(name);
-      if (place === undefined) {
-        place = limits.size + 1;
-        limits.set(name, place);
-        packLimit(limitNumbers, operation, nowMs);
-      }
-      const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
-      numbers.push(placeOf(keys, key), place, signedHits(operation), (operation.blocks ? 1 : 0) + 2 * kind);
-      if (operation.kind === 'refund') numbers.push(placeOf(keys, resetKeyOf(key)), operation.chargedAtMs);
-      if (operation.kind === 'forget') numbers.push(placeOf(keys, resetKeyOf(key)), longestMemoryMs(limit));
+      const place = packOperation(operation);
+      open[place] = only && isRepeatable(only) && !foreign?.has(only) ? fresh : undefined;
     }
   }
-  return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]) };
+  return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]), groups, nowMs, foreign };
+}
+
+/** Only of a spend, and where this process finds the windows that the script finds, whatever the script's clock says. */
+const isRepeatable = ({ kind, limit }: Operation): boolean =>
+  kind === 'spend' && (algorithmFor(limit).canReplay?.(limit) ?? true);
+
+/** Whether the only operations of two requests are the same. */
+function isRepeat(first: BatchRequest, second: BatchRequest): boolean {
+  const [one] = first.operations;
+  const [other] = second.operations;
+  if (one === undefined || other === undefined || first.receipts !== second.receipts) return false;
+  return one.kind === other.kind && one.limit === other.limit && one.hits === other.hits;
 }
 
 const noReset: ResetKeyOf = (key) => `reset|${key}`;
@@ -78,9 +143,9 @@ function placeOf(places: Map<string, number>, key: string): number {
   return places.size;
 }
 
-function packLimit(into: number[], { limit, shared }: Operation, nowMs: number): void {
-  const args = shared ? [capacityOf(limit), shared.ttlMs] : algorithmFor(limit).scriptArgs(limit, nowMs);
-  into.push(shared ? SHARED : stepOf[limit.algorithm], args.length, ...args);
+function packLimit(into: number[], limit: Limit, nowMs: number): void {
+  const args = algorithmFor(limit).scriptArgs(limit, nowMs);
+  into.push(stepOf[limit.algorithm], args.length, ...args);
 }
 
 function pack(numbers: readonly number[]): Buffer {
@@ -90,38 +155,66 @@ function pack(numbers: readonly number[]): Buffer {
 }
 
 /**
- * Reads the script's reply: for each request one reply an operation, in the order in which they were packed.
+ * Reads the script's reply: for each request one reply an operation, in the order of the requests.
  *
- * @param ownNowMs     this process's clock: shared counters are on its windows
  * @throws RangeError  when the reply is shorter than the operations ask for: it is not this script's
  */
-export function decodeBatch(reply: Buffer, requests: readonly BatchRequest[], ownNowMs: number): readonly Replies[] {
+export function decodeBatch(reply: Buffer, { groups, nowMs: ownNowMs, foreign }: Batch): readonly Replies[] {
   let at = 0;
   const next = (): number => {
     const number = reply.readDoubleLE(at);
     at += BYTES;
     return number;
   };
+  const nextNumbers = (): readonly number[] => {
+    const numbers: number[] = [];
+    for (let left = next(); left > 0; left--) numbers.push(next());
+    return numbers;
+  };
   const nowMs = next();
-  const decode = (operation: Operation, index: number, { operations, spend }: BatchRequest): Reply => {
-    const { limit, shared } = operation;
-    const outcome = next();
-    const report: number[] = [];
-    for (let left = next(); left > 0; left--) report.push(next());
-    const reason = unusable[outcome];
+  const decode = (outcome: number, operation: Operation, index: number, { operations, spend }: BatchRequest): Reply => {
+    const { limit } = operation;
+    const report = nextNumbers();
+    const reason = foreign?.unusable(outcome);
     if (reason) return { code: 'UNAVAILABLE', reason };
     const accepted = (outcome & ACCEPTED) !== 0;
     const charged = (outcome & CHARGED) !== 0;
     const hits = charged || spend === 'each' ? signedHits(operation) : (askedTogether(operations)[index] ?? 0); // as the script does
-    const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged };
-    if (shared) return describeShared(limit, shared, report, ownNowMs, decided);
+    const how = operation.kind === 'charge' ? 'regardless' : charged;
+    const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
+    if (foreign?.has(operation)) return foreign.describe(operation, report, ownNowMs, decided);
     return algorithmFor(limit).describe(limit, report, nowMs, decided);
   };
-  return requests.map((request) => {
-    const replies = request.operations.map((operation, index) => decode(operation, index, request));
-    return request.receipts
-      ? replies.map((one) => (one.code === 'UNAVAILABLE' ? one : { ...one, chargedAtMs: nowMs }))
-      : replies;
+  const decodeRepeated = ({ request, places }: Group, only: Operation): readonly Replies[] => {
+    const outcome = next();
+    if (outcome === STATE_BEFORE) return replay(only, nextNumbers(), places.length, nowMs);
+    return places.map((_, index) => [decode(index === 0 ? outcome : next(), only, 0, request)]);
+  };
+  const withTime = (one: Reply): Reply => (one.code === 'UNAVAILABLE' ? one : { ...one, chargedAtMs: nowMs });
+  const answers: Replies[] = [];
+  for (const group of groups) {
+    const { operations, receipts } = group.request;
+    const [only] = operations;
+    const decoded =
+      group.places.length > 1 && only
+        ? decodeRepeated(group, only)
+        : [operations.map((operation, index) => decode(next(), operation, index, group.request))];
+    for (let index = 0; index < group.places.length; index++) {
+      const replies = decoded[index] ?? [];
+      answers[group.places[index] ?? 0] = receipts ? replies.map(withTime) : replies; // its place is among them
+    }
+  }
+  return answers;
+}
+
+/** Takes the steps that the script has taken from the same state at the same time, for what is said of each. */
+function replay({ limit, hits }: Operation, before: State, count: number, nowMs: number): readonly Replies[] {
+  const { step, describe } = algorithmFor(limit);
+  let state = before.length > 0 ? before : undefined;
+  return Array.from({ length: count }, () => {
+    const next = step(limit, state, nowMs, hits, true);
+    state = next.state;
+    return [describe(limit, next.report ?? state, nowMs, { hits, accepted: next.accepted, charged: true })];
   });
 }
 

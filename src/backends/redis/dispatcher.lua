@@ -1,26 +1,29 @@
 --[[
   Runs the operations of a batch of requests, in order: reads every counter once, steps, writes every changed counter once.
-  The algorithms' functions stand above this text, and `steps` lists them (script.ts puts it all together).
+  The algorithms' functions stand above this text; `steps` and `refunds` list them, and `windowed` has those whose states expire with a window
+  that their first number names (script.ts puts it all together).
 
   KEYS     one a counter, each once
   ARGV[1]  little-endian doubles; how many limits there are, and per limit: algorithm (its place in `steps`), how many
            numbers of limit follow, the limit; then per request: how it spends (0 each, 1 all or nothing, 2 spare
-           others), its number of operations, and per operation: key (its place in KEYS), limit (its place among the limits),
+           others), its number of operations (or 3, and how many requests it stands for, each of which has only the spend that follows), and per operation: key (its place in KEYS), limit (its place among the limits),
            hits, 1 where it blocks + 2 * its kind, see KINDS; those after PEEK only where each spends for itself.
            REFUND and FORGET have two more numbers: the place in KEYS of when the counter was forgotten; the time of the charge,
            or how long that is kept (ms)
   ARGV[2]  the clock in ms since the epoch; empty: the server's own
   ARGV[3]  of a settlement: its number; ARGV[4] how long the last one is kept (ms), under the last of KEYS
-  Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per operation: outcome (1 accepted + 2 charged; 4 or 5: the counter cannot be
-           counted on, see SPOILT), how many numbers of report follow, the report
+  Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per operation: outcome (1 accepted + 2 charged; or what a
+           loader says), how many numbers of report follow, the report. Of a request that stands for several, where the state is short: STATE_BEFORE, how many
+           numbers of state follow, the state before the first spend; else an outcome and a report for each spend
 
-  A counter is a string: its state as little-endian doubles. The keys are ours alone, but for those of the last step: other
-  programs count on them with INCRBY.
+  A counter is a string: its state as little-endian doubles. A step with a loader has counters that are kept otherwise: the loader
+  returns their state, how long a peek keeps them (ms), how they are kept, and an outcome where they cannot be counted on.
 ]]
-local EACH, SPARE_OTHERS = 0, 2
-local SHARED = #steps
-local SPOILT = { wrong_type = 4, no_integer = 5 }
+local EACH, SPARE_OTHERS, REPEATED = 0, 2, 3
 local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 } -- COUNT spends, gives back below 0, peeks at 0
+
+local STATE_BEFORE = 8
+local SHORT_STATE = 16 -- numbers: a longer one costs more to send, and to step again, than the replies
 
 local CHUNK = 128 -- numbers at a time: Lua returns and takes only so many values in one call
 
@@ -84,24 +87,24 @@ for key = 1, #KEYS do
   states[key] = packed and packed ~= '' and #packed % 8 == 0 and unpack_numbers(packed) or nil -- else not one of ours
 end
 
-local counts, spoilt = {}, {} -- of shared counters: what they stood at; why they cannot be counted on
+local foreign = {} -- counters that are kept otherwise: what their loader said
 
-local function load_shared(key)
-  local text = stored[key]
-  counts[key] = math.min(tonumber(text) or 0, MAX_COUNT)
-  states[key] = { math.max(counts[key], 0) }
-  if text and not text:match('^-?%d+$') then
-    spoilt[key] = SPOILT.no_integer
-  elseif not text and redis.call('TYPE', KEYS[key]).ok ~= 'none' then
-    spoilt[key] = SPOILT.wrong_type
+local function load(key, limit)
+  if not foreign[key] then
+    foreign[key] = limit.load(KEYS[key], stored[key], limit.numbers)
+    states[key] = foreign[key].state
   end
+end
+
+local function problem_of(key)
+  return foreign[key] and foreign[key].outcome
 end
 
 local limits = {} -- each with its step and its numbers
 for i = 1, input[1] do
   local first = at + 3
   local last = first + input[at + 2] - 1
-  limits[i] = { step = steps[input[at + 1]], refund = refunds[input[at + 1]], is_shared = input[at + 1] == SHARED, numbers = { unpack(input, first, last) } }
+  limits[i] = { step = steps[input[at + 1]], refund = refunds[input[at + 1]], load = loaders[input[at + 1]], numbers = { unpack(input, first, last) } }
   at = last
 end
 at = at + 1
@@ -111,8 +114,8 @@ local function read_hit()
   local mode = input[at + 3]
   local hit = { key = key, limit = limit, hits = input[at + 2], blocks = mode % 2 == 1, charge = mode < 2 }
   at = at + 4
-  if limit.is_shared and not counts[key] then
-    load_shared(key)
+  if limit.load then
+    load(key, limit)
   end
   return hit
 end
@@ -127,7 +130,7 @@ local function keep(hit, result)
 end
 
 local function reply(hit, accepted, charged, report)
-  output[#output + 1] = spoilt[hit.key] or (accepted and 1 or 0) + (charged and 2 or 0)
+  output[#output + 1] = problem_of(hit.key) or (accepted and 1 or 0) + (charged and 2 or 0)
   output[#output + 1] = #report
   for i = 1, #report do
     output[#output + 1] = report[i]
@@ -168,13 +171,44 @@ local function run_other(kind, key, limit, hits)
   return false, limit.step(limit.numbers, states[key], now_ms, hits, false)
 end
 
+-- Equal spends on one counter: the caller takes the same steps from the state before to know what became of each.
+local function repeat_spend(count)
+  local key, limit, hits = input[at], limits[input[at + 1]], input[at + 2]
+  at = at + 4
+  local size = #output
+  local before = states[key]
+  local length = before and #before or 0
+  local step, numbers, state = limit.step, limit.numbers, before
+  local accepted, ttl_ms, report
+  if length > SHORT_STATE then
+    for _ = 1, count do
+      accepted, state, ttl_ms, report = step(numbers, state, now_ms, hits, true)
+      report = report or state
+      output[size + 1], output[size + 2] = accepted and 3 or 2, #report
+      for i = 1, #report do
+        output[size + 2 + i] = report[i]
+      end
+      size = size + 2 + #report
+    end
+  else
+    output[size + 1], output[size + 2] = STATE_BEFORE, length
+    for i = 1, length do
+      output[size + 2 + i] = before[i]
+    end
+    for _ = 1, count do
+      accepted, state, ttl_ms = step(numbers, state, now_ms, hits, true)
+    end
+  end
+  states[key], ttls_ms[key], last_steps[key] = state, ttl_ms, step
+end
+
 -- What most requests do: every limit counts for itself. The same as `spend_all`, without a table for each hit.
 local function spend_each(count)
   local size = #output
   for _ = 1, count do
     local key, limit, mode = input[at], limits[input[at + 1]], input[at + 3]
-    if limit.is_shared and not counts[key] then
-      load_shared(key)
+    if limit.load then
+      load(key, limit)
     end
     local accepted, state, ttl_ms, report
     local is_written = true
@@ -190,7 +224,7 @@ local function spend_each(count)
       states[key], ttls_ms[key], last_steps[key] = state, ttl_ms, limit.step
     end
     report = report or state
-    output[size + 1] = spoilt[key] or (accepted and 1 or 0) + (is_written and 2 or 0)
+    output[size + 1] = limit.load and problem_of(key) or (accepted and 1 or 0) + (is_written and 2 or 0)
     output[size + 2] = #report
     size = size + 2
     for i = 1, #report do
@@ -209,7 +243,7 @@ local function try_all(hits)
     local result = run(hit, hit.hits, hit.charge)
     states[hit.key] = result.state
     accepted[i] = result.accepted
-    refused = refused or spoilt[hit.key] or (hit.blocks and not result.accepted)
+    refused = refused or problem_of(hit.key) or (hit.blocks and not result.accepted)
   end
   for i = #hits, 1, -1 do
     states[hits[i].key] = before[i]
@@ -228,8 +262,8 @@ local function spare(hits, accepted, may_charge)
     local charged = may_charge and hit.charge and not accepted[i] and not refusal.accepted
     if charged then
       keep(hit, refusal)
-    elseif counts[hit.key] then
-      ttls_ms[hit.key] = hit.limit.numbers[2] -- a look, too, makes others see that it is in use
+    elseif foreign[hit.key] then
+      ttls_ms[hit.key] = foreign[hit.key].ttl_ms
     end
     reply(hit, accepted[i], charged, (charged and refusal or run(hit, asked[hit.key], false)).report)
   end
@@ -253,26 +287,25 @@ while at <= #input do
   at = at + 2
   if spend == EACH then
     spend_each(count)
+  elseif spend == REPEATED then
+    repeat_spend(count)
   else
     spend_together(spend, count)
   end
 end
 
--- A fixed window ends when it ends: a counter that is still in the same one keeps its time to live, which costs Redis half of setting it.
+-- A window ends when it ends: a counter that is still in the same one keeps its time to live, which costs Redis half of setting it.
 local function is_in_same_window(key, packed)
   local before = stored[key]
-  return last_steps[key] == fixed_window
+  return windowed[last_steps[key]]
     and before
     and #before == #packed
     and string.sub(before, 1, 8) == string.sub(packed, 1, 8)
 end
 
 for key, ttl_ms in pairs(ttls_ms) do
-  if counts[key] then
-    if not spoilt[key] then
-      redis.call('INCRBY', KEYS[key], string.format('%.0f', states[key][1] - counts[key]))
-      redis.call('EXPIRE', KEYS[key], math.ceil(ttl_ms / 1000))
-    end
+  if foreign[key] then
+    foreign[key].keep(states[key], ttl_ms)
   elseif ttl_ms > 0 then
     local packed = pack_numbers(states[key])
     if is_in_same_window(key, packed) then

@@ -1,5 +1,5 @@
-import type { FixedWindowLimit } from '../../algorithms/limit.ts';
-import type { Backend, Debit } from '../backend.ts';
+import type { FixedWindowLimit } from '../../algorithms/fixed-window.ts';
+import type { Backend, RequestOperation } from '../backend.ts';
 import type { CounterKeys } from '../key.ts';
 import type { Connection } from './connect.ts';
 
@@ -28,8 +28,8 @@ const CLUSTER_KEYS = 16;
 
 /** Its counter has a name that none of a rule has: those begin with their algorithm. */
 const limit: FixedWindowLimit = {
-  ...{ algorithm: 'fixed_window', alignment: 'epoch', name: '', counter: 'weir_probe' },
-  ...{ requestsPerUnit: 1, soft: 0, unit: 'SECOND', unitMultiplier: 1, windowMs: 1_000 },
+  ...{ algorithm: 'fixed_window', alignment: 'epoch', counter: 'weir_probe' },
+  ...{ requestsPerUnit: 1, soft: 0, windowMs: 1_000 },
 };
 
 /**
@@ -38,7 +38,7 @@ const limit: FixedWindowLimit = {
  */
 export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): Probe {
   const count = redis.isCluster ? CLUSTER_KEYS : 1;
-  const peeks = Array.from({ length: count }, (_, at): Debit => {
+  const peeks = Array.from({ length: count }, (_, at): RequestOperation => {
     const key = keys(limit, String(at), []);
     return { kind: 'peek', key, limit, hits: 0, blocks: false };
   });

@@ -1,20 +1,38 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { algorithmNames, algorithms } from '../../algorithms/index.ts';
+import { algorithmNames, algorithms, rowOf } from '../../algorithms/index.ts';
 import { MAX_COUNT } from '../../algorithms/limit.ts';
+
+/** A script, and the name that Redis knows it by once it has run. */
+export interface Script {
+  readonly text: string;
+  readonly sha1: string;
+}
+
+/** A step on counters that hold no state: a Lua file with functions of its name, and with `_refund` and `_load` after it. */
+export interface ForeignStep {
+  readonly name: string;
+  readonly url: URL;
+}
 
 const read = (url: URL): string => readFileSync(url, 'utf8');
 
 /** The one script that decides in Redis: every algorithm's Lua twin, then the dispatcher that calls them. */
-export const script: { readonly text: string; readonly sha1: string } = assemble();
+export const script: Script = assembleScript([]);
 
-function assemble() {
+/** The same, with steps on other counters besides. */
+export function assembleScript(foreign: readonly ForeignStep[]): Script {
+  const names = [...algorithmNames, ...foreign.map(({ name }) => name)];
+  const windowed = algorithmNames.filter((name) => rowOf(name).expiresWithWindow);
+  const loaders = foreign.map(({ name }, at) => `[${algorithmNames.length + 1 + at}] = ${name}_load`);
   const text = [
     `local MAX_COUNT = ${MAX_COUNT}`,
     ...algorithmNames.map((name) => read(algorithms[name].script)),
-    read(new URL('./shared-window.lua', import.meta.url)),
-    `local steps = { ${algorithmNames.join(', ')}, shared_window }`,
-    `local refunds = { ${algorithmNames.map((name) => `${name}_refund`).join(', ')}, shared_window_refund }`,
+    ...foreign.map(({ url }) => read(url)),
+    `local windowed = { ${windowed.map((name) => `[${name}] = true`).join(', ')} }`,
+    `local steps = { ${names.join(', ')} }`,
+    `local refunds = { ${names.map((name) => `${name}_refund`).join(', ')} }`,
+    `local loaders = { ${loaders.join(', ')} }`,
     read(new URL('./dispatcher.lua', import.meta.url)),
   ].join('\n');
   return { text, sha1: createHash('sha1').update(text).digest('hex') };

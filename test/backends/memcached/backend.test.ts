@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { type Limit, unitMs } from '../../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import { unitMs } from '../../../src/algorithms/limit.ts';
+import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
 import { MemcachedBackend } from '../../../src/backends/memcached/backend.ts';
+import { referenceCounters } from '../../../src/backends/memcached/reference.ts';
 import { openServers } from '../../../src/backends/memcached/servers.ts';
 import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../../helpers/memcached.ts';
@@ -32,6 +34,8 @@ async function open(addresses: readonly string[], clock = Date.now): Promise<Bac
       onUp: () => {},
     }),
     { clock, dateClock: Date.now, monotonicMs: () => performance.now() },
+    () => 0,
+    referenceCounters,
   );
   opened.push(store);
   await eventually(() => store.health().ready);
@@ -47,10 +51,10 @@ backendConformance('three memcached', (clock) => open(all(), clock), { atomic: '
 
 let counters = 0;
 const newKey = (): CounterKey => `counter-${process.pid}-${counters++}` as CounterKey; // as good as any
-const hitOn = (key: CounterKey, hits = 1, limit: Limit = fixedWindowOf(20, unitMs.HOUR)): Debit => {
-  return debitOf({ key }, limit, hits, true);
+const hitOn = (key: CounterKey, hits = 1, limit: Limit = fixedWindowOf(20, unitMs.HOUR)): RequestOperation => {
+  return operationOf({ key }, limit, hits, true);
 };
-const apply = (store: Backend, ...hits: Debit[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
+const apply = (store: Backend, ...hits: RequestOperation[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
 
 test.each(limitsOfEach(20, unitMs.HOUR).filter(({ algorithm }) => algorithm !== without))(
   'several instances admit together exactly what $algorithm admits',
@@ -98,7 +102,7 @@ async function say(port: number, command: string): Promise<string> {
 
 describe('counters that envoyproxy/ratelimit shares', () => {
   const windowStartMs = () => Date.now() - (Date.now() % unitMs.YEAR);
-  const sharedOn = (key: CounterKey, hits: number): Debit => ({
+  const sharedOn = (key: CounterKey, hits: number): RequestOperation => ({
     ...hitOn(key, hits, fixedWindowOf(20, unitMs.YEAR)),
     shared: { windowStartMs: windowStartMs(), ttlMs: unitMs.YEAR },
   });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Debit, debitOf } from '../../../src/backends/backend.ts';
+import { operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
 import { MemcachedBackend } from '../../../src/backends/memcached/backend.ts';
 import { type MemcachedServers, openServers } from '../../../src/backends/memcached/servers.ts';
@@ -27,8 +27,8 @@ test('instances of this and the previous build on one memcached admit together w
   for (const limit of limitsOfEach(20, HOUR_MS).filter(({ algorithm }) => algorithm !== 'sliding_window_log')) {
     const keys = createCounterKeys(`${randomUUID()}:`);
     const [debit, before] = [limit, previousLimit(limit)].map((one) =>
-      debitOf({ key: keys(one, 'demo', []) }, one, 1, true),
-    ) as [Debit, Debit];
+      operationOf({ key: keys(one, 'demo', []) }, one, 1, true),
+    ) as [RequestOperation, RequestOperation];
     const asked = Array.from({ length: 80 }, async (_, at) =>
       at % 2 === 0 ? present.run([debit], { spend: 'each', timeoutMs: 10_000 }) : previous.debit([before], 10_000),
     );

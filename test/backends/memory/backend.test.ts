@@ -1,5 +1,5 @@
 import { unitMs } from '../../../src/algorithms/limit.ts';
-import { type Backend, debitOf } from '../../../src/backends/backend.ts';
+import { type Backend, operationOf } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
 import { createMemoryBackend } from '../../../src/backends/memory/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -17,7 +17,7 @@ const counterKeys = createCounterKeys('');
 async function spend(store: Backend, counter: string, hits: number, windowMs: number = unitMs.HOUR): Promise<number> {
   const limit = fixedWindowOf(LIMIT, windowMs);
   const key = counterKeys(limit, 'domain', [{ key: 'counter', value: counter }]);
-  const [decision] = await store.run([debitOf({ key }, limit, hits, true)], { spend: 'each', timeoutMs: 1 });
+  const [decision] = await store.run([operationOf({ key }, limit, hits, true)], { spend: 'each', timeoutMs: 1 });
   if (!decision || decision.code === 'UNAVAILABLE') throw new Error('a memory store is always available');
   return decision.hitsBefore;
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
 import { unitMs } from '../../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
@@ -33,12 +33,12 @@ backendConformance(
   async (clock) => new RedisBackend(await openReady(server), clock, { replay: true }),
 );
 
-const fresh = (requestsPerUnit = 1_000, windowMs: number = unitMs.YEAR): Debit => {
+const fresh = (requestsPerUnit = 1_000, windowMs: number = unitMs.YEAR): RequestOperation => {
   const limit = fixedWindowOf(requestsPerUnit, windowMs);
-  return debitOf({ key: createCounterKeys(`${randomUUID()}:`)(limit, 'domain', []) }, limit, 1, true);
+  return operationOf({ key: createCounterKeys(`${randomUUID()}:`)(limit, 'domain', []) }, limit, 1, true);
 };
 
-async function apply(store: Backend, hit: Debit, timeoutMs = TIMEOUT_MS) {
+async function apply(store: Backend, hit: RequestOperation, timeoutMs = TIMEOUT_MS) {
   const [decision] = await store.run([hit], { spend: 'each', timeoutMs });
   return decision;
 }
@@ -48,7 +48,7 @@ async function until(holds: () => boolean): Promise<void> {
 }
 
 /** Asks until the store can answer. */
-async function applyWhenReady(store: Backend, hit: Debit) {
+async function applyWhenReady(store: Backend, hit: RequestOperation) {
   for (;;) {
     const decision = await apply(store, hit);
     if (decision?.code !== 'UNAVAILABLE') return decision;
@@ -120,7 +120,7 @@ describe('a Redis store', () => {
       const skewed = new RedisBackend(await openReady(server), () => Date.now() + minutes * unitMs.MINUTE);
       const limit = calendarWindowOf(1, 'HOUR', 'Asia/Kolkata');
       const key = createCounterKeys(`${randomUUID()}:`)(limit, 'domain', []);
-      const hit = debitOf({ key }, limit, 1_000, true); // refused, and counted
+      const hit = operationOf({ key }, limit, 1_000, true); // refused, and counted
       await apply(skewed, hit);
       const again = await apply(skewed, hit);
       await skewed.close();

@@ -1,4 +1,4 @@
-import { debitOf, type Reply } from '../../../src/backends/backend.ts';
+import { operationOf, type Reply } from '../../../src/backends/backend.ts';
 import { Breaker } from '../../../src/backends/breaker.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
 import type { BatchRequest } from '../../../src/backends/redis/batch.ts';
@@ -6,7 +6,7 @@ import { Batcher } from '../../../src/backends/redis/batcher.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 
 const limit = fixedWindowOf(1_000, 60_000);
-const asked: BatchRequest = { operations: [debitOf({ key: 'k' as CounterKey }, limit, 1, true)], spend: 'each' }; // any text will do
+const asked: BatchRequest = { operations: [operationOf({ key: 'k' as CounterKey }, limit, 1, true)], spend: 'each' }; // any text will do
 const decided = { code: 'OK' } as unknown as Reply; // what it says is of no concern here
 const late = (timeoutMs: number): Reply => ({ code: 'UNAVAILABLE', reason: `no reply within ${timeoutMs} ms` });
 

@@ -1,8 +1,8 @@
 import '../../helpers/realm.ts';
 import type { Redis as Client } from 'ioredis';
 import { unitMs } from '../../../src/algorithms/limit.ts';
-import { type Debit, debitOf } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
+import { type Debit, debitOf } from '../../../src/ledger/debit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { createLogger } from '../../../src/observe/log.ts';
 import { openStore } from '../../../src/serve/store.ts';
@@ -33,7 +33,7 @@ async function open(server: Redis, env: Environment = {}): Promise<Ledger> {
 }
 
 const debit = (limit = fixedWindowOf(20, unitMs.DAY)): Debit =>
-  debitOf({ key: 'counter' as CounterKey }, limit, 1, true); // as good as any
+  debitOf({ key: 'counter' as CounterKey }, { limit, policy: {} }, 1, true); // as good as any
 const count = async (ledger: Ledger) => (await ledger.debit([debit()], { spend: 'each', timeoutMs: 5_000 }))[0];
 const isReady = (ledger: Ledger) => eventually(() => ledger.health().ready);
 
@@ -102,7 +102,7 @@ test('a Redis that evicts counters (`allkeys-lru`) answers every call, and a cou
   await operator.config('SET', 'maxmemory', used + ROOM_BYTES);
   const limit = fixedWindowOf(20, unitMs.DAY);
   const debits = Array.from({ length: 10_000 }, (_, at) =>
-    debitOf({ key: `counter-${at}` as CounterKey }, limit, 1, true),
+    debitOf({ key: `counter-${at}` as CounterKey }, { limit, policy: {} }, 1, true),
   );
   const codes = new Set<string>();
   for (let from = 0; from < debits.length; from += 100) {

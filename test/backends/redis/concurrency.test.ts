@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Redis as Connection } from 'ioredis';
-import { type Limit, MAX_WINDOW_MS, type Spend, unitMs } from '../../../src/algorithms/limit.ts';
-import { debitOf } from '../../../src/backends/backend.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import { MAX_WINDOW_MS, type Spend, unitMs } from '../../../src/algorithms/limit.ts';
+import { operationOf } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { openReady } from '../../helpers/connection.ts';
@@ -84,7 +85,7 @@ async function hammer({ limits, counters = 1, spend = 'each' }: Job) {
     left: async (counter: number) => {
       const store = new RedisBackend(connection, Date.now);
       const looks = limits.map((limit, at) => {
-        return debitOf({ key: `${prefix}${counter}|${at}` as CounterKey }, limit, 0, true); // as hammer.mjs names it
+        return operationOf({ key: `${prefix}${counter}|${at}` as CounterKey }, limit, 0, true); // as hammer.mjs names it
       });
       const decisions = await store.run(looks, { spend: 'each', timeoutMs: 30_000 });
       return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : one.reason));

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
-import { type Limit, type Spend, spends } from '../../../src/algorithms/limit.ts';
-import { type Backend, debitOf } from '../../../src/backends/backend.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import { type Spend, spends } from '../../../src/algorithms/limit.ts';
+import { type Backend, operationOf } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { openReady } from '../../helpers/connection.ts';
@@ -33,7 +34,7 @@ const counterKeys = createCounterKeys('');
 
 async function hit(limit: Limit, counter: string, hits: number, spend: Spend = 'each') {
   const key = counterKeys(limit, counter, []);
-  const [decision] = await store.run([debitOf({ key }, limit, hits, true)], { spend, timeoutMs: TIMEOUT_MS });
+  const [decision] = await store.run([operationOf({ key }, limit, hits, true)], { spend, timeoutMs: TIMEOUT_MS });
   return decision;
 }
 

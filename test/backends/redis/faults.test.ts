@@ -1,5 +1,5 @@
 import '../../helpers/realm.ts';
-import { capacityOf } from '../../../src/algorithms/limit.ts';
+import { capacityOf } from '../../../src/algorithms/index.ts';
 import { faultsOfOneServer } from '../../helpers/faults/of-one-server.ts';
 import { faultsOfSeveralServers } from '../../helpers/faults/of-several-servers.ts';
 import { suffer } from '../../helpers/faults/suffer.ts';

@@ -5,7 +5,7 @@
  * all limits of one of the counters; the answer says what passed.
  */
 import { once } from 'node:events';
-import { debitOf } from '../../../dist/backends/backend.js';
+import { operationOf } from '../../../dist/backends/backend.js';
 import { RedisBackend } from '../../../dist/backends/redis/backend.js';
 import { connect } from '../../../dist/backends/redis/connect.js';
 
@@ -25,7 +25,7 @@ process.on('message', async ({ prefix, limits, counters, spend, calls, inFlight 
   const caller = async () => {
     while (next < calls) {
       const counter = next++ % counters;
-      const hits = limits.map((limit, at) => debitOf({ key: `${prefix}${counter}|${at}` }, limit, 1, true));
+      const hits = limits.map((limit, at) => operationOf({ key: `${prefix}${counter}|${at}` }, limit, 1, true));
       const decisions = await store.run(hits, { spend, timeoutMs: 30_000 });
       if (decisions.some(({ code }) => code === 'UNAVAILABLE')) result.unavailable++;
       if (decisions.every(({ code }) => code === 'OK')) result.whole[counter]++;

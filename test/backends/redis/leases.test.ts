@@ -3,16 +3,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Redis as Connection } from 'ioredis';
-import type { Limit } from '../../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import { LONGEST_LEASE_MS } from '../../../src/algorithms/token-bucket.ts';
+import type { Backend } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
-import { LONGEST_LEASE_MS } from '../../../src/ledger/lease.ts';
+import { type Debit, debitOf } from '../../../src/ledger/debit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
-import { fixedWindowOf, tokenBucketOf } from '../../helpers/limits.ts';
+import { fixedWindowOf, type PolicedLimit as Limit, tokenBucketOf } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { eventually } from '../../helpers/statsd.ts';
 
@@ -66,7 +66,8 @@ async function instances(count: number, idleMs = MINUTE_MS): Promise<void> {
 }
 
 const leased = (limit: Limit): Limit => ({ ...limit, consistency: 'leased' });
-const hitOn = (limit: Limit, hits = 1): Debit => debitOf({ key: counterKeys(limit, 'api', []) }, limit, hits, true);
+const hitOn = (limit: Limit, hits = 1): Debit =>
+  debitOf({ key: counterKeys(limit, 'api', []) }, { limit, policy: limit }, hits, true);
 
 async function ask(at: number, hit: Debit, spend: 'each' | 'all_or_nothing' = 'each') {
   const [answer] = (await stores[at % stores.length]?.debit([hit], { ...each, spend })) ?? [];

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Limit } from '../../../src/algorithms/limit.ts';
-import { debitOf, type Operation } from '../../../src/backends/backend.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import { type Operation, operationOf } from '../../../src/backends/backend.ts';
 import { createCounterKeys } from '../../../src/backends/key.ts';
 import { createMemoryBackend } from '../../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
@@ -67,8 +67,44 @@ test.each(limitsOfEach(5, WINDOW_MS).map((limit) => ({ limit, name: limit.algori
   },
 );
 
+/** Requests of one turn of the event loop, which go to Redis together. */
+const anyTurn = fc.array(
+  fc.record({
+    counter: fc.constantFrom(0, 0, 0, 1),
+    hits: fc.constantFrom(1, 1, 1, 1, 2, -1, 0),
+    besides: fc.constantFrom(false, false, false, true),
+    spend: fc.constantFrom('each', 'each', 'each', 'all_or_nothing', 'spare_others'),
+  } as const),
+  { minLength: 1, maxLength: 30 },
+);
+
+test.each(limitsOfEach(20, WINDOW_MS).map((limit) => ({ limit, name: limit.algorithm })))(
+  'Redis answers requests that come together as memory answers them one by one, by $name',
+  async ({ limit }) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyTurn, { minLength: 1, maxLength: 4 }), async (turns) => {
+        clock.set(START_MS);
+        const memory = createMemoryBackend(clock, { maxCounters: 100 });
+        const keyOf = createCounterKeys(`${randomUUID()}:`);
+        const debits = (counter: number, hits: number) =>
+          operationOf({ key: keyOf(limit, 'd', [{ key: 'c', value: String(counter) }]) }, limit, hits, true);
+        for (const turn of turns) {
+          clock.advance(1_000);
+          const requests = turn.map(({ counter, hits, besides, spend }) => ({
+            operations: [debits(counter, hits), ...(besides ? [debits(1 - counter, 1)] : [])],
+            how: { spend, timeoutMs: 10_000, receipts: besides },
+          }));
+          const answers = await Promise.all(requests.map((one) => redis.run(one.operations, one.how)));
+          expect(answers).toEqual(requests.map((one) => memory.run(one.operations, one.how)));
+        }
+      }),
+      { numRuns: 60 },
+    );
+  },
+);
+
 const on = (limit: Limit, hits: number): Operation =>
-  debitOf({ key: createCounterKeys('once:')(limit, randomUUID(), []) }, limit, hits, true);
+  operationOf({ key: createCounterKeys('once:')(limit, randomUUID(), []) }, limit, hits, true);
 
 test('a settlement counts once, however often it is sent, and so does one that comes after a later one', async () => {
   const one = on(fixedWindowOf(20, WINDOW_MS), 3);

@@ -1,8 +1,9 @@
 import type { Redis as Connection } from 'ioredis';
 import { type Spend, unitMs } from '../../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
+import { referenceCounters } from '../../../src/backends/redis/reference/counters.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { fixedWindowOf, slidingWindowLogOf } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
@@ -13,7 +14,7 @@ let store: Backend;
 beforeAll(async () => {
   redis = await startRedis();
   operator = await openReady(redis);
-  store = new RedisBackend(await openReady(redis), Date.now);
+  store = new RedisBackend(await openReady(redis), Date.now, { foreign: referenceCounters });
 });
 afterAll(async () => {
   await store.close();
@@ -23,12 +24,12 @@ afterAll(async () => {
 beforeEach(() => operator.flushall());
 
 const windowStartMs = Date.now() - (Date.now() % unitMs.DAY);
-const shared = (key: string, hits: number, limit = 20, blocks = true): Debit => {
+const shared = (key: string, hits: number, limit = 20, blocks = true): RequestOperation => {
   const counter = { key: key as CounterKey, shared: { windowStartMs, ttlMs: unitMs.DAY + 7_000 } }; // as good as any
-  return debitOf(counter, fixedWindowOf(limit, unitMs.DAY), hits, blocks);
+  return operationOf(counter, fixedWindowOf(limit, unitMs.DAY), hits, blocks);
 };
-const applyAs = (spend: Spend, ...hits: readonly Debit[]) => store.run(hits, { spend, timeoutMs: 5_000 });
-const apply = (...hits: readonly Debit[]) => applyAs('each', ...hits);
+const applyAs = (spend: Spend, ...hits: readonly RequestOperation[]) => store.run(hits, { spend, timeoutMs: 5_000 });
+const apply = (...hits: readonly RequestOperation[]) => applyAs('each', ...hits);
 const TTL_S = unitMs.DAY / 1000 + 7;
 
 /** The text and the seconds to live of a counter. */
@@ -111,8 +112,8 @@ describe('that holds no count', () => {
   });
 });
 
-test("that is part of a set spends like the set, beside Weir's own counters", async () => {
-  const own = debitOf({ key: 'own' as CounterKey }, slidingWindowLogOf(9, unitMs.DAY), 1, true);
+test("a shared counter in a set spends like the set, beside Weir's own counters", async () => {
+  const own = operationOf({ key: 'own' as CounterKey }, slidingWindowLogOf(9, unitMs.DAY), 1, true);
   const look = async () => (await apply({ ...own, hits: 0 }))[0];
   const set = [shared('a', 2), own, shared('full', 1, 0)];
   expect(await applyAs('all_or_nothing', ...set)).toMatchObject([

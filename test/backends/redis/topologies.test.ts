@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import slotOf from 'cluster-key-slot';
 import { Redis as Client } from 'ioredis';
 import { unitMs } from '../../../src/algorithms/limit.ts';
-import { type Backend, type Debit, debitOf } from '../../../src/backends/backend.ts';
+import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import { Breakers } from '../../../src/backends/breaker.ts';
 import { type CounterKey, createCounterKeys } from '../../../src/backends/key.ts';
 import { parseAddress, type RedisAddress } from '../../../src/backends/redis/address.ts';
@@ -45,10 +45,10 @@ function open(
 
 let counters = 0;
 const newKey = (text = ''): CounterKey => `${text}counter-${counters++}` as CounterKey; // as good as any
-const hitOn = (key: CounterKey, hits = 1): Debit => {
-  return debitOf({ key }, fixedWindowOf(20, unitMs.DAY), hits, true);
+const hitOn = (key: CounterKey, hits = 1): RequestOperation => {
+  return operationOf({ key }, fixedWindowOf(20, unitMs.DAY), hits, true);
 };
-const apply = (store: Backend, ...hits: Debit[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
+const apply = (store: Backend, ...hits: RequestOperation[]) => store.run(hits, { spend: 'each', timeoutMs: 5_000 });
 /** The longest that sentinels may take on a busy machine: they wait when their own clock shows that they were late. */
 const FAILOVER_MS = 60_000;
 
@@ -316,9 +316,9 @@ describe('a Cluster', () => {
     const store = open(address(), {}, { atomic: 'request' });
     await isReady(store);
     const keys = createCounterKeys('weir:', { hashTag: 'domain' });
-    const hits = ['a', 'b', 'c', 'd'].map((value, at): Debit => {
+    const hits = ['a', 'b', 'c', 'd'].map((value, at): RequestOperation => {
       const limit = fixedWindowOf(at === 3 ? 0 : 9, unitMs.DAY);
-      return debitOf({ key: keys(limit, 'shop', [{ key: 'k', value }]) }, limit, 1, true);
+      return operationOf({ key: keys(limit, 'shop', [{ key: 'k', value }]) }, limit, 1, true);
     });
     const answers = await store.run(hits, { spend: 'all_or_nothing', timeoutMs: 5_000 });
     expect(answers).toMatchObject([...Array(3).fill({ code: 'OK', limitRemaining: 9 }), { code: 'OVER_LIMIT' }]);

@@ -1,18 +1,20 @@
 import '../../helpers/realm.ts';
 import { randomUUID } from 'node:crypto';
 import type { Redis as Connection } from 'ioredis';
-import type { Decision, Limit, Spend } from '../../../src/algorithms/limit.ts';
-import { type Debit, debitOf } from '../../../src/backends/backend.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import type { Decision, Spend } from '../../../src/algorithms/limit.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/backends/key.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { decodeBatch, encodeBatch } from '../../../src/backends/redis/batch.ts';
+import { referenceCounters } from '../../../src/backends/redis/reference/counters.ts';
 import { script } from '../../../src/backends/redis/script.ts';
 import { sharedCounters } from '../../../src/backends/shared-counters.ts';
+import { type Debit, debitOf } from '../../../src/ledger/debit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
 import { ledgerOf } from '../../helpers/ledger.ts';
-import { anyLimitOf, fixedWindowOf, limitsOfEach, tokenBucketOf } from '../../helpers/limits.ts';
+import { anyLimitOf, fixedWindowOf, limitsOfEach, type PolicedLimit, tokenBucketOf } from '../../helpers/limits.ts';
 import {
   type PreviousInstance,
   type PreviousOptions,
@@ -64,23 +66,27 @@ async function previous(options: PreviousOptions): Promise<Instance> {
 async function present({ clock, replay = false, leases = false, local = false }: PreviousOptions): Promise<Instance> {
   const monotonicMs = (): number => performance.now();
   const timers: NodeJS.Timeout[] = [];
-  const ledger: Ledger = ledgerOf(new RedisBackend(await openReady(server), clock, { replay }), {
-    ...{ clock, monotonicMs, instance: randomUUID() },
-    leases: leases ? { maxLeases: 100, idleMs: 50 } : undefined,
-    local: local ? { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 500 } : undefined,
-    every(intervalMs, run) {
-      const timer = setInterval(run, Math.min(intervalMs, 50));
-      timers.push(timer);
-      return () => clearInterval(timer);
+  const ledger: Ledger = ledgerOf(
+    new RedisBackend(await openReady(server), clock, { replay, foreign: referenceCounters }),
+    {
+      ...{ clock, monotonicMs, instance: randomUUID() },
+      leases: leases ? { maxLeases: 100, idleMs: 50 } : undefined,
+      local: local ? { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 500 } : undefined,
+      every(intervalMs, run) {
+        const timer = setInterval(run, Math.min(intervalMs, 50));
+        timers.push(timer);
+        return () => clearInterval(timer);
+      },
     },
-  });
+  );
   closing.push(() => ledger.close());
   return { debit: async (request, timeoutMs) => ledger.debit(request, { spend: 'each', timeoutMs }) };
 }
 
 const entry = { key: 'user', value: 'alice' };
 const counterOf = (limit: Limit): Counter => ({ key: createCounterKeys('')(limit, 'demo', [entry]) });
-const hit = (limit: Limit, hits = 1, counter = counterOf(limit)): Debit => debitOf(counter, limit, hits, true);
+const hit = (limit: PolicedLimit, hits = 1, counter = counterOf(limit)): Debit =>
+  debitOf(counter, { limit, policy: limit }, hits, true);
 
 /** Each of the instances asks so many times, all at once. */
 async function ask(instances: readonly Instance[], debit: Debit, times: number): Promise<readonly Decision[]> {
@@ -118,7 +124,7 @@ const both = (options: PreviousOptions): Promise<readonly [Instance, Instance]> 
 
 test('both count on the same keys that envoyproxy/ratelimit has', async () => {
   const clock = fakeClock(START_MS);
-  const limit: Limit = { ...fixedWindowOf(20, HOUR_MS), unit: 'HOUR', unitMultiplier: 1 };
+  const limit = fixedWindowOf(20, HOUR_MS);
   const options = { prefix: '', own: createCounterKeys(''), jitterMaxSeconds: 0, clock, random: () => 0 };
   const counter = sharedCounters(options)(limit, 'demo', [entry]);
   expect(counter).toEqual(previousSharedCounter(limit, 'demo', entry, clock));
@@ -147,7 +153,7 @@ const scripts = {
     text: script.text,
     encode: (operations: readonly Debit[], spend: Spend, nowMs: number) => encodeBatch([{ operations, spend }], nowMs),
     decode: (reply: Buffer, operations: readonly Debit[], spend: Spend, nowMs: number) =>
-      decodeBatch(reply, [{ operations, spend }], nowMs)[0] ?? [],
+      decodeBatch(reply, encodeBatch([{ operations, spend }], nowMs))[0] ?? [],
   },
 };
 
@@ -192,7 +198,7 @@ test.each([...new Set(namesWithSharedCounters)])(
 const LEASED = 20_000;
 test('leases of both builds pass together no more than the limit, and strand nothing', async () => {
   const clock = fakeClock(START_MS);
-  const limit: Limit = { ...fixedWindowOf(LEASED, HOUR_MS), consistency: 'leased' };
+  const limit: PolicedLimit = { ...fixedWindowOf(LEASED, HOUR_MS), consistency: 'leased' };
   const options = { clock, replay: true, leases: true };
   const instances = [...(await both(options)), ...(await both(options))];
   let passed = 0;
@@ -240,7 +246,7 @@ test.each(charged.filter(({ limit }) => isShared(limit)))(
 const SHARE = 4;
 const OUTAGES = 4;
 test('outages admit no more than the limit, a share for each process of this build, and one for each of the previous and each outage', async () => {
-  const limit: Limit = { ...fixedWindowOf(40, 24 * 365 * HOUR_MS), onStoreFailure: 'local', localShare: SHARE };
+  const limit: PolicedLimit = { ...fixedWindowOf(40, 24 * 365 * HOUR_MS), onStoreFailure: 'local', localShare: SHARE };
   const options = { clock: Date.now, local: true };
   const old = await Promise.all([previous(options), previous(options)]);
   const now = await Promise.all([present(options), present(options)]);

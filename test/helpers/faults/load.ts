@@ -1,8 +1,9 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { type Limit, MAX_WINDOW_MS, unitMs } from '../../../src/algorithms/limit.ts';
-import { debitOf } from '../../../src/backends/backend.ts';
+import type { Limit } from '../../../src/algorithms/index.ts';
+import { MAX_WINDOW_MS, unitMs } from '../../../src/algorithms/limit.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../../src/backends/key.ts';
 import { sharedCounters } from '../../../src/backends/shared-counters.ts';
+import { debitOf } from '../../../src/ledger/debit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { fixedWindowOf, limitsOfEach } from '../limits.ts';
 
@@ -17,7 +18,7 @@ export const STORE_TIMEOUT_MS = 100;
 const TIMEOUTS_MS = [STORE_TIMEOUT_MS, STORE_TIMEOUT_MS, 50];
 
 const sharedLimits: readonly Limit[] = Array.from({ length: 9 }, () =>
-  fixedWindowOf(HITS, unitMs.YEAR, { unit: 'YEAR', counter: `fixed_window|${unitMs.YEAR}` }),
+  fixedWindowOf(HITS, unitMs.YEAR, { counter: `fixed_window|${unitMs.YEAR}` }),
 );
 const names = sharedCounters({
   ...{ prefix: '', own: createCounterKeys(''), jitterMaxSeconds: 0, clock: Date.now, random: Math.random },
@@ -65,7 +66,7 @@ export function startLoad(store: Pick<Ledger, 'debit'>, { areShared = false } = 
   const counters = (areShared ? sharedLimits : limitsOfEach(HITS, MAX_WINDOW_MS))
     .flatMap((limit) => Array.from({ length: OF_EACH }, (_, number) => ({ limit, number })))
     .map(({ limit, number }, at) => {
-      const hit = debitOf(counterOf(limit, `{${number}}`, at), limit, 1, true);
+      const hit = debitOf(counterOf(limit, `{${number}}`, at), { limit, policy: {} }, 1, true);
       return { hit, limit, admitted: 0, unavailable: 0 };
     });
   const load = { calls: 0, failed: 0, longestMs: 0, lastFailureMs: 0 };

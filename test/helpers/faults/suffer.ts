@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { capacityOf } from '../../../src/algorithms/limit.ts';
+import { capacityOf } from '../../../src/algorithms/index.ts';
 import { createLogger } from '../../../src/observe/log.ts';
 import { openStore } from '../../../src/serve/store.ts';
 import { readSettings } from '../../../src/settings.ts';
@@ -33,7 +33,11 @@ export interface Report extends Pick<Load, 'calls' | 'failed' | 'longestMs' | 'r
  */
 export async function suffer({ begin, areShared = false }: Fault): Promise<Report> {
   const victim = await begin();
-  const settings = readSettings({ ...victim.env, STORE_TIMEOUT: `${STORE_TIMEOUT_MS}ms` });
+  const settings = readSettings({
+    ...victim.env,
+    STORE_TIMEOUT: `${STORE_TIMEOUT_MS}ms`,
+    ...(areShared && { COUNTER_KEYS: 'reference' }),
+  });
   const { ledger: store } = await openStore(settings, Date.now, createLogger({ level: 'silent', format: 'json' }));
   try {
     await eventually(() => store.health().ready);

@@ -1,0 +1,47 @@
+/** A value that a store holds, and the number that changes whenever it does. */
+export interface Item {
+  readonly value: Buffer;
+  readonly cas: string;
+}
+
+/** A store that swaps a value only where nobody has changed it meanwhile. */
+export interface SwapStore {
+  get(key: string): Promise<Item | undefined>;
+  /** Stores a value that nobody has changed since it was read. */
+  cas(key: string, value: Buffer, exptime: number, cas: string): Promise<'STORED' | 'EXISTS' | 'NOT_FOUND'>;
+  /** Stores a value where there is none. */
+  add(key: string, value: Buffer, exptime: number): Promise<'STORED' | 'NOT_STORED'>;
+}
+
+/** What a step makes of a value. */
+export interface Stepped<T> {
+  readonly result: T;
+  /** Absent: the value stays as it is. */
+  readonly next?: { readonly value: Buffer; readonly exptime: number };
+}
+
+/** How often a value that others keep changing is tried again. */
+const MAX_TRIES = 100;
+
+/**
+ * Reads a value, steps it, and swaps it for what came of it; again, from the value that is there then, where somebody else was faster.
+ *
+ * @param step  undefined: there is no value. It may run several times; only the last result counts
+ * @throws Error  others changed the value each time
+ */
+export async function swap<T>(
+  store: SwapStore,
+  key: string,
+  step: (value: Buffer | undefined) => Stepped<T> | Promise<Stepped<T>>,
+): Promise<T> {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const item = await store.get(key);
+    const { result, next } = await step(item?.value);
+    if (!next) return result;
+    const stored = item
+      ? await store.cas(key, next.value, next.exptime, item.cas)
+      : await store.add(key, next.value, next.exptime);
+    if (stored === 'STORED') return result;
+  }
+  throw new Error(`the counter was changed by others ${MAX_TRIES} times in a row`);
+}
