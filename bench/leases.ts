@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
-import type { Limit as Numbers } from '../src/algorithms/index.ts';
+import type { Limit as LimitNumbers } from '../src/algorithms/index.ts';
 import { type LimitPolicy, unitMs } from '../src/algorithms/limit.ts';
 import { LONGEST_LEASE_MS } from '../src/algorithms/token-bucket.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
@@ -12,7 +12,7 @@ import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 import { showUsage } from './usage.ts';
 
-type Policed = Numbers & LimitPolicy;
+type Policed = LimitNumbers & LimitPolicy;
 
 const HEADING = `What leases save on one hot key. The instances are stores in this one process, each with its leases and its own
 connection to one Redis; callers do not wait for each other, so that a strict instance, too, puts together what is asked

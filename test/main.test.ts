@@ -164,7 +164,7 @@ describe('serve', () => {
     expect(code).toBe(1);
     expect(output).toContain(`${rules}:3: descriptors[0].key: descriptor has empty key`);
     expect(output).toContain(`${rules}:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'fortnight'`);
-    expect(output).toContain(`weir: the rules at ${rules} are wrong`);
+    expect(output).toContain(`weir: the rules at ${rules} are invalid`);
   });
 
   test('reports that there are no rules at the plain path, with exit code 1', async () => {

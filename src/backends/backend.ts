@@ -14,7 +14,7 @@ interface AnyOperation extends Counter {
 /**
  * spend      takes hits as far as the limit lets them pass
  * peek       says what would become of so many hits; 0: whether the counter has room
- * give_back  takes back hits that nobody has a receipt for: Envoy's negative hits
+ * give_back  returns hits without a receipt: Envoy's negative hits
  * charge     takes hits that have passed already, whatever the limit says
  * refund     takes back hits of one charge, as far as the counter still remembers it
  * forget     makes the counter new, and earlier receipts worthless
@@ -132,7 +132,7 @@ export interface Backend {
    * @returns false  it is unknown whether it has been counted: send the same number again
    */
   settle(settlement: Settlement, timeoutMs: number): Promise<boolean>;
-  /** Undefined where other instances cannot be told. Subscribes on the first call. */
+  /** Undefined if other instances cannot be notified. Subscribes on the first call. */
   invalidations?(listener: InvalidationListener): Invalidations;
   health(): BackendHealth;
   close(): Promise<void>;

@@ -19,7 +19,7 @@ export interface Counter {
   readonly shared?: SharedWindow | undefined;
 }
 
-/** What a count by itself does not tell. */
+/** Facts that a count alone does not contain. */
 export interface SharedWindow {
   /** Milliseconds since the epoch. */
   readonly windowStartMs: number;

@@ -42,7 +42,7 @@ export interface LedgerOptions {
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
-/** Runs what asks a backend, for one who watches. */
+/** Runs a backend call under observation. */
 export type Trace = (run: () => Replies | Promise<Replies>) => Replies | Promise<Replies>;
 
 /** How often debts are settled while there are any. */
@@ -203,7 +203,7 @@ export class Ledger {
     return after(this.#ask([operation], how), ([reply = noReply]) => reply);
   }
 
-  /** Runs operations on the backends that have their counters; whoever remembers a refusal is told what may have made room. */
+  /** Runs operations on the backends that have their counters; holders of cached refusals are notified of changes that may have made room. */
   #ask(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
     if (this.#invalidations.size > 0 || this.refusals) this.#noteChanges(operations, false);
     const run = (): Replies | Promise<Replies> =>

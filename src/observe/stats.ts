@@ -2,7 +2,7 @@ import { type Limit, nominalCapacity } from '../algorithms/index.ts';
 import type { Decision } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
-import { type Answer, type Asked, type Code, Undecided, type Verdict } from '../decide.ts';
+import { type Answer, type Code, CountersUnavailable, type MatchedDescriptor, type Verdict } from '../decide.ts';
 import type { Rule } from '../rules/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import { type CountedRule, createRuleCounts, hitCounts, type RuleCounts } from './rule-counts.ts';
@@ -111,7 +111,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     },
     failed(cause) {
       failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
-      if (!(cause instanceof Undecided)) return;
+      if (!(cause instanceof CountersUnavailable)) return;
       if (cause.isProcessLate) sums.processLate++;
       for (const one of cause.asked) countAsked(rules, cause.domain, one);
     },
@@ -170,7 +170,11 @@ export function countedBy({ rules, ...statistics }: Statistics): Counted {
 }
 
 /** Counts the hits of a request without an answer. */
-function countAsked(rules: ReturnType<typeof createRuleCounts>, domain: string, { found, hits }: Asked): void {
+function countAsked(
+  rules: ReturnType<typeof createRuleCounts>,
+  domain: string,
+  { found, hits }: MatchedDescriptor,
+): void {
   const [first] = found.kind === 'limited' ? found.limits : [];
   if (found.kind === 'limited' && first && hits > 0) rules.ofLimit(domain, found, first.limit).totalHits += hits;
 }

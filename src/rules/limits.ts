@@ -219,10 +219,10 @@ function readCalendar(
   if (!isTimeZone(timeZone))
     return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
   if (isCalendarUnit(unit) && unitMultiplier === 1) return { calendar: createCalendar(unit, timeZone), timeZone };
-  const wanted = Object.values(calendarUnits).join(', ');
+  const units = Object.values(calendarUnits).join(', ');
   return wrong(
     'alignment',
-    `alignment: calendar goes with one unit: ${wanted}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
+    `alignment: calendar goes with one unit: ${units}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
   );
 }
 

@@ -238,14 +238,14 @@ export function whenNeverReached(maxElapsedMs: number, { ledger, description }: 
   return new Promise((resolve) => {
     if (maxElapsedMs === 0) return;
     const end = setTimeout(() => {
-      clearInterval(look);
+      clearInterval(poll);
       const message = `counters ${description} could not be reached within ${maxElapsedMs} ms of the start`;
       resolve(new CannotStart(`REDIS_STARTUP_MAX_ELAPSED_TIME: ${message}`));
     }, maxElapsedMs).unref();
-    const look = setInterval(() => {
+    const poll = setInterval(() => {
       if (!ledger.health().ready) return;
       clearTimeout(end);
-      clearInterval(look);
+      clearInterval(poll);
     }, POLL_INTERVAL_MS).unref();
   });
 }

@@ -227,7 +227,7 @@ const examples: readonly Example[] = [
     ],
   },
   {
-    says: 'refused only when the count is already above the limit, as in envoyproxy/ratelimit. At 5 of 5 a look says OK, 0 remaining',
+    says: 'refused only when the count is already above the limit, as in envoyproxy/ratelimit. At 5 of 5 a peek says OK, 0 remaining',
     limit: fixed5,
     rows: [
       ['0:00:30', 5, 'OK', 0],

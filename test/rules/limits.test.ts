@@ -253,7 +253,7 @@ describe('extremes', () => {
   });
 });
 
-describe('what is too large is told where it stands', () => {
+describe('a value that is too large is reported with its position', () => {
   test.each([
     ['a rate, beside a small burst', 'unit: day, requests_per_unit: 4294967295, burst: 1', 'requests_per_unit'],
     ['a burst', 'unit: year, requests_per_unit: 1, burst: 4294967295', 'burst'],
@@ -409,7 +409,7 @@ describe('one mistake brings no message about another', () => {
     expect(problemsOf(block)).toEqual([expect.stringContaining(message)]);
   });
 
-  test('but all mistakes of a limit are told at once', () => {
+  test('all errors of a limit are reported at once', () => {
     expect(problemsOf('unit: minutes, requests_per_unit: 5, algorithm: tokens')).toHaveLength(2);
     const problems = problemsOf('unit: minutes, requests_per_unit: 5, burst: 5, buckets: 3');
     expect(problems.map((problem) => /rate_limit\.(\w+)/.exec(problem)?.[1])).toEqual(['unit', 'burst', 'buckets']);

@@ -161,7 +161,7 @@ describe.each([1, 2])('with WORKERS=%d, while Redis is away', (workers) => {
   }, 60_000);
 });
 
-test('a store that hangs is down, though nobody calls', async () => {
+test('a store that hangs is reported as down even without calls', async () => {
   const redis = await startRedis();
   closing.push(() => redis.stop());
   const weir = await service({ REDIS_URL: redis.url, RULES_PATH: 'config/rules.yaml' });

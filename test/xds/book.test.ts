@@ -9,7 +9,7 @@ import { describeLimit } from '../../src/rules/describe.ts';
 import type { LoadedRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
 import { openDiscoveredRules } from '../../src/xds/book.ts';
-import type { ControlPlane as Asked } from '../../src/xds/client.ts';
+import type { ControlPlane as MatchedDescriptor } from '../../src/xds/client.ts';
 import { CONFIG_TYPE_URL } from '../../src/xds/proto.ts';
 import {
   type ControlPlane,
@@ -35,13 +35,13 @@ afterEach(() => {
   controlPlane.stop();
 });
 
-interface OpenOptions extends Partial<Asked> {
+interface OpenOptions extends Partial<MatchedDescriptor> {
   readonly port?: number;
   readonly mergeDomains?: boolean;
 }
 
 function open({ port = controlPlane.port, mergeDomains = false, ...changes }: OpenOptions = {}): void {
-  const asked: Asked = {
+  const asked: MatchedDescriptor = {
     serverUrl: `127.0.0.1:${port}`,
     nodeId: 'node-1',
     nodeMetadata: new Map(Object.entries({ a: 'b', c: 'd' })),

@@ -10,7 +10,7 @@ export interface ConnectionSettings {
   /** Undefined: plain text. */
   readonly tls: ConnectionOptions | undefined;
   readonly monotonicMs: Monotonic;
-  /** Told of each connection that is ready, and of what ends or prevents one. */
+  /** Called when a connection is ready, and when one fails or ends. */
   onReady(): void;
   onError(error: Error): void;
 }
@@ -42,7 +42,7 @@ export class Connection {
   private attempt = 0;
   private retry: NodeJS.Timeout | undefined;
   /** Fires when the server has been silent, or an attempt to connect has taken, too long. Writes do not put it off. */
-  private patience: NodeJS.Timeout | undefined;
+  private replyTimeout: NodeJS.Timeout | undefined;
   private slowestConnectMs = FIRST_CONNECT_MS / CONNECT_MARGIN;
   private readonly pending: Pending[] = [];
 
@@ -71,7 +71,7 @@ export class Connection {
   close(): void {
     this.isClosed = true;
     clearTimeout(this.retry);
-    clearTimeout(this.patience);
+    clearTimeout(this.replyTimeout);
     this.socket?.destroy();
   }
 
@@ -90,7 +90,7 @@ export class Connection {
     socket.once(tls ? 'secureConnect' : 'connect', () => {
       const tookMs = monotonicMs() - startedMs;
       this.slowestConnectMs = this.wasReady ? Math.max(this.slowestConnectMs, tookMs) : tookMs;
-      clearTimeout(this.patience);
+      clearTimeout(this.replyTimeout);
       this.isReady = true;
       this.wasReady = true;
       this.attempt = 0;
@@ -104,16 +104,19 @@ export class Connection {
   }
 
   private expect(socket: Socket, withinMs: number): void {
-    clearTimeout(this.patience);
-    this.patience = setTimeout(() => socket.destroy(new Error(`no reply within ${Math.ceil(withinMs)} ms`)), withinMs);
-    this.patience.unref();
+    clearTimeout(this.replyTimeout);
+    this.replyTimeout = setTimeout(
+      () => socket.destroy(new Error(`no reply within ${Math.ceil(withinMs)} ms`)),
+      withinMs,
+    );
+    this.replyTimeout.unref();
   }
 
   private receive(socket: Socket, reader: ReplyReader, piece: Buffer): void {
     try {
       for (const reply of reader.read(piece)) this.answer(reply);
       if (this.pending.length > 0) this.expect(socket, SILENCE_MS);
-      else clearTimeout(this.patience);
+      else clearTimeout(this.replyTimeout);
     } catch (error) {
       if (!(error instanceof BrokenProtocol)) throw error;
       socket.destroy(error);
@@ -122,14 +125,14 @@ export class Connection {
 
   private answer(reply: Reply): void {
     const first = this.pending.shift();
-    if (!first) throw new BrokenProtocol('a reply came that nobody waits for');
+    if (!first) throw new BrokenProtocol('received a reply without a request');
     if (typeof reply === 'string' && isError(reply)) first.reject(new Error(reply));
     else first.resolve(reply);
   }
 
   private lost(): void {
     this.isReady = false;
-    clearTimeout(this.patience);
+    clearTimeout(this.replyTimeout);
     const error = new Error(`connection to ${this.address} lost: ${this.lastError}`);
     for (const { reject } of this.pending.splice(0)) reject(error);
     if (this.isClosed) return;

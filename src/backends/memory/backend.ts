@@ -47,7 +47,7 @@ export function createMemoryBackend(clock: Clock, bounds: CounterBounds): Memory
       run(operations, { spend: 'each', timeoutMs: 0 }, clock());
       return true;
     },
-    invalidations: () => ({ publish: () => {}, isLive: () => true }), // nobody else changes these counters
+    invalidations: () => ({ publish: () => {}, isLive: () => true }), // no other process changes these counters
     health: () => ({ ready: true }),
     async close() {
       counters.clear();

@@ -62,7 +62,7 @@ export class RedisBackend implements Backend {
 
   /**
    * @param redis   a connection of `connect`; closed with the backend
-   * @param clock   this process's: calendar windows are looked for around it, since Redis knows no time zones
+   * @param clock   this process's: calendar windows are searched around it, since Redis has no time zones
    */
   constructor(redis: Connection, clock: Clock, options: RedisBackendOptions = {}) {
     const monotonicMs = options.monotonicMs ?? ((): number => performance.now());
@@ -156,7 +156,7 @@ export class RedisBackend implements Backend {
     if (known) return known;
     const { breakers, slowMs, monotonicMs, latenessMs } = this.#options;
     const batcher = new Batcher({
-      ...{ slowMs, maxUnderWay: MAX_UNDER_WAY, monotonicMs, latenessMs },
+      ...{ slowMs, maxInFlight: MAX_IN_FLIGHT, monotonicMs, latenessMs },
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests),
       breaker: () => breakers.of(this.#nodeOf(slot)),
@@ -214,7 +214,7 @@ export class RedisBackend implements Backend {
 /** Stands for all slots where one node has them all. */
 const ONE_NODE = -1;
 /** Calls to a node at a time: while one is counted, the next is gathered. */
-const MAX_UNDER_WAY = 2;
+const MAX_IN_FLIGHT = 2;
 
 function bytes(reply: unknown): Buffer {
   if (Buffer.isBuffer(reply)) return reply;

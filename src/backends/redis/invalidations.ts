@@ -76,7 +76,7 @@ export function openInvalidations(redis: Connection, { prefix, listener, monoton
         isSubscribing = false;
       });
   };
-  subscriber.on('error', () => {}); // of which the main connection tells
+  subscriber.on('error', () => {}); // the main connection reports them
   subscriber.on('ready', subscribe);
   subscriber.on('close', () => {
     isSubscribed = false;

@@ -205,7 +205,7 @@ test.each([
   [`VALUE a 0 99999999 1\r\n`, "'VALUE a 0 99999999 1' names no item"],
   ['VALUE a 0 1 1\r\nxyz\r\nEND\r\n', 'the value of a does not end where it should'],
   ['x'.repeat(3_000), "a reply's line has more than 2048 bytes"],
-  ['END\r\nEND\r\nEND\r\n', 'a reply came that nobody waits for'],
+  ['END\r\nEND\r\nEND\r\n', 'received a reply without a request'],
 ])('the reply %j is an error, and nothing worse', async (reply, reason) => {
   const store = await open([await scripted(() => reply)]);
   const answers = await Promise.all([apply(store, hitOn(newKey())), apply(store, hitOn(newKey()))]);

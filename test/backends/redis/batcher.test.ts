@@ -39,7 +39,7 @@ function started({ slowMs = 10_000, lateMs = 0 } = {}) {
         calls.push({ requests, answer });
       }),
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
-    maxUnderWay: 2,
+    maxInFlight: 2,
     slowMs,
     latenessMs: () => lateMs,
     breaker: () => breaker,
