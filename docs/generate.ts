@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { showUsage } from '../bench/usage.ts';
+import { dashboards } from '../deploy/grafana/dashboards.ts';
 import { type Field, format } from '../src/rules/format.ts';
 import { settingsTable } from '../src/settings.ts';
 import { plots } from './plots.ts';
@@ -9,6 +10,7 @@ export const generatedPages: ReadonlyMap<string, string> = new Map([
   ['docs/settings.md', settingsPage()],
   ['config/schema/rules.schema.json', rulesSchema()],
   ...plots,
+  ...dashboards,
 ]);
 
 function settingsPage(): string {

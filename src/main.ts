@@ -2,10 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { nearest } from './nearest.ts';
+import { packageRoot } from './package-root.ts';
 
 // Each command loads what it needs: `weir check` must not wait for Redis clients and servers.
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as {
   version: string;
 };
 
@@ -57,6 +58,12 @@ program
   )
   .option('--merge-domains', 'put files of the same domain together (MERGE_DOMAIN_CONFIG)', false)
   .option('--strict', 'exit with 1 for warnings, too', false)
+  .option(
+    '--overlay <path>',
+    'overlay file, or directory of them, instead of RULES_OVERLAY; may be given several times',
+    (path: string, before: readonly string[]) => [...before, path],
+    [],
+  )
   .action(checkRules);
 
 program

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { loadSource } from '../rules/book.ts';
 import { plainPath, type RuleSource, runtimeDirectory } from '../rules/files.ts';
 import type { RuleFileState } from '../rules/load.ts';
+import type { OverlayFile } from '../rules/overlay.ts';
+import { readOverlayFiles } from '../rules/overlay-files.ts';
 import type { Problem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { spendProblemOf, traitsOf } from '../serve/traits.ts';
@@ -16,6 +18,8 @@ export interface CheckOptions {
   /** A warning counts as an error does. */
   readonly strict: boolean;
   readonly backend?: BackendName | undefined;
+  /** Files, or directories of files, that are laid over the rules; none: what RULES_OVERLAY says. */
+  readonly overlay?: readonly string[] | undefined;
   /** The content of the file `-`. */
   readonly stdin?: string | undefined;
 }
@@ -28,7 +32,14 @@ export interface Checked {
   /** What is right, but does not go with everything that callers may do; a text each. */
   readonly notes: readonly string[];
   /** Of the rules; undefined where there is an error. */
-  readonly counts: { readonly domains: number; readonly rules: number } | undefined;
+  readonly counts: RuleTotals | undefined;
+}
+
+export interface RuleTotals {
+  readonly domains: number;
+  readonly rules: number;
+  /** Rules with a property from an overlay; absent where there is no overlay. */
+  readonly overlaid?: number;
 }
 
 /** What messages call the settings. */
@@ -42,7 +53,7 @@ export const STDIN = 'stdin';
  * @param paths  files, or directories of files, all of the same service; `-` is standard input; none: where the environment says
  */
 export async function check(paths: readonly string[], env: Environment, options: CheckOptions): Promise<Checked> {
-  const { mergeDomains, strict, backend, stdin } = options;
+  const { mergeDomains, strict, backend, stdin, overlay = [] } = options;
   let settings: Settings;
   try {
     settings = readSettings(backend === undefined ? env : withBackend(env, backend));
@@ -60,11 +71,16 @@ export async function check(paths: readonly string[], env: Environment, options:
     const message = `rules come from a control plane (CONFIG_TYPE=${settings.CONFIG_TYPE}): name the files to check`;
     return wrong([...found, ofEnvironment('error', message)]);
   }
+  const laid = await readOverlays(
+    overlay.length > 0 || settings.RULES_OVERLAY === '' ? overlay : [settings.RULES_OVERLAY],
+  );
   const loaded = await loadSource(source, {
+    overlay: laid.files,
     mergeDomains: mergeDomains || settings.MERGE_DOMAIN_CONFIG,
     store: traitsOf(settings),
   });
-  if (!loaded.ok) return wrong([...found, ...loaded.problems]);
+  if (!loaded.ok) return wrong([...found, ...laid.problems, ...loaded.problems]);
+  if (laid.problems.length > 0) return wrong([...found, ...laid.problems, ...loaded.warnings]);
   const problems = [...found, ...loaded.warnings];
   const { domains, rules } = loaded.rules;
   const notes = [...(source.notes?.() ?? []), ...notesOn(loaded.rules)];
@@ -72,7 +88,11 @@ export async function check(paths: readonly string[], env: Environment, options:
     isRight: !problems.some(({ severity }) => strict || severity === 'error'),
     problems,
     notes,
-    counts: { domains: domains.size, rules: rules.length },
+    counts: {
+      domains: domains.size,
+      rules: rules.length,
+      ...(laid.files.length > 0 && { overlaid: rules.filter((rule) => rule.overlaid).length }),
+    },
   };
 }
 
@@ -113,6 +133,18 @@ function sourceOf(paths: readonly string[], { rules }: Settings, stdin: string |
       return lists.flat();
     },
   };
+}
+
+/** Overlay files of several paths, and why others cannot be read. */
+async function readOverlays(paths: readonly string[]) {
+  const files: OverlayFile[] = [];
+  const problems: Problem[] = [];
+  for (const path of paths) {
+    const read = await readOverlayFiles(plainPath(path));
+    if ('files' in read) files.push(...read.files);
+    else problems.push(...read.problems);
+  }
+  return { files, problems };
 }
 
 const stdinFile = (text = ''): RuleFileState => ({ path: '/dev/stdin', name: STDIN, state: STDIN, text });

@@ -19,8 +19,9 @@ export interface FormatContext {
 export function summarize({ isRight, problems, counts }: Checked): string {
   const warnings = problems.filter(({ severity }) => severity === 'warning').length;
   if (!isRight || !counts) return `${problems.length - warnings} error(s), ${warnings} warning(s)`;
+  const overlaid = counts.overlaid === undefined ? '' : `, ${counts.overlaid} overlaid`;
   const more = warnings > 0 ? `, ${warnings} warning(s)` : '';
-  return `all right: ${counts.domains} domain(s), ${counts.rules} rule(s)${more}`;
+  return `all right: ${counts.domains} domain(s), ${counts.rules} rule(s)${overlaid}${more}`;
 }
 
 /** Human-readable: each problem with its line, and a caret under its start. */

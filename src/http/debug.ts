@@ -1,7 +1,7 @@
-import { describeRule, describeRuleFully, ruleAsJson } from '../rules/describe.ts';
+import { describeRule, describeRuleFully, domainAsJson, ruleAsJson } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { hashOf } from '../rules/packed.ts';
-import { formatProblem } from '../rules/problem.ts';
+import { formatLine, formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { inSlices, joinInSlices, sortInSlices } from '../slices.ts';
 import { compressed } from './compressed.ts';
@@ -71,19 +71,22 @@ function* describeRules(
   const problems = !lastLoad ? [] : !lastLoad.ok ? lastLoad.problems : withWarnings ? lastLoad.warnings : [];
   if (lastLoad && !lastLoad.ok) yield '# The newest rules are invalid; the rules listed below were loaded before.\n';
   for (const problem of problems) yield `# ${formatProblem(problem)}\n`;
+  for (const { name, spend, overlaid = [] } of tree?.domains.values() ?? []) {
+    const from = overlaid.map(({ file, line }) => ` (${formatLine({ file, line })})`).join('');
+    if (spend !== undefined && (withWarnings || overlaid.length > 0))
+      yield `# domain ${name}: spend: ${spend}${from}\n`;
+  }
   if (!withWarnings) {
     for (const rule of tree?.rules ?? []) yield `${describeRule(rule)}\n`;
     return;
   }
-  for (const { name, spend } of tree?.domains.values() ?? [])
-    if (spend !== undefined) yield `# domain ${name}: spend: ${spend}\n`;
   for (const rule of tree?.rules ?? []) yield `${describeRuleFully(rule)}\n`;
 }
 
 /** The whole of the rules, for programs. */
 function* rulesAsJson(tree: RuleTree | undefined, lastLoad: LoadedRules | undefined): Iterable<string> {
   const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
-  const domains = Array.from(tree?.domains.values() ?? [], ({ name, spend }) => ({ name, ...(spend && { spend }) }));
+  const domains = Array.from(tree?.domains.values() ?? [], domainAsJson);
   const packed = lastLoad?.ok ? lastLoad.packed : undefined;
   const head = {
     loaded: tree !== undefined,

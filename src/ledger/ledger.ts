@@ -17,7 +17,7 @@ import { scatter } from '../backends/scatter.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import { type Debit, debitOf } from './debit.ts';
 import { Debts, isBySecond, RETRY_MS } from './debts.ts';
-import { type Entries, type Entry, Receipt } from './entry.ts';
+import { type Entries, type LedgerEntry, Receipt } from './entry.ts';
 import { isLeased, Leases } from './lease.ts';
 import { Refusals } from './refusals.ts';
 
@@ -285,7 +285,7 @@ const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply
 
 const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
 
-function withReceipt(reply: Reply, debit: Debit | undefined): Entry | Unavailable {
+function withReceipt(reply: Reply, debit: Debit | undefined): LedgerEntry | Unavailable {
   const isCharged = debit?.kind === 'charge' || (debit?.kind === 'spend' && reply.code === 'OK');
   if (!isCharged || reply.code === 'UNAVAILABLE') return reply;
   const isLocal = reply.degraded === 'local';

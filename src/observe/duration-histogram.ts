@@ -1,10 +1,10 @@
-import type { Metric, Registry } from 'prom-client';
+import type { Metric } from 'prom-client';
 
 /** Upper bounds of the buckets, in seconds. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1];
 
 /** The calls of one method with one status. */
-interface Durations {
+interface Samples {
   readonly labels: { readonly method: string; readonly grpc_status: string };
   /** Calls per bucket, not cumulative; the last bucket has no bound. */
   readonly counts: number[];
@@ -14,12 +14,19 @@ interface Durations {
 /** Records the duration of a call. */
 export type ObserveDuration = (method: string, grpcStatus: number, elapsedMs: number) => void;
 
+/** A histogram of durations. */
+export interface Durations {
+  readonly observe: ObserveDuration;
+  /** For a registry of prom-client. */
+  readonly metric: Metric;
+}
+
 /**
- * Registers a histogram of durations. prom-client's own builds a string from the labels for each observation, which is too slow for every
+ * Creates a histogram of durations. prom-client's own builds a string from the labels for each observation, which is too slow for every
  * call.
  */
-export function registerDurations(registry: Registry, name: string, help: string): ObserveDuration {
-  const byMethod = new Map<string, Durations[]>(); // arrays are indexed by status, a small number
+export function createDurations(name: string, help: string): Durations {
+  const byMethod = new Map<string, Samples[]>(); // arrays are indexed by status, a small number
   const metric = {
     name,
     get: () => ({
@@ -29,31 +36,31 @@ export function registerDurations(registry: Registry, name: string, help: string
       values: [...byMethod.values()].flat().flatMap((one) => samplesOf(name, one)),
     }),
   };
-  const begin = (method: string, grpcStatus: number): Durations => {
+  const begin = (method: string, grpcStatus: number): Samples => {
     const ofMethod = byMethod.get(method) ?? [];
     byMethod.set(method, ofMethod);
     const fresh = newDurations(method, grpcStatus);
     ofMethod[grpcStatus] = fresh;
     return fresh;
   };
-  registry.registerMetric(metric as unknown as Metric); // the registry uses no more of it
-  return (method, grpcStatus, elapsedMs) => {
-    const durations = byMethod.get(method)?.[grpcStatus] ?? begin(method, grpcStatus);
+  const observe: ObserveDuration = (method, grpcStatus, elapsedMs) => {
+    const samples = byMethod.get(method)?.[grpcStatus] ?? begin(method, grpcStatus);
     const seconds = elapsedMs / 1000;
     let bucket = 0;
     while (bucket < BUCKETS.length && seconds > (BUCKETS[bucket] as number)) bucket++; // below the length
-    durations.counts[bucket] = (durations.counts[bucket] ?? 0) + 1;
-    durations.sumSeconds += seconds;
+    samples.counts[bucket] = (samples.counts[bucket] ?? 0) + 1;
+    samples.sumSeconds += seconds;
   };
+  return { observe, metric: metric as unknown as Metric }; // the registry uses no more of it
 }
 
-const newDurations = (method: string, grpcStatus: number): Durations => ({
+const newDurations = (method: string, grpcStatus: number): Samples => ({
   labels: { method, grpc_status: String(grpcStatus) },
   counts: new Array(BUCKETS.length + 1).fill(0),
   sumSeconds: 0,
 });
 
-function samplesOf(name: string, { labels, counts, sumSeconds }: Durations) {
+function samplesOf(name: string, { labels, counts, sumSeconds }: Samples) {
   let count = 0;
   const buckets = counts.map((here, at) => {
     count += here;

@@ -1,8 +1,8 @@
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { storeFailurePolicies } from '../algorithms/limit.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { joinInSlices } from '../slices.ts';
-import { registerDurations } from './duration-histogram.ts';
+import { createDurations, type Durations } from './duration-histogram.ts';
 import {
   beginMetric,
   betweenMetrics,
@@ -266,9 +266,36 @@ export interface StoreGauges {
 export function createMetrics(
   statistics: Statistics,
   isReady: () => boolean,
-  { openCircuits, leased }: StoreGauges,
+  store: StoreGauges,
   service?: ServiceGauges,
 ): Metrics {
+  const durations = createDurations(
+    'weir_call_duration_seconds',
+    'Time from a decoded call to its answer, by method and gRPC status.',
+  );
+  let registry: Promise<Registry> | undefined;
+
+  return {
+    async render(format = 'text') {
+      const counters = await joinInSlices(writeCounters(statistics, service?.rules(), format));
+      const gauges = service ? await joinInSlices(writeServiceGauges(service, format)) : '';
+      registry ??= openRegistry(isReady, store, durations);
+      const others = await (await registry).metrics();
+      const ours = `${counters}${gauges}`;
+      const body = format === 'text' ? `${ours}${others}` : `${ours}${toOpenMetrics(others)}# EOF\n`;
+      return { contentType: contentTypes[format], body };
+    },
+    called: durations.observe,
+  };
+}
+
+/** The output of prom-client, which is loaded for the first scrape: a service without scrapes does not load it. */
+async function openRegistry(
+  isReady: () => boolean,
+  { openCircuits, leased }: StoreGauges,
+  durations: Durations,
+): Promise<Registry> {
+  const { collectDefaultMetrics, Gauge, Registry } = await import('prom-client');
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
@@ -280,11 +307,7 @@ export function createMetrics(
       this.set(isReady() ? 1 : 0);
     },
   });
-  const called = registerDurations(
-    registry,
-    'weir_call_duration_seconds',
-    'Time from a decoded call to its answer, by method and gRPC status.',
-  );
+  registry.registerMetric(durations.metric);
   new Gauge({
     name: 'weir_leased_hits',
     help: 'Hits that are leased and not used: so much less than their limits may pass, at most.',
@@ -303,16 +326,5 @@ export function createMetrics(
       for (const [node, processes] of openCircuits()) this.set({ node }, processes);
     },
   });
-
-  return {
-    async render(format = 'text') {
-      const counters = await joinInSlices(writeCounters(statistics, service?.rules(), format));
-      const gauges = service ? await joinInSlices(writeServiceGauges(service, format)) : '';
-      const others = await registry.metrics();
-      const ours = `${counters}${gauges}`;
-      const body = format === 'text' ? `${ours}${others}` : `${ours}${toOpenMetrics(others)}# EOF\n`;
-      return { contentType: contentTypes[format], body };
-    },
-    called,
-  };
+  return registry;
 }

@@ -1,4 +1,4 @@
-import { status } from '@grpc/grpc-js';
+import { status } from '../grpc-status.ts';
 import type { GrpcStatus, RlsService } from '../rls/service.ts';
 import { type CallQueue, createCallQueue } from './call-queue.ts';
 import { CallerMemory, defaultCallerMemoryBytes } from './caller-memory.ts';

@@ -1,7 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
+import { packageRoot } from '../package-root.ts';
 
-const protoFolder = fileURLToPath(new URL('../../proto/', import.meta.url));
+const protoFolder = fileURLToPath(new URL('proto/', packageRoot));
 
 /**
  * Loads .proto files from the proto/ folder. Messages keep their .proto field names; unset fields have their default, unset messages are null.

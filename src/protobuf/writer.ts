@@ -23,6 +23,20 @@ export class ProtoWriter {
     this.bytes[this.length++] = rest;
   }
 
+  /** A number of at most 7 bits, zero included: a field of a `oneof` is there whatever its value. */
+  smallField(field: number, value: number): void {
+    this.#room(2);
+    this.bytes[this.length++] = field << 3;
+    this.bytes[this.length++] = value;
+  }
+
+  /** A double, zero included. */
+  doubleField(field: number, value: number): void {
+    this.#room(9);
+    this.bytes[this.length++] = (field << 3) | 1;
+    this.length = this.bytes.writeDoubleLE(value, this.length);
+  }
+
   /** A whole number from 0 to 2^53. */
   uintField(field: number, value: number): void {
     if (value <= 0x7fff_ffff) return this.uint32Field(field, value);

@@ -1,5 +1,6 @@
 import { createInterner } from '../protobuf/interner.ts';
 import { ProtoReader, WireType } from '../protobuf/reader.ts';
+import type { WireStruct, WireValue } from '../protobuf/struct.ts';
 import { ProtoWriter } from '../protobuf/writer.ts';
 import {
   maximumRequest,
@@ -138,7 +139,7 @@ export interface EncodedMessage {
 }
 
 /**
- * Encodes a RateLimitResponse without dynamic metadata.
+ * Encodes a RateLimitResponse.
  *
  * @param headroom  octets to leave free before the message
  */
@@ -152,7 +153,43 @@ export function writeRateLimitResponse(response: WireResponse, headroom: number)
     writer.textField(2, value);
     writer.end(start);
   }
+  if (response.dynamic_metadata) writeStruct(6, response.dynamic_metadata);
   return writer;
+}
+
+/** @see https://protobuf.dev/reference/protobuf/google.protobuf/#struct */
+function writeStruct(field: number, { fields }: WireStruct): void {
+  const struct = writer.begin(field);
+  for (const [key, value] of Object.entries(fields)) {
+    const entry = writer.begin(1);
+    writer.textField(1, key);
+    writeValue(2, value);
+    writer.end(entry);
+  }
+  writer.end(struct);
+}
+
+function writeValue(field: number, value: WireValue): void {
+  const start = writer.begin(field);
+  if ('numberValue' in value) writer.doubleField(2, value.numberValue);
+  else if ('stringValue' in value) writeTextValue(value.stringValue);
+  else if ('boolValue' in value) writer.smallField(4, value.boolValue ? 1 : 0);
+  else if ('structValue' in value) writeStruct(5, value.structValue);
+  else if ('listValue' in value) writeList(6, value.listValue.values);
+  else writer.smallField(1, 0);
+  writer.end(start);
+}
+
+/** An empty text is written too: it marks the field of the `oneof` that is set. */
+function writeTextValue(text: string): void {
+  if (text === '') writer.end(writer.begin(3));
+  else writer.textField(3, text);
+}
+
+function writeList(field: number, values: readonly WireValue[]): void {
+  const list = writer.begin(field);
+  for (const value of values) writeValue(1, value);
+  writer.end(list);
 }
 
 function writeStatus({ code, current_limit, limit_remaining, duration_until_reset }: WireStatus): void {

@@ -12,8 +12,6 @@ export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.Ra
 /** `RateLimitService/ShouldRateLimit`: its path, encoder and decoder. */
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>; // by the file's own types
 
-export const healthService = healthDefinition['grpc.health.v1.Health'] as ServiceDefinition; // a service in the file
-
 export const rulesService = rulesDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
 /** `Rules/Find`: the rules that descriptors match. */
 export const findRules = rulesService.Find as MethodDefinition<WireRequest, FindResponse>; // by the file's own types

@@ -1,6 +1,6 @@
-import { status } from '@grpc/grpc-js';
 import { isPromise, StoreUnavailable } from '../backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../decide.ts';
+import { status } from '../grpc-status.ts';
 import { decodeRequest, encodeAnswer } from './codec.ts';
 import type { ResponseHeaders } from './headers.ts';
 import type { DynamicMetadata } from './metadata.ts';

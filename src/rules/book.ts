@@ -1,13 +1,16 @@
-import type { RuleSource } from './files.ts';
+import { listFiles, type RuleSource } from './files.ts';
 import { RulesInForce } from './in-force.ts';
 import {
   type CheckedRules,
   createFileChecker,
+  type FileCheck,
   type LoadedRules,
   type LoadOptions,
   loadRules,
   type RuleFileState,
 } from './load.ts';
+import type { OverlayFile } from './overlay.ts';
+import { checkOverlaid, type Overlay } from './overlay-files.ts';
 import type { PackedRules } from './packed.ts';
 import { formatProblem } from './problem.ts';
 import { openThread } from './thread.ts';
@@ -26,11 +29,13 @@ export interface RuleBook {
 
 /** Checks rule files away from the event loop. */
 export interface FileChecker {
-  do(files: readonly RuleFileState[]): Promise<CheckedRules>;
+  do(files: readonly RuleFileState[], overlay: readonly OverlayFile[]): Promise<CheckedRules>;
   close(): void;
 }
 
-export interface RuleBookOptions extends LoadOptions {
+export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
+  /** The overlay of the rules; closed with the book. */
+  readonly overlay?: Overlay | undefined;
   /** How often the files are polled for changes. */
   readonly pollIntervalMs: number;
   /** Called with the result of every load, including the first. */
@@ -53,43 +58,40 @@ const MOST_RETRY_POLLS = 30;
  * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
-  const { pollIntervalMs, onLoad, pause } = options;
+  const { pollIntervalMs, onLoad, pause, overlay } = options;
   const { mergeDomains, store } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
-  const checker = options.checker ?? openThread(new URL('./check-thread.js', import.meta.url), loadOptions);
+  const checker = options.checker ?? openFileChecker(loadOptions);
   const inForce = new RulesInForce();
-  const retry = new Retry();
-  let seen: string | undefined;
-  let trouble: string | undefined;
+  const history = new LoadHistory();
   let isPolling = false;
   let isClosed = false;
 
-  /** Whether the problems are news. */
-  const isNews = (state: string, checked: CheckedRules): boolean => {
-    const came = checked.ok ? undefined : checked.problems.map(formatProblem).join('\n');
-    const isKnown = state === seen && came === trouble && came !== undefined;
-    retry.loaded(checked.ok, state !== seen);
-    seen = state;
-    trouble = came;
-    return !isKnown;
+  const list = async () => {
+    const { files, state } = await listFiles(source);
+    return { files, state: `${state}\n${overlay?.revision}` };
   };
   const loadFirst = async (): Promise<void> => {
-    const { files, state } = await readState(source);
-    const checked = typeof files === 'string' ? unreadable(source, files) : createFileChecker(loadOptions)(files);
-    isNews(state, checked);
+    const { files, state } = await list();
+    const check = createFileChecker(loadOptions);
+    const checked = typeof files === 'string' ? unreadable(source, files) : check(files, overlay?.files);
+    history.add(state, checked);
     onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
   };
   const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
-    const checked = typeof files === 'string' ? unreadable(source, files) : await check(checker, source, files);
-    if (isClosed || !isNews(state, checked)) return;
-    onLoad(checked.ok ? { ...checked, rules: await inForce.replace(checked.packed, pause) } : checked);
+    const { right, wrong } = await checkOverlaid(overlay, (over) => check(checker, source, files, over));
+    const news = wrong ?? right;
+    if (isClosed || !news || !history.add(state, news)) return;
+    if (right && !(wrong && inForce.has(right.packed)))
+      onLoad({ ...right, rules: await inForce.replace(right.packed, pause) });
+    if (wrong) onLoad(wrong);
   };
   const poll = async (): Promise<void> => {
     if (isPolling) return;
     isPolling = true;
     try {
-      const { files, state } = await readState(source);
-      if (isClosed || (state === seen && !(trouble !== undefined && retry.isDue()))) return;
+      const { files, state } = await list();
+      if (isClosed || !history.isLoadDue(state)) return;
       await load(files, state);
     } finally {
       isPolling = false;
@@ -106,33 +108,57 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     close() {
       isClosed = true;
       clearInterval(timer);
+      overlay?.close();
       checker.close();
     },
   };
 }
 
-/** Exponential backoff between attempts to load rules that cannot be loaded. */
-class Retry {
+/** Decides when to load again: when the files have changed, and with exponential backoff while they cannot be loaded. */
+class LoadHistory {
+  #state: string | undefined;
+  /** The problems of the last load, as text; undefined if it succeeded. */
+  #problems: string | undefined;
   #waitPolls = FIRST_RETRY_POLLS;
   #pollsLeft = FIRST_RETRY_POLLS;
 
   /** Called once per poll. */
-  isDue(): boolean {
+  isLoadDue(state: string): boolean {
+    if (state !== this.#state) return true;
+    if (this.#problems === undefined) return false;
     this.#pollsLeft--;
     return this.#pollsLeft <= 0;
   }
 
-  /** @param isChanged  whether the files differ from those of the last attempt */
-  loaded(isRight: boolean, isChanged: boolean): void {
-    const isFirst = isRight || isChanged;
+  /** Records a load. Returns whether to report it: it succeeded, its problems differ from those of the previous load, or its files do. */
+  add(state: string, checked: CheckedRules): boolean {
+    const problems = checked.ok ? undefined : checked.problems.map(formatProblem).join('\n');
+    const isChanged = state !== this.#state;
+    const isNews = isChanged || problems === undefined || problems !== this.#problems;
+    const isFirst = checked.ok || isChanged;
     this.#waitPolls = isFirst ? FIRST_RETRY_POLLS : Math.min(this.#waitPolls * 2, MOST_RETRY_POLLS);
     this.#pollsLeft = this.#waitPolls;
+    this.#state = state;
+    this.#problems = problems;
+    return isNews;
   }
 }
 
-async function check(checker: FileChecker, source: RuleSource, files: readonly RuleFileState[]): Promise<CheckedRules> {
+/** Checks rule files in a thread. */
+function openFileChecker(options: LoadOptions): FileChecker {
+  const thread = openThread<FileCheck, CheckedRules>(new URL('./file-check-thread.js', import.meta.url), options);
+  return { do: (files, overlay) => thread.do({ files, overlay }), close: thread.close };
+}
+
+async function check(
+  checker: FileChecker,
+  source: RuleSource,
+  files: readonly RuleFileState[] | string,
+  overlay: readonly OverlayFile[],
+): Promise<CheckedRules> {
+  if (typeof files === 'string') return unreadable(source, files);
   try {
-    return await checker.do(files);
+    return await checker.do(files, overlay);
   } catch (error) {
     return unreadable(source, error instanceof Error ? error.message : String(error)); // the thread failed, e.g. out of memory
   }
@@ -140,21 +166,8 @@ async function check(checker: FileChecker, source: RuleSource, files: readonly R
 
 /** Loads the rules of a source once. */
 export async function loadSource(source: RuleSource, options: LoadOptions): Promise<LoadedRules> {
-  const { files } = await readState(source);
+  const { files } = await listFiles(source);
   return typeof files === 'string' ? unreadable(source, files) : loadRules(files, options);
-}
-
-/** The files of a source, or why they cannot be read; and a text that differs whenever their content may. */
-async function readState(
-  source: RuleSource,
-): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {
-  try {
-    const files = await source.list().catch(() => source.list()); // a file may vanish between `readdir` and `stat`
-    return { files, state: files.map((file) => file.state).join('\n') };
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return { files: reason, state: reason };
-  }
 }
 
 function unreadable({ description }: RuleSource, reason: string): Extract<LoadedRules, { ok: false }> {

@@ -52,7 +52,7 @@ async function textsOf(
   return texts;
 }
 
-const textOf = ({ place: _, ...rule }: Rule): string => JSON.stringify(rule);
+const textOf = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);
 
 /** Paths that are named of each kind. */
 const MAX_NAMED = 5;

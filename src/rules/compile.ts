@@ -1,6 +1,7 @@
 import { format } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
+import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import { type Place, type Problem, shown } from './problem.ts';
 import type { Block } from './read.ts';
 import { finish, type Steps } from './steps.ts';
@@ -38,7 +39,8 @@ export interface CompiledDomain {
 /** Makes the tree of one domain, a node a step. */
 export function* compileDomain(name: string, parts: DomainParts, problems: Problem[]): Steps<CompiledDomain> {
   const above = { domain: name, levels: [], path: name, isNamedByRequest: false };
-  const domain = { name, spend: parts.spend, root: yield* buildLevel(parts.nodes, above, problems) };
+  const root = yield* buildLevel(parts.nodes, above, problems);
+  const domain = { name, spend: parts.spend, root, ...(parts.overlaid && { overlaid: parts.overlaid }) };
   const rules: Rule[] = [];
   yield* listRules(domain.root, rules);
   return { domain, rules };
@@ -55,9 +57,10 @@ function* listRules(level: Level, rules: Rule[]): Steps<void> {
   }
 }
 
-export interface DomainParts {
+export interface DomainParts extends MayBeOverlaid {
   readonly nodes: Block<'node'>[];
   spend: Domain['spend'];
+  overlaid?: readonly Overlaid[] | undefined;
 }
 
 /** The blocks of each domain together. */
@@ -80,10 +83,11 @@ export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: bo
         `spend must be the same in all files of domain '${domain}', got ${known.spend} and ${spend}`,
       );
     }
-    const parts = known ?? { nodes: [], spend: undefined };
+    const parts: DomainParts = known ?? { nodes: [], spend: undefined };
     byDomain.set(domain === '' ? `(${block.place().file})` : domain, parts);
     for (const node of descriptors) parts.nodes.push(node);
     parts.spend = spend ?? parts.spend;
+    if (block.overlaid) parts.overlaid = block.overlaid;
   }
   return byDomain;
 }
@@ -224,6 +228,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
     quota,
     replaces,
     metadata,
+    ...(block.overlaid && { overlaid: block.overlaid }),
   };
 }
 

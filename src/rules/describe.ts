@@ -1,6 +1,7 @@
 import { algorithmFor, DEFAULT_ALGORITHM } from '../algorithms/index.ts';
+import { describeOverlaid, type MayBeOverlaid, overlaidOf } from './overlaid.ts';
 import { formatLine } from './problem.ts';
-import type { Rule, RuleLimit } from './tree.ts';
+import type { Domain, Rule, RuleLimit } from './tree.ts';
 
 /** A limit for people: `5 per minute`, `10 per 30 seconds by token_bucket`. */
 export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
@@ -36,27 +37,29 @@ export function describeRuleFully(rule: Rule): string {
 }
 
 /** A line a limit. */
-function linesOf({ path, limits, shadow, quota }: Rule): readonly string[] {
-  if (limits.length === 0) return [`${path}: unit=UNKNOWN requests_per_unit=0, ${modesOf({ shadow, quota })}`];
-  return limits.map((one) => {
+function linesOf(rule: Rule): readonly string[] {
+  const { path, limits, shadow, quota } = rule;
+  if (limits.length === 0) {
+    const modes = modesOf({ shadow, quota });
+    return [[`${path}: unit=UNKNOWN requests_per_unit=0`, modes, ...describeOverlaid(rule, 0)].join(', ')];
+  }
+  return limits.map((one, at) => {
     const { limit, label, policy } = one;
     const start = `${path}: unit=${label.unit} requests_per_unit=${limit.requestsPerUnit}`;
-    return [start, modesOf(policy), ...more(one)].join(', ');
+    return [start, modesOf(policy), ...more(one), ...describeOverlaid(rule, at)].join(', ');
   });
 }
 
+/** A domain for programs, without its rules. */
+export const domainAsJson = (domain: Domain): object => ({
+  name: domain.name,
+  ...(domain.spend && { spend: domain.spend }),
+  ...overlaidAsJson(domain, undefined),
+});
+
 /** A rule for programs; the keys are those of rule files. */
-export function ruleAsJson({
-  domain,
-  path,
-  place,
-  unlimited,
-  limits,
-  shadow,
-  quota,
-  replaces,
-  metadata,
-}: Rule): object {
+export function ruleAsJson(rule: Rule): object {
+  const { domain, path, place, unlimited, limits, shadow, quota, replaces, metadata } = rule;
   return {
     domain,
     path,
@@ -64,8 +67,15 @@ export function ruleAsJson({
     ...(unlimited && { unlimited, shadow_mode: shadow, quota_mode: quota }),
     ...(replaces.length > 0 && { replaces }),
     ...(metadata && { metadata }),
-    limits: limits.map(limitAsJson),
+    ...overlaidAsJson(rule, undefined),
+    limits: limits.map((limit, at) => ({ ...limitAsJson(limit), ...overlaidAsJson(rule, at) })),
   };
+}
+
+/** Where each property stands that an overlay gave one of the rule's limits, or the rule itself. */
+function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): object {
+  const places = overlaidOf(rule, limit).map(({ key, file, line }) => [key, { file, line }]);
+  return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }
 
 function limitAsJson({ limit, label, policy }: RuleLimit): object {

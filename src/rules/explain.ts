@@ -1,5 +1,6 @@
 import { type Descriptor, type Entry, findNode } from './match.ts';
-import { formatLine, type Place, shown } from './problem.ts';
+import { describeAllOverlaid } from './overlaid.ts';
+import { formatLine, shown } from './problem.ts';
 import type { Level, Node, Rule, RuleTree } from './tree.ts';
 
 /** Why a descriptor meets the rule that it meets, or none. */
@@ -45,11 +46,12 @@ export function explain(rules: RuleTree, domainName: string, { entries, override
   return rule ? { kind: 'rule', rule } : { kind: 'no_limit', path, isInner: level !== undefined };
 }
 
-/** `demo.user (rules.yaml:3)`. */
-export const describeRulePlace = ({ path, place }: Pick<Rule, 'path' | 'place'>): string =>
-  `${shown(path)}${describePlace(place)}`;
-const describePlace = (place: Pick<Place, 'file' | 'line'> | undefined): string =>
-  place ? ` (${formatLine(place)})` : '';
+/** `demo.user (rules.yaml:3)`, with an overlay `demo.user (rules.yaml:3, overlaid: burst (overlay.yaml:7))`. */
+export function describeRulePlace(rule: Pick<Rule, 'path' | 'place' | 'overlaid'>): string {
+  const { path, place } = rule;
+  const places = [...(place ? [formatLine(place)] : []), ...describeAllOverlaid(rule)];
+  return `${shown(path)}${places.length === 0 ? '' : ` (${places.join(', ')})`}`;
+}
 
 /** One line for people. */
 export function describeExplanation(explanation: Explanation, domain: string): string {

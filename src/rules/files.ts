@@ -18,6 +18,19 @@ export interface RuleSource {
   notes?(): readonly string[];
 }
 
+/** The files of a source, or the reason why they cannot be read; and a text that changes whenever their content may have changed. */
+export async function listFiles(
+  source: RuleSource,
+): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {
+  try {
+    const files = await source.list().catch(() => source.list()); // a file may vanish between `readdir` and `stat`
+    return { files, state: files.map((file) => file.state).join('\n') };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return { files: reason, state: reason };
+  }
+}
+
 /** One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are skipped. */
 export function plainPath(path: string): RuleSource {
   return {

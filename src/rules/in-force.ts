@@ -32,6 +32,12 @@ export class RulesInForce {
     return this.#put(packed, finish(this.#compile(packed)));
   }
 
+  /** Whether these are the rules in force already. */
+  has(packed: PackedRules): boolean {
+    const inForce = this.#packed;
+    return inForce?.length === packed.length && packed.every((domain, at) => isSame(domain, inForce[at]));
+  }
+
   /** Calls back after each change. */
   onChange(listener: () => void): void {
     this.#listeners.add(listener);
@@ -61,7 +67,9 @@ export class RulesInForce {
   }
 }
 
-const isSame = (one: PackedDomain, other: PackedDomain): boolean =>
+const isSame = (one: PackedDomain, other: PackedDomain | undefined): boolean =>
+  one.name === other?.name &&
   one.spend === other.spend &&
+  JSON.stringify(one.overlaid) === JSON.stringify(other.overlaid) &&
   one.pieces.length === other.pieces.length &&
   one.pieces.every((piece, at) => piece === other.pieces[at]);

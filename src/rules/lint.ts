@@ -117,9 +117,12 @@ function lintText({ values, place }: Block<'node'>, key: 'key' | 'value'): reado
   const warn = (message: string): Problem => warning(place(key), `${key} '${shown(text)}' ${message}`);
   if (text !== text.trim()) return [warn('begins or ends with a blank, which is matched as well')];
   const what = LITERALS.find(([pattern]) => pattern.test(text));
-  if (!what) return [];
+  if (!what || (key === 'value' && values.key === NETWORK_KEY)) return [];
   return [warn(`looks like ${what[1]} and is matched literally: only * stands for other text`)];
 }
+
+/** Envoy's action of this name sends the network that an address is in, as text: `192.168.0.0/16`. */
+const NETWORK_KEY = 'masked_remote_address';
 
 const LITERALS: readonly (readonly [pattern: RegExp, what: string])[] = [
   [/^(\d{1,3}\.){3}\d{1,3}\/\d{1,2}$|^(?=.*:)[\da-fA-F:.]+\/\d{1,3}$/, 'a range of addresses (CIDR)'],

@@ -2,11 +2,12 @@ import { readFileSync, statSync } from 'node:fs';
 import { compile } from './compile.ts';
 import { checkFit, type StoreTraits } from './fit.ts';
 import { lint } from './lint.ts';
+import { layOver, type OverlayFile } from './overlay.ts';
 import { type PackedRules, pack } from './packed.ts';
 import { inFileOrder, type Problem } from './problem.ts';
-import { type Block, readFile } from './read.ts';
+import { type Block, readText } from './read.ts';
 import type { RuleTree } from './tree.ts';
-import { parseYaml, YamlError } from './yaml.ts';
+import { YamlError } from './yaml.ts';
 
 /** A rule file to be read: where it lies, and what messages call it. */
 export interface RuleFile {
@@ -32,6 +33,8 @@ export interface LoadOptions {
   readonly mergeDomains: boolean;
   /** Where the counters will be: rules that ask more of it than it can do are wrong. Absent: wherever. */
   readonly store?: StoreTraits;
+  /** What is laid over the rules. */
+  readonly overlay?: readonly OverlayFile[];
 }
 
 /**
@@ -54,10 +57,18 @@ export interface RuleFileState extends RuleFile {
   readonly state: string;
 }
 
+/** What the thread that checks rule files is given. */
+export interface FileCheck {
+  readonly files: readonly RuleFileState[];
+  readonly overlay: readonly OverlayFile[];
+}
+
 /** Checks rule files. It keeps what it has read of each, and reads only those whose state has changed, and those that could not be read. */
-export function createFileChecker(options: LoadOptions): (files: readonly RuleFileState[]) => CheckedRules {
+export function createFileChecker(
+  options: LoadOptions,
+): (files: readonly RuleFileState[], overlay?: readonly OverlayFile[]) => CheckedRules {
   let known = new Map<string, { readonly state: string; readonly read: ReadFile }>();
-  return (files) => {
+  return (files, overlay = []) => {
     const kept = new Map<string, { readonly state: string; readonly read: ReadFile }>();
     for (const { path, name, state } of files) {
       const before = known.get(path);
@@ -69,7 +80,7 @@ export function createFileChecker(options: LoadOptions): (files: readonly RuleFi
     return checkBlocks(
       read.flatMap(({ blocks }) => blocks),
       read.flatMap(({ problems }) => problems),
-      options,
+      { ...options, overlay },
     );
   };
 }
@@ -80,9 +91,12 @@ export function checkBlocks(
   found: readonly Problem[],
   options: LoadOptions,
 ): CheckedRules {
-  const loaded = loadBlocks(blocks, found, options);
+  const problems = [...found];
+  const { overlay = [], ...others } = options;
+  const laid = layOver(blocks, overlay, problems);
+  const loaded = loadBlocks(laid, problems, others);
   if (!loaded.ok) return loaded;
-  return { ok: true, packed: pack(blocks, options.mergeDomains), warnings: loaded.warnings };
+  return { ok: true, packed: pack(laid, options.mergeDomains), warnings: loaded.warnings };
 }
 
 interface ReadFile {
@@ -107,11 +121,12 @@ function readRuleFile(file: RuleFile): ReadFile {
  * @param found  what reading it came to
  */
 export function loadBlocks(
-  blocks: readonly Block<'file'>[],
+  plain: readonly Block<'file'>[],
   found: readonly Problem[],
-  { mergeDomains, store }: LoadOptions,
+  { mergeDomains, store, overlay = [] }: LoadOptions,
 ): LoadedRules {
   const problems = [...found];
+  const blocks = layOver(plain, overlay, problems);
   const rules = compile(blocks, mergeDomains, problems);
   if (store) checkFit(blocks, store, problems);
   if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems: inFileOrder(problems) };
@@ -128,13 +143,7 @@ function readBlocks(
     return [];
   };
   try {
-    const { root, moreDocumentsAt } = parseYaml(text ?? utf8.decode(readBounded(path)));
-    for (const line of moreDocumentsAt) {
-      const message = 'only the first YAML document of a file is read; this one is ignored';
-      problems.push({ file, line, path: '', severity: 'warning', message });
-    }
-    const block = readFile(file, root, problems);
-    return block ? [block] : [];
+    return readText(file, text ?? utf8.decode(readBounded(path)), problems);
   } catch (thrown) {
     if (thrown instanceof YamlError)
       return error(thrown.line, `error loading config file: ${thrown.message}`, thrown.column);

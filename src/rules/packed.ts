@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type DomainParts, groupByDomain } from './compile.ts';
 import { type Field, format, type Shape } from './format.ts';
+import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import type { Place } from './problem.ts';
 import type { Block } from './read.ts';
 import type { Steps } from './steps.ts';
@@ -12,7 +13,7 @@ import type { Domain } from './tree.ts';
  */
 export type PackedRules = readonly PackedDomain[];
 
-export interface PackedDomain {
+export interface PackedDomain extends MayBeOverlaid {
   readonly name: string;
   readonly spend: Domain['spend'];
   /** Of all that decides: the same wherever the rules stand in files. */
@@ -31,6 +32,8 @@ type PackedNode = readonly [
   /** Into the piece's list of files. */
   file: number,
   line: number | null,
+  /** What of its values an overlay gave it. */
+  overlaid?: readonly Overlaid[] | undefined,
 ];
 
 /** The names of files, and nodes in them. */
@@ -40,13 +43,13 @@ const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format
 
 /** @param blocks  without problems */
 export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): PackedRules {
-  return Array.from(groupByDomain(blocks, mergeDomains, []), ([name, { nodes, spend }]) => {
+  return Array.from(groupByDomain(blocks, mergeDomains, []), ([name, { nodes, spend, overlaid }]) => {
     const listed = nodes.flatMap((node) => listNodes(node, 0));
     const count = Math.ceil(listed.length / PIECE_NODES);
     const pieces = Array.from({ length: count }, (_, at) =>
       JSON.stringify(packPiece(listed.slice(at * PIECE_NODES, (at + 1) * PIECE_NODES))),
     );
-    return { name, spend, hash: hashOfDomain(name, spend, listed), pieces };
+    return { name, spend, hash: hashOfDomain(name, spend, listed), pieces, ...(overlaid && { overlaid }) };
   });
 }
 
@@ -80,10 +83,11 @@ function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
 
 function packPiece(listed: readonly ListedNode[]): PackedPiece {
   const files = [...new Set(listed.map(({ block }) => block.place().file))];
-  const nodes = listed.map(({ depth, block: { values, place } }): PackedNode => {
+  const nodes = listed.map(({ depth, block: { values, place, overlaid } }): PackedNode => {
     const { descriptors: _, ...own } = values;
     const { file, line = null } = place();
-    return [depth, plain('node', own), files.indexOf(file), line];
+    const packed = [depth, plain('node', own), files.indexOf(file), line] as const;
+    return overlaid ? [...packed, overlaid] : packed;
   });
   return [files, nodes];
 }
@@ -94,23 +98,23 @@ function plain(shape: Shape, values: Readonly<Record<string, unknown>>): Readonl
 }
 
 /** The nodes of a domain, a piece a step. */
-export function* unpack({ spend, pieces }: PackedDomain): Steps<DomainParts> {
+export function* unpack({ spend, pieces, overlaid: ofDomain }: PackedDomain): Steps<DomainParts> {
   const nodes: Block<'node'>[] = [];
   const parents: { descriptors?: Block<'node'>[] }[] = [];
   for (const piece of pieces) {
     const [files, packed] = JSON.parse(piece) as PackedPiece; // as `pack` wrote it
-    for (const [depth, own, file, line] of packed) {
+    for (const [depth, own, file, line, overlaid] of packed) {
       const place: Place = { file: files[file] ?? '', line: line ?? undefined, path: '' };
       const values: { descriptors?: Block<'node'>[] } = { ...revived('node', own, place) };
       const parent = parents[depth - 1];
       if (parent) parent.descriptors ??= [];
       const siblings = parent?.descriptors ?? nodes;
-      siblings.push({ values, wrong: NOTHING, place: () => place });
+      siblings.push({ values, wrong: NOTHING, place: () => place, overlaid });
       parents[depth] = values;
     }
     yield packed.length / 4; // takes about a quarter of the time of compiling them
   }
-  return { nodes, spend };
+  return { nodes, spend, overlaid: ofDomain };
 }
 
 const NOTHING: ReadonlySet<PropertyKey> = new Set();

@@ -2,12 +2,13 @@ import type { JsonObject } from '../json.ts';
 import { nearest } from '../nearest.ts';
 import { type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
+import type { MayBeOverlaid } from './overlaid.ts';
 import { type Place, type Problem, pathOfKey, shown } from './problem.ts';
-import type { YamlEntry, YamlMap, YamlNode } from './yaml.ts';
+import { parseYaml, type YamlEntry, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
 import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
 
 /** A block of a rule file, checked against the format: its values, each of which knows where it stands. */
-export interface Block<S extends Shape> {
+export interface Block<S extends Shape> extends MayBeOverlaid {
   readonly values: { readonly [K in keyof (typeof format)[S]]?: ValueOf<(typeof format)[S][K]> };
   /** Keys whose value was not what the format wants: reported already, and absent from `values`. */
   readonly wrong: ReadonlySet<PropertyKey>;
@@ -33,6 +34,24 @@ const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format
 const referenceKeys = new Set(
   Object.values(shapes).flatMap((fields) => Object.entries(fields).flatMap(([key, field]) => (field.own ? [] : [key]))),
 );
+
+/** Reads the text of a rule file, or of one like it: its block, or none where the text is no YAML. What is wrong goes to `problems`. */
+export function readText(file: string, text: string, problems: Problem[]): Block<'file'>[] {
+  const report = (severity: Problem['severity'], line: number, message: string, column?: number): void => {
+    problems.push({ file, line, column, path: '', severity, message });
+  };
+  try {
+    const { root, moreDocumentsAt } = parseYaml(text);
+    for (const line of moreDocumentsAt)
+      report('warning', line, 'only the first YAML document of a file is read; this one is ignored');
+    const block = readFile(file, root, problems);
+    return block ? [block] : [];
+  } catch (thrown) {
+    if (!(thrown instanceof YamlError)) throw thrown;
+    report('error', thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
+    return [];
+  }
+}
 
 /** Reads the root of a rule file. What is wrong goes to `problems`, all of it; what is right is in the block. */
 export function readFile(file: string, root: YamlNode | undefined, problems: Problem[]): Block<'file'> | undefined {

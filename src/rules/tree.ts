@@ -1,6 +1,7 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from '../json.ts';
+import type { MayBeOverlaid } from './overlaid.ts';
 import type { Place } from './problem.ts';
 import type { Wildcard } from './wildcard.ts';
 
@@ -11,7 +12,7 @@ export interface RuleTree {
   readonly rules: readonly Rule[];
 }
 
-export interface Domain {
+export interface Domain extends MayBeOverlaid {
   readonly name: string;
   /** What a request spends that one of its limits refuses; undefined: as the service does by default. */
   readonly spend: Spend | undefined;
@@ -73,7 +74,7 @@ export interface RuleLimit {
 }
 
 /** What applies to the descriptors that end at a node. */
-export interface Rule {
+export interface Rule extends MayBeOverlaid {
   readonly domain: string;
   /** `demo.user_alice.path`: the domain and each node's key and value. Names the rule on `/rlconfig` and in headers. */
   readonly path: string;

@@ -1,15 +1,13 @@
 import type { Logger } from '../observe/log.ts';
 import type { RuleBook } from '../rules/book.ts';
-import type { LoadedRules, LoadOptions } from '../rules/load.ts';
 import type { Settings } from '../settings.ts';
-import { openDiscoveredRules } from '../xds/book.ts';
+import type { DiscoveredRulesOptions } from '../xds/book.ts';
 import type { ControlPlane, ControlPlaneTls } from '../xds/client.ts';
 import { start } from './cannot-start.ts';
 
-interface ControlPlaneRules extends LoadOptions {
+interface ControlPlaneRules extends Omit<DiscoveredRulesOptions, 'onUp' | 'onDown'> {
   /** Names the control plane in messages. */
   readonly description: string;
-  readonly onLoad: (loaded: LoadedRules) => void;
 }
 
 /** @throws CannotStart if a header is not valid for gRPC, or a certificate file cannot be used */
@@ -33,8 +31,9 @@ export function openControlPlane(
     maxMessageBytes: settings.XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES,
   };
   let wasDown = false;
-  return start('CONFIG_GRPC_XDS_*', `${description} cannot be used`, () =>
-    openDiscoveredRules(controlPlane, {
+  return start('CONFIG_GRPC_XDS_*', `${description} cannot be used`, async () => {
+    const { openDiscoveredRules } = await import('../xds/book.ts'); // loads a gRPC library, which no other setting needs
+    return openDiscoveredRules(controlPlane, {
       ...options,
       onUp() {
         if (wasDown) log.warn(`connected to ${description} again`);
@@ -44,8 +43,8 @@ export function openControlPlane(
         wasDown = true;
         log.error(`no rules from ${description}: ${reason}; retrying`);
       },
-    }),
-  );
+    });
+  });
 }
 
 function tlsOf(settings: Settings): ControlPlaneTls {

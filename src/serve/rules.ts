@@ -6,6 +6,8 @@ import { describeChanges, findChanges, type LoadedTree } from '../rules/changes.
 import { plainPath, runtimeDirectory } from '../rules/files.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { LoadedRules } from '../rules/load.ts';
+import { listOverlaid } from '../rules/overlaid.ts';
+import { Overlay } from '../rules/overlay-files.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { Settings } from '../settings.ts';
@@ -68,10 +70,20 @@ export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
     if (log.isLevelEnabled('info')) void logChange(inForce, after, from, isTroubled);
     inForce = after;
     isTroubled = false;
+    if (!log.isLevelEnabled('debug')) return;
+    for (const line of take(MAX_LOGGED_PROBLEMS, listOverlaid(loaded.rules.rules))) log.debug(line);
   };
 }
 
-/** @throws CannotStart if rules at a plain path are invalid, or the settings of the control plane cannot be used */
+function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
+  let left = count;
+  for (const item of items) {
+    if (left-- === 0) return;
+    yield item;
+  }
+}
+
+/** @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot be used */
 export async function openRules(
   settings: Settings,
   store: StoreTraits,
@@ -89,9 +101,12 @@ export async function openRules(
     onLoad(loaded, description);
   };
   const lastLoad = () => last;
+  const overlay = settings.RULES_OVERLAY === '' ? undefined : await openOverlay(settings.RULES_OVERLAY, log);
+  const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
   if ('controlPlane' in origin) {
-    const description = `the control plane at ${origin.controlPlane}`;
-    const options = { mergeDomains, store, description, onLoad: loadedFrom(description) };
+    const source = `the control plane at ${origin.controlPlane}`;
+    const description = overlaid(source);
+    const options = { mergeDomains, store, overlay, description: source, onLoad: loadedFrom(description) };
     return {
       book: await openControlPlane(settings, origin.controlPlane, options, log),
       lastLoad,
@@ -100,10 +115,11 @@ export async function openRules(
     };
   }
   const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
-  const { description } = source;
+  const description = overlaid(source.description);
   const book = await openRuleBook(source, {
     mergeDomains,
     store,
+    overlay,
     pollIntervalMs: RULES_POLL_INTERVAL_MS,
     onLoad: loadedFrom(description),
   });
@@ -113,4 +129,14 @@ export async function openRules(
     throw new CannotStart(`the rules at ${description} are invalid: see above`);
   }
   return { book, lastLoad, inForce, description };
+}
+
+/** @throws CannotStart if it cannot be read, or is invalid */
+async function openOverlay(path: string, log: Logger): Promise<Overlay> {
+  const overlay = await Overlay.open(plainPath(path), RULES_POLL_INTERVAL_MS);
+  const { problems } = overlay;
+  if (problems.length === 0) return overlay;
+  overlay.close();
+  for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS)) log.error(formatProblem(problem));
+  throw new CannotStart(`the overlay ${path} is invalid: see above`);
 }

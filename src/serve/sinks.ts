@@ -2,10 +2,8 @@ import { compressed } from '../http/compressed.ts';
 import { metricsRoute } from '../http/metrics.ts';
 import { startHttpServer } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
-import { createReferenceMetrics } from '../observe/prometheus-reference.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
 import type { Statistics } from '../observe/stats.ts';
-import { createStatsdSink } from '../observe/statsd.ts';
 import { dogStatsdNames, type StatsdNames, statsdNames } from '../observe/statsd-names.ts';
 import type { Settings } from '../settings.ts';
 import { start } from './cannot-start.ts';
@@ -41,6 +39,7 @@ export async function openSink(settings: Settings, source: MetricsSource, log: L
           : dogStatsdNames(settings.EXTRA_TAGS, sink.mogrifiers, ({ label }) =>
               log.error(`DOG_STATSD_MOGRIFIER_${label}_PATTERN takes too long and is ignored from now on`),
             );
+      const { createStatsdSink } = await import('../observe/statsd.ts');
       const { STATSD_HOST: host, STATSD_PORT: port } = settings;
       const isExplicit = settings.USE_STATSD !== undefined || sink.kind === 'dogstatsd';
       return createStatsdSink({
@@ -64,6 +63,7 @@ async function servePrometheus(
   log: Logger,
 ): Promise<Sink> {
   const { PROMETHEUS_ADDR: address, PROMETHEUS_PATH: path } = settings;
+  const { createReferenceMetrics } = await import('../observe/prometheus-reference.ts');
   const metrics = createReferenceMetrics(statistics, {
     extraTags: settings.EXTRA_TAGS,
     responseTimeAsMilliseconds: settings.PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS,

@@ -1,30 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
-import type { Backend } from '../backends/backend.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
-import { MemcachedBackend } from '../backends/memcached/backend.ts';
-import { referenceCounters as memcachedReferenceCounters } from '../backends/memcached/reference.ts';
-import { openServers } from '../backends/memcached/servers.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
-import { describeAddress } from '../backends/redis/address.ts';
-import { RedisBackend } from '../backends/redis/backend.ts';
-import { connect } from '../backends/redis/connect.ts';
-import { createProbe, isRefusal } from '../backends/redis/probe.ts';
-import { referenceCounters } from '../backends/redis/reference/counters.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
-import { tlsOptions } from '../backends/tls.ts';
 import type { Clock } from '../clock.ts';
-import { type Backends, Ledger } from '../ledger/ledger.ts';
+import { Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../observe/log.ts';
-import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
-import { CannotStart, start } from './cannot-start.ts';
-import { createLatenessLog, type LatenessWatch, watchLateness } from './lateness.ts';
-import { createRefusalLog } from './refusals.ts';
+import type { BackendParts, OpenBackends } from './backend-parts.ts';
+import { CannotStart } from './cannot-start.ts';
+import { type LatenessWatch, watchLateness } from './lateness.ts';
 import { type StoreWatch, watchStore } from './store-watch.ts';
-import { atomicOfRedis } from './traits.ts';
 
 /** The opened store of the counters. */
 export interface OpenStore {
@@ -52,7 +40,7 @@ const LEASE_IDLE_MS = 250;
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
   const breakers = new Breakers(monotonicMs);
   const lateness = watchLateness(monotonicMs);
-  const { backends, memory, description } = await openBackends(settings, clock, breakers, lateness, log);
+  const { backends, memory, description } = await openBackends({ settings, clock, breakers, lateness, log });
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, STORE_TIMEOUT: timeoutMs } = settings;
   const { kind } = settings.store;
   const isRemote = kind !== 'memory';
@@ -88,128 +76,25 @@ export function memoryBounds({ MEMORY_MAX_COUNTERS: maxCounters, MEMORY_MAX_BYTE
   return { maxCounters, maxBytes: Math.floor(share) };
 }
 
-interface OpenBackends {
-  /** Undefined: counters are not in memory. */
-  readonly memory?: MemoryBackend;
-  readonly backends: Backends;
-  readonly description: string;
-}
-
-async function openBackends(
-  settings: Settings,
-  clock: Clock,
-  breakers: Breakers,
-  lateness: LatenessWatch,
-  log: Logger,
-): Promise<OpenBackends> {
-  const { store: chosen } = settings;
-  switch (chosen.kind) {
+/** A client library is loaded only for the kind of store that is used. */
+async function openBackends(parts: BackendParts): Promise<OpenBackends> {
+  const { settings, clock } = parts;
+  const { store } = settings;
+  switch (store.kind) {
     case 'memory': {
       const bounds = memoryBounds(settings);
       const main = createMemoryBackend(clock, bounds);
       return { backends: { main }, memory: main, description: `in memory, at most ${bounds.maxCounters}` };
     }
     case 'redis': {
-      const main = await openRedis('REDIS_URL', chosen.main, settings, clock, breakers, lateness, log);
-      if (!chosen.perSecond) return { backends: { main: main.backend }, description: `in Redis: ${main.description}` };
-      const perSecond = await openRedis(
-        'REDIS_PERSECOND_URL',
-        chosen.perSecond,
-        settings,
-        clock,
-        breakers,
-        lateness,
-        log,
-      );
-      return {
-        backends: { main: main.backend, perSecond: perSecond.backend },
-        description: `in Redis: ${main.description}; by the second: ${perSecond.description}`,
-      };
+      const { openRedisBackends } = await import('./redis-backends.ts');
+      return openRedisBackends(store, parts);
     }
-    case 'memcache':
-      return openMemcached(chosen, settings, clock, lateness, log);
+    case 'memcache': {
+      const { openMemcachedBackend } = await import('./memcached-backend.ts');
+      return openMemcachedBackend(store, parts);
+    }
   }
-}
-
-async function openRedis(
-  variable: string,
-  redisSettings: RedisSettings,
-  settings: Settings,
-  clock: Clock,
-  breakers: Breakers,
-  lateness: LatenessWatch,
-  log: Logger,
-): Promise<{ readonly backend: Backend; readonly description: string }> {
-  const { address } = redisSettings;
-  const description = describeAddress(address);
-  const { REDIS_STARTUP_INITIAL_INTERVAL: initialMs, REDIS_STARTUP_MAX_INTERVAL: maxMs } = settings;
-  const onTlsProblem = (problem: string) => log.error(`${description}: ${problem}`);
-  const redis = await start(variable, 'cannot be used', () =>
-    connect({ ...redisSettings, startup: { initialMs, maxMs }, onTlsProblem }),
-  );
-  let wasDown = false;
-  redis.on('ready', () => {
-    if (wasDown) log.warn(`connected to ${description} again`);
-    else log.info(`connected to ${description}`);
-    wasDown = false;
-  });
-  redis.on('error', (error: Error) => {
-    if (!wasDown) log.error(`no connection to ${description}: ${error.message}; retrying`);
-    wasDown = true;
-  });
-  const atomic = atomicOfRedis(address, settings);
-  const logRefusal = createRefusalLog(description, clock, log);
-  const logLateness = createLatenessLog(lateness, settings.STORE_TIMEOUT, monotonicMs, log);
-  const onUnavailable = (reason: string): void => {
-    if (reason.endsWith(' ms late')) return logLateness();
-    if (!isRefusal(reason)) return;
-    logRefusal(reason);
-    probe.refused();
-  };
-  const { CACHE_KEY_PREFIX: prefix, CLUSTER_HASH_TAG: hashTag } = settings;
-  const slowMs = Math.max(settings.STORE_TIMEOUT, 1);
-  const foreign = settings.COUNTER_KEYS === 'reference' ? { foreign: referenceCounters } : {};
-  const { latenessMs } = lateness;
-  const options = {
-    atomic,
-    name: description,
-    slowMs,
-    breakers,
-    prefix,
-    monotonicMs,
-    latenessMs,
-    onUnavailable,
-    ...foreign,
-  } as const;
-  const probe = createProbe({
-    backend: new RedisBackend(redis, clock, options),
-    redis,
-    keys: createCounterKeys(prefix, { hashTag }),
-    onUsable: () => log.warn(`${description} accepts calls again`),
-  });
-  return { backend: probe.backend, description };
-}
-
-async function openMemcached(
-  { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
-  { COUNTER_KEYS }: Settings,
-  clock: Clock,
-  lateness: LatenessWatch,
-  log: Logger,
-): Promise<OpenBackends> {
-  const options = {
-    servers,
-    monotonicMs,
-    onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; retrying`),
-    onUp: (server: string) => log.warn(`memcached ${server} answers again`),
-  };
-  const opened = await start('MEMCACHE_HOST_PORT', 'cannot be used', () =>
-    openServers({ ...options, tls: tls && tlsOptions(tls, (problem) => log.error(`memcached: ${problem}`)) }),
-  );
-  const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
-  const foreign = COUNTER_KEYS === 'reference' ? memcachedReferenceCounters : undefined;
-  const main = new MemcachedBackend(opened, { clock, monotonicMs }, lateness.latenessMs, foreign);
-  return { backends: { main }, description: `in memcached at ${names}` };
 }
 
 /** The keys of counters. */

@@ -29,6 +29,11 @@ export const ruleRows = {
     'read files beside RUNTIME_APPDIRECTORY as well whose name begins with that and a dot: config.yaml',
   ),
   MERGE_DOMAIN_CONFIG: setting(flag, 'false', 'merge files with the same domain instead of refusing them'),
+  RULES_OVERLAY: setting(
+    text,
+    '',
+    'overlay file, or a directory of them, which adds to rules what their source cannot express (docs/overlay.md); empty: none',
+  ),
   FORCE_START_WITHOUT_INITIAL_CONFIG: setting(flag, 'false', 'health is serving before the first rules are loaded'),
 
   CONFIG_GRPC_XDS_SERVER_URL: setting(text, 'localhost:18000', 'host:port of the control plane'),

@@ -2,9 +2,8 @@ import type { Socket } from 'node:net';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
 import { costOf } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
-import { shouldRateLimit } from '../rls/proto.ts';
 import type { CallOutcome } from '../rls/service.ts';
-import type { WireRequest, WireResponse } from '../rls/wire.ts';
+import type { WireRequest } from '../rls/wire.ts';
 import { limitLife } from './connection-life.ts';
 import { PREFIX_BYTES } from './grpc/message-reader.ts';
 import { Router } from './grpc/router.ts';
@@ -16,7 +15,10 @@ import { defaultLimits, type Http2Limits } from './h2/limits.ts';
 import type { ConnectionHandler } from './h2/request-frames.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
-import { addSideServices } from './side-services.ts';
+import { addHealth, addReflection, addRules, reflectionPaths, rulesPaths } from './side-services.ts';
+
+/** The method's path. */
+const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 
 /** How often connections are checked for stalled clients. */
 const STALL_CHECK_INTERVAL_MS = 1_000;
@@ -33,7 +35,9 @@ export async function startH2Server(
 ): Promise<GrpcServer> {
   const router = new Router(MAX_REQUEST_BYTES);
   const inFlight = addDecisions(router, options);
-  addSideServices(router.host, options);
+  addHealth(router.host, options);
+  if (options.rules) router.addOnDemand(rulesPaths, () => addRules(router.host, options));
+  router.addOnDemand(reflectionPaths, () => addReflection(router.host, options));
   const handler: ConnectionHandler = {
     request: (stream, head) => router.open(stream, head),
     tooLarge: (stream) => router.tooLarge(stream),
@@ -75,7 +79,7 @@ export async function startH2Server(
 /** @returns the number of decisions in flight */
 function addDecisions(router: Router, { service, overload, onCall }: GrpcServerOptions): () => number {
   let handled = 0;
-  router.addUnary<WireRequest>(shouldRateLimit.path, {
+  router.addUnary<WireRequest>(SHOULD_RATE_LIMIT, {
     refusal: overload.refusal,
     queue: overload.queue,
     tooLate: overload.tooLate,
@@ -95,14 +99,6 @@ function addDecisions(router: Router, { service, overload, onCall }: GrpcServerO
 
 function reply(call: UnaryCall<WireRequest>, outcome: CallOutcome): void {
   if ('error' in outcome) return call.fail(outcome.error);
-  const { bytes, length } = write(outcome.response);
+  const { bytes, length } = writeRateLimitResponse(outcome.response, PREFIX_BYTES);
   call.answer(bytes, length);
-}
-
-/** Responses with dynamic metadata are left to protobufjs: they are rare, and a struct may hold any JSON. */
-function write(response: WireResponse): { readonly bytes: Buffer; readonly length: number } {
-  if (!response.dynamic_metadata) return writeRateLimitResponse(response, PREFIX_BYTES);
-  const message = shouldRateLimit.responseSerialize(response);
-  const bytes = Buffer.concat([Buffer.alloc(PREFIX_BYTES), message]);
-  return { bytes, length: bytes.length };
 }

@@ -22,7 +22,7 @@ import {
 } from './grpc-server.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
-import { addSideServices } from './side-services.ts';
+import { addHealth, addReflection, addRules } from './side-services.ts';
 
 /**
  * Serves the Rate Limit Service, health and reflection on `@grpc/grpc-js`.
@@ -34,7 +34,9 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   const server = new Server(channelOptions(connections));
   const { handle, inFlight } = handlerOf(options);
   server.addService(boundedService, { ShouldRateLimit: notifyOnCall('ShouldRateLimit', handle, onCall) });
-  addSideServices(server, options);
+  addHealth(server, options);
+  await addRules(server, options);
+  await addReflection(server, options);
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // the listener terminates TLS
   const listener = await listen(address, tls, {

@@ -1,5 +1,6 @@
-import { type handleUnaryCall, status } from '@grpc/grpc-js';
+import type { handleUnaryCall } from '@grpc/grpc-js';
 import type { Clock } from '../clock.ts';
+import { status } from '../grpc-status.ts';
 import type { Overload } from '../overload/overload.ts';
 import type { Health } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';

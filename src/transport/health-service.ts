@@ -1,22 +1,8 @@
-import {
-  type handleServerStreamingCall,
-  type handleUnaryCall,
-  status,
-  type UntypedServiceImplementation,
-} from '@grpc/grpc-js';
-import type { Health, WatchedStatus } from '../rls/health.ts';
+import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
+import { status } from '../grpc-status.ts';
+import type { Health } from '../rls/health.ts';
+import type { HealthCheckRequest, HealthCheckResponse, HealthListResponse } from '../rls/health-messages.ts';
 import { notifyOnCall, type OnCall } from './grpc-server.ts';
-
-/** The messages of `proto/grpc/health/v1/health.proto`, decoded. */
-interface HealthCheckRequest {
-  service: string;
-}
-interface HealthCheckResponse {
-  readonly status: WatchedStatus;
-}
-interface HealthListResponse {
-  readonly statuses: Readonly<Record<string, HealthCheckResponse>>;
-}
 
 /**
  * The handlers of `grpc.health.v1.Health`.

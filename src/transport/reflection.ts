@@ -7,7 +7,7 @@ import type { StartTimer } from './timer.ts';
 type Handler = handleBidiStreamingCall<unknown, unknown>;
 
 /** Adds the reflection service, `v1` and `v1alpha`. */
-export function addReflection(host: Pick<Server, 'addService'>, startTimer: StartTimer): void {
+export function serveReflection(host: Pick<Server, 'addService'>, startTimer: StartTimer): void {
   const bounded: Pick<Server, 'addService'> = {
     addService(definition, handlers) {
       const wrapped = Object.entries(handlers).map(([name, handler]) => {

@@ -1,4 +1,5 @@
-import { type handleUnaryCall, status, type UntypedServiceImplementation } from '@grpc/grpc-js';
+import type { handleUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
+import { status } from '../grpc-status.ts';
 import { findRules } from '../rls/find-rules.ts';
 import type { FindResponse } from '../rls/proto.ts';
 import type { WireRequest } from '../rls/wire.ts';

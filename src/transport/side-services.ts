@@ -1,18 +1,37 @@
 import type { Server } from '@grpc/grpc-js';
-import { healthService, rulesService } from '../rls/proto.ts';
+import { healthService } from '../rls/health-messages.ts';
 import type { GrpcServerOptions } from './grpc-server.ts';
 import { healthHandlers } from './health-service.ts';
-import { addReflection } from './reflection.ts';
-import { rulesHandlers } from './rules-service.ts';
 import { startTimer } from './timer.ts';
 
 /** A grpc-js server, or another host for handlers written for grpc-js. */
 export type ServiceHost = Pick<Server, 'addService'>;
 
-/** Adds health, reflection and `weir.v1.Rules` to a server. */
-export function addSideServices(host: ServiceHost, options: GrpcServerOptions): void {
-  host.addService(healthService, healthHandlers(options.health, options.onCall));
-  const { rules } = options;
-  if (rules) host.addService(rulesService, rulesHandlers(rules));
-  addReflection(host, options.startTimer ?? startTimer);
+/** Adds the health service. */
+export function addHealth(host: ServiceHost, { health, onCall }: GrpcServerOptions): void {
+  host.addService(healthService, healthHandlers(health, onCall));
+}
+
+/** The methods of `addReflection`. */
+export const reflectionPaths = ['v1', 'v1alpha'].map(
+  (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+);
+
+/** The method of `addRules`. */
+export const rulesPaths = ['/weir.v1.Rules/Find'];
+
+/** Adds `weir.v1.Rules`. */
+export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions): Promise<void> {
+  if (!rules) return;
+  const [{ rulesService }, { rulesHandlers }] = await Promise.all([
+    import('../rls/proto.ts'),
+    import('./rules-service.ts'),
+  ]);
+  host.addService(rulesService, rulesHandlers(rules));
+}
+
+/** Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need otherwise. */
+export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
+  const { serveReflection } = await import('./reflection.ts');
+  serveReflection(host, options.startTimer ?? startTimer);
 }

@@ -1,19 +1,22 @@
 import type { RuleBook } from '../rules/book.ts';
-import { RulesInForce } from '../rules/in-force.ts';
 import type { CheckedRules, LoadedRules, LoadOptions } from '../rules/load.ts';
-import type { Problem } from '../rules/problem.ts';
+import type { OverlayFile } from '../rules/overlay.ts';
+import type { Overlay } from '../rules/overlay-files.ts';
 import { openThread } from '../rules/thread.ts';
+import { Answers } from './answers.ts';
 import { type ControlPlane, DiscoveryClient } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
-import type { ResourceAnswer } from './resources.ts';
+import type { AnswerCheck, ResourceAnswer } from './resources.ts';
 
 /** Checks a control plane's answers off the event loop. */
 export interface AnswerChecker {
-  do(answer: ResourceAnswer): Promise<CheckedRules>;
+  do(answer: ResourceAnswer, overlay: readonly OverlayFile[]): Promise<CheckedRules>;
   close(): void;
 }
 
-export interface DiscoveredRulesOptions extends LoadOptions {
+export interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
+  /** The overlay of the rules; closed with the book. */
+  readonly overlay?: Overlay | undefined;
   /** Called with the result of every load. */
   readonly onLoad: (loaded: LoadedRules) => void;
   /** The control plane became reachable. */
@@ -31,51 +34,36 @@ export interface DiscoveredRulesOptions extends LoadOptions {
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
 export function openDiscoveredRules(controlPlane: ControlPlane, options: DiscoveredRulesOptions): RuleBook {
-  const { onLoad, onUp, onDown, mergeDomains, store } = options;
+  const { onLoad, onUp, onDown, mergeDomains, store, overlay } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
-  const checker = options.checker ?? openThread(new URL('./check-thread.js', import.meta.url), loadOptions);
-  const inForce = new RulesInForce();
-  let isClosed = false;
-
-  const check = async ({ type_url, resources }: WireDiscoveryResponse): Promise<CheckedRules> => {
+  const checker = options.checker ?? openAnswerChecker(loadOptions);
+  const check = async (
+    { type_url, resources }: WireDiscoveryResponse,
+    over: readonly OverlayFile[],
+  ): Promise<CheckedRules> => {
     try {
-      return await checker.do({ type_url, resources });
+      return await checker.do({ type_url, resources }, over);
     } catch (error) {
       const message = `cannot be checked: ${error instanceof Error ? error.message : error}`; // out of memory, for example
       return { ok: false, problems: [{ file: 'response', line: undefined, path: '', severity: 'error', message }] };
     }
   };
-  const client = new DiscoveryClient(controlPlane, {
-    async onResponse(response) {
-      const checked = await check(response);
-      if (isClosed) return undefined;
-      if (checked.ok) onLoad({ ...checked, rules: await inForce.replace(checked.packed) });
-      else onLoad(checked);
-      return checked.ok ? undefined : { refusal: refusalOf(checked.problems) };
-    },
-    onUp,
-    onDown,
-  });
+  const answers = new Answers({ overlay, check, onLoad, onAccepted: (answer) => client.acknowledge(answer) });
+  const client = new DiscoveryClient(controlPlane, { onResponse: (response) => answers.take(response), onUp, onDown });
   return {
-    rules: () => inForce.tree,
-    packed: () => inForce.packed,
-    onChange: (listener) => inForce.onChange(listener),
+    rules: () => answers.rules.tree,
+    packed: () => answers.rules.packed,
+    onChange: (listener) => answers.rules.onChange(listener),
     close() {
-      isClosed = true;
+      answers.close();
       client.close();
       checker.close();
     },
   };
 }
 
-/** Problems listed in a refusal; further ones are counted. The control plane limits the size of messages. */
-const MAX_LISTED_PROBLEMS = 20;
-
-/** One problem per line, as in envoyproxy/ratelimit: `<resource>: <message>`, then its path. */
-function refusalOf(problems: readonly Problem[]): string {
-  const lines = problems
-    .slice(0, MAX_LISTED_PROBLEMS)
-    .map(({ file, message, path }) => `${file}: ${message}${path === '' ? '' : ` (${path})`}`);
-  const more = problems.length - lines.length;
-  return [...lines, ...(more > 0 ? [`… and ${more} more`] : [])].join('\n');
+/** Checks answers in a thread. */
+function openAnswerChecker(options: LoadOptions): AnswerChecker {
+  const thread = openThread<AnswerCheck, CheckedRules>(new URL('./resource-check-thread.js', import.meta.url), options);
+  return { do: (answer, overlay) => thread.do({ answer, overlay }), close: thread.close };
 }

@@ -89,6 +89,8 @@ export class DiscoveryClient {
   private ackedVersion = '';
   private refused: { readonly version: string; readonly times: number } | undefined;
   private failures = 0;
+  /** The newest answer, and its stream. */
+  private newest: { readonly stream: DiscoveryStream; readonly nonce: string } | undefined;
   private received: Promise<void> = Promise.resolve();
   private state: 'new' | 'up' | 'down' = 'new';
   /** The last reason passed to `onDown`. */
@@ -106,6 +108,15 @@ export class DiscoveryClient {
   close(): void {
     clearTimeout(this.retry);
     this.disconnect();
+  }
+
+  /** Acknowledges an answer that was refused and is now in force. */
+  acknowledge({ version_info: version, nonce }: WireDiscoveryResponse): void {
+    this.ackedVersion = version;
+    this.refused = undefined;
+    clearTimeout(this.delayedRefusal);
+    const { stream } = this;
+    if (stream && this.newest?.stream === stream && this.newest.nonce === nonce) stream.write(this.request(nonce));
   }
 
   private open(channelCredentials: ChannelCredentials): void {
@@ -141,6 +152,7 @@ export class DiscoveryClient {
     if (stream !== this.stream) return;
     clearTimeout(this.delayedRefusal); // outdated by this answer
     const { version_info: version, nonce } = response;
+    this.newest = { stream, nonce };
     const refused = await this.subscriber.onResponse(response);
     if (!refused) {
       this.ackedVersion = version;

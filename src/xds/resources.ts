@@ -1,6 +1,7 @@
 import { fromStruct } from '../protobuf/struct.ts';
 import type { Shape } from '../rules/format.ts';
 import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
+import type { OverlayFile } from '../rules/overlay.ts';
 import { type Place, type Problem, pathOfKey } from '../rules/problem.ts';
 import type { Block } from '../rules/read.ts';
 import {
@@ -19,31 +20,46 @@ import {
  * resources; with any, nothing is loaded. An answer without resources is valid, and has no rules.
  */
 export const loadResources = (answer: ResourceAnswer, options: LoadOptions): LoadedRules =>
-  withBlocks(answer, (blocks, problems) => loadBlocks(blocks, problems, options));
+  withBlocks(answer, options, (blocks, problems) => loadBlocks(blocks, problems, options));
 
 /** Like `loadResources`, but without compiling the rules. */
 export const checkResources = (answer: ResourceAnswer, options: LoadOptions): CheckedRules =>
-  withBlocks(answer, (blocks, problems) => checkBlocks(blocks, problems, options));
+  withBlocks(answer, options, (blocks, problems) => checkBlocks(blocks, problems, options));
 
 /** The parts of a control plane's answer that hold rules. */
 export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
+
+/** Input of the thread that checks answers. */
+export interface AnswerCheck {
+  readonly answer: ResourceAnswer;
+  readonly overlay: readonly OverlayFile[];
+}
 
 type Failed = Extract<LoadedRules, { ok: false }>;
 
 function withBlocks<R extends { readonly ok: true }>(
   { type_url: typeUrl, resources }: ResourceAnswer,
+  { overlay = [] }: LoadOptions,
   load: (blocks: readonly Block<'file'>[], problems: readonly Problem[]) => R | Failed,
 ): R | Failed {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
   const problems: Problem[] = [];
   const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
   const loaded = load(blocks, problems);
-  return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks) };
+  return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks, overlay) };
 }
 
-/** First resources that could not be decoded, then the others in order: the first problem is the one that envoyproxy/ratelimit reports. */
-function byResource(problems: readonly Problem[], blocks: readonly Block<'file'>[]): readonly Problem[] {
-  const ranks = new Map(blocks.map((block, rank) => [block.place().file, rank]));
+/**
+ * First resources that could not be decoded, then the others in order, then the overlay: the first problem is the one that envoyproxy/ratelimit
+ * reports.
+ */
+function byResource(
+  problems: readonly Problem[],
+  blocks: readonly Block<'file'>[],
+  overlay: readonly OverlayFile[],
+): readonly Problem[] {
+  const names = [...blocks.map((block) => block.place().file), ...overlay.map(({ name }) => name)];
+  const ranks = new Map(names.map((name, rank) => [name, rank]));
   const rankOf = ({ file }: Problem): number => ranks.get(file) ?? -1;
   return problems.toSorted((one, other) => rankOf(one) - rankOf(other));
 }

@@ -422,13 +422,18 @@ class ProcessPlayer {
     return { success: count('success'), error: count('error') };
   }
 
-  /** Whether the log has a message of this file: `f.yaml: text`, where ours name line and path after the file. */
+  /**
+   * Whether the log has a message of this file: `sub.f.yaml: text`. Ours name the file by its whole path, `…/sub/f.yaml`, so that it can be opened, then
+   * line and path.
+   */
   private said(text: string): boolean {
     const [, file = '', message = ''] = /^(?:([^ ']+): )?(.*)$/s.exec(text) ?? [];
     const lines = (this.process?.output() ?? '').split('\n').filter((line) => line.startsWith('{'));
     return lines.some((line) => {
       const logged = String(JSON.parse(line)['@message']);
-      return logged.startsWith(file === '' ? '' : `${file}:`) && logged.includes(message);
+      const [path = ''] = logged.split(':');
+      const isOfFile = logged.startsWith(`${file}:`) || path.replaceAll('/', '.').endsWith(`.${file}`);
+      return (file === '' || isOfFile) && logged.includes(message);
     });
   }
 

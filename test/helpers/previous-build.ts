@@ -4,6 +4,7 @@ import type { Decision, Spend } from '../../src/algorithms/limit.ts';
 import { type RequestOperation, signedHits } from '../../src/backends/backend.ts';
 import type { MemcachedServers } from '../../src/backends/memcached/servers.ts';
 import type { Clock } from '../../src/clock.ts';
+import type { Limit as PreviousLimit } from '../fixtures/previous-build/algorithms/limit.ts';
 import { createGuard } from '../fixtures/previous-build/stores/guard.ts';
 import { createCounterKeys as previousKeys } from '../fixtures/previous-build/stores/key.ts';
 import { LeasingStore } from '../fixtures/previous-build/stores/leases.ts';
@@ -68,9 +69,12 @@ export function previousLimit<L extends Limit>(limit: L) {
   return { ...limit, ...labelOf(limit), counter: before + limit.counter.slice(now.length) };
 }
 
+/** A limit of the previous build: an algorithm that it does not have, it names like any other. */
+const asPrevious = (limit: object) => limit as PreviousLimit;
+
 /** How the previous build names the counter of a limit. */
 export const previousKeyOf = (limit: Limit, domain: string, entry: { readonly key: string; readonly value: string }) =>
-  previousKeys('')(previousLimit(limit), domain, [entry]) as string;
+  previousKeys('')(asPrevious(previousLimit(limit)), domain, [entry]) as string;
 
 /** How it names, and keeps, a counter that it shares with envoyproxy/ratelimit. */
 export const previousSharedCounter = (
@@ -80,7 +84,7 @@ export const previousSharedCounter = (
   clock: Clock,
 ) =>
   sharedCounters({ prefix: '', own: previousKeys(''), jitterMaxSeconds: 0, clock, random: () => 0 })(
-    { ...previousLimit(limit), unit: 'HOUR', unitMultiplier: 1 },
+    asPrevious({ ...previousLimit(limit), unit: 'HOUR', unitMultiplier: 1 }),
     domain,
     [entry],
   );

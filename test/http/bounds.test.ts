@@ -1,5 +1,6 @@
 import '../helpers/realm.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { status } from '../../src/grpc-status.ts';
 import { apiRoutes } from '../../src/http/api.ts';
 import type { HttpBounds } from '../../src/http/bounded-server.ts';
 import { CONNECTION_BYTES } from '../../src/http/connection.ts';
@@ -41,7 +42,7 @@ const pages: Readonly<Record<string, Route['answer']>> = {
 };
 
 async function start(bounds: Partial<HttpBounds> = {}, service: RlsService = agreeable, shed = false): Promise<void> {
-  const refusal = () => (shed ? { code: 8, details: 'too much' } : undefined);
+  const refusal = () => (shed ? { code: status.RESOURCE_EXHAUSTED, details: 'too much' } : undefined);
   const routes = new Map<string, Route>([
     ...apiRoutes(service, () => ({ ready: true, reasons: [] }), { refusal }),
     ...Object.entries(pages).map(([path, answer]) => [path, { help: '', answer }] as const),

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import type { Decider } from '../../src/decide.ts';
+import { status } from '../../src/grpc-status.ts';
 import { apiRoutes } from '../../src/http/api.ts';
 import { debugRoutes } from '../../src/http/debug.ts';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
@@ -85,7 +86,7 @@ describe('/json', () => {
 
   test('refuses a shed call without reading it', async () => {
     await server?.close(0);
-    const shedding = { refusal: () => ({ code: 8, details: 'too much' }) };
+    const shedding = { refusal: () => ({ code: status.RESOURCE_EXHAUSTED, details: 'too much' }) };
     await start(apiRoutes(build().service, ready, shedding));
     expect(await post('/json', 'no JSON at all')).toMatchObject({ status: 400, reason: 'too much' });
   });

@@ -169,7 +169,7 @@ describe('a remembered refusal', () => {
     expect(asked).toHaveLength(3);
   });
 
-  test('of several hits that were not charged does not refuse one hit', async () => {
+  test('does not refuse one hit after several hits that were not charged', async () => {
     const ledger = open(caching);
     const limit = fixedWindowOf(2, MINUTE_MS, { soft: 5 });
     await ledger.debit([on(limit, 5)], { ...each, spend: 'all_or_nothing' });

@@ -43,6 +43,10 @@ describe('values that look like something else', () => {
     },
   );
 
+  test('a network is what it is where Envoy sends it as the value of masked_remote_address', () => {
+    expect(warnings(`  - { key: masked_remote_address, value: 10.0.0.0/8, ${LIMIT} }\n`)).toEqual([]);
+  });
+
   test('blanks at the ends of a value are matched as well', () => {
     expect(warnings(node(' alice'))).toEqual([
       "3: value ' alice' begins or ends with a blank, which is matched as well",

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { Monotonic } from '../../clock.ts';
 import type { BackendHealth } from '../backend.ts';
-import { BrokenProtocol, isError, type Reply, ReplyReader } from './replies.ts';
+import { BrokenProtocol, isError, type MemcachedReply, ReplyReader } from './replies.ts';
 
 export interface ConnectionSettings {
   readonly host: string;
@@ -27,7 +27,7 @@ const MIN_CONNECT_MS = 500;
 const CONNECT_MARGIN = 4;
 
 interface Pending {
-  resolve(reply: Reply): void;
+  resolve(reply: MemcachedReply): void;
   reject(error: Error): void;
 }
 
@@ -52,7 +52,7 @@ export class Connection {
   }
 
   /** Rejects at once while there is no connection, and with what the server refuses. */
-  call(...parts: readonly (string | Buffer)[]): Promise<Reply> {
+  call(...parts: readonly (string | Buffer)[]): Promise<MemcachedReply> {
     return new Promise((resolve, reject) => {
       if (!this.isReady || !this.socket) {
         reject(new Error(`no connection to ${this.address}: ${this.lastError}`));
@@ -123,7 +123,7 @@ export class Connection {
     }
   }
 
-  private answer(reply: Reply): void {
+  private answer(reply: MemcachedReply): void {
     const first = this.pending.shift();
     if (!first) throw new BrokenProtocol('received a reply without a request');
     if (typeof reply === 'string' && isError(reply)) first.reject(new Error(reply));

@@ -16,7 +16,7 @@ import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import { type Batch, type BatchRequest, decodeBatch, encodeBatch, type ForeignCounters } from './batch.ts';
 import { Batcher } from './batcher.ts';
-import type { Connection } from './connect.ts';
+import type { RedisConnection } from './connect.ts';
 import { openInvalidations, type RedisInvalidations } from './invalidations.ts';
 import { reasonOf } from './reason.ts';
 import { script } from './script.ts';
@@ -52,7 +52,7 @@ export const SETTLED_TTL_MS = 24 * 3_600_000;
  */
 export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
-  readonly #redis: Connection;
+  readonly #redis: RedisConnection;
   readonly #clock: Clock;
   readonly #options: Required<Omit<RedisBackendOptions, 'foreign'>> & Pick<RedisBackendOptions, 'foreign'>;
   readonly #slotKeys: SlotKeys;
@@ -64,7 +64,7 @@ export class RedisBackend implements Backend {
    * @param redis   a connection of `connect`; closed with the backend
    * @param clock   this process's: calendar windows are searched around it, since Redis has no time zones
    */
-  constructor(redis: Connection, clock: Clock, options: RedisBackendOptions = {}) {
+  constructor(redis: RedisConnection, clock: Clock, options: RedisBackendOptions = {}) {
     const monotonicMs = options.monotonicMs ?? ((): number => performance.now());
     const breakers = options.breakers ?? new Breakers(monotonicMs);
     const usual = {

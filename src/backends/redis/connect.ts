@@ -5,7 +5,7 @@ import type { Credentials, RedisAddress } from './address.ts';
 import { isReadOnly } from './reason.ts';
 
 /** A connection to one server, or to all nodes of a Cluster. */
-export type Connection = Redis | Cluster;
+export type RedisConnection = Redis | Cluster;
 
 /** What a connection is besides an address. */
 export interface RedisConnectOptions {
@@ -40,7 +40,7 @@ const SILENCE_MS = 1_000;
  *
  * @throws Error  of the file system, when a file of `tls` cannot be read
  */
-export function connect(options: RedisConnectOptions): Connection {
+export function connect(options: RedisConnectOptions): RedisConnection {
   let wasReady = false;
   const retryStrategy = (attempt: number): number =>
     withJitter(
@@ -60,7 +60,7 @@ export function connect(options: RedisConnectOptions): Connection {
  * After the first connection, attempts that take much longer than connecting took before are given up and made anew. On a Cluster the first one to any node
  * counts: a node that is lost gets a client of its own for each attempt.
  */
-export function hurryReconnects(connection: Connection, connectTimeoutMs: number): void {
+export function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
   let slowestMs: number | undefined;
   const hurry = ({ options }: Redis): void => {
     if (slowestMs === undefined) return;
@@ -86,7 +86,7 @@ const withJitter = (ms: number): number => ms + Math.floor(Math.random() * ms * 
 
 type RetryStrategy = (attempt: number) => number;
 
-function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Connection {
+function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): RedisConnection {
   const { address } = options;
   const common = commonOptions(options);
   const own = { ...common, enableOfflineQueue: false, retryStrategy };

@@ -1,4 +1,4 @@
-import { status } from '@grpc/grpc-js';
+import { status } from '../../grpc-status.ts';
 import { encodeFields } from '../h2/hpack/encode.ts';
 import type { NotGrpc } from './call-head.ts';
 

@@ -1,5 +1,5 @@
 import { gunzipSync, inflateSync } from 'node:zlib';
-import { status } from '@grpc/grpc-js';
+import { status } from '../../grpc-status.ts';
 import { GrpcError } from './grpc-error.ts';
 
 type Decompress = (bytes: Buffer, options: { maxOutputLength: number }) => Buffer;

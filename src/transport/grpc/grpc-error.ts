@@ -1,4 +1,4 @@
-import type { status } from '@grpc/grpc-js';
+import type { status } from '../../grpc-status.ts';
 
 /** Ends a call with this status. */
 export class GrpcError extends Error {

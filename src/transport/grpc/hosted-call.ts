@@ -1,13 +1,13 @@
 import { EventEmitter } from 'node:events';
-import {
-  type handleBidiStreamingCall,
-  type handleUnaryCall,
-  type MethodDefinition,
-  type ServerDuplexStream,
-  type ServerUnaryCall,
-  status,
-  type UntypedHandleCall,
+import type {
+  handleBidiStreamingCall,
+  handleUnaryCall,
+  MethodDefinition,
+  ServerDuplexStream,
+  ServerUnaryCall,
+  UntypedHandleCall,
 } from '@grpc/grpc-js';
+import { status } from '../../grpc-status.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { sideLimits } from '../side-limits.ts';
 import { type Failure, failureHead, failureTrailers, HEAD, OK_TRAILERS } from './answers.ts';

@@ -1,4 +1,4 @@
-import { status } from '@grpc/grpc-js';
+import { status } from '../../grpc-status.ts';
 import { decompress } from './compression.ts';
 import { GrpcError } from './grpc-error.ts';
 

@@ -1,9 +1,5 @@
-import {
-  type MethodDefinition,
-  type ServiceDefinition,
-  status,
-  type UntypedServiceImplementation,
-} from '@grpc/grpc-js';
+import type { MethodDefinition, ServiceDefinition, UntypedServiceImplementation } from '@grpc/grpc-js';
+import { status } from '../../grpc-status.ts';
 import type { RequestHead } from '../h2/request-head.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { sideLimits } from '../side-limits.ts';
@@ -12,6 +8,7 @@ import { type Failure, failureHead, plainHead, plainText } from './answers.ts';
 import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
 import { HostedCall } from './hosted-call.ts';
+import { LoadingCall } from './loading-call.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
 
 /** Creates the receiver of a call; undefined: the call has been answered. */
@@ -41,6 +38,21 @@ export class Router {
       const refusal = method.refusal();
       return refusal ? new RefusedCall(stream, refusal) : new UnaryCall(bounded, stream, head);
     });
+  }
+
+  /**
+   * Adds methods whose service is loaded when the first of them is called.
+   *
+   * @param load  adds the service to `host`
+   */
+  addOnDemand(paths: readonly string[], load: () => Promise<void>): void {
+    let loaded: Promise<void> | undefined;
+    for (const path of paths)
+      this.#methods.set(path, (stream, head) => {
+        loaded ??= load();
+        const open = loaded.then(() => () => this.#methods.get(path)?.(stream, head));
+        return new LoadingCall(stream, open);
+      });
   }
 
   #addService(definition: ServiceDefinition, handlers: UntypedServiceImplementation): void {

@@ -1,4 +1,4 @@
-import { status } from '@grpc/grpc-js';
+import { status } from '../../grpc-status.ts';
 import { type CallQueue, type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
 import type { Cost } from '../../rls/cost.ts';
 import type { Caller } from '../../rls/service.ts';

@@ -1,4 +1,4 @@
-import { status } from '@grpc/grpc-js';
+import { status } from '../../grpc-status.ts';
 import { GrpcError } from './grpc-error.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 

@@ -167,7 +167,7 @@ describe('a call whose time is over', () => {
     expect(breaker.state).toBe(state);
   });
 
-  test('of a circuit that is half open leaves it so: the next call finds out', () => {
+  test('leaves a half-open circuit half open: the next call decides', () => {
     let nowMs = 0;
     const breaker = new Breaker(
       () => nowMs,

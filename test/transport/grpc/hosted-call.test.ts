@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { createHealth, Health, type WatchedStatus } from '../../../src/rls/health.ts';
-import { healthService } from '../../../src/rls/proto.ts';
+import { healthService } from '../../../src/rls/health-messages.ts';
 import { ErrorCode } from '../../../src/transport/h2/errors.ts';
 import { FrameType, Setting } from '../../../src/transport/h2/frames.ts';
 import { sideLimits } from '../../../src/transport/side-limits.ts';

@@ -1,0 +1,86 @@
+import { chmodSync, copyFileSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build, type Metafile, type Plugin } from 'esbuild';
+
+const PROJECT = fileURLToPath(new URL('..', import.meta.url));
+const DIST = join(PROJECT, 'dist');
+
+/** What is built: the command line, and the threads that check rules. Each becomes a file of its name in `dist/`. */
+const ENTRIES = ['src/main.ts', 'src/rules/file-check-thread.ts', 'src/xds/resource-check-thread.ts'];
+
+/** Loaded only where tracing is on, from where the operator has installed it. */
+const OPTIONAL = ['@opentelemetry/*'];
+
+/** What packages that are CommonJS expect to find, and an ES module lacks. */
+const COMMON_JS = `import { createRequire as createRequireOfWeir } from 'node:module';
+import { dirname as dirnameOfWeir } from 'node:path';
+import { fileURLToPath as fileURLToPathOfWeir } from 'node:url';
+const require = createRequireOfWeir(import.meta.url);
+const __dirname = dirnameOfWeir(fileURLToPathOfWeir(import.meta.url));`;
+
+/** The reflection service reads its .proto files from its own package: in a build they are in `dist/proto/`. */
+const reflectionProtos: Plugin = {
+  name: 'protos of @grpc/reflection',
+  setup({ onLoad }) {
+    onLoad({ filter: /@grpc\/reflection\/build\/src\/implementations\/.*\.js$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replaceAll("'../../proto/", "'proto/"),
+    }));
+  },
+};
+
+rmSync(DIST, { recursive: true, force: true });
+const { metafile } = await build({
+  absWorkingDir: PROJECT,
+  entryPoints: ENTRIES.map((path) => ({ in: path, out: basename(path, '.ts') })),
+  outdir: 'dist',
+  bundle: true,
+  splitting: true, // what is imported on demand is loaded on demand
+  format: 'esm',
+  platform: 'node',
+  target: 'node20.19',
+  external: OPTIONAL,
+  banner: { js: COMMON_JS },
+  plugins: [reflectionProtos],
+  sourcemap: 'linked',
+  sourcesContent: false,
+  metafile: true,
+  legalComments: 'none',
+  logLevel: 'warning',
+});
+copyScripts();
+cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(DIST, 'proto/grpc'), { recursive: true });
+writeFileSync(join(DIST, 'LICENSES.txt'), licences(metafile));
+chmodSync(join(DIST, 'main.js'), 0o755);
+
+/** The Lua files, which the code reads from beside itself. */
+function copyScripts(): void {
+  for (const path of readdirSync(join(PROJECT, 'src'), { recursive: true, encoding: 'utf8' })) {
+    if (path.endsWith('.lua')) copyFileSync(join(PROJECT, 'src', path), join(DIST, basename(path)));
+  }
+}
+
+/** The licence of each package that a part of went into the build. */
+function licences({ inputs }: Metafile): string {
+  const folders = new Set(
+    Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []),
+  );
+  return [...folders]
+    .sort()
+    .map(licenceOf)
+    .join(`\n\n${'-'.repeat(80)}\n\n`);
+}
+
+function licenceOf(folder: string): string {
+  const path = join(PROJECT, folder);
+  const { name, version, license } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as Package;
+  const file = readdirSync(path).find((one) => /^licen[cs]e/i.test(one));
+  const text = file !== undefined && existsSync(join(path, file)) ? readFileSync(join(path, file), 'utf8').trim() : '';
+  return `${name} ${version} (${license})\n\n${text}`;
+}
+
+interface Package {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+}

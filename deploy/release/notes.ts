@@ -1,0 +1,27 @@
+/** Prints the section of a version in CHANGELOG.md: `npm run --silent release-notes -- 0.2.0`. Exits with 1 where there is none. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { showUsage } from '../../bench/usage.ts';
+
+/** The text below `## VERSION` or `## VERSION - DATE`, up to the next section; undefined where there is none, or an empty one. */
+export function releaseNotes(changelog: string, version: string): string | undefined {
+  const [, ...sections] = changelog.split(/^## /m);
+  const section = sections.find((text) => text.split(/\s/, 1)[0] === version);
+  return section?.slice(section.indexOf('\n')).trim() || undefined;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  showUsage(
+    'Usage: npm run release-notes -- [VERSION]\n\nPrints the section of a version in CHANGELOG.md; of what is unreleased without one.\n',
+    1,
+  );
+  const [version = 'Unreleased'] = process.argv.slice(2);
+  const notes = releaseNotes(
+    readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8'),
+    version.replace(/^v/, ''),
+  );
+  if (notes === undefined) {
+    console.error(`CHANGELOG.md has no section ${version}, or an empty one`);
+    process.exitCode = 1;
+  } else console.log(notes);
+}

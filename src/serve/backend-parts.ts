@@ -1,0 +1,24 @@
+import type { Breakers } from '../backends/breaker.ts';
+import type { MemoryBackend } from '../backends/memory/backend.ts';
+import type { Clock } from '../clock.ts';
+import type { Backends } from '../ledger/ledger.ts';
+import type { Logger } from '../observe/log.ts';
+import type { Settings } from '../settings.ts';
+import type { LatenessWatch } from './lateness.ts';
+
+/** Dependencies of backends. */
+export interface BackendParts {
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly breakers: Breakers;
+  readonly lateness: LatenessWatch;
+  readonly log: Logger;
+}
+
+/** Open backends, and their description. */
+export interface OpenBackends {
+  /** Undefined: counters are not in memory. */
+  readonly memory?: MemoryBackend;
+  readonly backends: Backends;
+  readonly description: string;
+}

@@ -1,0 +1,51 @@
+import { status } from '../../grpc-status.ts';
+import { ErrorCode } from '../h2/errors.ts';
+import type { Receiver, Stream } from '../h2/stream.ts';
+import { sideLimits } from '../side-limits.ts';
+import { failureHead } from './answers.ts';
+import { PREFIX_BYTES } from './message-reader.ts';
+
+const TOO_MUCH = failureHead({
+  code: status.RESOURCE_EXHAUSTED,
+  details: 'more than one message came before the service was loaded',
+});
+
+/** A call whose service is being loaded. It keeps the octets that arrive meanwhile, one message at most, and then passes them on. */
+export class LoadingCall implements Receiver {
+  readonly #stream: Stream;
+  readonly #kept: Buffer[] = [];
+  #keptBytes = 0;
+  #hasEnded = false;
+
+  /** @param loaded  opens what takes the call; what it opens is undefined where the call has been answered */
+  constructor(stream: Stream, loaded: Promise<() => Receiver | undefined>) {
+    this.#stream = stream;
+    loaded.then((open) => this.#passOn(open)).catch(() => stream.reset(ErrorCode.INTERNAL_ERROR));
+  }
+
+  data(bytes: Buffer, from: number, to: number): void {
+    this.#keptBytes += to - from;
+    if (this.#keptBytes > PREFIX_BYTES + sideLimits.maxMessageBytes) return this.#stream.headOnly(TOO_MUCH);
+    const copy = Buffer.allocUnsafeSlow(to - from); // a slice of a pool would keep the pool alive
+    bytes.copy(copy, 0, from, to);
+    this.#kept.push(copy);
+    this.#stream.charge(to - from);
+  }
+
+  end(bytes: Buffer, from: number, to: number): void {
+    this.#hasEnded = true;
+    if (from < to) this.data(bytes, from, to);
+  }
+
+  cancelled(): void {}
+
+  #passOn(open: () => Receiver | undefined): void {
+    const stream = this.#stream;
+    if (stream.isOver) return;
+    const receiver = open();
+    stream.receiver = receiver;
+    stream.charge(-this.#keptBytes);
+    for (const bytes of this.#kept) receiver?.data(bytes, 0, bytes.length);
+    if (this.#hasEnded) receiver?.end(Buffer.alloc(0), 0, 0);
+  }
+}

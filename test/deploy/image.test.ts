@@ -1,0 +1,227 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { type ImageRoot, makeImageRoot } from '../helpers/image.ts';
+import { runInPod } from '../helpers/pod.ts';
+import { buildah, goSource, hadolint } from '../helpers/tools.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const DOCKERFILE = join(PROJECT, 'deploy/image/Dockerfile');
+const BYTES_PER_MB = 1_000_000;
+const POD_TIMEOUT_MS = 120_000;
+
+let folder: string;
+let image: ImageRoot;
+let root: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'image-'));
+  image = await makeImageRoot();
+  ({ root } = image);
+});
+afterAll(() => {
+  image.remove();
+  rmSync(folder, { recursive: true });
+});
+
+/** All files below a folder, without what links lead to. */
+const filesBelow = (path: string): string[] =>
+  readdirSync(path, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name));
+
+describe('the root file system', () => {
+  test('has at most 200 MB, Node included', () => {
+    const bytes = filesBelow(root).reduce((sum, path) => sum + statSync(path).size, 0);
+    expect(bytes / BYTES_PER_MB).toBeLessThan(200);
+  });
+
+  test('holds no shell, no program that runs as another user, and no package of development', () => {
+    const files = filesBelow(root);
+    expect(readdirSync(join(root, 'usr/bin')).sort()).toEqual(['healthcheck', 'node', 'ratelimit', 'weir']);
+    expect(files.filter((path) => (statSync(path).mode & 0o6000) !== 0)).toEqual([]);
+    expect(readdirSync(join(root, 'app')).sort()).toEqual(
+      ['LICENSE', 'config', 'dist', 'node_modules', 'package.json', 'proto'].sort(),
+    );
+    const { dependencies, devDependencies } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')) as {
+      readonly dependencies: object; // npm's own file
+      readonly devDependencies: object;
+    };
+    for (const name of Object.keys(dependencies))
+      expect(() => statSync(join(root, 'app/node_modules', name))).not.toThrow();
+    for (const name of Object.keys(devDependencies))
+      expect(() => statSync(join(root, 'app/node_modules', name))).toThrow();
+  });
+});
+
+interface PodReport {
+  readonly exit: { readonly code: number };
+  readonly [name: string]: unknown;
+}
+
+const inPod = async (name: string, hosts: readonly string[]): Promise<PodReport> =>
+  (await runInPod(join(PROJECT, `test/deploy/pods/${name}.ts`), {
+    hosts,
+    env: { IMAGE_ROOT: root },
+    timeoutMs: POD_TIMEOUT_MS,
+  })) as PodReport; // what the script reports
+
+test(
+  'the image started like docker run answers, reports its health, cannot write, and ends on SIGTERM as PID 1',
+  async () => {
+    const { version } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')) as { readonly version: string };
+    const found = await inPod('entrypoint', []);
+    expect(found).toMatchObject({
+      healthBefore: { code: 1 },
+      health: { code: 0 },
+      answer: { code: 0, output: expect.stringContaining('OK') },
+      version: { code: 0, output: `${version}\n` },
+      write: { code: 1, output: expect.stringContaining('EROFS') },
+      exit: { code: 0, signal: null },
+      workersExit: { code: 0, signal: null },
+    });
+    expect(found.workers).not.toContain('unknown option');
+  },
+  POD_TIMEOUT_MS,
+);
+
+describe("under Envoy Gateway's environment and probes", () => {
+  let found: PodReport;
+  beforeAll(async () => {
+    found = await inPod('envoy-gateway', ['envoy-gateway', 'envoy-ratelimit', 'redis.redis.svc']);
+  }, POD_TIMEOUT_MS);
+
+  test('it is ready throughout, runs as the user of the manifest without capabilities, and ends on SIGTERM', () => {
+    expect(found).toMatchObject({ user: 65_534, failures: [], exit: { code: 0, signal: null } });
+    expect(found.probes).toBeGreaterThan(0);
+    expect(found.status).toMatch(/^CapEff:\t0+$/m);
+    expect(found.status).toMatch(/^NoNewPrivs:\t1$/m);
+    expect(found.status).toMatch(/^NSpid:.*\t1$/m);
+  });
+
+  test('it takes the rules that Envoy Gateway generates, and each descriptor that Envoy Gateway generates meets one', () => {
+    const cases = found.cases as { name: string; descriptors: number }[];
+    expect(found.nodeId).toBe('envoy-ratelimit');
+    expect(cases.length).toBeGreaterThan(20);
+    for (const played of cases)
+      expect(played).toEqual({
+        name: played.name,
+        verdict: { ack: played.name },
+        descriptors: played.descriptors,
+        unlimited: [],
+      });
+    expect(cases.reduce((sum, { descriptors }) => sum + descriptors, 0)).toBeGreaterThan(30);
+  });
+
+  test('it serves the statistics that the dashboards of Envoy Gateway query, with their labels', async () => {
+    const folder = join(await goSource('github.com/envoyproxy/gateway'), 'charts/gateway-addons-helm/dashboards');
+    const dashboard = readFileSync(join(folder, 'global-ratelimit.json'), 'utf8');
+    const names = new Set(Array.from(dashboard.matchAll(/"expr": "[^"]*?\b(\w+_\w+)\b/g), ([, name = '']) => name));
+    const notOurs = ['go_memstats_gc_cpu_fraction']; // there is no Go runtime
+    // Of a limit that none of the descriptors exceeded, over_limit and near_limit are 0, and absent as in envoyproxy/ratelimit.
+    const zero = ['ratelimit_service_rate_limit_near_limit', 'ratelimit_service_rate_limit_over_limit'];
+    const served = new Set(Array.from(String(found.metrics).matchAll(/^# TYPE (\w+) /gm), ([, name = '']) => name));
+    expect([...names].sort()).toEqual(
+      expect.arrayContaining(['process_resident_memory_bytes', 'ratelimit_service_rate_limit_total_hits', ...notOurs]),
+    );
+    expect([...names].filter((name) => !served.has(name) && !zero.includes(name))).toEqual(notOurs);
+    expect(found.metrics).toMatch(
+      /^ratelimit_service_rate_limit_total_hits\{domain="first-listener",key1="[^"]+",key2="[^"]+"\} \d+$/m,
+    );
+  });
+
+  test('it warns of the variables that have no effect, and of nothing else', () => {
+    const names = Array.from(
+      String(found.output).matchAll(/WARN: (\w+) is set but has no effect/g),
+      ([, name]) => name,
+    );
+    expect(names).toEqual(['PROMETHEUS_MAPPER_YAML']);
+  });
+});
+
+test(
+  "under Envoy AI Gateway's command line and environment it enforces the quotas that AI Gateway generates",
+  async () => {
+    const found = await inPod('ai-gateway', [
+      'ai-gateway-controller.envoy-ai-gateway-system.svc.cluster.local',
+      'redis.redis-system.svc.cluster.local',
+      'envoy-ai-gateway-ratelimit.envoy-gateway-system',
+    ]);
+    const [OK, OVER_LIMIT] = [1, 2];
+    expect(found).toMatchObject({
+      nodeId: 'envoy-ai-gateway-ratelimit',
+      verdict: { ack: '1' },
+      simple: [OK, OVER_LIMIT, OVER_LIMIT], // begun; charged 12 of 10 when it ends; the next one
+      other: [OK, OVER_LIMIT],
+      tenants: { begun: OK, finished: OK, tenantIsOver: OK, spent: OVER_LIMIT, bothAreOver: OVER_LIMIT },
+      exit: { code: 0, signal: null },
+    });
+  },
+  POD_TIMEOUT_MS,
+);
+
+describe('the Dockerfile', () => {
+  const lint = async (file: string): Promise<string> =>
+    promisify(execFile)(await hadolint(), ['--no-color', file]).then(
+      ({ stdout }) => stdout,
+      ({ stdout }: { stdout: string }) => stdout,
+    );
+
+  test('has nothing that hadolint finds', async () => {
+    expect(await lint(DOCKERFILE)).toBe('');
+  });
+
+  test('would be found wrong with a relative working directory', async () => {
+    const broken = join(folder, 'Dockerfile');
+    cpSync(DOCKERFILE, broken);
+    writeFileSync(broken, readFileSync(DOCKERFILE, 'utf8').replace('WORKDIR /app', 'WORKDIR app'));
+    expect(await lint(broken)).toContain('DL3000');
+  });
+});
+
+test(
+  'the last stage of the Dockerfile builds from that root file system with buildah, where it is installed',
+  async () => {
+    const program = await buildah();
+    if (program === undefined) return;
+    const storage = ['--storage-driver', 'vfs', '--root', join(folder, 'storage'), '--runroot', join(folder, 'run')];
+    const run = async (...args: readonly string[]) =>
+      promisify(execFile)(program, [...storage, ...args], { maxBuffer: 1 << 26 });
+    const [, lastStage = ''] = readFileSync(DOCKERFILE, 'utf8').split(/^(?=FROM scratch$)/m);
+    const file = join(folder, 'Dockerfile.last');
+    writeFileSync(file, lastStage.replace('COPY --from=build /rootfs /', 'COPY . /'));
+    try {
+      const args = ['--build-arg', 'VERSION=1.2.3', '--build-arg', 'COMMIT=abc'];
+      await run(
+        'build',
+        '--format',
+        'docker',
+        '--isolation',
+        'chroot',
+        '--file',
+        file,
+        '--tag',
+        'weir:test',
+        ...args,
+        root,
+      );
+      const { stdout } = await run('inspect', '--type', 'image', 'weir:test');
+      const { Docker } = JSON.parse(stdout) as { readonly Docker: { readonly config: object } }; // as buildah prints it
+      expect(Docker.config).toMatchObject({
+        User: '65532:65532',
+        WorkingDir: '/app',
+        Entrypoint: ['/usr/bin/weir'],
+        ExposedPorts: { '8081/tcp': {}, '8080/tcp': {}, '6070/tcp': {} },
+        StopSignal: 'SIGTERM',
+        Healthcheck: { Test: ['CMD', '/usr/bin/healthcheck'] },
+        Labels: { 'org.opencontainers.image.version': '1.2.3', 'org.opencontainers.image.revision': 'abc' },
+      });
+    } finally {
+      await run('rmi', '--all', '--force').catch(() => {}); // nothing was built
+    }
+  },
+  POD_TIMEOUT_MS,
+);

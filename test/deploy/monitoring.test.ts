@@ -1,0 +1,292 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { load } from 'js-yaml';
+import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
+import { freePort } from '../helpers/process.ts';
+import { type Prometheus, startPrometheus } from '../helpers/prometheus.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { promtool } from '../helpers/tools.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const ALERTS = join(PROJECT, 'deploy/helm/weir/files/alerts.yaml');
+const DASHBOARDS = join(PROJECT, 'deploy/helm/weir/files/dashboards');
+
+/** Each is waited for as long: a scrape, an evaluation and the fault's own delay take a second or two where nothing else runs. */
+const DEADLINE_MS = 60_000;
+const PAUSE_MS = 25;
+
+interface AlertRule {
+  readonly alert: string;
+  readonly annotations: { readonly runbook_url: string };
+}
+const { groups } = load(readFileSync(ALERTS, 'utf8')) as {
+  readonly groups: readonly { readonly rules: readonly AlertRule[] }[];
+};
+const alerts = groups.flatMap(({ rules }) => rules);
+
+describe('the alert rules', () => {
+  const check = async (...args: readonly string[]) => promisify(execFile)(await promtool(), args);
+
+  test('are what promtool takes', async () => {
+    await check('check', 'rules', ALERTS);
+  });
+
+  test('fire after their time and not before, as promtool computes', async () => {
+    await check('test', 'rules', join(__dirname, 'alerts.promtool.yaml'));
+  }, 60_000);
+
+  test('are all in the tests of promtool', () => {
+    const tested = readFileSync(join(__dirname, 'alerts.promtool.yaml'), 'utf8');
+    for (const { alert } of alerts) expect(tested).toContain(`alertname: ${alert}\n`);
+  });
+
+  test('each lead to a section of the runbooks', () => {
+    const page = readFileSync(join(PROJECT, 'docs/runbooks.md'), 'utf8');
+    for (const { alert, annotations } of alerts) {
+      expect(annotations.runbook_url).toBe(`docs/runbooks.md#${alert.toLowerCase()}`);
+      expect(page).toContain(`\n## ${alert}\n`);
+    }
+    expect(alerts.length).toBeGreaterThanOrEqual(8);
+  });
+});
+
+const RULES = `
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000}}
+  - {key: strict, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: trial, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: soft, rate_limit: {unit: hour, requests_per_unit: 1, soft: 1000000}}
+  - {key: local, rate_limit: {unit: hour, requests_per_unit: 1000000, on_store_failure: local}}
+`;
+/** What saves calls to Redis needs one. */
+const LEASED = `
+  - {key: leased, rate_limit: {algorithm: token_bucket, unit: second, requests_per_unit: 100000, consistency: leased}}
+`;
+/** Calls are held, so that many are in flight, and late. */
+const HOLDING_RULES = `
+domain: demo
+descriptors:
+  - {key: held, rate_limit: {algorithm: leaky_bucket, unit: second, requests_per_unit: 2, burst: 1, max_delay: 5s}}
+  - {key: strict, rate_limit: {unit: hour, requests_per_unit: 1}}
+`;
+const BROKEN_RULES = 'domain: demo\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]\n';
+
+/** The faults of each instance, and the alerts that are for them. */
+const expected: Readonly<Record<string, readonly string[]>> = {
+  'without its store': ['WeirAnswersDegraded', 'WeirStoreCircuitOpen', 'WeirStoreDown', 'WeirStoreFailures'],
+  'never connected': ['WeirNotReady', 'WeirStoreDown'],
+  overloaded: ['WeirAnswersLate', 'WeirConnectionsRefused', 'WeirShedsCalls'],
+  misconfigured: ['WeirCountersEvicted', 'WeirRulesRejected', 'WeirServiceErrors'],
+  restarting: ['WeirRestarts'],
+  gone: ['WeirDown'],
+  healthy: [], // last: by then the others have had their time
+};
+/** Alerts about rules and domains are of the job, not of an instance. */
+const ofJob = ['WeirRuleRefusesMost', 'WeirUnknownDomain'];
+/** Alerts that may come besides: this machine may be slow, and a restart may take longer than a scrape. */
+const tolerated: Readonly<Record<string, readonly string[]>> = {
+  restarting: ['WeirAnswersLate', 'WeirDown', 'WeirNotReady'],
+};
+const OF_SLOW_MACHINE = ['WeirAnswersLate'];
+
+describe('a Prometheus that scrapes instances under load, each with a fault of its own', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'monitoring-'));
+  const path = (name: string): string => join(folder, name);
+  const stops: (() => unknown)[] = [];
+  let isOver = false;
+  let prometheus: Prometheus;
+
+  async function instance(name: string, rules: string, env: Readonly<Record<string, string>> = {}): Promise<Weir> {
+    writeFileSync(path(`${name}.yaml`), rules);
+    const weir = await startWeir(env, { args: ['--rules', path(`${name}.yaml`)] });
+    stops.push(() => weir.stop());
+    return weir;
+  }
+
+  /** Calls without end, one after another; refusals and errors are what is wanted. */
+  function keepCalling(weir: Weir, keys: readonly string[], domain = 'demo'): GrpcClient {
+    const client = createClient(`127.0.0.1:${weir.grpcPort}`);
+    stops.push(() => client.close());
+    void (async () => {
+      while (!isOver) {
+        const descriptors = keys.map((key) => ({
+          entries: [{ key, value: '1' }],
+          limit: null,
+          hits_addend: null,
+          is_negative_hits: false,
+        }));
+        await client.send({ domain, descriptors, hits_addend: 1 }).catch(() => {});
+        await sleep(PAUSE_MS);
+      }
+    })();
+    return client;
+  }
+
+  /** Each time after Prometheus has scraped it. */
+  async function restart(weir: Weir, ports: Readonly<Record<string, string>>): Promise<void> {
+    let running = weir;
+    let scraped = 0;
+    for (let time = 0; time < 3 && !isOver; time++) {
+      const [sample] = await prometheus.until(
+        () => prometheus.query('process_start_time_seconds{instance="restarting"}'),
+        ([found]) => isOver || (found !== undefined && found.value !== scraped),
+        DEADLINE_MS,
+      );
+      scraped = sample?.value ?? 0;
+      await running.stop();
+      running = await instance('restarting', RULES, ports);
+    }
+  }
+
+  beforeAll(async () => {
+    const redis: Redis = await startRedis();
+    const lost: Redis = await startRedis();
+    stops.push(
+      () => redis.stop(),
+      () => lost.stop(),
+    );
+    const cache = { LOCAL_CACHE_SIZE_IN_BYTES: '100000', SHADOW_MODE: 'false' };
+    const [healthy, without, never, overloaded, misconfigured, shadowed] = await Promise.all([
+      instance('healthy', RULES + LEASED, { REDIS_URL: redis.url, ...cache }),
+      instance('without its store', RULES, { REDIS_URL: lost.url, STORE_TIMEOUT: '100ms' }),
+      instance('never connected', RULES, { REDIS_URL: `127.0.0.1:${await freePort()}` }),
+      instance('overloaded', HOLDING_RULES, { MAX_IN_FLIGHT_CALLS: '5', GRPC_MAX_CONNECTIONS: '9' }),
+      instance('misconfigured', RULES, { MEMORY_MAX_COUNTERS: '1' }),
+      instance('shadowed', HOLDING_RULES, { SHADOW_MODE: 'true' }),
+    ]);
+    const ports = {
+      GRPC_PORT: String(await freePort()),
+      PORT: String(await freePort()),
+      DEBUG_PORT: String(await freePort()),
+    };
+    const restarting = await instance('restarting', RULES, ports);
+    const debugPort = ({ debugPort }: Weir): string => `127.0.0.1:${debugPort}`;
+    prometheus = await startPrometheus({
+      targets: {
+        healthy: debugPort(healthy),
+        'without its store': debugPort(without),
+        'never connected': debugPort(never),
+        overloaded: debugPort(overloaded),
+        misconfigured: debugPort(misconfigured),
+        shadowed: debugPort(shadowed),
+        restarting: debugPort(restarting),
+        gone: `127.0.0.1:${await freePort()}`,
+      },
+      rules: readFileSync(ALERTS, 'utf8').replaceAll(/^( +for: )\d+m$/gm, '$11s'),
+    });
+    stops.push(() => prometheus.stop());
+
+    for (const keys of [['user'], ['strict'], ['trial'], ['soft'], ['local'], ['leased']]) keepCalling(healthy, keys);
+    keepCalling(without, ['user']);
+    keepCalling(without, ['local']);
+    keepCalling(misconfigured, ['user']);
+    keepCalling(misconfigured, ['soft']);
+    keepCalling(misconfigured, ['local']);
+    keepCalling(misconfigured, ['user'], ''); // invalid
+    keepCalling(shadowed, ['strict']);
+    keepCalling(shadowed, ['user'], 'no-such-domain');
+    for (let caller = 0; caller < 8; caller++) keepCalling(overloaded, ['held']);
+    await lost.stop();
+    writeFileSync(path('misconfigured.yaml'), BROKEN_RULES);
+    const restarts = restart(restarting, ports);
+    stops.push(() => restarts);
+    const sockets: Socket[] = [];
+    const crowding = setInterval(
+      () => sockets.push(connect(overloaded.grpcPort, '127.0.0.1').on('error', () => {})),
+      100,
+    );
+    stops.push(() => {
+      clearInterval(crowding);
+      for (const socket of sockets) socket.destroy();
+    });
+  }, 2 * DEADLINE_MS);
+
+  afterAll(async () => {
+    isOver = true;
+    for (const stop of stops.reverse()) await stop();
+    rmSync(folder, { recursive: true });
+  }, DEADLINE_MS);
+
+  const names = (firing: readonly Readonly<Record<string, string>>[], instance: string | undefined): string[] =>
+    [...new Set(firing.filter((labels) => labels.instance === instance).map(({ alertname = '' }) => alertname))].sort();
+
+  test.each(Object.entries(expected))(
+    'an instance that is %s raises its alerts, and no others',
+    async (name, wanted) => {
+      const seen = await prometheus.until(
+        async () => names(await prometheus.firing(), name),
+        (firing) => wanted.every((alert) => firing.includes(alert)),
+        DEADLINE_MS,
+      );
+      const others = tolerated[name] ?? OF_SLOW_MACHINE;
+      expect(seen.filter((alert) => wanted.includes(alert) || !others.includes(alert))).toEqual(wanted);
+    },
+    2 * DEADLINE_MS,
+  );
+
+  test(
+    'rules that refuse most, and domains without rules, are reported for the job',
+    async () => {
+      const seen = await prometheus.until(
+        async () => names(await prometheus.firing(), undefined),
+        (firing) => ofJob.every((alert) => firing.includes(alert)),
+        DEADLINE_MS,
+      );
+      expect(seen).toEqual(ofJob);
+    },
+    2 * DEADLINE_MS,
+  );
+
+  test('every alert is raised by one of these faults', () => {
+    expect([...new Set([...Object.values(expected).flat(), ...ofJob])].sort()).toEqual(
+      alerts.map(({ alert }) => alert).sort(),
+    );
+  });
+
+  interface Panel {
+    readonly title: string;
+    readonly targets: readonly { readonly expr: string }[];
+  }
+  const queries = readdirSync(DASHBOARDS).flatMap((file) => {
+    const { panels } = JSON.parse(readFileSync(join(DASHBOARDS, file), 'utf8')) as {
+      readonly panels: readonly Panel[];
+    }; // see dashboards.ts
+    return panels.flatMap(({ title, targets }) => targets.map(({ expr }) => [file, title, expr] as const));
+  });
+
+  test.each(queries)(
+    '%s: the query of "%s" has data',
+    async (_file, _title, expr) => {
+      const filled = expr
+        .replaceAll(/\$(job|instance|domain|rule)\b/g, '.*')
+        .replaceAll('$__rate_interval', '1m')
+        .replaceAll('$__range', '5m');
+      expect(filled).not.toContain('$');
+      const samples = await prometheus.until(
+        () => prometheus.query(filled),
+        (found) => found.some(({ value }) => Number.isFinite(value)),
+        DEADLINE_MS,
+      );
+      expect(samples).not.toEqual([]);
+      expect(samples.some(({ value }) => Number.isFinite(value))).toBe(true);
+    },
+    2 * DEADLINE_MS,
+  );
+
+  test('every metric that a query or an alert names exists', async () => {
+    const texts = [...queries.map(([, , expr]) => expr), readFileSync(ALERTS, 'utf8')];
+    const named = new Set(texts.flatMap((text) => text.match(/\b(weir|process|nodejs)_\w+/g) ?? []));
+    const found = new Set(
+      (await prometheus.query('count by (__name__) ({__name__=~".+"})')).map(({ metric }) => metric.__name__),
+    );
+    expect([...named].filter((name) => !found.has(name))).toEqual([]);
+  });
+});

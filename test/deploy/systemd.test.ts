@@ -1,0 +1,56 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { readSettings } from '../../src/settings.ts';
+import { MAIN } from '../helpers/weir.ts';
+
+const UNIT = readFileSync(fileURLToPath(new URL('../../deploy/systemd/weir.service', import.meta.url)), 'utf8');
+
+/** From 0, nothing is allowed, to 10, everything is: what `systemd-analyze security` calls OK ends at 5. */
+const MAX_EXPOSURE = 2;
+
+const analyze = (...args: readonly string[]): Promise<string> =>
+  promisify(execFile)('systemd-analyze', args).then(({ stdout, stderr }) => stdout + stderr);
+
+test('the unit sets variables that the service takes', () => {
+  const [, line = ''] = /^Environment=(.*)$/m.exec(UNIT) ?? [];
+  expect(readSettings(Object.fromEntries(line.split(' ').map((pair) => pair.split('=')))).warnings).toEqual([]);
+});
+
+test('the unit waits longer for the end than the service drains', () => {
+  const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(UNIT) ?? [];
+  const { DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: timeoutMs } = readSettings({ DRAIN_DELAY: '5s' });
+  expect(UNIT).toContain('DRAIN_DELAY=5s');
+  expect(Number(seconds) * 1_000).toBeGreaterThan(delayMs + timeoutMs);
+});
+
+describe('systemd-analyze, where it is installed,', () => {
+  let version: number;
+  let folder: string;
+  let file: string;
+  beforeAll(async () => {
+    version = await analyze('--version').then(
+      (text) => Number(/systemd (\d+)/.exec(text)?.[1]),
+      () => 0,
+    );
+    folder = mkdtempSync(join(tmpdir(), 'systemd-'));
+    file = join(folder, 'weir.service');
+    writeFileSync(file, UNIT.replace('/usr/bin/node', process.execPath).replace('/opt/weir/dist/main.js', MAIN)); // which must exist
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('finds nothing wrong with the unit', async () => {
+    if (version === 0) return;
+    expect(await analyze('verify', '--man=no', file)).toBe('');
+  });
+
+  test('finds the unit hardened', async () => {
+    if (version < 250) return; // no --offline before
+    const text = await analyze('security', '--offline=true', '--no-pager', file);
+    const [, exposure = ''] = /exposure level for weir\.service: ([\d.]+)/.exec(text) ?? [];
+    expect(Number.parseFloat(exposure)).toBeLessThanOrEqual(MAX_EXPOSURE);
+  });
+});

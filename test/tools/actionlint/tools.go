@@ -1,0 +1,6 @@
+//go:build tools
+
+// Package tools names the command that this module pins.
+package tools
+
+import _ "github.com/rhysd/actionlint/cmd/actionlint"
