@@ -6,7 +6,8 @@ const mayImport = {
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/json.ts', 'src/nearest.ts'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
-  'src/decide\\.ts': ['src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
+  'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
+  'src/decide\\.ts': ['src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
   'src/observe/': [
     'src/observe/',
     'src/http/',
@@ -38,6 +39,21 @@ const mayImport = {
     'src/clock.ts',
     'src/json.ts',
   ],
+  'src/admin/': [
+    'src/admin/',
+    'src/http/',
+    'src/rls/',
+    'src/observe/exposition.ts',
+    'src/decide.ts',
+    'src/overrides.ts',
+    'src/rules/',
+    'src/ledger/',
+    'src/backends/',
+    'src/algorithms/',
+    'src/clock.ts',
+    'src/slices.ts',
+  ],
+  'src/envoy/': ['src/envoy/', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/'],
   'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
@@ -63,7 +79,7 @@ const packageOf = {
   '^(js-yaml|luxon)$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',
   '^@opentelemetry': '^src/observe/trac(ed|ing)\\.ts$',
-  '^commander$': '^src/main\\.ts$',
+  '^commander$': '^src/(main\\.ts$|commands/)',
 };
 
 module.exports = {

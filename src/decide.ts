@@ -5,6 +5,7 @@ import type { Counters } from './backends/key.ts';
 import { type Debit, debitOf } from './ledger/debit.ts';
 import type { Entries } from './ledger/entry.ts';
 import type { Ledger } from './ledger/ledger.ts';
+import type { Overrides } from './overrides.ts';
 import { type Descriptor, type Match, matchAll } from './rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from './rules/tree.ts';
 
@@ -74,6 +75,8 @@ export interface Decider {
   readonly quotaMode: boolean;
   /** What a request spends that a limit refuses, where its domain does not say. */
   readonly spend: Spend;
+  /** What operators have set for single descriptors; absent: nothing. */
+  readonly overrides?: Overrides;
 }
 
 /** What of a caller's deadline is kept for the answer to travel, when a request is held. */
@@ -119,7 +122,7 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   const rules = decider.rules();
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
-  const matches = matchAll(rules, request.domain, request.descriptors);
+  const matches = matchesOf(request, rules, decider);
   const asked = matches.map(
     (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
   );
@@ -131,6 +134,17 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   const entries = debits.length > 0 ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
   const answer = (known: Entries): Answer => combine(asked, available(known, request.domain, asked), decider);
   return isPromise(entries) ? entries.then(answer) : answer(entries);
+}
+
+/** What applies to each descriptor of a request: what operators have set for it, else its rule. */
+export function matchesOf(
+  { domain, descriptors }: RateLimitRequest,
+  rules: RuleTree,
+  { overrides }: Pick<Decider, 'overrides'>,
+): readonly Match[] {
+  const matches = matchAll(rules, domain, descriptors);
+  if (!overrides || overrides.size === 0) return matches;
+  return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));
 }
 
 type ValidMatch = Exclude<Match, { kind: 'invalid_override' }>;

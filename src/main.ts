@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { addAdminCommands, type Surroundings } from './commands/admin.ts';
+import { addEnvoyCommands } from './commands/envoy.ts';
 import { nearest } from './nearest.ts';
 import { packageRoot } from './package-root.ts';
 
@@ -91,6 +93,16 @@ program
   .option('--server-name <name>', "name in the server's certificate, where it is not the target's host")
   .option('--json', "print the service's answer as JSON", false)
   .action(askService);
+
+const surroundings: Surroundings = {
+  clock: Date.now,
+  env: process.env,
+  isTerminal: process.stdout.isTTY,
+  print: (text) => console.log(text),
+  fail,
+};
+addAdminCommands(program, surroundings);
+addEnvoyCommands(program, surroundings);
 
 await program.parseAsync();
 

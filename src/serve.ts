@@ -5,6 +5,7 @@ import { referenceGauges } from './observe/reference-names.ts';
 import type { ServiceGauges } from './observe/service-gauges.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
+import { createAdminPages } from './serve/admin.ts';
 import { CannotStart } from './serve/cannot-start.ts';
 import { openCore } from './serve/core.ts';
 import { openOpsServer } from './serve/ops-server.ts';
@@ -72,8 +73,16 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
       version,
     };
     const gauges = () => referenceGauges(responders.cache());
+    const admin = parts.add(createAdminPages(settings, core, { ask: responders.ask, clock, version }, log));
     const { debug, called } = parts.add(
-      await openOpsServer(settings, core, { statistics, gauges, openCircuits, leased, refresh }, serviceGauges, log),
+      await openOpsServer(
+        settings,
+        core,
+        { statistics, gauges, openCircuits, leased, refresh },
+        serviceGauges,
+        admin,
+        log,
+      ),
     );
     const { grpc, http } = parts.add(await responders.open(called));
     const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };

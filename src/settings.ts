@@ -81,6 +81,8 @@ function checkTls(values: Values, problems: string[]): void {
     problems.push(
       'GRPC_CLIENT_TLS_CACERT must be set if GRPC_CLIENT_TLS_SAN is: otherwise callers send no certificate',
     );
+  if ((values.DEBUG_TLS_CERT === '') !== (values.DEBUG_TLS_KEY === ''))
+    problems.push('DEBUG_TLS_CERT and DEBUG_TLS_KEY must be set together');
   if (!values.GRPC_SERVER_USE_TLS) return;
   for (const name of ['GRPC_SERVER_TLS_CERT', 'GRPC_SERVER_TLS_KEY'] as const) {
     if (values[name] === '') problems.push(`${name} must be set if GRPC_SERVER_USE_TLS is true, got nothing`);

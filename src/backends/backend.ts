@@ -1,5 +1,5 @@
 import type { Limit } from '../algorithms/index.ts';
-import type { Decision, Spend } from '../algorithms/limit.ts';
+import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import type { Counter, CounterKey } from './key.ts';
 
 /** What is done to one counter. */
@@ -114,6 +114,22 @@ export interface InvalidationListener {
   missed(): void;
 }
 
+/** Some counters of a backend. */
+export interface CounterPage {
+  readonly keys: readonly CounterKey[];
+  /** Where the next page begins; absent: this is the last. */
+  readonly next?: string;
+}
+
+/** A copy of some counters, which goes on by itself on a clock that stands still. */
+export interface Fork {
+  readonly backend: Backend;
+  /** The clock that decides on the counter. */
+  nowMs(key: CounterKey): number;
+  /** What the copy holds now; undefined for a new counter. */
+  stateOf(key: CounterKey): State | undefined;
+}
+
 /** Keeps counters; knows no policy. Every backend passes test/backends/conformance.ts. */
 export interface Backend {
   /** What one `run` is atomic over: the whole request, or each counter by itself. */
@@ -132,6 +148,17 @@ export interface Backend {
    * @returns false  it is unknown whether it has been counted: send the same number again
    */
   settle(settlement: Settlement, timeoutMs: number): Promise<boolean>;
+  /**
+   * Copies counters as they are now; what is run on the copy changes nothing here. Counters that cannot be read within `timeoutMs` are unavailable
+   * in the copy. Never rejects.
+   */
+  fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Fork | Promise<Fork>;
+  /**
+   * Lists about so many counters, in no order, and each at least once while nothing is added or removed; other keys may be among them. Absent where the engine cannot list.
+   *
+   * @param after  what the last page gave as `next`; undefined: from the beginning
+   */
+  list?(after: string | undefined, count: number): CounterPage | Promise<CounterPage>;
   /** Undefined if other instances cannot be notified. Subscribes on the first call. */
   invalidations?(listener: InvalidationListener): Invalidations;
   health(): BackendHealth;

@@ -1,4 +1,5 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { CallerMemory } from '../overload/caller-memory.ts';
 import { CONNECTION_BYTES, HttpConnection } from './connection.ts';
@@ -22,6 +23,21 @@ export interface HttpBounds {
   readonly outputTimeoutMs: number;
   /** How often the first two timeouts are checked; connections end up to this much later. */
   readonly checkIntervalMs: number;
+  /** Absent: plain text. */
+  readonly tls?: HttpTls;
+}
+
+/** The certificate of a server, which may change. */
+export interface HttpTls {
+  current(): HttpCertificate;
+  /** Calls back after each change, until the function that this returns is called. */
+  onChange(listener: (changed: HttpCertificate) => void): () => void;
+}
+
+/** In PEM. */
+export interface HttpCertificate {
+  readonly cert: string;
+  readonly key: string;
 }
 
 const MAX_HEAD_BYTES = 16 * 1024;
@@ -49,26 +65,36 @@ export function createBoundedServer(
   bounds: HttpBounds,
   onClosed: () => void,
   onRequest: (connection: HttpConnection, request: HttpRequest, response: ServerResponse) => void,
-): Server<typeof HttpRequest> {
+): Server<typeof HttpRequest> | TlsServer<typeof HttpRequest> {
   const connections = new Map<Socket, HttpConnection>();
-  const server = createServer<typeof HttpRequest>(
-    {
-      IncomingMessage: HttpRequest,
-      insecureHTTPParser: false,
-      maxHeaderSize: MAX_HEAD_BYTES,
-      headersTimeout: bounds.headTimeoutMs,
-      requestTimeout: bounds.requestTimeoutMs,
-      keepAliveTimeout: bounds.keepAliveTimeoutMs,
-      connectionsCheckingInterval: bounds.checkIntervalMs,
-      keepAlive: true,
-      keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
-    },
-    (request, response) => {
-      const connection = connections.get(request.socket);
-      if (connection?.open(request, response)) onRequest(connection, request, response);
-    },
-  );
-  server.on('connection', (socket: Socket) => {
+  const { tls } = bounds;
+  const options = {
+    IncomingMessage: HttpRequest,
+    insecureHTTPParser: false,
+    maxHeaderSize: MAX_HEAD_BYTES,
+    headersTimeout: bounds.headTimeoutMs,
+    requestTimeout: bounds.requestTimeoutMs,
+    keepAliveTimeout: bounds.keepAliveTimeoutMs,
+    connectionsCheckingInterval: bounds.checkIntervalMs,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+  } as const;
+  const listener = (request: HttpRequest, response: ServerResponse): void => {
+    const connection = connections.get(request.socket);
+    if (connection?.open(request, response)) onRequest(connection, request, response);
+  };
+  const server = tls
+    ? createTlsServer<typeof HttpRequest>(
+        { ...options, ...tls.current(), handshakeTimeout: bounds.headTimeoutMs },
+        listener,
+      )
+    : createServer<typeof HttpRequest>(options, listener);
+  if (tls && 'setSecureContext' in server)
+    server.once(
+      'close',
+      tls.onChange((changed) => server.setSecureContext(changed)),
+    );
+  server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
     const account =
       connections.size < bounds.maxConnections
         ? bounds.memory.open(CONNECTION_BYTES, () => socket.destroy())

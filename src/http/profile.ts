@@ -14,16 +14,16 @@ type Profiler = (session: Session, end: Promise<void>) => Promise<object>;
 /**
  * The routes that take profiles. They require `Authorization: Bearer <token>`, else 401, and take one profile at a time, else 409.
  *
- * @param adminToken  undefined or empty: no such routes
+ * @param secrets  tokens that grant access; if there are none, there are no such routes
  * @see https://www.rfc-editor.org/rfc/rfc6750
  */
-export function profileRoutes(adminToken: string | undefined): ReadonlyMap<string, Route> {
-  if (!adminToken) return new Map();
+export function profileRoutes(secrets: readonly string[]): ReadonlyMap<string, Route> {
+  if (secrets.length === 0) return new Map();
   let isTaking = false;
   const route = (what: string, ending: string, take: Profiler): Route => ({
     help: `${what} over ?seconds=${DEFAULT_SECONDS}, for DevTools; requires Authorization: Bearer <ADMIN_TOKEN>`,
     async answer(request) {
-      if (!isAuthorized(request, adminToken)) return unauthorized;
+      if (!isAuthorized(request, secrets)) return unauthorized;
       if (isTaking) return plain(409, 'another profile is in progress, try again later\n');
       const seconds = secondsOf(request);
       if (seconds === undefined) return plain(400, `seconds must be a whole number from 1 to ${MAX_SECONDS}\n`);
@@ -41,11 +41,11 @@ export function profileRoutes(adminToken: string | undefined): ReadonlyMap<strin
   ]);
 }
 
-/** Compares digests in constant time, so that neither length nor timing reveals the token. */
-function isAuthorized({ headers }: IncomingMessage, adminToken: string): boolean {
+/** Compares digests in constant time, so that neither length nor timing reveals a token. */
+function isAuthorized({ headers }: IncomingMessage, secrets: readonly string[]): boolean {
   const [, token = ''] = /^Bearer +(.*)$/i.exec(headers.authorization ?? '') ?? [];
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(token), digest(adminToken));
+  return secrets.filter((secret) => timingSafeEqual(digest(token), digest(secret))).length > 0;
 }
 
 const unauthorized: Page = {

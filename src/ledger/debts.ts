@@ -3,7 +3,7 @@ import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import { NEVER_MS, unitMs } from '../algorithms/limit.ts';
 import { type Backend, isPromise, type Operation, type Settlement } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
-import { createMemoryBackend } from '../backends/memory/backend.ts';
+import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import type { Debit } from './debit.ts';
 import { bytesOf, type Debt, endOf, hitsIn, newDebt, operationsOf, stateAfter } from './debt.ts';
@@ -35,6 +35,11 @@ const MAX_SHARDS = 64;
 /** Debts of which one call of `settle` finds out whether they still matter. */
 const MAX_EXAMINED = 10_000;
 
+type LocalCounters = Pick<MemoryBackend, 'run' | 'fork' | 'close'>;
+
+const localCounters = ({ clock, maxCounters, maxBytes }: DebtsOptions): LocalCounters =>
+  createMemoryBackend(clock, { maxCounters, maxBytes: maxBytes / 2 });
+
 /** Counters that are settled together, one settlement at a time. */
 interface Shard {
   readonly backend: Backend;
@@ -55,19 +60,21 @@ interface Shard {
  */
 export class Debts {
   readonly #options: DebtsOptions;
-  readonly #local: Backend;
+  readonly #local: LocalCounters;
   readonly #shards = new Map<string, Shard>();
   #size = 0;
   #bytes = 0;
   /** Of the last settlement, whatever its shard: shards without debts are forgotten. */
   #lastNumber = 0;
 
-  constructor(options: DebtsOptions) {
+  constructor(options: DebtsOptions, local: LocalCounters = localCounters(options)) {
     this.#options = options;
-    this.#local = createMemoryBackend(options.clock, {
-      maxCounters: options.maxCounters,
-      maxBytes: options.maxBytes / 2,
-    });
+    this.#local = local;
+  }
+
+  /** A copy of what is counted here on these counters, for `backendOf`'s copies. */
+  copyOf(debits: readonly Debit[], backendOf: DebtsOptions['backendOf']): Debts {
+    return new Debts({ ...this.#options, backendOf }, this.#local.fork(debits).backend);
   }
 
   /** Counters with hits that the backend does not know of. */

@@ -71,6 +71,15 @@ export class Leases {
     return sum;
   }
 
+  /** A copy of the leases of these counters, which asks for hits by `run`. */
+  copyOf(keys: Iterable<CounterKey>, run: LeasesOptions['run']): Leases {
+    const known = Array.from(new Set(keys)).flatMap((key) => this.#leases.get(key) ?? []);
+    const maxLeases = this.#options.maxLeases - this.#leases.size + known.length; // as many new ones as here
+    const copy = new Leases({ ...this.#options, run, maxLeases });
+    for (const lease of known) copy.#leases.set(lease.debit.key, { ...lease, asking: undefined });
+    return copy;
+  }
+
   /** Answers at once, where there is enough. */
   spend(debit: Debit): Decision | undefined {
     const lease = this.#leases.get(debit.key);

@@ -1,9 +1,10 @@
 import { type Limit, nominalCapacity } from '../algorithms/index.ts';
-import type { Decision, LimitPolicy } from '../algorithms/limit.ts';
+import type { Decision, LimitPolicy, State } from '../algorithms/limit.ts';
 import {
   after,
   type Backend,
   type BackendHealth,
+  type CounterPage,
   type InvalidationListener,
   type Invalidations,
   type Operation,
@@ -12,13 +13,13 @@ import {
   type RunOptions,
   type Unavailable,
 } from '../backends/backend.ts';
-import type { Counter } from '../backends/key.ts';
+import type { Counter, CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import { type Debit, debitOf } from './debit.ts';
-import { Debts, isBySecond, RETRY_MS } from './debts.ts';
+import { Debts, type DebtsOptions, isBySecond, RETRY_MS } from './debts.ts';
 import { type Entries, type LedgerEntry, Receipt } from './entry.ts';
-import { isLeased, Leases } from './lease.ts';
+import { isLeased, Leases, type LeasesOptions } from './lease.ts';
 import { Refusals } from './refusals.ts';
 
 export interface Backends {
@@ -45,6 +46,22 @@ export interface LedgerOptions {
 /** Runs a backend call under observation. */
 export type Trace = (run: () => Replies | Promise<Replies>) => Replies | Promise<Replies>;
 
+/** What a copy begins with instead of what its options say. */
+interface Copied {
+  readonly refusals: Refusals | undefined;
+  leases(run: LeasesOptions['run']): Leases | undefined;
+  debts(backendOf: DebtsOptions['backendOf']): Debts | undefined;
+}
+
+/** A ledger that goes on from copies of some counters. */
+export interface LedgerFork {
+  readonly ledger: Ledger;
+  /** The clock that decides on the debit. */
+  nowMs(debit: Pick<Debit, 'key' | 'limit'>): number;
+  /** What the backend's counter holds in the copy; undefined for a new one. */
+  stateOf(debit: Pick<Debit, 'key' | 'limit'>): State | undefined;
+}
+
 /** How often debts are settled while there are any. */
 const SETTLE_INTERVAL_MS = 100;
 /** How long giving back by receipt, forgetting and peeking may take. */
@@ -64,10 +81,16 @@ export class Ledger {
   readonly #stops: (() => void)[] = [];
   #trace: Trace | undefined;
 
-  constructor(backends: Backends, options: LedgerOptions) {
+  constructor(backends: Backends, options: LedgerOptions, copied?: Copied) {
     const { monotonicMs, denyCacheBytes, leases, local, every } = options;
     this.#backends = backends;
     this.#options = options;
+    if (copied) {
+      this.refusals = copied.refusals;
+      this.leases = copied.leases((operation, how) => this.#runOne(operation, how));
+      this.#debts = copied.debts((debit) => this.#backendOf(debit));
+      return;
+    }
     const isLive = (): boolean => this.#all().every((one) => this.#invalidations.get(one)?.isLive() ?? false);
     if (denyCacheBytes > 0) this.refusals = new Refusals({ monotonicMs, maxBytes: denyCacheBytes, isLive });
     if (leases) {
@@ -128,6 +151,56 @@ export class Ledger {
     this.refusals?.changed(counter.key);
     this.#invalidations.get(this.#backendOf(debit))?.publish('forgotten', counter.key);
     return reply.code === 'UNAVAILABLE' ? reply : undefined;
+  }
+
+  /**
+   * Copies what decides on these debits: counters, leases, remembered refusals and local counts. What the copy answers is what this ledger would answer now;
+   * nothing here is changed.
+   */
+  async fork(request: readonly Debit[], timeoutMs: number): Promise<LedgerFork> {
+    const { main, perSecond } = this.#backends;
+    const forkOf = (backend: Backend) =>
+      backend.fork(
+        request.filter((debit) => this.#backendOf(debit) === backend),
+        timeoutMs,
+      );
+    const [ofMain, ofPerSecond] = await Promise.all([forkOf(main), perSecond && forkOf(perSecond)]);
+    const keys = request.map(({ key }) => key);
+    const copied: Copied = {
+      refusals: this.refusals?.copyOf(keys),
+      leases: (run) => this.leases?.copyOf(keys, run),
+      debts: (backendOf) => this.#debts?.copyOf(request, backendOf),
+    };
+    const ledger = new Ledger({ main: ofMain.backend, perSecond: ofPerSecond?.backend }, this.#options, copied);
+    const forkFor = (debit: Pick<Debit, 'limit'>) =>
+      this.#backendOf(debit) === main ? ofMain : (ofPerSecond ?? ofMain);
+    return {
+      ledger,
+      nowMs: (debit) => forkFor(debit).nowMs(debit.key),
+      stateOf: (debit) => forkFor(debit).stateOf(debit.key),
+    };
+  }
+
+  /**
+   * Lists counters, of each backend in turn: see `Backend.list`.
+   *
+   * @returns undefined  the backend cannot list
+   */
+  async list(after: string | undefined, count: number): Promise<CounterPage | undefined> {
+    const at = Number(after?.split('/')[0] ?? 0);
+    const own = after?.slice(after.indexOf('/') + 1);
+    const backends = this.#all();
+    const page = await backends[at]?.list?.(own === '' ? undefined : own, count);
+    if (!page) return undefined;
+    const next = page.next !== undefined ? `${at}/${page.next}` : at + 1 < backends.length ? `${at + 1}/` : undefined;
+    return { keys: page.keys, ...(next !== undefined && { next }) };
+  }
+
+  /** Drops what this process remembers of a counter that is new: for stores that do not publish it. */
+  forgetLocally(key: CounterKey): void {
+    this.leases?.drop(key);
+    this.refusals?.changed(key);
+    this.#debts?.drop(key);
   }
 
   health(): BackendHealth {

@@ -74,6 +74,16 @@ export class Refusals implements DenyCacheState {
     return this.#remembered.size;
   }
 
+  /** A copy of what is remembered of these counters. */
+  copyOf(keys: Iterable<CounterKey>): Refusals {
+    const copy = new Refusals(this.#options);
+    for (const key of keys) {
+      const known = this.#remembered.get(key);
+      if (known) copy.#remembered.set(key, { ...known });
+    }
+    return copy;
+  }
+
   /** The refusal of a debit, where one is certain. */
   find({ kind, key, limit, hits }: Debit): Decision | undefined {
     this.counts.lookups++;

@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { storeFailurePolicies } from '../algorithms/limit.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { joinInSlices } from '../slices.ts';
-import { createDurations, type Durations } from './duration-histogram.ts';
+import { createDurations } from './duration-histogram.ts';
 import {
   beginMetric,
   betweenMetrics,
@@ -14,6 +14,7 @@ import {
   writeSeries,
 } from './exposition.ts';
 import type { RecentMaximum } from './recent-maximum.ts';
+import type { StoreGauges } from './registry.ts';
 import { type HitCounts, NO_HITS } from './rule-counts.ts';
 import { type ServiceGauges, writeServiceGauges } from './service-gauges.ts';
 import type { Statistics, Sums } from './stats.ts';
@@ -252,14 +253,6 @@ function* writeShares(series: readonly Series[], format: ExpositionFormat): Iter
   yield betweenMetrics(format);
 }
 
-/** How it stands with the counters. */
-export interface StoreGauges {
-  /** For each node of the store, how many processes have their circuit to it open. */
-  readonly openCircuits: () => ReadonlyMap<string, number>;
-  /** Hits that are leased and not used. */
-  readonly leased: () => number;
-}
-
 /**
  * @param isReady  whether the service can decide requests now
  */
@@ -274,12 +267,17 @@ export function createMetrics(
     'Time from a decoded call to its answer, by method and gRPC status.',
   );
   let registry: Promise<Registry> | undefined;
+  /** A service that nobody scrapes does without prom-client. */
+  const openRegistry = async (): Promise<Registry> => {
+    const { createRegistry } = await import('./registry.ts');
+    return createRegistry(isReady, store, durations);
+  };
 
   return {
     async render(format = 'text') {
       const counters = await joinInSlices(writeCounters(statistics, service?.rules(), format));
       const gauges = service ? await joinInSlices(writeServiceGauges(service, format)) : '';
-      registry ??= openRegistry(isReady, store, durations);
+      registry ??= openRegistry();
       const others = await (await registry).metrics();
       const ours = `${counters}${gauges}`;
       const body = format === 'text' ? `${ours}${others}` : `${ours}${toOpenMetrics(others)}# EOF\n`;
@@ -287,44 +285,4 @@ export function createMetrics(
     },
     called: durations.observe,
   };
-}
-
-/** The output of prom-client, which is loaded for the first scrape: a service without scrapes does not load it. */
-async function openRegistry(
-  isReady: () => boolean,
-  { openCircuits, leased }: StoreGauges,
-  durations: Durations,
-): Promise<Registry> {
-  const { collectDefaultMetrics, Gauge, Registry } = await import('prom-client');
-  const registry = new Registry();
-  const registers = [registry];
-  collectDefaultMetrics({ register: registry });
-  new Gauge({
-    name: 'weir_ready',
-    help: '1 while requests can be decided, else 0.',
-    registers,
-    collect() {
-      this.set(isReady() ? 1 : 0);
-    },
-  });
-  registry.registerMetric(durations.metric);
-  new Gauge({
-    name: 'weir_leased_hits',
-    help: 'Hits that are leased and not used: so much less than their limits may pass, at most.',
-    registers,
-    collect() {
-      this.set(leased());
-    },
-  });
-  new Gauge({
-    name: 'weir_store_circuit_open',
-    help: 'Processes that ask a node of the store nothing, or only now and then, since it did not answer.',
-    labelNames: ['node'],
-    registers,
-    collect() {
-      this.reset();
-      for (const [node, processes] of openCircuits()) this.set({ node }, processes);
-    },
-  });
-  return registry;
 }

@@ -141,7 +141,7 @@ function notify(observer: Observer, report: () => void): void {
 }
 
 /** A gRPC error, never a response with code UNKNOWN: Envoy lets UNKNOWN pass whatever `failure_mode_deny` says. */
-function toStatus(cause: unknown): GrpcStatus {
+export function toStatus(cause: unknown): GrpcStatus {
   if (cause instanceof InvalidRequest) return { code: status.INVALID_ARGUMENT, details: cause.message };
   if (cause instanceof RulesNotLoaded) return { code: status.UNAVAILABLE, details: cause.message };
   if (cause instanceof StoreUnavailable)

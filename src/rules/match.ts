@@ -49,12 +49,23 @@ function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
   return limits.length === 0 ? NO_RULE : { ...found, limits };
 }
 
+/** Watches the search for one descriptor. */
+export interface MatchObserver {
+  /** A level was searched for an entry; undefined where the rules end above it. */
+  onLevel(entry: Entry, level: Level | undefined, found: Node | undefined): void;
+}
+
 /**
  * Finds the rule for one descriptor: its entries are followed down the tree, one level each, and the rule of the node
  * where they end applies. A level prefers the exact value, then the first `*` that matches, then the key alone; the
  * choice is final, even where the chosen node leads nowhere.
  */
-export function match(rules: RuleTree, domainName: string, { entries, override }: Descriptor): Match {
+export function match(
+  rules: RuleTree,
+  domainName: string,
+  { entries, override }: Descriptor,
+  observer?: MatchObserver,
+): Match {
   const domain = rules.domains.get(domainName);
   if (!domain) return NO_DOMAIN;
   if (override && 'problem' in override) return { kind: 'invalid_override', problem: override.problem };
@@ -65,6 +76,7 @@ export function match(rules: RuleTree, domainName: string, { entries, override }
   let shared: Entry[] | undefined;
   for (const [depth, entry] of entries.entries()) {
     const node: Node | undefined = level && findNode(level, entry);
+    observer?.onLevel(entry, level, node);
     if (!node) return NO_RULE;
     if (node.sharedValue !== undefined) {
       shared ??= [...entries];

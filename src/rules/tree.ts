@@ -38,6 +38,8 @@ export interface Branch {
 export interface WildcardIndex {
   /** The first, in the order of the file, that matches key and value. */
   find(key: string, value: string): Node | undefined;
+  /** All of them, in the order of the file. */
+  readonly all: readonly WildcardNode[];
 }
 
 export interface WildcardNode {

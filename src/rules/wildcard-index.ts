@@ -16,7 +16,7 @@ interface Ranked {
  */
 export function createWildcardIndex(wildcards: readonly WildcardNode[], by: 'key' | 'value'): WildcardIndex {
   if (wildcards.length <= MAX_LINEAR_SEARCH) {
-    return { find: (key, value) => wildcards.find((wildcard) => matches(wildcard, key, value))?.node };
+    return { all: wildcards, find: (key, value) => wildcards.find((wildcard) => matches(wildcard, key, value))?.node };
   }
   const byLength = new Map<number, Map<string, Ranked[]>>();
   for (const [rank, wildcard] of wildcards.entries()) {
@@ -28,6 +28,7 @@ export function createWildcardIndex(wildcards: readonly WildcardNode[], by: 'key
     else ofLength.set(prefix, [{ rank, wildcard }]);
   }
   return {
+    all: wildcards,
     find(key, value) {
       const text = by === 'key' ? key : value;
       let found: Ranked | undefined;

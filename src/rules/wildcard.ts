@@ -6,6 +6,30 @@ export interface Wildcard {
   matches(candidate: string): boolean;
 }
 
+/** Where a text stops matching a pattern: an offset into the text; undefined where it matches. */
+export function mismatchAt({ text, matches }: Wildcard, candidate: string): number | undefined {
+  if (matches(candidate)) return undefined;
+  const parts = text.split('*');
+  const [prefix = ''] = parts;
+  const suffix = parts.length > 1 ? (parts.at(-1) ?? '') : '';
+  if (!candidate.startsWith(prefix)) return commonPrefix(prefix, candidate);
+  let from = prefix.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = candidate.indexOf(part, from);
+    if (found < 0) return from;
+    from = found + part.length;
+  }
+  if (suffix === '') return from; // a pattern without `*`: the candidate is longer
+  const start = Math.max(candidate.length - suffix.length, from);
+  return start + commonPrefix(suffix, candidate.slice(start));
+}
+
+function commonPrefix(one: string, other: string): number {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  return at;
+}
+
 export const hasWildcard = (text: string): boolean => text.includes('*');
 
 /** Compiles a pattern; one without `*` matches itself alone. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb` and `bar1b`, not `bara`. */

@@ -1,4 +1,5 @@
 import cluster from 'node:cluster';
+import type { AdminAgent } from '../admin/agent.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
 import { createDecisionLog, type LogDecision } from '../observe/decision-log.ts';
@@ -11,6 +12,7 @@ import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '..
 import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
+import { openAgent } from './agent.ts';
 import type { Core } from './core.ts';
 import { createParts } from './parts.ts';
 import { openServers, type Servers } from './servers.ts';
@@ -35,6 +37,16 @@ export interface ServiceObserver {
 /** The servers and their load. */
 export interface Answering extends Servers {
   load(): Load;
+  /** Serves operators. */
+  readonly agent: AdminAgent;
+}
+
+/** The dependencies of decisions. */
+export function deciderOf(settings: Settings, { counters, rules }: Pick<Core, 'counters' | 'rules'>, clock: Clock) {
+  const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
+  const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
+  const { ledger, overrides } = counters;
+  return { rules: rules.book.rules, ledger, overrides, counters: countersOf(settings, clock), ...modes };
 }
 
 /**
@@ -45,7 +57,7 @@ export interface Answering extends Servers {
 export async function openAnswering(
   settings: Settings,
   { counters, rules, readiness }: Core,
-  observer: ServiceObserver,
+  serviceObserver: ServiceObserver,
   clock: Clock,
   log: Logger,
 ): Promise<Answering> {
@@ -55,28 +67,23 @@ export async function openAnswering(
     if (tracing) parts.add(tracing);
     const spanName = storeSpans[settings.store.kind];
     if (tracing && spanName) counters.ledger.traceWith(tracing.backend(spanName));
-    const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
-    const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
-    const decider = {
-      rules: rules.book.rules,
-      ledger: counters.ledger,
-      counters: countersOf(settings, clock),
-      ...modes,
-    };
+    const decider = deciderOf(settings, { counters, rules }, clock);
+    const agent = parts.add(openAgent(settings, { counters, rules }, decider, extrasOf(settings), clock));
     const holds = { count: 0 };
-    const logDecision = openDecisionLog(settings, decider, observer, log);
-    const untraced = createRlsService(decider, extrasOf(settings), createObserver(observer, logDecision, log), holds);
+    const logDecision = openDecisionLog(settings, decider, serviceObserver, log);
+    const observer = createObserver(serviceObserver, agent, logDecision, log);
+    const untraced = createRlsService(decider, extrasOf(settings), observer, holds);
     const overload = parts.add(
       openOverload({
         maxInFlight: settings.MAX_IN_FLIGHT_CALLS,
         lagMs: settings.OVERLOAD_LAG,
         memoryBytes: settings.CALLER_MEMORY_BYTES && Math.floor(settings.CALLER_MEMORY_BYTES / settings.WORKERS),
-        onShed: () => observer.shed(),
+        onShed: () => serviceObserver.shed(),
       }),
     );
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     await awaitStore(counters);
-    const onConnectionError = (code: string) => observer.connectionFailed(code);
+    const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
     const sources = {
       service,
       overload,
@@ -84,7 +91,7 @@ export async function openAnswering(
       readiness,
       rules: rules.book.rules,
       clock,
-      onCall: observer.called,
+      onCall: serviceObserver.called,
       onConnectionError,
     };
     const { grpc, http } = parts.add(await openServers(settings, sources, log));
@@ -94,7 +101,7 @@ export async function openAnswering(
       connections: overload.memory.connections,
       shedShare: overload.shedShare(),
     });
-    return { grpc, http, load, close: parts.close };
+    return { grpc, http, load, agent, close: parts.close };
   } catch (error) {
     await parts.close();
     throw error;
@@ -108,7 +115,8 @@ const storeSpans = {
   memcache: 'Memcached Fetch Execution',
 } as const;
 
-function extrasOf(settings: Settings): Extras {
+/** Headers and metadata of answers. */
+export function extrasOf(settings: Settings): Extras {
   const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
   return {
     headers: createResponseHeaders({
@@ -142,8 +150,16 @@ function openDecisionLog(
   });
 }
 
-function createObserver(observer: ServiceObserver, logDecision: LogDecision | undefined, log: Logger): Observer {
-  const answered = (request: WireRequest, answer: Answer): void => observer.answered(request.domain, answer);
+function createObserver(
+  observer: ServiceObserver,
+  agent: AdminAgent,
+  logDecision: LogDecision | undefined,
+  log: Logger,
+): Observer {
+  const answered = (request: WireRequest, answer: Answer): void => {
+    observer.answered(request.domain, answer);
+    agent.answered(request, answer);
+  };
   return {
     answered: logDecision
       ? (request, answer) => {

@@ -1,3 +1,4 @@
+import type { Records } from '../admin/records.ts';
 import type { Breakers } from '../backends/breaker.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Clock } from '../clock.ts';
@@ -21,4 +22,6 @@ export interface OpenBackends {
   readonly memory?: MemoryBackend;
   readonly backends: Backends;
   readonly description: string;
+  /** Where operators' changes are kept; undefined: the engine keeps none. */
+  readonly records?: Records;
 }

@@ -1,11 +1,12 @@
 import { debugRoutes } from '../http/debug.ts';
-import { profileRoutes } from '../http/profile.ts';
 import type { Logger } from '../observe/log.ts';
-import { createMetrics, type StoreGauges } from '../observe/prometheus.ts';
+import { createMetrics } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
+import type { StoreGauges } from '../observe/registry.ts';
 import type { ServiceGauges } from '../observe/service-gauges.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
+import type { AdminPages } from './admin.ts';
 import type { Core } from './core.ts';
 import { at, openHttp } from './http.ts';
 import { createParts, type Part } from './parts.ts';
@@ -25,6 +26,7 @@ export async function openOpsServer(
   { rules, readiness }: Pick<Core, 'rules' | 'readiness'>,
   source: MetricsSource & StoreGauges,
   service: ServiceGauges,
+  admin: AdminPages,
   log: Logger,
 ): Promise<OpsServer> {
   const { statistics, gauges, refresh } = source;
@@ -36,19 +38,21 @@ export async function openOpsServer(
       {
         rules: rules.book.rules,
         lastLoad: rules.lastLoad,
-        async metrics(format) {
+        async metrics(format = 'text') {
           await refresh();
-          return metrics.render(format);
+          const { contentType, body } = await metrics.render(format);
+          return { contentType, body: `${await admin.metrics(format)}${body}` };
         },
         async statistics() {
           await refresh();
           return joined(await referenceCounters(statistics), gauges());
         },
       },
-      profileRoutes(settings.ADMIN_TOKEN),
+      admin.routes,
     );
     const address = { host: settings.DEBUG_HOST, port: settings.DEBUG_PORT };
-    const debug = await openHttp('DEBUG_PORT', address, pages, log);
+    const tls = admin.tls && parts.add(await admin.tls());
+    const debug = await openHttp('DEBUG_PORT', address, pages, log, tls && { tls });
     parts.add({ close: () => debug.close(0) });
     return {
       debug: at({ ...address, port: debug.port }),

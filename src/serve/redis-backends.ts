@@ -1,9 +1,11 @@
+import type { Records } from '../admin/records.ts';
 import type { Backend } from '../backends/backend.ts';
 import { createCounterKeys } from '../backends/key.ts';
 import { describeAddress } from '../backends/redis/address.ts';
 import { RedisBackend } from '../backends/redis/backend.ts';
 import { connect } from '../backends/redis/connect.ts';
 import { createProbe, isRefusal } from '../backends/redis/probe.ts';
+import { RedisRecords } from '../backends/redis/records.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { BackendParts, OpenBackends } from './backend-parts.ts';
@@ -20,10 +22,13 @@ export async function openRedisBackends(
   parts: BackendParts,
 ): Promise<OpenBackends> {
   const main = await openRedis('REDIS_URL', store.main, parts);
-  if (!store.perSecond) return { backends: { main: main.backend }, description: `in Redis: ${main.description}` };
+  const { records } = main;
+  if (!store.perSecond)
+    return { backends: { main: main.backend }, records, description: `in Redis: ${main.description}` };
   const perSecond = await openRedis('REDIS_PERSECOND_URL', store.perSecond, parts);
   return {
     backends: { main: main.backend, perSecond: perSecond.backend },
+    records,
     description: `in Redis: ${main.description}; by the second: ${perSecond.description}`,
   };
 }
@@ -32,7 +37,7 @@ async function openRedis(
   variable: string,
   redisSettings: RedisSettings,
   { settings, clock, breakers, lateness, log }: BackendParts,
-): Promise<{ readonly backend: Backend; readonly description: string }> {
+): Promise<{ readonly backend: Backend; readonly description: string; readonly records: Records }> {
   const { address } = redisSettings;
   const description = describeAddress(address);
   const { REDIS_STARTUP_INITIAL_INTERVAL: initialMs, REDIS_STARTUP_MAX_INTERVAL: maxMs } = settings;
@@ -80,5 +85,5 @@ async function openRedis(
     keys: createCounterKeys(prefix, { hashTag }),
     onUsable: () => log.warn(`${description} accepts calls again`),
   });
-  return { backend: probe.backend, description };
+  return { backend: probe.backend, description, records: new RedisRecords(redis, prefix) };
 }

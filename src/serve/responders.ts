@@ -1,3 +1,4 @@
+import { type NamedReply, type Question, type ReplyTo, replyTo } from '../admin/agent.ts';
 import type { BreakerState } from '../backends/breaker.ts';
 import type { Clock } from '../clock.ts';
 import type { DenyCacheState } from '../ledger/refusals.ts';
@@ -17,6 +18,8 @@ export interface Responders {
    * @throws CannotStart if an address cannot be bound, or certificates cannot be used
    */
   open(onCall: OnCall): Promise<Servers>;
+  /** Queries every process that answers requests. */
+  ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** The cache of refusals; undefined: disabled. */
   cache(): DenyCacheState | undefined;
   /** The number of processes with an open circuit, for each node of the store. */
@@ -59,6 +62,8 @@ export function createLocalResponder(
       answering = await openAnswering(settings, core, { ...statistics, called }, clock, log);
       return answering;
     },
+    ask: async (question) =>
+      answering ? [{ process: 'this process', reply: replyTo(question, await answering.agent.ask(question)) }] : [],
     cache: () => core.counters.ledger.refusals,
     leased: () => core.counters.ledger.leases?.leased ?? 0,
     circuits: () => openCircuits([core.counters.breakers.states()]),

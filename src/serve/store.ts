@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
+import { memoryRecords, type Records } from '../admin/records.ts';
+import { unitMs } from '../algorithms/limit.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
@@ -8,6 +10,7 @@ import { sharedCounters } from '../backends/shared-counters.ts';
 import type { Clock } from '../clock.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { Logger } from '../observe/log.ts';
+import { Overrides } from '../overrides.ts';
 import type { Settings } from '../settings.ts';
 import type { BackendParts, OpenBackends } from './backend-parts.ts';
 import { CannotStart } from './cannot-start.ts';
@@ -26,6 +29,10 @@ export interface OpenStore {
   readonly memory: MemoryBackend | undefined;
   /** For messages: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
+  /** Where operators' changes are kept. */
+  readonly records: Records;
+  /** What operators have set for single descriptors. */
+  readonly overrides: Overrides;
 }
 
 /** Minimum size of the cache of refusals, as in envoyproxy/ratelimit. */
@@ -40,7 +47,12 @@ const LEASE_IDLE_MS = 250;
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
   const breakers = new Breakers(monotonicMs);
   const lateness = watchLateness(monotonicMs);
-  const { backends, memory, description } = await openBackends({ settings, clock, breakers, lateness, log });
+  const {
+    backends,
+    memory,
+    description,
+    records = memoryRecords(),
+  } = await openBackends({ settings, clock, breakers, lateness, log });
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, STORE_TIMEOUT: timeoutMs } = settings;
   const { kind } = settings.store;
   const isRemote = kind !== 'memory';
@@ -57,7 +69,8 @@ export async function openStore(settings: Settings, clock: Clock, log: Logger): 
         ...{ clock, monotonicMs },
       })
     : undefined;
-  return { ledger, breakers, watch, lateness, memory, description };
+  const overrides = new Overrides(clock, (unit) => unitMs[unit]);
+  return { ledger, breakers, watch, lateness, memory, description, records, overrides };
 }
 
 const monotonicMs = (): number => performance.now();

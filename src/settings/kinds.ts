@@ -106,6 +106,9 @@ export const optionally =
   (written) =>
     written === '' ? undefined : parse(written);
 
+/** Comma-separated words, trimmed. */
+export const commaSeparated: Parse<readonly string[]> = (written) => list(written).map((one) => one.trim());
+
 /** Comma-separated words; blanks are significant. */
 export const list = (written: string): readonly string[] => (written === '' ? [] : written.split(','));
 

@@ -11,7 +11,7 @@ import {
   text,
   workers,
 } from './kinds.ts';
-import { optional, type Rows, renamed, secret, setting } from './row.ts';
+import { optional, type Rows, renamed, setting } from './row.ts';
 
 /** Addresses, limits and processes of the servers. */
 export const serverRows = {
@@ -58,10 +58,12 @@ export const serverRows = {
   ),
   DEBUG_HOST: setting(text, '0.0.0.0', 'address of the debug server (/rlconfig, /metrics, /stats)'),
   DEBUG_PORT: setting(port, '6070', 'port of the debug server'),
-  ADMIN_TOKEN: secret(
+  DEBUG_TLS_CERT: setting(
     text,
-    'token for `Authorization: Bearer …`, required by /debug/pprof on the debug port; unset: profiling is disabled',
+    '',
+    'file with the certificate of the debug server, reloaded when it changes; empty: plain HTTP',
   ),
+  DEBUG_TLS_KEY: setting(text, '', 'file with its key'),
   WORKERS: setting(
     workers,
     '1',

@@ -1,3 +1,4 @@
+import { adminRows } from './admin.ts';
 import { answerRows, statisticsRows } from './answers.ts';
 import { counterRows } from './counters.ts';
 import type { Mismatch, Parse } from './kinds.ts';
@@ -12,6 +13,7 @@ export const groups = {
   Counters: counterRows,
   Answers: answerRows,
   Statistics: statisticsRows,
+  'The admin API': adminRows,
   Traces: tracingRows,
 } as const satisfies Readonly<Record<string, Rows>>;
 
@@ -20,6 +22,7 @@ type Table = typeof serverRows &
   typeof counterRows &
   typeof answerRows &
   typeof statisticsRows &
+  typeof adminRows &
   typeof tracingRows;
 type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Mismatch> : never;
 

@@ -18,10 +18,13 @@ const blocks = Array.from(readme.matchAll(/^```(\w+)\n(.*?)^```/gms), ([, langua
   text,
 }));
 
+/** What why.test.ts runs, since it takes an Envoy. */
+const ELSEWHERE = /^npx weir (unmatched|explain|reset) /;
+
 /** Each command that is followed by what it prints. */
 const shown = blocks.flatMap(({ language, text }, at) => {
   const next = blocks[at + 1];
-  return language === 'sh' && (next?.language === 'text' || next?.language === 'json')
+  return language === 'sh' && !ELSEWHERE.test(text) && (next?.language === 'text' || next?.language === 'json')
     ? [[text.trim(), next.text] as const]
     : [];
 });

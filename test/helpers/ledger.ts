@@ -19,6 +19,9 @@ export const backendThat = (run: Backend['run'], changes: Partial<Backend> = {})
   run,
   shardOf: () => '',
   settle: async () => true,
+  fork: () => {
+    throw new TypeError('this backend has no counters to copy');
+  },
   health: () => ({ ready: true }),
   close: async () => {},
   ...changes,

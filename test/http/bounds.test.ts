@@ -198,8 +198,8 @@ describe('the memory account', () => {
     expect([calls, memory.bytes]).toEqual([0, 0]);
   });
 
-  test('refuses a connection when it is full of others of the same size', async () => {
-    memory = new CallerMemory(4 * CONNECTION_BYTES); // of which connections themselves may take three quarters
+  test('refuses a connection when connections take three quarters of it', async () => {
+    memory = new CallerMemory(4 * CONNECTION_BYTES); // of which connections may take three quarters
     await start();
     const first = [await open(), await open(), await open()];
     await charged(3 * CONNECTION_BYTES);
@@ -210,6 +210,7 @@ describe('the memory account', () => {
     const next = await open();
     next.write(getting('/good'));
     await next.receives('good');
+    await charged(3 * CONNECTION_BYTES);
   });
 });
 

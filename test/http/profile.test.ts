@@ -12,7 +12,7 @@ let server: HttpServer;
 let errors: unknown[];
 beforeEach(async () => {
   errors = [];
-  server = await startHttpServer({ host: '127.0.0.1', port: 0 }, profileRoutes(TOKEN), (error) => errors.push(error));
+  server = await startHttpServer({ host: '127.0.0.1', port: 0 }, profileRoutes([TOKEN]), (error) => errors.push(error));
 });
 afterEach(async () => {
   await server.close(0);
@@ -77,6 +77,6 @@ test('a closing server does not wait for a profile', async () => {
   await Promise.all([server.close(0), expect(response).rejects.toThrow('fetch failed')]);
 });
 
-test.each([undefined, ''])('with the admin token %j there are no such pages', (token) => {
-  expect([...profileRoutes(token).keys()]).toEqual([]);
+test('without a token for admins there are no such pages', () => {
+  expect([...profileRoutes([]).keys()]).toEqual([]);
 });

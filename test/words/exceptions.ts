@@ -18,4 +18,15 @@ export const exceptions: readonly Exception[] = [
 export const pendingNames: readonly string[] = [];
 
 /** Violations in folders that are still to be rewritten: at most so many, per folder and pattern. Empty when all is done. */
-export const pending: Readonly<Record<string, Readonly<Record<string, number>>>> = {};
+export const pending: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  'README.md': { person: 2 },
+  'docs/': { look: 1, person: 1, tell: 2, 'translated phrase': 3 },
+  'src/admin/': { look: 2, person: 11, 'translated phrase': 1 },
+  'src/commands/': { person: 3 },
+  'src/envoy/': { person: 2 },
+  'src/observe/': { person: 1 },
+  'src/settings/': { 'translated phrase': 2 },
+  'test/admin/': { person: 1, 'title fragment': 3 },
+  'test/envoy/': { 'title fragment': 1 },
+  'test/rules/': { tell: 2 },
+};

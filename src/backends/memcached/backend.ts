@@ -1,9 +1,10 @@
 import { algorithmFor, longestMemoryMs } from '../../algorithms/index.ts';
-import type { Decision, State, Step } from '../../algorithms/limit.ts';
+import { type Decision, MAX_COUNT, type State, type Step } from '../../algorithms/limit.ts';
 import type { Clock, Monotonic } from '../../clock.ts';
 import {
   type Backend,
   type BackendHealth,
+  type Fork,
   type Operation,
   type Replies,
   type RunOptions,
@@ -12,9 +13,12 @@ import {
   type Unavailable,
 } from '../backend.ts';
 import { swap } from '../cas.ts';
+import { forkFrom } from '../fork.ts';
+import type { CounterKey } from '../key.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import type { MemcachedClient } from './client.ts';
+import { countIn } from './count.ts';
 import { exptimeOf } from './exptime.ts';
 import { safeKey } from './key.ts';
 import type { MemcachedServers } from './servers.ts';
@@ -87,6 +91,32 @@ export class MemcachedBackend implements Backend {
   async settle({ operations }: Settlement, timeoutMs: number): Promise<boolean> {
     const outcome = await within(timeoutMs, this.#count(operations, timeoutMs));
     return 'value' in outcome || isSent(outcome.reason);
+  }
+
+  async fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Fork> {
+    const nowMs = this.#clocks.clock();
+    const states = new Map<CounterKey, State>();
+    const failures = new Map<CounterKey, string>();
+    const read = async ({ key, shared }: Pick<Operation, 'key' | 'shared'>): Promise<void> => {
+      const name = safeKey(key);
+      const get = async () => (await this.#serverOf(name).get(name))?.value;
+      const reply = await within(timeoutMs, get());
+      if ('reason' in reply) failures.set(key, `memcached: ${reply.reason}`);
+      else if (shared) states.set(key, [shared.windowStartMs, Math.min(countIn(reply.value), MAX_COUNT)]);
+      else if (reply.value) {
+        const state = unpackState(reply.value);
+        if (state) states.set(key, state);
+      }
+    };
+    const unread = async (counter: Pick<Operation, 'key' | 'shared'>): Promise<void> => {
+      try {
+        await read(counter);
+      } catch (error) {
+        failures.set(counter.key, `memcached: ${error instanceof Error ? error.message : error}`); // a count that is no number
+      }
+    };
+    await Promise.all(counters.map(unread));
+    return forkFrom(new Map([[0, { nowMs, states, failures }]]), { original: this, partOf: () => 0, spend: 'each' });
   }
 
   health(): BackendHealth {

@@ -4,6 +4,7 @@ import { type Operation, signedHits } from '../backend.ts';
 import { describeShared } from '../shared-counters.ts';
 import type { Clocks, ForeignStates } from './backend.ts';
 import type { MemcachedClient } from './client.ts';
+import { countIn } from './count.ts';
 import { exptimeOf } from './exptime.ts';
 
 /** How often a counter that comes and goes between two commands is tried again. */
@@ -50,10 +51,4 @@ async function added(server: MemcachedClient, key: string, hits: number, exptime
     if ((await server.add(key, Buffer.from(String(hits)), exptime)) === 'STORED') return hits;
   }
   throw new Error(`the counter came and went ${MAX_TRIES} times in a row`);
-}
-
-function countIn(value: Buffer | undefined): number {
-  const text = value?.toString('latin1').trim() ?? '0';
-  if (!/^\d+$/.test(text)) throw new Error('the counter is no number');
-  return Number(text);
 }

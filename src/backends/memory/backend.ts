@@ -1,7 +1,14 @@
 import { algorithmFor, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
-import type { Charge, Decision, Outcome, State, Step } from '../../algorithms/limit.ts';
+import {
+  type Charge,
+  type Decision,
+  MAX_WINDOW_MS,
+  type Outcome,
+  type State,
+  type Step,
+} from '../../algorithms/limit.ts';
 import type { Clock } from '../../clock.ts';
-import { askedTogether, type Backend, type Operation, type RunOptions, signedHits } from '../backend.ts';
+import { askedTogether, type Backend, type Fork, type Operation, type RunOptions, signedHits } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
@@ -11,11 +18,28 @@ type Resets = Map<CounterKey, { readonly atMs: number; readonly untilMs: number 
 /** Counters in this process, and what they come to. */
 export interface MemoryBackend extends Backend {
   held(): { readonly counters: number; readonly bytes: number; readonly evicted: number };
+  /** What the counter holds now; undefined for a new one. */
+  stateOf(key: CounterKey): State | undefined;
+  fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
 }
 
-/** Counters in this process: gone on restart. Atomic because nothing between read and write awaits; replies without a promise. */
-export function createMemoryBackend(clock: Clock, bounds: CounterBounds): MemoryBackend {
+/** Longer than any state matters: a state of a copy is as good as new by itself when its time is over. */
+const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
+
+/**
+ * Counters in this process: gone on restart. Atomic because nothing between read and write awaits; replies without a promise.
+ *
+ * @param states  what counters hold at first
+ */
+export function createMemoryBackend(
+  clock: Clock,
+  bounds: CounterBounds,
+  states: ReadonlyMap<CounterKey, State> = new Map(),
+): MemoryBackend {
   const counters = new BoundedCounters(bounds);
+  for (const [key, state] of states)
+    counters.set(key, counters.find(key), { accepted: true, state, ttlMs: COPIED_TTL_MS }, clock());
+  const stateOf = (key: CounterKey): State | undefined => counters.stateAt(counters.find(key), clock());
   const resets: Resets = new Map();
   const runOne = (operation: Operation, nowMs: number): Decision => {
     if (operation.kind === 'spend' || operation.kind === 'give_back') return spend(counters, operation, nowMs, true);
@@ -46,6 +70,21 @@ export function createMemoryBackend(clock: Clock, bounds: CounterBounds): Memory
     async settle({ operations }) {
       run(operations, { spend: 'each', timeoutMs: 0 }, clock());
       return true;
+    },
+    stateOf,
+    list: (after = '0', count) => {
+      const from = Number(after);
+      const next = from + count < counters.size ? { next: String(from + count) } : {};
+      return { keys: counters.keys(from, count), ...next };
+    },
+    fork(copied) {
+      const nowMs = clock();
+      const known = copied.flatMap(({ key }) => {
+        const state = stateOf(key);
+        return state ? [[key, state] as const] : [];
+      });
+      const copy = createMemoryBackend(() => nowMs, { maxCounters: copied.length + 1 }, new Map(known));
+      return { backend: copy, nowMs: () => nowMs, stateOf: copy.stateOf };
     },
     invalidations: () => ({ publish: () => {}, isLive: () => true }), // no other process changes these counters
     health: () => ({ ready: true }),

@@ -61,6 +61,12 @@ export class BoundedCounters {
     return found !== undefined && this.#slots.expiresAtMs(found) > nowMs ? this.#slots.stateOf(found) : undefined;
   }
 
+  /** So many keys from a place on; the places of counters change while others come and go. */
+  keys(from: number, count: number): readonly CounterKey[] {
+    const end = Math.min(from + count, this.#slots.size);
+    return Array.from({ length: Math.max(end - from, 0) }, (_, at) => this.#slots.keyOf(from + at));
+  }
+
   /** Keeps what a step left on the counter that was found under this key; forgets it where nothing is left to remember. */
   set(key: CounterKey, found: number | undefined, { state, ttlMs }: Step, nowMs: number): void {
     if (ttlMs <= 0) {

@@ -3,6 +3,8 @@ import type { Clock, Monotonic } from '../../clock.ts';
 import type {
   Backend,
   BackendHealth,
+  CounterPage,
+  Fork,
   InvalidationListener,
   Invalidations,
   Operation,
@@ -12,6 +14,8 @@ import type {
   Unavailable,
 } from '../backend.ts';
 import { Breakers } from '../breaker.ts';
+import { failedSnapshot, forkFrom, type Snapshot } from '../fork.ts';
+import type { CounterKey } from '../key.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import { type Batch, type BatchRequest, decodeBatch, encodeBatch, type ForeignCounters } from './batch.ts';
@@ -21,6 +25,7 @@ import { openInvalidations, type RedisInvalidations } from './invalidations.ts';
 import { reasonOf } from './reason.ts';
 import { script } from './script.ts';
 import { createSlotKeys, type SlotKeys } from './slots.ts';
+import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
 
 export interface RedisBackendOptions {
   /** Of a Cluster whose keys do not have their domain as hash tag, the counter. */
@@ -112,6 +117,38 @@ export class RedisBackend implements Backend {
     const settledKey = this.#slotKeys.name(this.#slotIn(first.key), `settled|${instance}`);
     const counted = this.#call({ ...batch, keys: [...batch.keys, settledKey] }, [number, SETTLED_TTL_MS]);
     return 'value' in (await within(timeoutMs, counted));
+  }
+
+  async fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Fork> {
+    const parts = new Map<number, Pick<Operation, 'key' | 'shared'>[]>();
+    const partOf = ({ key }: Pick<Operation, 'key'>): number => this.#slotIn(key) ?? ONE_NODE;
+    for (const counter of counters) parts.set(partOf(counter), [...(parts.get(partOf(counter)) ?? []), counter]);
+    const read = Array.from(parts, async ([part, own]) => [part, await this.#snapshot(own, timeoutMs)] as const);
+    return forkFrom(new Map(await Promise.all(read)), { original: this, partOf });
+  }
+
+  async #snapshot(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Promise<Snapshot> {
+    const keys = [...new Set(counters.map(({ key }) => key))];
+    const ownNowMs = this.#clock();
+    const failed = (reason: string): Snapshot => failedSnapshot(ownNowMs, keys, `redis: ${reason}`);
+    if (!this.#isUsable()) return failed(this.#lastError);
+    const reply = await within(timeoutMs, this.#redis.callBuffer('EVAL', SNAPSHOT_SCRIPT, keys.length, ...keys));
+    if ('reason' in reply) return failed(reply.reason);
+    const shared = new Map(counters.flatMap((one) => (one.shared ? [[one.key, one.shared] as const] : [])));
+    const { nowMs, ...snapshot } = snapshotFrom(reply.value, keys, shared);
+    return { ...snapshot, nowMs: this.#options.replay || shared.size > 0 ? ownNowMs : nowMs };
+  }
+
+  async list(after: string | undefined, count: number): Promise<CounterPage> {
+    const [node = '0', cursor = '0'] = after?.split(':') ?? [];
+    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes('master') : [this.#redis];
+    const server = nodes[Number(node)];
+    if (!server) return { keys: [] };
+    const pattern = `${this.#options.prefix.replace(/[\\*?[\]]/g, '\\$&')}*`;
+    const [next, keys] = await server.scan(cursor, 'MATCH', pattern, 'COUNT', count);
+    const following =
+      next !== '0' ? `${node}:${next}` : Number(node) + 1 < nodes.length ? `${Number(node) + 1}:0` : undefined;
+    return { keys: keys as CounterKey[], ...(following !== undefined && { next: following }) }; // readers leave out others
   }
 
   invalidations(listener: InvalidationListener): Invalidations {

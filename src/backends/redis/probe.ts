@@ -68,6 +68,7 @@ export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): P
   };
   redis.on('ready', () => void run());
   const invalidations = backend.invalidations?.bind(backend);
+  const list = backend.list?.bind(backend);
 
   return {
     backend: {
@@ -75,6 +76,8 @@ export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): P
       run: (operations, how) => backend.run(operations, how),
       shardOf: (operation) => backend.shardOf(operation),
       settle: (settlement, timeoutMs) => backend.settle(settlement, timeoutMs),
+      ...(list && { list: (after, count) => list(after, count) }),
+      fork: (counters, timeoutMs) => backend.fork(counters, timeoutMs),
       ...(invalidations && { invalidations: (listener) => invalidations(listener) }),
       health() {
         const health = backend.health();

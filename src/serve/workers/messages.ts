@@ -1,3 +1,4 @@
+import type { Question, Reply } from '../../admin/agent.ts';
 import type { BreakerState } from '../../backends/breaker.ts';
 import type { DenyCacheCounts } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
@@ -45,6 +46,8 @@ export type ToWorker =
   | RulesMessage
   /** Requests a report with this number. */
   | { readonly kind: 'report'; readonly number: number }
+  /** Answer an operator's question, under this number. */
+  | { readonly kind: 'ask'; readonly number: number; readonly question: Question }
   /** Finish the calls in flight, then end. */
   | { readonly kind: 'close' };
 
@@ -57,4 +60,5 @@ export type FromWorker =
   /** A part of a report. */
   | { readonly kind: 'report'; readonly report: Report }
   /** All parts of the report with this number have been sent. */
-  | { readonly kind: 'reported'; readonly number: number };
+  | { readonly kind: 'reported'; readonly number: number }
+  | { readonly kind: 'reply'; readonly number: number; readonly reply: Reply };

@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type NamedReply, type Question, type ReplyTo, replyTo } from '../../admin/agent.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { RuleBook } from '../../rules/book.ts';
 import type { Listening, Report } from './messages.ts';
@@ -23,6 +24,8 @@ export interface PoolOptions {
 export interface Pool extends Listening {
   /** Requests reports of all workers; resolves when they have arrived, without waiting for a worker that hangs. */
   report(): Promise<void>;
+  /** Sends a question to all workers; those that hang are skipped. */
+  ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** Lets all workers finish the calls in flight, send their last report, and end. */
   close(): Promise<void>;
 }
@@ -67,6 +70,12 @@ export async function openPool(
   const report = async (): Promise<void> => {
     await Promise.all(Array.from(workers, (worker) => worker.report()));
   };
+  const ask: Pool['ask'] = async (question) => {
+    const replies = await Promise.all(
+      Array.from(workers, async (worker) => ({ process: worker.name, reply: await worker.ask(question) })),
+    );
+    return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
+  };
   const close = async (): Promise<void> => {
     closing.abort();
     const last = setTimeout(() => {
@@ -87,7 +96,7 @@ export async function openPool(
     for (const { name } of first) log.info(`${name} listens`);
     for (const worker of first) void keepUp(worker, replace, closing.signal, log);
     void repeat(report, closing.signal);
-    return { ...at, report, close };
+    return { ...at, report, ask, close };
   } catch (error) {
     await close();
     throw error;

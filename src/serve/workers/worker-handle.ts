@@ -1,10 +1,12 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import type { Question, Reply } from '../../admin/agent.ts';
 import type { PackedRules } from '../../rules/packed.ts';
 import { CannotStart } from '../cannot-start.ts';
 import { trackHandedConnections } from './handed-connections.ts';
 import type { FromWorker, Listening, Report, ToWorker } from './messages.ts';
+import { PendingReplies } from './pending-replies.ts';
 import { messagesOf } from './rules.ts';
 
 /** A worker, as seen by the primary process. */
@@ -20,6 +22,8 @@ export interface WorkerHandle {
   sendRules(): void;
   /** Requests a report; resolves when it has been read, or after a timeout. */
   report(): Promise<void>;
+  /** Sends a question; undefined if it does not reply in time. */
+  ask(question: Question): Promise<Reply | undefined>;
   /** Lets the worker answer calls in flight, then end. */
   close(): void;
   kill(): void;
@@ -37,6 +41,7 @@ export function spawnWorker(
   const { id } = worker;
   const name = `worker ${id} (process ${worker.process.pid})`;
   const waiting = new Map<number, () => void>();
+  const questions = new PendingReplies();
   let isListening = false;
   let takesRules = false;
   let asked = 0;
@@ -56,11 +61,14 @@ export function spawnWorker(
           return onReport(id, message.report);
         case 'reported':
           return waiting.get(message.number)?.();
+        case 'reply':
+          return questions.received(message.number, message.reply);
       }
     });
     void ended.then((how) => {
       reject(new CannotStart(`${name} ended before it listened: ${how}`));
       for (const done of waiting.values()) done();
+      questions.giveUp();
     });
   });
   listening.catch(() => {}); // callers that await it receive the error; others use `ended`
@@ -84,6 +92,7 @@ export function spawnWorker(
         waiting.set(number, done);
         send({ kind: 'report', number }, done);
       }),
+    ask: (question) => questions.ask((number, onLost) => send({ kind: 'ask', number, question }, onLost)),
     close() {
       if (isListening) send({ kind: 'close' });
       else worker.process.kill(); // it has no calls yet

@@ -1,5 +1,6 @@
 import type { Worker } from 'node:cluster';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { AdminAgent } from '../../admin/agent.ts';
 import type { Clock } from '../../clock.ts';
 import { createLogger } from '../../observe/log.ts';
 import type { Settings } from '../../settings.ts';
@@ -38,6 +39,7 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     return reporting;
   };
   let closing: Promise<void> | undefined;
+  let agent: AdminAgent | undefined;
   const end = async (): Promise<void> => {
     await parts.close();
     await report();
@@ -51,6 +53,10 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     switch (message.kind) {
       case 'close':
         return void close();
+      case 'ask': {
+        const { number, question } = message;
+        return void agent?.ask(question).then((reply) => send({ kind: 'reply', number, reply }));
+      }
       case 'report':
         return void report().then(() => send({ kind: 'reported', number: message.number }));
       default:
@@ -67,7 +73,9 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     const options = { clock, openRules: takeRules, isClosing: () => closing !== undefined };
     const core = parts.add(await openCore(settings, options, log));
     takeReport = () => reporter.take(core.counters);
-    const { grpc, http, load } = parts.add(await openAnswering(settings, core, reporter, clock, log));
+    const answering = parts.add(await openAnswering(settings, core, reporter, clock, log));
+    const { grpc, http, load } = answering;
+    agent = answering.agent;
     takeReport = () => reporter.take(core.counters, load());
     await send({ kind: 'listening', at: { grpc, http } });
   } catch (error) {

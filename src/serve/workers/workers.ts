@@ -35,6 +35,7 @@ export function createWorkers(settings: Settings, rules: RuleBook, statistics: S
       );
       return pool;
     },
+    ask: async (question) => (await pool?.ask(question)) ?? [],
     cache: totals.cache,
     circuits: totals.circuits,
     leased: totals.leased,

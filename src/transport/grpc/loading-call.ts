@@ -3,14 +3,13 @@ import { ErrorCode } from '../h2/errors.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { sideLimits } from '../side-limits.ts';
 import { failureHead } from './answers.ts';
-import { PREFIX_BYTES } from './message-reader.ts';
 
 const TOO_MUCH = failureHead({
   code: status.RESOURCE_EXHAUSTED,
-  details: 'more than one message came before the service was loaded',
+  details: `more than ${sideLimits.maxUnreadBytes} bytes came before the service was loaded`,
 });
 
-/** A call whose service is being loaded. It keeps the octets that arrive meanwhile, one message at most, and then passes them on. */
+/** A call whose service is being loaded. It keeps the octets that arrive meanwhile, `maxUnreadBytes` at most, and then passes them on. */
 export class LoadingCall implements Receiver {
   readonly #stream: Stream;
   readonly #kept: Buffer[] = [];
@@ -25,7 +24,7 @@ export class LoadingCall implements Receiver {
 
   data(bytes: Buffer, from: number, to: number): void {
     this.#keptBytes += to - from;
-    if (this.#keptBytes > PREFIX_BYTES + sideLimits.maxMessageBytes) return this.#stream.headOnly(TOO_MUCH);
+    if (this.#keptBytes > sideLimits.maxUnreadBytes) return this.#stream.headOnly(TOO_MUCH);
     const copy = Buffer.allocUnsafeSlow(to - from); // a slice of a pool would keep the pool alive
     bytes.copy(copy, 0, from, to);
     this.#kept.push(copy);

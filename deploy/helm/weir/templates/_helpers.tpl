@@ -70,6 +70,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- default (printf "%s-rules" (include "weir.fullname" .)) .Values.rules.existingConfigMap -}}
 {{- end -}}
 
+{{- define "weir.overlayConfigMap" -}}
+{{- if .Values.overlay.existingConfigMap -}}
+{{- .Values.overlay.existingConfigMap -}}
+{{- else if .Values.overlay.files -}}
+{{- printf "%s-overlay" (include "weir.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "weir.tlsSecret" -}}
 {{- if eq .Values.preset "envoy-gateway" -}}
 {{- default "envoy-rate-limit" .Values.xds.existingSecret -}}
@@ -113,6 +121,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- else -}}
 {{- $_ := set $env "RULES_PATH" "/etc/weir/rules" -}}
 {{- end -}}
+{{- if include "weir.overlayConfigMap" . }}{{ $_ := set $env "RULES_OVERLAY" "/etc/weir/overlay" }}{{ end -}}
 {{- if include "weir.xdsSecret" . -}}
 {{- $_ := merge $env (dict
   "CONFIG_GRPC_XDS_SERVER_USE_TLS" "true"

@@ -2,6 +2,9 @@
 {{- if not (include "weir.usesXds" .) }}
 - { name: rules, mountPath: /etc/weir/rules, readOnly: true }
 {{- end }}
+{{- if include "weir.overlayConfigMap" . }}
+- { name: overlay, mountPath: /etc/weir/overlay, readOnly: true }
+{{- end }}
 {{- if include "weir.tlsSecret" . }}
 - { name: tls, mountPath: /etc/weir/tls, readOnly: true }
 {{- end }}
@@ -20,6 +23,10 @@
 {{- if not (include "weir.usesXds" .) }}
 - name: rules
   configMap: { name: {{ include "weir.rulesConfigMap" . }} }
+{{- end }}
+{{- with include "weir.overlayConfigMap" . }}
+- name: overlay
+  configMap: { name: {{ . }} }
 {{- end }}
 {{- with include "weir.tlsSecret" . }}
 - name: tls

@@ -1,0 +1,67 @@
+import type { IncomingMessage } from 'node:http';
+import { crossSiteReason } from '../http/cross-site.ts';
+import { Problem } from './problem.ts';
+import { type AdminToken, type Role, tokenOf } from './tokens.ts';
+
+/** What an operation asks of its client: `open` shows no values that callers sent. */
+export type Need = 'open' | Role;
+
+export interface AccessOptions {
+  readonly tokens: readonly AdminToken[];
+  /** Hosts, besides loopback, under which clients without a token may reach the API. */
+  readonly hosts: readonly string[];
+}
+
+/** Who sent a request. */
+export interface Client {
+  /** Of its token; `loopback` or `anonymous` without one. */
+  readonly name: string;
+  /** Whether it may see values that callers sent. */
+  readonly seesValues: boolean;
+}
+
+/**
+ * Lets a request pass that may do what it asks for. With a token, by its role. Where no token is set, clients on this machine may read everything, unless a
+ * proxy or a web page sent the request; changes are off.
+ *
+ * @throws Problem  401 or 403
+ */
+export function admit(request: IncomingMessage, need: Need, { tokens, hosts }: AccessOptions): Client {
+  const crossSite = crossSiteReason(request);
+  if (crossSite !== undefined && need !== 'open') throw new Problem(403, crossSite);
+  const { authorization } = request.headers;
+  if (authorization !== undefined && tokens.length > 0) {
+    const token = tokenOf(authorization, tokens);
+    if (!token) throw unauthorized('the token is not one of ADMIN_TOKEN');
+    if (need === 'operate' && token.role !== 'operate')
+      throw new Problem(403, `the token of '${token.name}' may only read; changes take the role operate`);
+    return { name: token.name, seesValues: true };
+  }
+  if (tokens.length > 0) {
+    if (need === 'open') return { name: 'anonymous', seesValues: false };
+    throw unauthorized('send Authorization: Bearer with a token of ADMIN_TOKEN');
+  }
+  const reason = crossSite ?? notLocalReason(request, hosts);
+  if (need === 'open')
+    return { name: reason === undefined ? 'loopback' : 'anonymous', seesValues: reason === undefined };
+  if (need === 'operate') throw new Problem(403, 'changes are off: set ADMIN_TOKEN');
+  if (reason !== undefined)
+    throw new Problem(403, `without ADMIN_TOKEN only clients on this machine see what callers sent: ${reason}`);
+  return { name: 'loopback', seesValues: true };
+}
+
+const unauthorized = (detail: string): Problem =>
+  new Problem(401, detail, { headers: { 'www-authenticate': 'Bearer realm="weir"' } });
+
+const LOOPBACK_ADDRESS = /^(::ffff:)?127\.\d+\.\d+\.\d+$|^::1$/;
+const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+/** Why a request is not taken for one of a client on this machine. A foreign Host is how a web page reaches loopback: by rebinding its own name. */
+function notLocalReason({ headers, socket }: IncomingMessage, hosts: readonly string[]): string | undefined {
+  if (!LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')) return 'the client is on another machine';
+  if (headers.forwarded !== undefined || headers['x-forwarded-for'] !== undefined) return 'a proxy sent the request';
+  const host = (headers.host ?? '').toLowerCase();
+  const name = host.replace(/:\d+$/, '');
+  if (LOOPBACK_HOST.test(name) || hosts.includes(name) || hosts.includes(host)) return undefined;
+  return `the Host must be loopback or one of ADMIN_HOSTS, got '${host}'`;
+}

@@ -1,0 +1,118 @@
+import type { CounterKey } from '../backends/key.ts';
+import type { Clock } from '../clock.ts';
+import type { Answer } from '../decide.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Override } from '../overrides.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import { type ExplainOptions, type Explanation, explain } from './explain.ts';
+import { type RefusalReport, RefusalSample } from './refusals.ts';
+import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
+import { Unmatched, type UnmatchedReport } from './unmatched.ts';
+
+/** What the admin API asks each process that answers requests. */
+export type Question =
+  | { readonly kind: 'explain'; readonly request: WireRequest }
+  | { readonly kind: 'unmatched' }
+  | { readonly kind: 'top'; readonly by: TopKind }
+  | { readonly kind: 'refusals' }
+  /** Follow these overrides, and no others. */
+  | { readonly kind: 'overrides'; readonly overrides: readonly Override[] }
+  /** The counters are new. */
+  | { readonly kind: 'forget'; readonly keys: readonly CounterKey[] }
+  /** The counters may have room again. */
+  | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] };
+
+export type Reply =
+  | { readonly kind: 'explain'; readonly explanation: Explanation }
+  | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
+  | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
+  /** Undefined: none are kept. */
+  | { readonly kind: 'refusals'; readonly report: RefusalReport | undefined }
+  | { readonly kind: 'overrides' }
+  | { readonly kind: 'forget' }
+  | { readonly kind: 'recheck' };
+
+/** The reply to a kind of question. */
+export type ReplyTo<Q extends Question> = Extract<Reply, { kind: Q['kind'] }>;
+
+/** @throws TypeError  the reply is to another question */
+export function replyTo<Q extends Question>({ kind }: Q, reply: Reply): ReplyTo<Q> {
+  if (reply.kind !== kind) throw new TypeError(`expected a reply to '${kind}', got one to '${reply.kind}'`);
+  return reply as ReplyTo<Q>; // as just checked
+}
+
+/** The reply of one process. */
+export interface NamedReply<R extends Reply = Reply> {
+  /** `worker 2 (process 4711)`; of a service of one process, `this process`. */
+  readonly process: string;
+  readonly reply: R;
+}
+
+export interface AgentOptions extends ExplainOptions {
+  readonly ledger: Pick<Ledger, 'forgetLocally' | 'refusals'>;
+  /** What the tables of top keys may take; 0: none are kept. */
+  readonly topKeysBytes: number;
+  /** Refusals that are kept; 0: none. */
+  readonly refusals: number;
+  readonly clock: Clock;
+  /** Calls the function now and then, until the returned one is called. */
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+}
+
+/** What one process keeps for operators, and answers them. */
+export class AdminAgent {
+  readonly #options: AgentOptions;
+  readonly #unmatched: Unmatched;
+  readonly #top: TopKeys | undefined;
+  readonly #refusals: RefusalSample | undefined;
+  readonly #stops: readonly (() => void)[];
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+    this.#unmatched = new Unmatched(options.decider.rules);
+    this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
+    this.#refusals = options.refusals > 0 ? new RefusalSample(options.refusals, options.clock) : undefined;
+    const rotate = (): void => {
+      this.#unmatched.rotate();
+      this.#top?.rotate();
+    };
+    const ofRefusals = this.#refusals;
+    const bySecond = ofRefusals ? [options.every(1_000, () => ofRefusals.nextSecond())] : [];
+    this.#stops = [options.every(SLOT_MS, rotate), ...bySecond];
+  }
+
+  /** To be called with each answer, after it has left. */
+  answered({ domain, descriptors }: WireRequest, answer: Answer): void {
+    this.#unmatched.answered(domain, descriptors, answer);
+    this.#top?.answered(descriptors, answer);
+    this.#refusals?.answered(domain, descriptors, answer);
+  }
+
+  async ask(question: Question): Promise<Reply> {
+    switch (question.kind) {
+      case 'explain':
+        return { kind: 'explain', explanation: await explain(question.request, this.#options) };
+      case 'unmatched':
+        return { kind: 'unmatched', report: this.#unmatched.report() };
+      case 'top':
+        return { kind: 'top', tops: this.#top?.lists(question.by) ?? [] };
+      case 'refusals':
+        return { kind: 'refusals', report: this.#refusals?.report() };
+      case 'overrides':
+        this.#options.decider.overrides?.replace(question.overrides);
+        return { kind: 'overrides' };
+      case 'forget':
+        for (const key of question.keys) this.#options.ledger.forgetLocally(key);
+        return { kind: 'forget' };
+      case 'recheck':
+        for (const key of question.keys) this.#options.ledger.refusals?.changed(key);
+        return { kind: 'recheck' };
+    }
+  }
+
+  close(): void {
+    for (const stop of this.#stops) stop();
+  }
+}
+
+const SLOT_MS = 10_000;

@@ -1,0 +1,100 @@
+import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } from '../algorithms/index.ts';
+import type { State } from '../algorithms/limit.ts';
+
+/** A counter before hits are spent on it. */
+export interface Standing {
+  readonly state: State | undefined;
+  readonly nowMs: number;
+  /** At least 0. */
+  readonly hits: number;
+}
+
+/** What an algorithm's counter holds, in its own unit, and what makes it up. */
+interface Account {
+  /** The terms that are added: `7 × 0.35`, `3`. */
+  readonly terms: readonly string[];
+  readonly used: number;
+  /** Beyond the capacity, for requests that may be held. */
+  readonly mayOwe?: number;
+}
+
+type Accounts = {
+  readonly [N in AlgorithmName]: (
+    limit: Extract<Limit, { algorithm: N }>,
+    state: State | undefined,
+    nowMs: number,
+  ) => Account;
+};
+
+/** The hits of a counter that are reported whole. */
+const whole = (limit: Limit, state: State | undefined, nowMs: number): Account => {
+  const used = usedOf(limit, state, nowMs);
+  return { terms: [text(used)], used };
+};
+
+const accounts: Accounts = {
+  fixed_window: whole,
+  sliding_window_log: whole,
+  sliding_window_counter(limit, state, nowMs) {
+    const [startMs = 0, count = 0, previous = 0] = algorithms.sliding_window_counter.step(
+      limit,
+      state,
+      nowMs,
+      0,
+      false,
+    ).state;
+    const covered = Math.max(limit.windowMs - Math.max(nowMs - startMs, 0), 0) / limit.windowMs;
+    return { terms: [`${previous} × ${text(covered)}`, text(count)], used: previous * covered + count };
+  },
+  sliding_window_buckets(limit, state, nowMs) {
+    const [, ...counts] = algorithms.sliding_window_buckets.step(limit, state, nowMs, 0, false).state;
+    const used = counts.reduce((sum, count) => sum + count, 0);
+    const terms = counts.filter((count) => count > 0);
+    return { terms: terms.length > 0 && terms.length <= MAX_TERMS ? terms.map(text) : [text(used)], used };
+  },
+  token_bucket: inBucket,
+  leaky_bucket: inBucket,
+};
+
+const MAX_TERMS = 6;
+
+/** What was spent of a bucket and has not come back: exact to what comes back in a millisecond. */
+function inBucket(limit: Extract<Limit, { burst: number }>, state: State | undefined, nowMs: number): Account {
+  if ('refill' in limit && limit.refill === 'interval') return whole(limit, state, nowMs);
+  const { requestsPerUnit, windowMs, maxDelayMs } = limit;
+  const used = (describe(limit, state, nowMs).durationUntilResetMs * requestsPerUnit) / windowMs;
+  return { terms: [text(used)], used, mayOwe: (maxDelayMs * requestsPerUnit) / windowMs };
+}
+
+/** A counter as it stands. */
+export function describe(limit: Limit, state: State | undefined, nowMs: number) {
+  const { step, describe: describeStep } = algorithmFor(limit);
+  const { accepted, state: kept, report = kept } = step(limit, state, nowMs, 0, false);
+  return describeStep(limit, report, nowMs, { hits: 0, accepted, charged: false });
+}
+
+const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =>
+  describe(limit, state, nowMs).hitsBefore;
+
+/**
+ * How a limit came to its decision, as a sum: `7 × 0.35 + 3 + 1 = 6.45 ≤ 10`. Hits and what was used before them against what the limit admits.
+ *
+ * @param isOver  as it was decided: rounding may make the sum say otherwise by a fraction
+ */
+export function arithmeticOf(limit: Limit, { state, nowMs, hits }: Standing, isOver: boolean): string {
+  const {
+    terms,
+    used,
+    mayOwe = 0,
+  } = (accounts[limit.algorithm] as (l: Limit, s: State | undefined, n: number) => Account)(limit, state, nowMs); // the row of its own kind
+  const asked = hits === 0 ? [] : [text(hits)];
+  const sum = used + hits;
+  const left = [...terms, ...asked];
+  const total = left.length > 1 || text(sum) !== left[0] ? `${left.join(' + ')} = ${text(sum)}` : text(sum);
+  const capacity = capacityOf(limit);
+  const room = mayOwe > 0 ? `${capacity} + ${text(mayOwe)} that may wait` : text(capacity);
+  return `${total} ${isOver ? '>' : '≤'} ${room}`;
+}
+
+/** At most two decimals. */
+const text = (value: number): string => String(Math.round(value * 100) / 100);

@@ -1,0 +1,50 @@
+import type { CounterKey } from '../backends/key.ts';
+import { type Entry, match } from '../rules/match.ts';
+import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
+
+/** A counter, and the limit whose it is. */
+export interface KnownCounter {
+  readonly key: CounterKey;
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+  readonly rule: Rule;
+  readonly limit: RuleLimit;
+}
+
+/**
+ * Finds the limit whose counter a key names, by the rules in force. Undefined where it is no counter of theirs, or its name is too long to be kept in the key.
+ *
+ * @param key  as `createCounterKeys` makes it
+ */
+export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | undefined {
+  for (let bar = key.indexOf('|'); bar >= 0; bar = key.indexOf('|', bar + 1)) {
+    const texts = textsOf(key, bar);
+    if (!texts || texts.length % 2 === 0) continue;
+    const [domain = '', ...rest] = texts;
+    const entries = Array.from(
+      { length: rest.length / 2 },
+      (_, at): Entry => ({ key: rest[2 * at] ?? '', value: rest[2 * at + 1] ?? '' }),
+    );
+    const found = match(rules, domain, { entries, override: undefined });
+    const start = key.slice(0, bar);
+    const limit =
+      found.kind === 'limited' ? found.limits.find(({ limit: { counter } }) => start.endsWith(counter)) : undefined;
+    if (limit && found.kind === 'limited') return { key, domain, entries, rule: found.rule, limit };
+  }
+  return undefined;
+}
+
+/** The texts from a bar to the end, each behind its length; undefined where there is anything else. */
+function textsOf(key: string, bar: number): readonly string[] | undefined {
+  const texts: string[] = [];
+  for (let at = bar; at < key.length; ) {
+    const colon = key.indexOf(':', at);
+    const written = key.slice(at + 1, colon);
+    if (key[at] !== '|' || colon < 0 || !/^\d{1,6}$/.test(written)) return undefined;
+    const end = colon + 1 + Number(written);
+    if (end > key.length) return undefined;
+    texts.push(key.slice(colon + 1, end));
+    at = end;
+  }
+  return texts;
+}

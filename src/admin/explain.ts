@@ -1,0 +1,334 @@
+import type { AlgorithmName, Limit } from '../algorithms/index.ts';
+import type { Decision, State } from '../algorithms/limit.ts';
+import { NEVER_MS } from '../algorithms/limit.ts';
+import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../decide.ts';
+import type { Debit } from '../ledger/debit.ts';
+import { type Entries, sourceOf } from '../ledger/entry.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Override } from '../overrides.ts';
+import { decodeRequest, encodeAnswer } from '../rls/codec.ts';
+import { responseToJson } from '../rls/json.ts';
+import { type Extras, type GrpcStatus, toStatus } from '../rls/service.ts';
+import { codeNumbers, type WireRequest } from '../rls/wire.ts';
+import { describeLimit } from '../rules/describe.ts';
+import type { Match } from '../rules/match.ts';
+import { hashOf, type PackedRules } from '../rules/packed.ts';
+import { placeFields, type Stop, type TracedLevel, trace } from '../rules/trace.ts';
+import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
+import { arithmeticOf, describe } from './arithmetic.ts';
+import { rfc3339 } from './times.ts';
+
+/** What a request would be answered with now, and why. */
+export interface Explanation {
+  /** Of HTTP, as `/json` answers. */
+  readonly status: 200 | 400 | 429;
+  /** The body of `/json`; absent where the request has no answer. */
+  readonly answer?: object;
+  /** Why the request has no answer. */
+  readonly error?: string;
+  readonly rules: { readonly version?: string; readonly source: string };
+  readonly descriptors: readonly ExplainedDescriptor[];
+  readonly decision?: ExplainedDecision;
+}
+
+export interface ExplainedDescriptor {
+  readonly entries: readonly { readonly key: string; readonly value: string }[];
+  readonly hits: number;
+  readonly outcome: 'limited' | 'overridden' | 'unlimited' | 'replaced' | 'no_rule' | 'no_domain' | 'invalid_limit';
+  /** The rule's path; absent where none applies. */
+  readonly rule?: string;
+  readonly path: readonly TracedLevel[];
+  readonly stopped?: Stop;
+  /** What an operator has set for the descriptor: it wins over rule and request. */
+  readonly override?: ShownOverride;
+  readonly limits: readonly ExplainedLimit[];
+}
+
+export interface ExplainedLimit {
+  readonly rule: string;
+  readonly file?: string;
+  readonly line?: number;
+  readonly name?: string;
+  /** `5 per minute`. */
+  readonly limit: string;
+  readonly algorithm: AlgorithmName;
+  readonly shadow?: true;
+  readonly quota?: true;
+  /** The limit came with the request. */
+  readonly fromRequest?: true;
+  /** The name of the limit is in the `replaces` of these rules: it does not apply. */
+  readonly replacedBy?: readonly string[];
+  /** The rest is there where the limit was asked. */
+  readonly counter?: string;
+  readonly code?: Decision['code'];
+  /** Where it was answered. */
+  readonly source?: ReturnType<typeof sourceOf>;
+  readonly before?: CounterState;
+  readonly after?: CounterState;
+  readonly arithmetic?: string;
+  readonly soft?: true;
+  readonly delayMs?: number;
+  /** Until the same request could pass; null: never. */
+  readonly retryAfterMs?: number | null;
+}
+
+/** Whole hits. */
+export interface CounterState {
+  readonly used: number;
+  readonly remaining: number;
+  readonly resetsInMs: number;
+}
+
+export interface ExplainedDecision {
+  readonly code: Answer['overallCode'];
+  /** What a request spends that is refused. */
+  readonly spend: Decider['spend'];
+  /** The limits that refuse; empty where the request passes. */
+  readonly decidedBy: readonly { readonly descriptor: number; readonly rule: string; readonly limit: string }[];
+  /** A sentence for people. */
+  readonly why: string;
+  /** Until the request could pass; null: never. */
+  readonly passesInMs: number | null;
+  readonly delayMs: number;
+  readonly shadowMode?: true;
+}
+
+export interface ExplainOptions {
+  readonly decider: Decider & { readonly ledger: Pick<Ledger, 'fork'> };
+  readonly extras: Extras;
+  /** The rules in force as they are sent to other processes: what their version is made of. */
+  readonly packed?: () => PackedRules | undefined;
+  /** For people: where the rules come from. */
+  readonly source: string;
+}
+
+/** One debit of the request, as its copy answered it. */
+interface Observed {
+  readonly debit: Debit;
+  readonly nowMs: number;
+  readonly before: State | undefined;
+  readonly after: State | undefined;
+  readonly decision: Decision | undefined;
+}
+
+/**
+ * Answers a request as the service would now, on copies of its counters: the same code, and nothing is charged.
+ *
+ * @param timeoutMs  how long reading the counters may take
+ */
+export async function explain(wire: WireRequest, options: ExplainOptions): Promise<Explanation> {
+  const { decider, extras, packed, source } = options;
+  const own = packed?.();
+  const rules = { ...(own && { version: hashOf(own) }), source };
+  let observed: readonly Observed[] = [];
+  const ledger: Decider['ledger'] = {
+    async debit(request, how) {
+      const fork = await decider.ledger.fork(request, how.timeoutMs);
+      const before = request.map((debit) => fork.stateOf(debit));
+      const entries: Entries = await fork.ledger.debit(request, how);
+      observed = request.map((debit, at) => {
+        const entry = entries[at];
+        const decision = entry && entry.code !== 'UNAVAILABLE' ? entry : undefined;
+        return { debit, nowMs: fork.nowMs(debit), before: before[at], after: fork.stateOf(debit), decision };
+      });
+      return entries;
+    },
+  };
+  let request: RateLimitRequest;
+  try {
+    request = decodeRequest(wire);
+  } catch (cause) {
+    return { ...refused(toStatus(cause)), rules, descriptors: [] };
+  }
+  const tree = decider.rules();
+  try {
+    const answer = await decide(request, { ...decider, ledger }, Number.POSITIVE_INFINITY);
+    const response = encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer));
+    const descriptors = tree ? explainDescriptors(tree, request, observed, decider) : [];
+    return {
+      status: response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200,
+      answer: responseToJson(response),
+      rules,
+      descriptors,
+      decision: explainDecision(answer, tree?.domains.get(request.domain)?.spend ?? decider.spend, descriptors),
+    };
+  } catch (cause) {
+    return {
+      ...refused(toStatus(cause)),
+      rules,
+      descriptors: tree ? explainDescriptors(tree, request, observed, decider) : [],
+    };
+  }
+}
+
+const refused = ({ details }: GrpcStatus) => ({ status: 400, error: details }) as const;
+
+function explainDescriptors(
+  tree: RuleTree,
+  { domain, descriptors }: RateLimitRequest,
+  observed: readonly Observed[],
+  decider: Pick<Decider, 'overrides'>,
+): readonly ExplainedDescriptor[] {
+  const applied = matchesOf({ domain, descriptors }, tree, decider);
+  const traced = descriptors.map((descriptor) => trace(tree, domain, descriptor));
+  const replacing = traced.flatMap(({ found }) =>
+    'rule' in found && found.rule.replaces.length > 0 ? [found.rule] : [],
+  );
+  let next = 0;
+  return descriptors.map(({ entries, hits, override: requestLimit }, at): ExplainedDescriptor => {
+    const { found, path, stopped } = traced[at] ?? { found: { kind: 'no_rule' }, path: [] };
+    const applies = applied[at];
+    const override = decider.overrides?.find(domain, entries);
+    const isOverridden = override !== undefined && 'rule' in found;
+    const shown = isOverridden ? applies : found;
+    const kept = new Set(applies?.kind === 'limited' ? applies.limits : []);
+    const limits =
+      shown?.kind === 'limited'
+        ? shown.limits.map((limit) =>
+            explainLimit(
+              shown.rule,
+              limit,
+              requestLimit !== undefined,
+              kept.has(limit) ? observed[next++] : undefined,
+              replacing,
+            ),
+          )
+        : [];
+    return {
+      entries,
+      hits,
+      outcome: isOverridden ? 'overridden' : outcomeOf(found, applies),
+      ...('rule' in found && { rule: found.rule.path }),
+      path,
+      ...(stopped && { stopped }),
+      ...(isOverridden && { override: describeOverride(override) }),
+      limits,
+    };
+  });
+}
+
+export interface ShownOverride {
+  readonly effect: string;
+  readonly until: string;
+  readonly by: string;
+  readonly reason: string;
+}
+
+export const describeOverride = ({ effect, untilMs, by, reason }: Override): ShownOverride => ({
+  effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
+  until: rfc3339(untilMs),
+  by,
+  reason,
+});
+
+function outcomeOf(found: Match, applied: Match | undefined): ExplainedDescriptor['outcome'] {
+  if (found.kind === 'invalid_override') return 'invalid_limit';
+  return found.kind === 'limited' && applied?.kind !== 'limited' ? 'replaced' : found.kind;
+}
+
+function explainLimit(
+  rule: Rule,
+  { limit, label, policy }: RuleLimit,
+  isFromRequest: boolean,
+  observed: Observed | undefined,
+  replacing: readonly Rule[],
+): ExplainedLimit {
+  const replacedBy = replacing.filter(({ replaces }) => replaces.includes(label.name)).map(({ path }) => path);
+  return {
+    rule: rule.path,
+    ...placeFields(rule.place),
+    ...(label.name !== '' && { name: label.name }),
+    limit: describeLimit({ limit, label }),
+    algorithm: limit.algorithm,
+    ...(policy.shadow && { shadow: true }),
+    ...(policy.quota && { quota: true }),
+    ...(isFromRequest && { fromRequest: true }),
+    ...(replacedBy.length > 0 && { replacedBy }),
+    ...(observed && explainObserved(observed)),
+  };
+}
+
+function explainObserved({ debit, nowMs, before, after, decision }: Observed): Partial<ExplainedLimit> {
+  const { key, limit, kind } = debit;
+  const hits = kind === 'give_back' ? -debit.hits : debit.hits;
+  const counter = { counter: key };
+  if (!decision) return { ...counter, before: counterState(limit, before, nowMs) };
+  const source = sourceOf(decision);
+  const isOver = decision.code === 'OVER_LIMIT';
+  const { retryAfterMs, delayMs, soft } = decision;
+  return {
+    ...counter,
+    code: decision.code,
+    source,
+    before: counterState(limit, before, nowMs),
+    after: counterState(limit, after, nowMs),
+    arithmetic:
+      source === 'backend' && hits >= 0 ? arithmeticOf(limit, { state: before, nowMs, hits }, isOver) : wordsOf[source],
+    ...(soft && { soft: true }),
+    ...(delayMs > 0 && { delayMs }),
+    ...(isOver && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
+  };
+}
+
+const wordsOf = {
+  backend: 'hits are given back',
+  lease: 'answered from hits that this process has leased',
+  refusal: 'refused from memory: the counter refused before and cannot have room yet',
+  allow: 'the counters cannot be reached, and on_store_failure is allow',
+  deny: 'the counters cannot be reached, and on_store_failure is deny',
+  local: "the counters cannot be reached: counted on this process's share of the limit",
+} as const;
+
+export function counterState(limit: Limit, state: State | undefined, nowMs: number): CounterState {
+  const {
+    hitsBefore: used,
+    limitRemaining: remaining,
+    durationUntilResetMs: resetsInMs,
+  } = describe(limit, state, nowMs);
+  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0 };
+}
+
+function explainDecision(
+  { overallCode, shadowed, delayMs }: Answer,
+  spend: Decider['spend'],
+  descriptors: readonly ExplainedDescriptor[],
+): ExplainedDecision {
+  const over = descriptors.flatMap(({ limits }, descriptor) =>
+    limits.filter(({ code, shadow }) => code === 'OVER_LIMIT' && !shadow).map((limit) => ({ descriptor, limit })),
+  );
+  const isRefused = overallCode === 'OVER_LIMIT' || shadowed;
+  const decidedBy = isRefused
+    ? over.map(({ descriptor, limit: { rule, limit } }) => ({ descriptor, rule, limit }))
+    : [];
+  const waits = isRefused ? over.map(({ limit }) => limit.retryAfterMs ?? null) : [];
+  const passesInMs = waits.includes(null) ? null : Math.max(...waits.map(Number), 0);
+  return {
+    code: overallCode,
+    spend,
+    decidedBy,
+    why: reasonOf(isRefused, shadowed, over.length, descriptors),
+    passesInMs,
+    delayMs,
+    ...(shadowed && { shadowMode: true }),
+  };
+}
+
+function reasonOf(
+  isRefused: boolean,
+  shadowed: boolean,
+  over: number,
+  descriptors: readonly ExplainedDescriptor[],
+): string {
+  if (shadowed) return 'a limit is exceeded, and SHADOW_MODE lets the request pass';
+  if (isRefused) return over === 1 ? 'a limit is exceeded' : `${over} limits are exceeded`;
+  if (over > 0) return 'quota rules refuse only when all of a request are over their limits';
+  const limits = descriptors.flatMap((descriptor) => descriptor.limits);
+  if (limits.some(({ code, shadow }) => code === 'OVER_LIMIT' && shadow))
+    return 'only limits in shadow mode are exceeded';
+  if (limits.some(({ code }) => code !== undefined)) return 'every limit has room';
+  if (descriptors.every(({ outcome }) => outcome === 'no_domain'))
+    return 'no rules have the domain: nothing is limited';
+  return descriptors.some(({ outcome }) => outcome === 'unlimited')
+    ? 'the rule is unlimited'
+    : 'no limit applies: nothing is counted';
+}

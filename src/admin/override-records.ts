@@ -1,0 +1,76 @@
+import type { Clock } from '../clock.ts';
+import { type Override, type Overrides, overrideKey } from '../overrides.ts';
+import { Problem } from './problem.ts';
+import type { Records } from './records.ts';
+
+const MAP = 'overrides';
+
+/** Overrides at a time. */
+const MAX_OVERRIDES = 10_000;
+
+/** How often the records are read: other instances may have changed them. */
+export const FOLLOW_INTERVAL_MS = 500;
+
+export interface OverrideRecordsOptions {
+  readonly records: Records;
+  /** Those that this process follows. */
+  readonly overrides: Overrides;
+  readonly clock: Clock;
+  /** Has every process that answers requests follow these. */
+  readonly spread: (overrides: readonly Override[]) => Promise<unknown>;
+}
+
+/** Keeps overrides in the records, and has every process of this instance follow them. */
+export class OverrideRecords {
+  readonly #options: OverrideRecordsOptions;
+  #reading: Promise<readonly Override[]> | undefined;
+  #isEmpty = true;
+
+  constructor(options: OverrideRecordsOptions) {
+    this.#options = options;
+  }
+
+  /** Reads the records and follows them. While they cannot be read, those that were read last hold. */
+  follow(): Promise<readonly Override[]> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async put(override: Override): Promise<void> {
+    const known = await this.follow();
+    const key = overrideKey(override.domain, override.entries);
+    const others = known.filter((one) => overrideKey(one.domain, one.entries) !== key);
+    if (others.length >= MAX_OVERRIDES)
+      throw new Problem(409, `there may be ${MAX_OVERRIDES} overrides: remove one first`);
+    await this.#options.records.put(MAP, key, JSON.stringify(override));
+    await this.#refresh();
+  }
+
+  async remove(override: Pick<Override, 'domain' | 'entries'>): Promise<void> {
+    await this.#options.records.remove(MAP, overrideKey(override.domain, override.entries));
+    await this.#refresh();
+  }
+
+  /** Reads again what has just been changed. */
+  async #refresh(): Promise<void> {
+    await this.#reading?.catch(() => {});
+    await this.follow();
+  }
+
+  async #read(): Promise<readonly Override[]> {
+    const { records, overrides, clock, spread } = this.#options;
+    const nowMs = clock();
+    const found: Override[] = [];
+    for (const [key, text] of await records.all(MAP)) {
+      const override = JSON.parse(text) as Override; // as `put` wrote it
+      if (override.untilMs > nowMs) found.push(override);
+      else await records.remove(MAP, key);
+    }
+    overrides.replace(found);
+    if (found.length > 0 || !this.#isEmpty) await spread(found);
+    this.#isEmpty = found.length === 0;
+    return found;
+  }
+}

@@ -1,0 +1,34 @@
+/** What operators' changes are kept in: lists and maps of texts. */
+export interface Records {
+  /** Adds a text to a list, which keeps the newest. */
+  append(list: string, text: string, max: number): Promise<void>;
+  /** The newest first. */
+  latest(list: string, count: number): Promise<readonly string[]>;
+  put(map: string, field: string, text: string): Promise<void>;
+  remove(map: string, field: string): Promise<void>;
+  all(map: string): Promise<ReadonlyMap<string, string>>;
+}
+
+/** Records of this process: gone on restart. */
+export function memoryRecords(): Records {
+  const lists = new Map<string, string[]>();
+  const maps = new Map<string, Map<string, string>>();
+  const mapOf = (name: string): Map<string, string> => {
+    const known = maps.get(name) ?? new Map<string, string>();
+    maps.set(name, known);
+    return known;
+  };
+  return {
+    async append(list, text, max) {
+      lists.set(list, [text, ...(lists.get(list) ?? [])].slice(0, max));
+    },
+    latest: async (list, count) => (lists.get(list) ?? []).slice(0, count),
+    async put(map, field, text) {
+      mapOf(map).set(field, text);
+    },
+    async remove(map, field) {
+      mapOf(map).delete(field);
+    },
+    all: async (map) => new Map(mapOf(map)),
+  };
+}

@@ -1,0 +1,84 @@
+import { mergeTop, SpaceSaving, slotBytes, type TopList } from './space-saving.ts';
+
+/** Memory that several tables share. */
+export class ByteBudget {
+  readonly #maxBytes: number;
+  #usedBytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get usedBytes(): number {
+    return this.#usedBytes;
+  }
+
+  hasRoomFor(bytes: number): boolean {
+    return this.#usedBytes + bytes <= this.#maxBytes;
+  }
+
+  /** @param bytes  below 0: they are free again */
+  change(bytes: number): void {
+    this.#usedBytes += bytes;
+  }
+}
+
+/** Tables of the last minute: each counts for `SLOT_MS`. */
+export const WINDOW_SLOTS = 6;
+export const SLOT_MS = 10_000;
+
+/** Longer keys are cut. */
+const MAX_KEY_LENGTH = 4_096;
+
+/** The most frequent keys of the last minute: tables of ten seconds, of which the oldest is dropped whole. */
+export class RotatingTop {
+  readonly #capacity: number;
+  readonly #budget: ByteBudget;
+  #tables: SpaceSaving[] = [new SpaceSaving()];
+
+  /** @param capacity  counters of one table */
+  constructor(capacity: number, budget: ByteBudget) {
+    this.#capacity = capacity;
+    this.#budget = budget;
+  }
+
+  get isEmpty(): boolean {
+    return this.#tables.every(({ total }) => total === 0);
+  }
+
+  /** @returns false  there is no room for even one key */
+  add(key: string, by: number): boolean {
+    const name = key.length > MAX_KEY_LENGTH ? `${key.slice(0, MAX_KEY_LENGTH)}…` : key;
+    const table = this.#tables[0] as SpaceSaving; // there always is one
+    const isKnown = table.has(name);
+    const mayGrow = !isKnown && table.size < this.#capacity && this.#budget.hasRoomFor(slotBytes(name));
+    if (!isKnown && !mayGrow && table.size === 0) return false;
+    const before = table.bytes;
+    table.add(name, by, mayGrow);
+    if (table.bytes !== before) this.#budget.change(table.bytes - before);
+    return true;
+  }
+
+  /** To be called every `SLOT_MS`. */
+  rotate(): void {
+    const dropped = this.#tables.length === WINDOW_SLOTS ? this.#tables.pop() : undefined;
+    if (dropped) this.#budget.change(-dropped.bytes);
+    this.#tables.unshift(new SpaceSaving());
+  }
+
+  /** Gives its memory back. */
+  clear(): void {
+    for (const { bytes } of this.#tables) this.#budget.change(-bytes);
+    this.#tables = [new SpaceSaving()];
+  }
+
+  list(): TopList {
+    return mergeTop(
+      this.#tables.map((table) => ({
+        entries: [...table.entries()],
+        total: table.total,
+        unlistedAtMost: table.minimum,
+      })),
+    );
+  }
+}

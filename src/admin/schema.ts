@@ -1,0 +1,115 @@
+import { type Flaw, Problem } from './problem.ts';
+
+/** The part of JSON Schema that the API's bodies and parameters need. It checks them, and stands in the OpenAPI document as it is. */
+export type Schema =
+  | {
+      readonly type: 'string';
+      readonly minLength?: number;
+      readonly maxLength: number;
+      readonly enum?: readonly string[];
+      readonly description?: string;
+    }
+  | { readonly type: 'integer'; readonly minimum: number; readonly maximum: number; readonly description?: string }
+  | {
+      readonly type: 'array';
+      readonly items: Schema;
+      readonly minItems?: number;
+      readonly maxItems: number;
+      readonly description?: string;
+    }
+  | ObjectSchema;
+
+export interface ObjectSchema {
+  readonly type: 'object';
+  readonly properties: Readonly<Record<string, Schema>>;
+  readonly required: readonly string[];
+  readonly additionalProperties: false;
+  readonly description?: string;
+}
+
+/** What a schema lets pass. */
+export type Valid<S> = S extends { readonly type: 'string' }
+  ? string
+  : S extends { readonly type: 'integer' }
+    ? number
+    : S extends { readonly type: 'array'; readonly items: infer I }
+      ? readonly Valid<I>[]
+      : S extends { readonly properties: infer P; readonly required: readonly (infer R)[] }
+        ? { readonly [K in keyof P as K extends R ? K : never]: Valid<P[K]> } & {
+            readonly [K in keyof P as K extends R ? never : K]?: Valid<P[K]>;
+          }
+        : never;
+
+export const object = <P extends Readonly<Record<string, Schema>>, R extends keyof P & string>(
+  properties: P,
+  required: readonly R[],
+) => ({ type: 'object', properties, required, additionalProperties: false }) as const;
+
+/** Everything that is wrong with a value, so many at most. */
+export function flawsOf(schema: Schema, value: unknown, at = ''): readonly Flaw[] {
+  switch (schema.type) {
+    case 'string': {
+      if (typeof value !== 'string') return [flaw(at, `must be a string, got ${kindOf(value)}`)];
+      if (schema.enum && !schema.enum.includes(value)) return [flaw(at, `must be one of ${schema.enum.join(', ')}`)];
+      if (value.length < (schema.minLength ?? 0))
+        return [flaw(at, `must have at least ${schema.minLength} characters`)];
+      return value.length > schema.maxLength ? [flaw(at, `must have at most ${schema.maxLength} characters`)] : [];
+    }
+    case 'integer': {
+      const { minimum, maximum } = schema;
+      const isRight = typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum;
+      return isRight ? [] : [flaw(at, `must be a whole number from ${minimum} to ${maximum}`)];
+    }
+    case 'array': {
+      if (!Array.isArray(value)) return [flaw(at, `must be a list, got ${kindOf(value)}`)];
+      const { items, minItems = 0, maxItems } = schema;
+      if (value.length < minItems || value.length > maxItems)
+        return [flaw(at, `must have ${minItems} to ${maxItems} items, got ${value.length}`)];
+      return value.flatMap((item, index) => flawsOf(items, item, `${at}/${index}`)).slice(0, MAX_FLAWS);
+    }
+    case 'object': {
+      if (kindOf(value) !== 'an object') return [flaw(at, `must be an object, got ${kindOf(value)}`)];
+      const fields = new Map(Object.entries(value as object)); // as just checked
+      const { properties, required } = schema;
+      const unknown = [...fields.keys()]
+        .filter((name) => !Object.hasOwn(properties, name))
+        .map((name) =>
+          flaw(`${at}/${escaped(name)}`, `unknown field; expected one of ${Object.keys(properties).join(', ')}`),
+        );
+      const missing = required.filter((name) => !fields.has(name)).map((name) => flaw(`${at}/${name}`, 'is required'));
+      const wrong = Object.entries(properties).flatMap(([name, inner]) =>
+        fields.has(name) ? flawsOf(inner, fields.get(name), `${at}/${name}`) : [],
+      );
+      return [...unknown, ...missing, ...wrong].slice(0, MAX_FLAWS);
+    }
+  }
+}
+
+const MAX_FLAWS = 20;
+const MAX_NAME_LENGTH = 64;
+
+const flaw = (at: string, detail: string): Flaw => ({ at, detail });
+const escaped = (name: string): string => name.slice(0, MAX_NAME_LENGTH).replaceAll('~', '~0').replaceAll('/', '~1');
+
+function kindOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}
+
+/** @throws Problem  400 with everything that is wrong */
+export function valid<S extends Schema>(schema: S, value: unknown, what: string): Valid<S> {
+  const flaws = flawsOf(schema, value);
+  if (flaws.length === 0) return value as Valid<S>; // as just checked
+  const [first] = flaws;
+  throw new Problem(400, `${what} is not valid: ${first?.at === '' ? 'it' : first?.at} ${first?.detail}`, { flaws });
+}
+
+/** @throws Problem  400: not JSON */
+export function parseJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch (error) {
+    throw new Problem(400, `the body is not JSON: ${error instanceof Error ? error.message : error}`);
+  }
+}

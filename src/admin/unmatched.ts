@@ -1,0 +1,118 @@
+import type { Answer } from '../decide.ts';
+import type { Entry } from '../rules/match.ts';
+import { type NearRule, type StopReason, stopReasonOf, trace } from '../rules/trace.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { ByteBudget, RotatingTop } from './rotating-top.ts';
+import type { TopList } from './space-saving.ts';
+
+/** Descriptors that are kept of ten seconds, and what they may take together. */
+const CAPACITY = 500;
+const MAX_BYTES = 2 * 1024 * 1024;
+
+/** Labels of metrics: domains beyond so many share one. */
+const MAX_DOMAINS = 100;
+const OTHER = '(other)';
+
+/** Longer ones are cut. */
+const MAX_ENTRIES = 8;
+const MAX_TEXT_LENGTH = 200;
+
+/** Counts of `weir_unmatched_total`. */
+export interface UnmatchedCount {
+  readonly domain: string;
+  readonly reason: StopReason;
+  readonly count: number;
+}
+
+/** What one process knows of descriptors that met no rule. */
+export interface UnmatchedReport {
+  readonly list: TopList;
+  readonly counts: readonly UnmatchedCount[];
+}
+
+/** Counts descriptors that met no rule or no domain, over the last minute. Costs nothing where every descriptor meets one. */
+export class Unmatched {
+  readonly #rules: () => RuleTree | undefined;
+  readonly #top = new RotatingTop(CAPACITY, new ByteBudget(MAX_BYTES));
+  readonly #counts = new Map<string, Map<StopReason, number>>();
+
+  constructor(rules: () => RuleTree | undefined) {
+    this.#rules = rules;
+  }
+
+  answered(domain: string, descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
+    for (let at = 0; at < verdicts.length; at++) {
+      const kind = verdicts[at]?.kind;
+      if (kind === 'no_rule' || kind === 'no_domain') this.#add(domain, descriptors[at]?.entries ?? [], kind);
+    }
+  }
+
+  /** To be called every ten seconds. */
+  rotate(): void {
+    this.#top.rotate();
+  }
+
+  report(): UnmatchedReport {
+    const counts = Array.from(this.#counts, ([domain, byReason]) =>
+      Array.from(byReason, ([reason, count]) => ({ domain, reason, count })),
+    );
+    return { list: this.#top.list(), counts: counts.flat() };
+  }
+
+  #add(domain: string, entries: readonly Entry[], kind: 'no_rule' | 'no_domain'): void {
+    const rules = this.#rules();
+    const reason = kind === 'no_domain' ? kind : rules && stopReasonOf(rules, domain, entries);
+    if (!reason) return; // another rule of the request replaced its own
+    this.#top.add(JSON.stringify([domain.slice(0, MAX_TEXT_LENGTH), ...shortened(entries)]), 1);
+    const isLabel = kind === 'no_rule' && (this.#counts.has(domain) || this.#counts.size < MAX_DOMAINS);
+    const label = isLabel ? domain : OTHER;
+    const byReason = this.#counts.get(label) ?? new Map<StopReason, number>();
+    this.#counts.set(label, byReason);
+    byReason.set(reason, (byReason.get(reason) ?? 0) + 1);
+  }
+}
+
+const shortened = (entries: readonly Entry[]): readonly string[] =>
+  entries
+    .slice(0, MAX_ENTRIES)
+    .flatMap(({ key, value }) => [key.slice(0, MAX_TEXT_LENGTH), value.slice(0, MAX_TEXT_LENGTH)]);
+
+/** A descriptor that met no rule, for operators. */
+export interface UnmatchedDescriptor {
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+  /** Requests of the last minute with it, at least so many less `error`. */
+  readonly count: number;
+  readonly error: number;
+  readonly perSecond: number;
+  /** By the rules in force now. Absent: it would meet a rule now. */
+  readonly reason?: StopReason;
+  readonly level?: number;
+  readonly why?: string;
+  readonly nearest?: readonly NearRule[];
+}
+
+const WINDOW_S = 60;
+
+/** Says of each what the rules in force now make of it. */
+export function describeUnmatched(rules: RuleTree | undefined, { entries }: TopList): readonly UnmatchedDescriptor[] {
+  return entries.flatMap(({ key, count, error }): UnmatchedDescriptor[] => {
+    const [domain = '', ...texts] = parseKey(key);
+    const own: Entry[] = [];
+    for (let at = 0; at + 1 < texts.length; at += 2) own.push({ key: texts[at] ?? '', value: texts[at + 1] ?? '' });
+    const known = { domain, entries: own, count, error, perSecond: Math.round((count / WINDOW_S) * 100) / 100 };
+    const stopped = rules && trace(rules, domain, { entries: own, override: undefined }).stopped;
+    if (!stopped) return [known];
+    const { reason, level, why, nearest } = stopped;
+    return [{ ...known, reason, level, why, nearest }];
+  });
+}
+
+/** A key that was cut is no JSON. */
+function parseKey(key: string): readonly string[] {
+  try {
+    return JSON.parse(key) as readonly string[]; // as `Unmatched` wrote it
+  } catch {
+    return [];
+  }
+}

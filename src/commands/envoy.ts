@@ -1,0 +1,92 @@
+import { type Command, Option } from 'commander';
+import type { RuleTree } from '../rules/tree.ts';
+import type { Surroundings } from './admin.ts';
+import { CommandFailed, guarded } from './client.ts';
+import { paintFor } from './paint.ts';
+
+/** Adds the commands about Envoy's configuration. */
+export function addEnvoyCommands(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
+  program
+    .command('envoy')
+    .summary("print Envoy's configuration for rules")
+    .description('Print a configuration that has a proxy send the descriptors that rule files expect.')
+    .argument('<path>', 'rule file or directory')
+    .option('--domain <domain>', 'whose rules, where there are several')
+    .addOption(new Option('--for <kind>', 'what is configured').choices(['envoy', 'istio']).default('envoy'))
+    .option('--target <host:port>', 'gRPC address of Weir', 'localhost:8081')
+    .action(
+      guarded(fail, async (path: string, options: { domain?: string; for: 'envoy' | 'istio'; target: string }) => {
+        const { envoyConfiguration } = await import('../envoy/configuration.ts');
+        const rules = await rulesAt(path);
+        const domains = [...rules.domains.keys()];
+        const domain = options.domain ?? (domains.length === 1 ? domains[0] : undefined);
+        if (domain === undefined || !rules.domains.has(domain))
+          throw new CommandFailed(`--domain must be one of ${domains.join(', ')}`);
+        const [, host = '', port = ''] = /^(.+):(\d+)$/.exec(options.target) ?? [];
+        if (port === '') throw new CommandFailed(`--target must be host:port, got '${options.target}'`);
+        print(
+          envoyConfiguration(rules, domain, {
+            kind: options.for,
+            host,
+            port: Number(port),
+            timeoutMs: timeoutFor(rules),
+          }).trimEnd(),
+        );
+      }),
+    );
+  program
+    .command('doctor')
+    .summary('examine a running Envoy')
+    .description(
+      'Read the configuration of a running Envoy, and say which of its descriptors meet no rule, and what else keeps limits from working. Exits with 1 where something is wrong.',
+    )
+    .requiredOption('--envoy <url>', 'its admin interface: http://localhost:9901')
+    .requiredOption('--rules <path>', 'rule file or directory')
+    .action(
+      guarded(fail, async ({ envoy, rules: path }: { envoy: string; rules: string }) => {
+        const { examine } = await import('../envoy/doctor.ts');
+        const { readSettings } = await import('../settings.ts');
+        const rules = await rulesAt(path);
+        const [configDump, clusters] = await Promise.all(
+          ['/config_dump?include_eds', '/clusters?format=json'].map((page) => readJson(new URL(page, envoy))),
+        );
+        const paint = paintFor(isTerminal, env.NO_COLOR);
+        const findings = examine({ configDump, clusters }, { rules, storeTimeoutMs: readSettings(env).STORE_TIMEOUT });
+        for (const { isWrong, text } of findings)
+          print(`${isWrong ? paint.bad('wrong') : paint.good('right')}  ${text}`);
+        const count = findings.filter(({ isWrong }) => isWrong).length;
+        if (count > 0) fail(`${count} wrong`);
+      }),
+    );
+}
+
+/** What the store may take, and a request may be held, and a margin. */
+function timeoutFor({ rules }: RuleTree): number {
+  const delays = rules.flatMap(({ limits }) =>
+    limits.flatMap(({ limit }) => ('maxDelayMs' in limit ? [limit.maxDelayMs] : [])),
+  );
+  return Math.max(0, ...delays) + 250;
+}
+
+async function rulesAt(path: string): Promise<RuleTree> {
+  const [{ loadSource }, { plainPath }, { formatProblem }] = await Promise.all([
+    import('../rules/book.ts'),
+    import('../rules/files.ts'),
+    import('../rules/problem.ts'),
+  ]);
+  const loaded = await loadSource(plainPath(path), { mergeDomains: true });
+  if (loaded.ok) return loaded.rules;
+  throw new CommandFailed(`the rules are wrong:\n${loaded.problems.map(formatProblem).join('\n')}`);
+}
+
+const TIMEOUT_MS = 10_000;
+
+async function readJson(url: URL): Promise<unknown> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
+    return await response.json();
+  } catch (error) {
+    throw new CommandFailed(`${url}: ${error instanceof Error ? error.message : error}`);
+  }
+}

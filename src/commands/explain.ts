@@ -1,0 +1,184 @@
+import { type ExplainedDescriptor, type ExplainedLimit, type Explanation, explain } from '../admin/explain.ts';
+import { createCounterKeys, ownCounters } from '../backends/key.ts';
+import { createMemoryBackend } from '../backends/memory/backend.ts';
+import type { Clock } from '../clock.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import { createResponseHeaders } from '../rls/headers.ts';
+import { createDynamicMetadata } from '../rls/metadata.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import { loadSource } from '../rules/book.ts';
+import { plainPath } from '../rules/files.ts';
+import { formatProblem } from '../rules/problem.ts';
+import type { Candidate, TracedLevel } from '../rules/trace.ts';
+import { CommandFailed } from './client.ts';
+import { duration, type Paint } from './paint.ts';
+
+/** An explanation as the API sends it. */
+export type SentExplanation = Partial<Explanation> & {
+  readonly status: number;
+  readonly workers?: readonly {
+    readonly process: string;
+    readonly status: number;
+    readonly sources: readonly string[];
+  }[];
+};
+
+/**
+ * Explains a request by rule files alone, on counters that are new.
+ *
+ * @throws CommandFailed  the rules are wrong
+ */
+export async function explainOffline(path: string, request: WireRequest, clock: Clock): Promise<Explanation> {
+  const loaded = await loadSource(plainPath(path), { mergeDomains: true });
+  if (!loaded.ok) throw new CommandFailed(`the rules are wrong:\n${loaded.problems.map(formatProblem).join('\n')}`);
+  const { rules } = loaded;
+  const nowMs = clock();
+  const ledger = new Ledger(
+    { main: createMemoryBackend(() => nowMs, { maxCounters: 1_000 }) },
+    { clock: () => nowMs, monotonicMs: () => 0, instance: 'explain', denyCacheBytes: 0, every: () => () => {} },
+  );
+  const decider = {
+    rules: () => rules,
+    ledger,
+    counters: ownCounters(createCounterKeys('')),
+    storeTimeoutMs: 0,
+    shadowMode: false,
+    quotaMode: false,
+    spend: 'each',
+  } as const;
+  const extras = {
+    headers: createResponseHeaders({
+      limits: undefined,
+      ofEveryDescriptor: false,
+      retryAfter: [],
+      soft: '',
+      quotaMode: false,
+    }),
+    metadata: createDynamicMetadata({ ofRequest: false }),
+  };
+  return explain(request, { decider, extras, source: path });
+}
+
+/** An explanation for a terminal. */
+export function renderExplanation(
+  { status, error, descriptors = [], decision, rules, workers = [] }: SentExplanation,
+  paint: Paint,
+): string {
+  const code = decision?.code ?? 'no answer';
+  const head = status === 200 ? paint.good(code) : paint.bad(code);
+  const lines = [`${head}  ${error ?? decision?.why ?? ''}`.trimEnd()];
+  for (const [at, descriptor] of descriptors.entries()) lines.push('', ...renderDescriptor(descriptor, at, paint));
+  if (decision && decision.decidedBy.length > 0) {
+    lines.push('', waitOf(decision.passesInMs));
+    if (descriptors.length > 1 || decision.spend !== 'each') lines.push(paint.dim(`spend: ${decision.spend}`));
+  }
+  if (decision && decision.delayMs > 0) lines.push('', `held for ${duration(decision.delayMs)}`);
+  if (workers.length > 0) {
+    lines.push('');
+    for (const worker of workers)
+      lines.push(
+        `${worker.process}: ${worker.status === 429 ? 'OVER_LIMIT' : worker.status === 200 ? 'OK' : 'no answer'} from ${worker.sources.join(', ') || 'the rules'}`,
+      );
+  }
+  if (rules) lines.push('', paint.dim(`rules ${rules.version ? `${rules.version} ` : ''}from ${rules.source}`));
+  return lines.join('\n');
+}
+
+const waitOf = (ms: number | null): string =>
+  ms === null ? 'never passes: it asks for more than the limit' : `passes in ${duration(ms)}`;
+
+function renderDescriptor(
+  { entries, path, stopped, limits, outcome, override, rule }: ExplainedDescriptor,
+  at: number,
+  paint: Paint,
+): readonly string[] {
+  const lines = [`${at + 1}. ${paint.strong(entries.map(({ key, value }) => `${key}=${value}`).join(','))}`];
+  for (const level of path) lines.push(...renderLevel(level, paint));
+  if (override)
+    lines.push(`   override: ${override.effect} until ${override.until}, set by ${override.by}: ${override.reason}`);
+  if (outcome === 'unlimited') lines.push(`   ${rule}: unlimited`);
+  for (const limit of limits) lines.push(...renderLimit(limit, paint));
+  if (!stopped) return lines;
+  lines.push(`   ${paint.bad('no rule')}: ${stopped.why}`);
+  for (const { rule: near, file, line, descriptor } of stopped.nearest) {
+    const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
+    lines.push(
+      `   nearest: ${near}${place}  ${paint.dim(descriptor.map(({ key, value }) => `${key}=${value}`).join(','))}`,
+    );
+  }
+  return lines;
+}
+
+function renderLevel({ level, entry, tried, more }: TracedLevel, paint: Paint): readonly string[] {
+  const chosen = tried.find(({ matched }) => matched);
+  const failed = tried.filter(({ matched, reason }) => !matched && !(chosen && isFarOff(reason)));
+  const others = failed.slice(0, MAX_SHOWN);
+  const head = `   level ${level}  ${entry.key}=${entry.value}`;
+  const hidden = chosen ? 0 : failed.length - others.length + more;
+  return [
+    `${head}  ${chosen ? `matches ${nameOf(chosen)}` : paint.bad('matches nothing')}`,
+    ...others.map((candidate) => paint.dim(`            not ${nameOf(candidate)}: ${whyNot(candidate)}`)),
+    ...(hidden > 0 ? [paint.dim(`            and ${hidden} more`)] : []),
+  ];
+}
+const MAX_SHOWN = 4;
+
+/** Of no interest where another node matches. */
+const isFarOff = (reason: Candidate['reason']): boolean => reason === 'no_such_key' || reason === 'value_differs';
+
+const nameOf = ({ key, value }: Candidate): string => (value === undefined ? key : `${key}=${value}`);
+
+function whyNot({ reason, offset, of }: Candidate): string {
+  switch (reason) {
+    case 'no_such_key':
+      return 'another key';
+    case 'value_differs':
+      return 'another value';
+    case 'wildcard_fails':
+      return `the pattern fails at offset ${offset} of the ${of}`;
+    case 'earlier_wildcard_won':
+      return 'an earlier pattern matches';
+    default:
+      return 'a more specific one matches';
+  }
+}
+
+function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[] {
+  const {
+    rule,
+    file,
+    line,
+    limit,
+    name,
+    shadow,
+    quota,
+    replacedBy,
+    code,
+    arithmetic,
+    before,
+    after,
+    retryAfterMs,
+    source,
+  } = explained;
+  const place = file === undefined ? '' : `  ${paint.dim(`${file}${line === undefined ? '' : `:${line}`}`)}`;
+  const modes = [
+    shadow && 'shadow',
+    quota && 'quota',
+    explained.soft && 'soft',
+    explained.fromRequest && 'limit of the request',
+  ].filter(Boolean);
+  const head = `   ${rule}: ${name ? `${name}, ` : ''}${limit}${modes.length > 0 ? ` (${modes.join(', ')})` : ''}${place}`;
+  if (replacedBy) return [head, `     replaced by ${replacedBy.join(', ')}`];
+  if (!code || !before) return [head];
+  const shown = code === 'OK' ? paint.good('OK') : paint.bad('OVER_LIMIT');
+  const where = source === 'backend' ? '' : paint.dim(` from ${source}`);
+  const wait = code === 'OK' ? '' : `, ${waitOf(retryAfterMs ?? null)}`;
+  return [
+    head,
+    `     ${shown}${where}  ${arithmetic ?? ''}${wait}`,
+    paint.dim(
+      `     before: ${before.used} used, ${before.remaining} left; after: ${after?.used} used, ${after?.remaining} left, resets in ${duration(after?.resetsInMs ?? 0)}`,
+    ),
+    paint.dim(`     counter ${explained.counter}`),
+  ];
+}

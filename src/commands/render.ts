@@ -1,0 +1,144 @@
+import type { AuditLine } from '../admin/audit.ts';
+import type { CounterState, ShownOverride } from '../admin/explain.ts';
+import type { RefusalReport } from '../admin/refusals.ts';
+import { rfc3339 } from '../admin/times.ts';
+import type { UnmatchedDescriptor } from '../admin/unmatched.ts';
+import { duration, type Paint } from './paint.ts';
+
+type Entries = readonly { readonly key: string; readonly value: string }[];
+
+const textOf = (entries: Entries): string => entries.map(({ key, value }) => `${key}=${value}`).join(',');
+
+/** Descriptors that met no rule, as the API sends them. */
+export interface SentUnmatched {
+  readonly total: number;
+  readonly descriptors: readonly UnmatchedDescriptor[];
+}
+
+export function renderUnmatched({ total, descriptors }: SentUnmatched, paint: Paint): string {
+  if (descriptors.length === 0) return 'every descriptor of the last minute met a rule';
+  const lines = [`${total} descriptors of the last minute met no rule`];
+  for (const { domain, entries, count, why, reason, nearest = [] } of descriptors) {
+    lines.push('', `${count} × ${paint.strong(`${domain} ${textOf(entries)}`)}`);
+    lines.push(`    ${why ?? reason ?? 'it would meet a rule now'}`);
+    for (const { rule, file, line, descriptor } of nearest) {
+      const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
+      lines.push(paint.dim(`    nearest: ${rule}${place}${descriptor ? `  ${textOf(descriptor)}` : ''}`));
+    }
+  }
+  return lines.join('\n');
+}
+
+/** The most frequent descriptors of rules, as the API sends them. */
+export interface SentTop {
+  readonly by: string;
+  readonly rules: readonly {
+    readonly rule: string;
+    readonly total: number;
+    readonly keys: readonly { readonly descriptor: string; readonly hits: number; readonly atMostTooHighBy: number }[];
+  }[];
+}
+
+export function renderTop({ by, rules }: SentTop, paint: Paint): string {
+  if (rules.length === 0) return `no ${by} in the last minute`;
+  return rules
+    .map(({ rule, total, keys }) => {
+      const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
+      const rows = keys.map(({ descriptor, hits, atMostTooHighBy }) => {
+        const bound = atMostTooHighBy > 0 ? paint.dim(`  at most ${atMostTooHighBy} too high`) : '';
+        return `  ${String(hits).padStart(width)}  ${descriptor}${bound}`;
+      });
+      return [`${paint.strong(rule)}  ${total} ${by} in the last minute`, ...rows].join('\n');
+    })
+    .join('\n\n');
+}
+
+/** The counters of a descriptor, as the API sends them. */
+export interface SentCounters {
+  readonly domain: string;
+  readonly entries: Entries;
+  readonly counters: readonly (CounterState & {
+    readonly rule: string;
+    readonly limit: string;
+    readonly name?: string;
+    /** Of a change. */
+    readonly before?: CounterState;
+  })[];
+}
+
+export function renderCounters({ domain, entries, counters }: SentCounters, paint: Paint): string {
+  const rows = counters.map(({ rule, limit, name, used, remaining, resetsInMs, before }) => {
+    const was = before ? paint.dim(`  before: ${before.used} used, ${before.remaining} left`) : '';
+    const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
+    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${used} used, ${remaining} left${reset}${was}`;
+  });
+  return [paint.strong(`${domain} ${textOf(entries)}`), ...rows].join('\n');
+}
+
+/** A page of all counters, as the API sends it. */
+export interface SentPage {
+  readonly counters: readonly (CounterState & {
+    readonly domain: string;
+    readonly entries: Entries;
+    readonly limit: string;
+  })[];
+  readonly next?: string;
+}
+
+export function renderPage({ counters, next }: SentPage): string {
+  const rows = counters.map(
+    ({ domain, entries, limit, used, remaining }) =>
+      `${domain} ${textOf(entries)}  ${limit}: ${used} used, ${remaining} left`,
+  );
+  return [
+    ...(rows.length > 0 ? rows : ['no counters on this page']),
+    ...(next === undefined ? [] : [`more: --after ${next}`]),
+  ].join('\n');
+}
+
+/** The newest changes, as the API sends them. */
+export interface SentAudit {
+  readonly changes: readonly AuditLine[];
+}
+
+export function renderAudit({ changes }: SentAudit): string {
+  if (changes.length === 0) return 'no changes so far';
+  return changes
+    .map(
+      ({ at, who, change, what, reason, failed }) =>
+        `${at}  ${who}  ${change} ${JSON.stringify(what)}  ${reason}${failed ? `  FAILED: ${failed}` : ''}`,
+    )
+    .join('\n');
+}
+
+/** An override, as the API sends it. */
+export interface SentOverride extends ShownOverride {
+  readonly domain: string;
+  readonly descriptor: string;
+}
+
+export const renderOverride = ({ domain, descriptor, effect, until, by, reason }: SentOverride): string =>
+  `${domain} ${descriptor}  ${effect} until ${until}  by ${by}: ${reason}`;
+
+/** Refusals, as the API sends them. */
+export type SentRefusals = RefusalReport;
+
+/** The oldest first, as a log is read. */
+export function renderRefusals({ refusals, dropped }: SentRefusals, paint: Paint): string {
+  if (refusals.length === 0) return 'no refusals are kept';
+  const lines = refusals.toReversed().flatMap(({ atMs, domain, descriptors }) => [
+    `${rfc3339(atMs)}  ${paint.strong(domain)}`,
+    ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, retryAfterMs, source }) => {
+      const wait =
+        retryAfterMs === undefined
+          ? ''
+          : retryAfterMs === null
+            ? ', never passes'
+            : `, passes in ${duration(retryAfterMs)}`;
+      const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
+      const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
+      return `  ${textOf(entries)}  ${rule === undefined ? '' : `${rule}${limit ? `: ${limit}` : ''}  `}${result}`;
+    }),
+  ]);
+  return [...lines, ...(dropped > 0 ? [paint.dim(`${dropped} more were not kept`)] : [])].join('\n');
+}

@@ -1,0 +1,66 @@
+import type { Level, RuleTree } from '../rules/tree.ts';
+import { hasWildcard } from '../rules/wildcard.ts';
+
+/** An entry that Envoy can send: a key, and its value where that is the same in every request. */
+export interface ShapeEntry {
+  readonly key: string;
+  /** Undefined: it depends on the request. */
+  readonly value: string | undefined;
+}
+
+export type Shape = readonly ShapeEntry[];
+
+/** Shapes of one domain, and keys that no configuration can name. */
+export interface ExpectedShapes {
+  readonly shapes: readonly Shape[];
+  /** Paths of rules below a key with a `*`. */
+  readonly unknown: readonly string[];
+}
+
+/** The descriptors that the rules of a domain expect: each way down by keys to a rule, once. */
+export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes {
+  const found = new Map<string, Shape>();
+  const unknown: string[] = [];
+  const walk = (level: Level, above: Shape): void => {
+    for (const [key, { byValue, anyValue }] of level.byKey) {
+      for (const [value, node] of [...byValue, ...(anyValue ? [['', anyValue] as const] : [])]) {
+        if (hasWildcard(key)) {
+          if (node.rule) unknown.push(node.rule.path);
+          continue;
+        }
+        const shape = [...above, { key, value: isConstant(key) ? value : undefined }];
+        if (node.rule) found.set(JSON.stringify(shape), shape);
+        if (node.children) walk(node.children, shape);
+      }
+    }
+  };
+  const root = rules.domains.get(domain)?.root;
+  if (root) walk(root, []);
+  return { shapes: [...found.values()], unknown };
+}
+
+/** Keys whose values a route sets, not a request. */
+export const isConstant = (key: string): boolean => key === 'generic_key';
+
+/** Whether a descriptor of the shape can meet a rule, by some value where it depends on the request. */
+export function canMatch(rules: RuleTree, domain: string, shape: Shape): boolean {
+  const root = rules.domains.get(domain)?.root;
+  return root !== undefined && shape.length > 0 && reaches(root, shape);
+}
+
+function reaches(level: Level, [first, ...rest]: Shape): boolean {
+  if (!first) return false;
+  const branch = level.byKey.get(first.key);
+  const exact = first.value === undefined ? undefined : branch?.byValue.get(first.value);
+  const wildcards = (branch?.wildcards ?? level.keyWildcards).all.filter(
+    ({ key, value }) => key.matches(first.key) && (first.value === undefined || !value || value.matches(first.value)),
+  );
+  const any = branch?.anyValue ? [branch.anyValue] : [];
+  const nodes =
+    first.value === undefined
+      ? [...(branch?.byValue.values() ?? []), ...wildcards.map(({ node }) => node), ...any]
+      : [exact ?? wildcards[0]?.node ?? branch?.anyValue].filter((node) => node !== undefined);
+  return nodes.some(({ rule, children }) =>
+    rest.length === 0 ? rule !== undefined : children !== undefined && reaches(children, rest),
+  );
+}

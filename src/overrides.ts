@@ -1,0 +1,103 @@
+import type { Unit } from './algorithms/limit.ts';
+import type { Clock } from './clock.ts';
+import type { Entry, Match } from './rules/match.ts';
+import type { RuleLimit } from './rules/tree.ts';
+
+/** What an operator sets for one descriptor, until a time. */
+export interface Override {
+  readonly domain: string;
+  readonly entries: readonly Entry[];
+  readonly effect: OverrideEffect;
+  /** Milliseconds since the epoch. */
+  readonly untilMs: number;
+  /** Of the token that set it. */
+  readonly by: string;
+  readonly reason: string;
+}
+
+/** limit: instead of those of its rule. block: every hit is refused. exempt: every hit passes, and none is counted. */
+export type OverrideEffect =
+  | { readonly kind: 'limit'; readonly requestsPerUnit: number; readonly unit: Unit }
+  | { readonly kind: 'block' | 'exempt' };
+
+/** Names the descriptor of an override: texts cannot run into one another. */
+export function overrideKey(domain: string, entries: readonly Entry[]): string {
+  let key = `${domain.length}:${domain}`;
+  for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
+  return key;
+}
+
+/** The overrides that this process follows. */
+export class Overrides {
+  readonly #clock: Clock;
+  readonly #windowMs: (unit: Unit) => number;
+  #byKey: ReadonlyMap<string, { readonly override: Override; readonly limit: RuleLimit | undefined }> = new Map();
+
+  constructor(clock: Clock, windowMs: (unit: Unit) => number) {
+    this.#clock = clock;
+    this.#windowMs = windowMs;
+  }
+
+  /** 0: nothing has to be looked up. */
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  *all(): Iterable<Override> {
+    const nowMs = this.#clock();
+    for (const { override } of this.#byKey.values()) if (override.untilMs > nowMs) yield override;
+  }
+
+  /** Follows these from now on, and no others. */
+  replace(overrides: Iterable<Override>): void {
+    const nowMs = this.#clock();
+    const known = this.#byKey;
+    const next = new Map<string, { readonly override: Override; readonly limit: RuleLimit | undefined }>();
+    for (const override of overrides) {
+      if (override.untilMs <= nowMs) continue;
+      const key = overrideKey(override.domain, override.entries);
+      const same = known.get(key);
+      const isSame = same && JSON.stringify(same.override) === JSON.stringify(override); // then what is remembered of its limit holds
+      next.set(key, isSame ? same : { override, limit: this.#limitOf(override.effect) });
+    }
+    this.#byKey = next;
+  }
+
+  /** The override of a descriptor; undefined where there is none, or its time is over. */
+  find(domain: string, entries: readonly Entry[]): Override | undefined {
+    const found = this.#byKey.get(overrideKey(domain, entries));
+    return found && found.override.untilMs > this.#clock() ? found.override : undefined;
+  }
+
+  /** What becomes of a match. An override of a descriptor that meets no rule does nothing. */
+  apply(found: Match, domain: string, entries: readonly Entry[]): Match {
+    if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
+    const override = this.find(domain, entries);
+    if (!override) return found;
+    const { rule } = found;
+    if (override.effect.kind === 'exempt') return { kind: 'unlimited', rule };
+    const limit = this.#byKey.get(overrideKey(domain, entries))?.limit;
+    if (!limit) return found;
+    const levels = found.kind === 'limited' ? found.levels : rule.levels;
+    return {
+      kind: 'limited',
+      rule: { ...rule, unlimited: false },
+      limits: [limit],
+      entries,
+      levels,
+    };
+  }
+
+  #limitOf(effect: OverrideEffect): RuleLimit | undefined {
+    if (effect.kind === 'exempt') return undefined;
+    const { requestsPerUnit, unit } =
+      effect.kind === 'limit' ? effect : { requestsPerUnit: 0, unit: 'MINUTE' as const };
+    const windowMs = this.#windowMs(unit);
+    const counter = effect.kind === 'block' ? 'override|block' : `fixed_window|${windowMs}`;
+    return {
+      limit: { algorithm: 'fixed_window', alignment: 'epoch', requestsPerUnit, soft: 0, windowMs, counter },
+      label: { name: 'override', unit, unitMultiplier: 1 },
+      policy: {},
+    };
+  }
+}

@@ -1,0 +1,69 @@
+import '../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { startEnvoy } from '../helpers/envoy.ts';
+import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const TOKEN = 'a token';
+
+const section = readFileSync(join(PROJECT, 'README.md'), 'utf8')
+  .split(/^## /m)
+  .find((text) => text.startsWith('Why was this request refused?'));
+/** Each command of the section with what it prints. */
+const shown = new Map(
+  Array.from(
+    (section ?? '').matchAll(/```sh\nnpx weir (\w+)([^\n]*)\n```\n\n```text\n(.*?)```/gs),
+    ([, command = '', args = '', printed = '']) => [command, { args, printed }],
+  ),
+);
+
+/** Without times and what names the rules: they differ from run to run. */
+const lasting = (text: string): string =>
+  text.replace(/\d+(\.\d+)? (s|ms)\b/g, '… s').replace(/^rules \S+/gm, 'rules …');
+
+async function runShown(weir: Weir, command: string): Promise<void> {
+  const { args, printed } = shown.get(command) ?? { args: '', printed: '' };
+  const line = `"${process.execPath}" "${MAIN}" ${command}${args} --target localhost:${weir.debugPort}`;
+  const env = { PATH: process.env.PATH, WEIR_TOKEN: TOKEN };
+  const { stdout } = await promisify(execFile)('bash', ['-c', line], { cwd: PROJECT, env });
+  expect(lasting(stdout)).toBe(lasting(printed));
+}
+
+/** Late enough before the minute's end for all that is shown to happen in one window. */
+async function nextMinuteUnlessEarly(): Promise<void> {
+  const MINUTE_MS = 60_000;
+  const LATEST_MS = 35_000;
+  const atMs = Date.now() % MINUTE_MS;
+  if (atMs > LATEST_MS) await new Promise((resolve) => setTimeout(resolve, MINUTE_MS - atMs + 100));
+}
+
+test('a newcomer with a wrong descriptor in Envoy finds out why by one command, and resets a user by another, as README shows', async () => {
+  expect([...shown.keys()]).toEqual(['unmatched', 'explain', 'reset']);
+  const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false', AUDIT_LOG: 'stderr' });
+  const wrong = await startEnvoy(weir.grpcPort, (config) =>
+    config.replace('descriptor_key: user }', 'descriptor_key: usr }'),
+  );
+  try {
+    for (let hits = 0; hits < 3; hits++) await wrong.get('10000', '/login', 'alice');
+    await runShown(weir, 'unmatched');
+  } finally {
+    await wrong.stop();
+  }
+  const right = await startEnvoy(weir.grpcPort);
+  try {
+    await nextMinuteUnlessEarly();
+    for (let hits = 0; hits < 5; hits++) await right.get('10000', '/health', 'alice');
+    expect((await right.get('10000', '/health', 'alice')).status).toBe(429);
+    await runShown(weir, 'explain');
+    await runShown(weir, 'reset');
+    expect((await right.get('10000', '/health', 'alice')).status).not.toBe(429);
+    await weir.waitFor('"change":"reset","reason":"support case 4711"');
+  } finally {
+    await right.stop();
+    await weir.stop();
+  }
+}, 180_000);

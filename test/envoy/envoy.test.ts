@@ -1,0 +1,116 @@
+import '../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import fc from 'fast-check';
+import { canMatch, expectedShapes } from '../../src/envoy/shapes.ts';
+import { match } from '../../src/rules/match.ts';
+import { startEnvoy } from '../helpers/envoy.ts';
+import { anyRequest, anyRules } from '../helpers/explained.ts';
+import { rulesFrom } from '../helpers/rules.ts';
+import { envoy as envoyBinary } from '../helpers/tools.ts';
+import { MAIN, startWeir } from '../helpers/weir.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const CONFIG = join(PROJECT, 'config/rules.yaml');
+
+interface Run {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly code: number;
+}
+
+/** Runs a command of `weir`, whatever it exits with. */
+const weirCommand = (...args: readonly string[]): Promise<Run> =>
+  promisify(execFile)(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, NO_COLOR: '1' } }).then(
+    ({ stdout, stderr }) => ({ stdout, stderr, code: 0 }),
+    ({ stdout, stderr, code }) => ({ stdout, stderr, code }),
+  );
+
+test('what meets a rule can do so by its shape', () => {
+  fc.assert(
+    fc.property(anyRules, anyRequest, (rules, { domain, descriptors }) => {
+      for (const { entries } of descriptors) {
+        const shape = entries.map(({ key, value }, at) => ({ key, value: at % 2 === 0 ? value : undefined }));
+        if ('rule' in match(rules, domain, { entries, override: undefined }))
+          expect(canMatch(rules, domain, shape)).toBe(true);
+        const exact = entries.map(({ key, value }) => ({ key, value }));
+        expect(canMatch(rules, domain, exact)).toBe('rule' in match(rules, domain, { entries, override: undefined }));
+      }
+      for (const shape of expectedShapes(rules, 'd').shapes) expect(canMatch(rules, 'd', shape)).toBe(true);
+    }),
+    { seed: 6, numRuns: 1_000 },
+  );
+});
+
+test('rules name the descriptors that a proxy is to send, and keys that none can send', () => {
+  const rules = rulesFrom(`
+domain: demo
+descriptors:
+  - key: generic_key
+    value: login
+    descriptors:
+      - key: remote_address
+        rate_limit: { unit: minute, requests_per_unit: 2 }
+  - { key: 'x*', rate_limit: { unit: minute, requests_per_unit: 2 } }
+`);
+  expect(expectedShapes(rules, 'demo')).toEqual({
+    shapes: [
+      [
+        { key: 'generic_key', value: 'login' },
+        { key: 'remote_address', value: undefined },
+      ],
+    ],
+    unknown: ['demo.x*'],
+  });
+});
+
+test.each([
+  'config/rules.yaml',
+  ...readdirSync(join(PROJECT, 'config/examples'))
+    .filter((name) => name.endsWith('.yaml'))
+    .map((name) => `config/examples/${name}`),
+])('Envoy takes the configuration that is printed for %s', async (path) => {
+  const { stdout, code, stderr } = await weirCommand('envoy', join(PROJECT, path));
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const folder = mkdtempSync(join(tmpdir(), 'envoy-'));
+  try {
+    const file = join(folder, 'envoy.yaml');
+    writeFileSync(file, stdout);
+    const validated = await promisify(execFile)(await envoyBinary(), ['--mode', 'validate', '-c', file]);
+    expect(validated.stdout + validated.stderr).toContain('OK');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('the doctor finds what is wrong with a running Envoy, and nothing with envoy.yaml', async () => {
+  const weir = await startWeir({ USE_STATSD: 'false' });
+  const right = await startEnvoy(weir.grpcPort);
+  const wrong = await startEnvoy(weir.grpcPort, (config) =>
+    config
+      .replaceAll('descriptor_key: user }', 'descriptor_key: usr }')
+      .replace('domain: demo\n', 'domain: dmo\n')
+      .replaceAll('timeout: 0.25s', 'timeout: 0.01s'),
+  );
+  try {
+    const doctor = (port: number) => weirCommand('doctor', '--envoy', `http://127.0.0.1:${port}`, '--rules', CONFIG);
+    const healthy = await doctor(right.portOf('9901'));
+    expect(healthy.stdout).toContain('right  domain demo: path,remote_address can meet a rule');
+    expect(healthy.stdout).not.toContain('wrong');
+    expect(healthy.code).toBe(0);
+    const ill = await doctor(wrong.portOf('9901'));
+    expect(ill.stdout).toContain('wrong  domain dmo has no rules: every request passes; the nearest is demo');
+    expect(ill.stdout).toContain('wrong  domain demo: usr matches nothing; the nearest key is user');
+    expect(ill.stdout).toMatch(/wrong {2}domain demo: Envoy waits 10 ms, and Weir may take \d+ ms/);
+    expect(ill.stdout).toContain(
+      'failure_mode_deny is true: while Weir cannot be asked, requests are refused with 500',
+    );
+    expect(ill.code).toBe(1);
+  } finally {
+    await Promise.all([right.stop(), wrong.stop(), weir.stop()]);
+  }
+});
