@@ -1,8 +1,9 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(clock|slices|nearest|grpc-status|package-root)\\.ts': [],
-  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/nearest.ts'],
+  'src/(clock|slices|json|nearest|grpc-status|package-root)\\.ts': [],
+  'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
+  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/json.ts', 'src/nearest.ts'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
@@ -28,7 +29,16 @@ const mayImport = {
     'src/observe/mogrifier.ts',
     'src/nearest.ts',
   ],
-  'src/rls/': ['src/rls/', 'src/decide.ts', 'src/rules/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
+  'src/rls/': [
+    'src/rls/',
+    'src/protobuf/',
+    'src/decide.ts',
+    'src/rules/',
+    'src/backends/',
+    'src/algorithms/',
+    'src/clock.ts',
+    'src/json.ts',
+  ],
   'src/admin/': [
     'src/admin/',
     'src/http/',
@@ -45,7 +55,7 @@ const mayImport = {
   ],
   'src/envoy/': ['src/envoy/', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/'],
-  'src/xds/': ['src/xds/', 'src/rls/struct.ts', 'src/rls/wire.ts', 'src/rules/'],
+  'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
   'src/http/': [
     'src/http/',
@@ -58,12 +68,13 @@ const mayImport = {
   ],
 };
 
-/** What any part may know. */
+/** Importable from anywhere. */
 const everywhere = ['src/(grpc-status|package-root)\\.ts'];
 
 /** A package that only one part of the tree may know. */
 const packageOf = {
-  '^@grpc': '^src/(rls|transport|xds|overload|ask)',
+  '^@grpc': '^src/(protobuf|rls|transport|xds|overload|ask)',
+  '^protobufjs$': '^src/protobuf/',
   '^(ioredis|cluster-key-slot)$': '^src/backends/redis/',
   '^(js-yaml|luxon)$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',

@@ -148,7 +148,7 @@ class Connection {
     if (type === FrameType.RST_STREAM) this.#end(streamId, { failure: 'reset' });
     if (type === FrameType.GOAWAY) this.#socket.end();
     if (type !== FrameType.HEADERS) return;
-    const decoded = this.#decoder.decode(bytes, from, to); // also those in which nothing is looked up: later ones build on it
+    const decoded = this.#decoder.decode(bytes, from, to); // also unused ones: later blocks depend on it
     if (decoded === 'too large' || !(flags & Flag.END_STREAM)) return;
     const code = Number(decoded.find(({ name }) => name === 'grpc-status')?.value ?? Number.NaN);
     if (code === status.OK) this.#end(streamId, 'answered');

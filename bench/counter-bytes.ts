@@ -159,7 +159,7 @@ async function inRedisByReference(connection: Connection): Promise<RedisBytes> {
 
 async function bytesSince(before: number, counters: number, key: string, connection: Connection): Promise<RedisBytes> {
   const kept = await connection.dbsize();
-  if (kept !== counters) throw new Error(`wanted ${counters} counters in Redis, got ${kept}`);
+  if (kept !== counters) throw new Error(`expected ${counters} counters in Redis, got ${kept}`);
   const used = ((await usedMemory(connection)) - before) / counters;
   return { used: Math.round(used), usage: Number(await connection.memory('USAGE', key)) };
 }
@@ -173,7 +173,7 @@ async function hitOnce(store: Backend, limit: Limit, first: number): Promise<voi
   const hits = keysOf(limit, first).map((key) => operationOf({ key }, limit, 1, true));
   const decisions = await store.run(hits, { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
   const wrong = decisions.find(({ code }) => code !== 'OK');
-  if (wrong) throw new Error(`wanted every hit to pass, got ${JSON.stringify(wrong)}`);
+  if (wrong) throw new Error(`expected every hit to pass, got ${JSON.stringify(wrong)}`);
 }
 
 /** The keys of as many counters as go into one call, 30 bytes each: `|3:api|4:user|13:0000000000042`. */

@@ -70,6 +70,6 @@ async function hitUs(store: Backend, counter: number): Promise<number> {
   const startedMs = performance.now();
   const [decision] = await store.run([operationOf({ key }, limit, 1, true)], { spend: 'each', timeoutMs: 1 });
   const tookUs = (performance.now() - startedMs) * 1_000;
-  if (decision?.code !== 'OK') throw new Error(`wanted every hit to pass, got ${JSON.stringify(decision)}`);
+  if (decision?.code !== 'OK') throw new Error(`expected every hit to pass, got ${JSON.stringify(decision)}`);
   return tookUs;
 }

@@ -21,12 +21,12 @@ measure().catch((error: Error) => {
 
 /** What callers see of everything that may befall Redis, a row each; only of those whose event contains the argument, where there is one. */
 async function measure(): Promise<void> {
-  const wanted = process.argv[2] ?? '';
+  const filter = process.argv[2] ?? '';
   console.log(
     '| event | lasts s | calls | failed | longest call ms | normal again after s | most admitted, of a limit |',
   );
   console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |');
-  for (const fault of [...faultsOfOneServer, ...faultsOfSeveralServers].filter(({ event }) => event.includes(wanted))) {
+  for (const fault of [...faultsOfOneServer, ...faultsOfSeveralServers].filter(({ event }) => event.includes(filter))) {
     const { calls, failed, longestMs, struckMs, recoveryMs, most } = await suffer(fault);
     const cells = [
       fault.event,

@@ -11,7 +11,7 @@ export interface Load {
   /** host:port */
   readonly target: string;
   readonly calls: number;
-  /** Calls under way at any time, spread over the connections. */
+  /** Calls in flight, spread over the connections. */
   readonly concurrency: number;
   readonly connections: number;
   readonly domain: string;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis as Connection } from 'ioredis';
-import type { Limit as Numbers } from '../src/algorithms/index.ts';
+import type { Limit as LimitNumbers } from '../src/algorithms/index.ts';
 import { type LimitPolicy, unitMs } from '../src/algorithms/limit.ts';
 import { LONGEST_LEASE_MS } from '../src/algorithms/token-bucket.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
@@ -12,7 +12,7 @@ import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 import { showUsage } from './usage.ts';
 
-type Policed = Numbers & LimitPolicy;
+type Policed = LimitNumbers & LimitPolicy;
 
 const HEADING = `What leases save on one hot key. The instances are stores in this one process, each with its leases and its own
 connection to one Redis; callers do not wait for each other, so that a strict instance, too, puts together what is asked
@@ -108,7 +108,7 @@ async function measure(limit: Policed, connections: readonly Connection[], obser
   console.log(`| ${[stores.length, `\`${algorithm}\``, consistency, ...counted].join(' | ')} |`);
   // what a bucket's leases held at the start passes besides
   const bound = mayPass + (isBucket && consistency === 'leased' ? (PER_SECOND * LONGEST_LEASE_MS) / unitMs.SECOND : 0);
-  if (above.admitted > bound) throw new Error(`wanted at most ${bound} admitted, got ${above.admitted}`);
+  if (above.admitted > bound) throw new Error(`expected at most ${bound} admitted, got ${above.admitted}`);
 }
 
 /** Leases wait until changes of other instances arrive. */
@@ -143,7 +143,7 @@ async function load(stores: readonly Ledger[], limit: Policed, ofLimit: number):
   }
   const answers = (await Promise.all(asked)).flat();
   const failed = answers.find(({ code }) => code === 'UNAVAILABLE');
-  if (failed) throw new Error(`wanted every hit decided, got ${JSON.stringify(failed)}`);
+  if (failed) throw new Error(`expected every hit decided, got ${JSON.stringify(failed)}`);
   const admitted = answers.filter(({ code }) => code === 'OK').length;
   return { decisions: answers.length, admitted, lastedMs: performance.now() - startMs };
 }

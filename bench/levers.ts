@@ -14,7 +14,7 @@ const levers: readonly Lever[] = [
     name: 'batching',
     changes: [
       { file: 'backends/redis/batcher.js', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
-      { file: 'backends/redis/backend.js', from: 'const MAX_UNDER_WAY = 2;', to: 'const MAX_UNDER_WAY = 1_000;' },
+      { file: 'backends/redis/backend.js', from: 'const MAX_IN_FLIGHT = 2;', to: 'const MAX_IN_FLIGHT = 1_000;' },
     ],
   },
   {

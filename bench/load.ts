@@ -8,7 +8,7 @@ Exits with 1 when a call failed; a request over its limit is an answer, not a fa
 
   --target HOST:PORT  where the service listens (localhost:8081)
   --total N           requests in all (20000)
-  --concurrency N     requests under way at any time (50)
+  --concurrency N     requests in flight (50)
   --connections N     connections they are spread over (4)
   --domain TEXT       domain of every request (demo)
   --key TEXT          key of its only entry (user)

@@ -92,7 +92,7 @@ function measure(tree: RuleTree, asked: readonly Descriptor[], isNamed: boolean)
   const startedMs = performance.now();
   for (let round = 0; round < ROUNDS; round++) {
     const found = match(tree, 'bench', asked[round % asked.length] as Descriptor); // there is one at least
-    if (found.kind !== 'limited') throw new Error(`wanted a rule with a limit, got ${found.kind}`);
+    if (found.kind !== 'limited') throw new Error(`expected a rule with a limit, got ${found.kind}`);
     for (const { limit } of found.limits) length += isNamed ? counterKeys(limit, 'bench', found.entries).length : 1;
   }
   const tookMs = performance.now() - startedMs;

@@ -137,9 +137,9 @@ const loadOf = ({ service }: Stage, { connections, question }: Shape, pace: Pace
   question,
 });
 
-const closedLoop = ({ callsUnderWay }: Shape, elapsedMs: number): Pace => ({
+const closedLoop = ({ callsInFlight }: Shape, elapsedMs: number): Pace => ({
   kind: 'closed',
-  callsUnderWay,
+  callsInFlight,
   end: { elapsedMs },
 });
 

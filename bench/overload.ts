@@ -39,10 +39,10 @@ descriptors:
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
 `;
 const BYTES_PER_MIB = 1024 * 1024;
-const LOOK_INTERVAL_MS = 250;
-const NORMAL = { connections: 4, callsUnderWay: 25, ms: 5_000 };
-const TEN_TIMES = { connections: 40, callsUnderWay: 25 };
-const HUNDRED_TIMES = { connections: 100, callsUnderWay: 100 };
+const SAMPLE_INTERVAL_MS = 250;
+const NORMAL = { connections: 4, callsInFlight: 25, ms: 5_000 };
+const TEN_TIMES = { connections: 40, callsInFlight: 25 };
+const HUNDRED_TIMES = { connections: 100, callsInFlight: 100 };
 const OVERLOAD_FACTOR = 5;
 const MIN_SHARE = 2 / 3;
 
@@ -88,7 +88,7 @@ async function overloadWithSmallCalls(env: Environment, folder: string, ms: numb
   const redis = await startRedis();
   const weir = await startWeir({ ...env, REDIS_URL: redis.url }, { args: ['--rules', folder] });
   const drive = (name: string, load: typeof NORMAL) =>
-    run(name, weir, loadOn(weir.grpcPort, load), String(load.connections * load.callsUnderWay));
+    run(name, weir, loadOn(weir.grpcPort, load), String(load.connections * load.callsInFlight));
   try {
     printHead('calls in flight');
     await drive('warm up', NORMAL);
@@ -135,7 +135,7 @@ async function overloadWithLargeCalls(env: Environment, folder: string, ms: numb
 const largeLoadOn = (port: number): Load => ({
   port,
   connections: 1,
-  pace: { kind: 'closed', callsUnderWay: 4, end: { elapsedMs: 5_000 } },
+  pace: { kind: 'closed', callsInFlight: 4, end: { elapsedMs: 5_000 } },
   question: {
     domain: DOMAIN,
     descriptors: Array.from({ length: 100 }, (_, at) => ({ key: 'user', value: `user-${at}` })),
@@ -143,10 +143,10 @@ const largeLoadOn = (port: number): Load => ({
   mayRefuse: true,
 });
 
-const loadOn = (port: number, { connections, callsUnderWay, ms }: typeof NORMAL): Load => ({
+const loadOn = (port: number, { connections, callsInFlight, ms }: typeof NORMAL): Load => ({
   port,
   connections,
-  pace: { kind: 'closed', callsUnderWay, end: { elapsedMs: ms } },
+  pace: { kind: 'closed', callsInFlight, end: { elapsedMs: ms } },
   question: { domain: DOMAIN, descriptors: [{ key: 'user', value: 'user', values: 1_000 }] },
   mayRefuse: true,
 });
@@ -154,14 +154,14 @@ const loadOn = (port: number, { connections, callsUnderWay, ms }: typeof NORMAL)
 /** The most that a process has of memory, from now on. */
 function watchMemory(pid: number) {
   let most = 0;
-  const look = () => {
+  const sample = () => {
     most = Math.max(most, usageOf(pid).memoryBytes);
   };
-  const timer = setInterval(look, LOOK_INTERVAL_MS);
+  const timer = setInterval(sample, SAMPLE_INTERVAL_MS);
   return {
     stop(): number {
       clearInterval(timer);
-      look();
+      sample();
       return most;
     },
   };

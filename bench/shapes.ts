@@ -21,7 +21,7 @@ export interface Shape {
   readonly question: Question;
   readonly connections: number;
   /** On each connection, in a closed loop. */
-  readonly callsUnderWay: number;
+  readonly callsInFlight: number;
   /** half capacity: all services at one rate, half of what the slowest of them does in a closed loop. */
   readonly pace: 'closed loop' | 'half capacity';
   /** What every call must be answered, once it is warm. */
@@ -33,7 +33,7 @@ export interface Shape {
 const KEYS = 100_000;
 const NEVER_REACHED = 1_000_000_000;
 
-/** Tells that a service has its rules: the second call of the day is over the limit. */
+/** Shows that a service has its rules: the second call of the day is over the limit. */
 const probe: BenchRule = { key: 'probe', requestsPerUnit: 1, unit: 'DAY', algorithm: 'fixed_window' };
 export const PROBE: Question = { domain: DOMAIN, descriptors: [{ key: 'probe', value: 'rules' }] };
 
@@ -46,7 +46,7 @@ const ordinary: Omit<Shape, 'name'> = {
   rules: [probe, user],
   question: { domain: DOMAIN, descriptors: [oneUser] },
   connections: 4,
-  callsUnderWay: 25,
+  callsInFlight: 25,
   pace: 'closed loop',
   code: 'OK',
   denyCacheBytes: 0,
@@ -72,7 +72,7 @@ export const shapes: readonly Shape[] = [
     rules: [probe, user, { ...user, key: 'path' }],
     question: { domain: DOMAIN, descriptors: [manyUsers, { key: 'path', value: '/checkout' }] },
   },
-  { ...ordinary, name: 'Redis, 64 connections of one call', connections: 64, callsUnderWay: 1 },
+  { ...ordinary, name: 'Redis, 64 connections of one call', connections: 64, callsInFlight: 1 },
   {
     ...ordinary,
     name: 'Redis, a key over its limit, deny cache',

@@ -41,7 +41,7 @@ export async function setStage(subject: Subject, shape: Shape, generator: Genera
 
 /** A service without rules would answer, and fast. */
 async function waitForRules({ name }: Subject, { port }: Service, generator: Generator): Promise<void> {
-  const pace = { kind: 'closed', callsUnderWay: 1, end: { calls: 2 } } as const;
+  const pace = { kind: 'closed', callsInFlight: 1, end: { calls: 2 } } as const;
   for (let at = 0; at < PROBES; at++) {
     const { answers } = await generator.drive({ port, connections: 1, pace, question: PROBE });
     if (answers.OVER_LIMIT > 0) return;

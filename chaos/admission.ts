@@ -22,7 +22,7 @@ export type Losses = (fromMs: number, toMs: number) => number;
 
 /** The clocks of the run and of the counters are the same machine's; each is cut to whole milliseconds somewhere. */
 export const CLOCK_SLACK_MS = 5;
-/** The longest interval that is looked at where an algorithm bounds all of them. */
+/** The longest interval that is checked for algorithms with a bound for every interval. */
 const REACH_MS = 30_000;
 /** A leased token may be spent so long after it has left its bucket. */
 const LONGEST_LEASE_MS = 1_000;
@@ -86,7 +86,7 @@ function overrunsOfIntervals(admitted: readonly Admitted[], losses: Losses, boun
   const byEnd = admitted.toSorted((a, b) => a.toMs - b.toMs);
   const overruns: Overrun[] = [];
   let firstEnd = 0;
-  let afterMs = Number.NEGATIVE_INFINITY; // one interval is told of, not all that lie around it
+  let afterMs = Number.NEGATIVE_INFINITY; // reports one interval, not all overlapping ones
   for (const { fromMs } of byStart) {
     while ((byEnd[firstEnd]?.toMs ?? Number.POSITIVE_INFINITY) < fromMs) firstEnd++;
     if (fromMs < afterMs) continue;

@@ -37,7 +37,7 @@ export function check(log: RunLog): readonly Violation[] {
 function endedByThemselves({ faults }: RunLog): Violation[] {
   const unplanned = faults.filter(({ effects }) => effects.includes('unplanned'));
   if (unplanned.length === 0) return [];
-  const what = `${unplanned.length} instances ended though nobody ended them`;
+  const what = `${unplanned.length} instances ended by themselves`;
   return [{ invariant: 'no instance ends by itself', what, evidence: unplanned }];
 }
 
@@ -80,16 +80,16 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
   return violations;
 }
 
-const overruns = (rule: ChaosRule, admitted: readonly Admitted[], losses: Losses, who: string): Violation[] =>
+const overruns = (rule: ChaosRule, admitted: readonly Admitted[], losses: Losses, admittedBy: string): Violation[] =>
   findOverruns(rule, admitted, losses).map(({ fromMs, toMs, hits, most, calls }) => ({
     invariant: 'within its limit',
-    what: `${rule.key}: ${who} admitted ${round(hits)} hits, at most ${round(most)} are right, from ${round(fromMs)} to ${round(toMs)}`,
+    what: `${rule.key}: ${admittedBy} admitted ${round(hits)} hits, at most ${round(most)} are right, from ${round(fromMs)} to ${round(toMs)}`,
     evidence: calls,
   }));
 
 const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** When a call was counted: between its question and its answer, unless a clock that stood still was looked at. */
+/** When a call was counted: between its request and its answer, unless a frozen clock was read. */
 const certainly = (call: CallRecord, frozen: readonly FaultRecord[]): Admitted => ({
   call,
   fromMs: Math.min(call.sentMs, ...frozen.filter((fault) => overlaps(fault, call)).map(({ begunMs }) => begunMs)),
@@ -137,7 +137,7 @@ const forbidden = { error: undefined, allow: 'OVER_LIMIT', deny: 'OK', local: un
 /** A limit that refuses nothing, or nothing but refuses, proves nothing. */
 function neverReached({ key }: ChaosRule, calls: readonly CallRecord[]): Violation[] {
   const counted = calls.filter((call) => !isTrouble(call));
-  const missing = ['OK', 'OVER_LIMIT'].filter((wanted) => !counted.some(({ outcome }) => outcome === wanted));
+  const missing = ['OK', 'OVER_LIMIT'].filter((expected) => !counted.some(({ outcome }) => outcome === expected));
   return missing.map((outcome) => {
     const what = `${key}: the counters answered ${outcome} to none of ${counted.length} calls`;
     return { invariant: 'every limit was reached', what, evidence: [] };

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { fromStruct } from '../src/protobuf/struct.ts';
 import { shouldRateLimit } from '../src/rls/proto.ts';
-import { fromStruct } from '../src/rls/struct.ts';
 import type { WireResponse } from '../src/rls/wire.ts';
 import { type CallRecord, openCalls } from './log.ts';
 import { type ChaosRule, DOMAIN } from './rules.ts';
@@ -25,10 +25,10 @@ const EVERY_MS = [5, 45] as const;
 /** Calls of a volley: all for one key, each to any instance. */
 const VOLLEY = [1, 4] as const;
 const HITS = [1, 2] as const;
-/** Who waits so long would wait for ever. */
+/** A call without an answer after this time counts as hanging. */
 const DEADLINE_MS = 15_000;
 
-/** Clients that ask and write down what they are told; resolves, when told to stop, with the last answer. */
+/** Runs clients that record every answer; resolves with the last answer after they were stopped. */
 export function startClients(options: ClientOptions): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const all = Array.from({ length: CLIENTS }, (_, at) => drive(at, options, stopping.signal));
@@ -46,7 +46,7 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
   const draw = createDraw(seed * CLIENTS + client);
   const log = openCalls(folder, client);
   const channels = ports.map(openChannel);
-  const underWay = new Set<Promise<void>>();
+  const inFlight = new Set<Promise<void>>();
   for (let number = 0; !stopping.aborted; ) {
     const { key } = draw.pick(byWeight);
     for (let left = draw.whole(...VOLLEY); left > 0; left--) {
@@ -61,13 +61,13 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
       const sentMs = nowMs();
       const asked = ask(channel, call.key, call.hits).then((answer) => {
         log.write({ ...call, sentMs, answeredMs: nowMs(), ...answer });
-        underWay.delete(asked);
+        inFlight.delete(asked);
       });
-      underWay.add(asked);
+      inFlight.add(asked);
     }
     await sleep(draw.whole(...EVERY_MS));
   }
-  await Promise.all(underWay);
+  await Promise.all(inFlight);
   for (const channel of channels) channel.close();
   await log.close();
 }
@@ -106,11 +106,11 @@ const OVER_LIMIT = 2;
 function answerOf({ overall_code, dynamic_metadata }: WireResponse): Answer {
   const outcome = overall_code === OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
   if (!dynamic_metadata) return { outcome };
-  const told = fromStruct(dynamic_metadata) as Told; // what src/rls/metadata.ts writes
-  const degraded = told.weir?.statuses[0]?.degraded;
+  const metadata = fromStruct(dynamic_metadata) as AnswerMetadata; // what src/rls/metadata.ts writes
+  const degraded = metadata.weir?.statuses[0]?.degraded;
   return { outcome, ...(degraded !== undefined && { degraded }) };
 }
 
-interface Told {
+interface AnswerMetadata {
   readonly weir?: { readonly statuses: readonly { readonly degraded?: string }[] };
 }

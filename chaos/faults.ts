@@ -13,7 +13,7 @@ export const effectsOf: { readonly [K in StoreFaultKind | InstanceFaultKind]?: r
   flushed: ['data_lost'],
   'master killed': ['data_lost'], // what was not replicated yet
   'master frozen': ['data_lost', 'clock_frozen'],
-  'frozen returned': ['data_lost'], // it is a master until it is told
+  'frozen returned': ['data_lost'], // it is a master until a sentinel demotes it
   'instance killed': ['local_lost'],
   'instance terminated': ['local_lost'],
   'worker killed': ['local_lost'],

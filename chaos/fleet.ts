@@ -29,11 +29,11 @@ export interface FleetOptions {
   /** Besides what every instance is given. */
   readonly env: Readonly<Record<string, string>>;
   readonly rules: readonly ChaosRule[];
-  /** Is told of an instance that ended though nobody ended it. */
+  /** Called when an instance ended by itself. */
   readonly onUnplanned: (instance: number) => void;
 }
 
-/** The service looks at its rule files once a second. */
+/** The service polls its rule files once a second. */
 const RULES_SEEN_MS = 1_500;
 
 interface Instance {

@@ -52,7 +52,7 @@ export interface FaultRecord {
  * data_lost     counters may have started anew at some moment of the fault
  * clock_frozen  a call may have been counted at the time when the fault began
  * local_lost    what a process of the instance had counted by itself is gone: it was started anew
- * unplanned     nobody asked for it: an instance ended by itself
+ * unplanned     not in the schedule: an instance ended by itself
  */
 export type Effect = 'data_lost' | 'clock_frozen' | 'local_lost' | 'unplanned';
 

@@ -89,7 +89,7 @@ export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOption
   const byMs = setByMs();
   if (Math.abs(byMs) > CLOCK_SLACK_MS / 2)
     throw new Error(
-      `the machine's clock must not be set during a run, was by ${byMs.toFixed(1)} ms: no window can be told`,
+      `the machine's clock must not be set during a run, it was set by ${byMs.toFixed(1)} ms: windows cannot be checked`,
     );
 }
 

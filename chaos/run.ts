@@ -76,7 +76,7 @@ function chosen(written: string): readonly Topology[] {
   throw new Error(`--topology must be ${topologies.join(', ')} or all, got '${written}'`);
 }
 
-function number(option: string, written: string, pattern: RegExp, wanted: string): number {
+function number(option: string, written: string, pattern: RegExp, expected: string): number {
   if (pattern.test(written)) return Number(written);
-  throw new Error(`${option} must be ${wanted}, got '${written}'`);
+  throw new Error(`${option} must be ${expected}, got '${written}'`);
 }

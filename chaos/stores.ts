@@ -18,7 +18,7 @@ export interface ChaosServer extends Stoppable {
 
 /** Where the counters of a run live. */
 export interface ChaosStore {
-  /** What the service is told of it. */
+  /** Settings of the service for this store. */
   readonly env: Readonly<Record<string, string>>;
   /** The servers that count now. */
   masters(): Promise<readonly ChaosServer[]>;
@@ -47,7 +47,7 @@ export async function command(
     ...{ replyMapping: 'legacy', retryStrategy: () => null, commandTimeout: COMMAND_TIMEOUT_MS },
     ...{ enableReadyCheck: false },
   });
-  client.on('error', () => {}); // the command is told
+  client.on('error', () => {}); // the command reports it
   try {
     return await client.call(name, ...args);
   } finally {

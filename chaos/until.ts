@@ -6,7 +6,7 @@ const TIMEOUT_MS = 60_000;
 /**
  * Resolves when it holds; what cannot be found out does not hold yet.
  *
- * @param what  of which the error tells that it did not come about
+ * @param what  the condition, for the error message
  */
 export async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
   const endMs = performance.now() + TIMEOUT_MS;

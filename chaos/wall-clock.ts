@@ -7,7 +7,7 @@ export interface WallClock {
   setByMs(): number;
 }
 
-/** The machine's clock, as it is now, carried on by one that nobody sets: windows are on the first, and durations on the second. */
+/** The machine's clock at the start, continued by the monotonic clock: windows follow the first, durations the second. */
 export function createWallClock(): WallClock {
   const originMs = measureOriginMs();
   return {

@@ -5,7 +5,7 @@ import { type Field, format } from '../src/rules/format.ts';
 import { settingsTable } from '../src/settings.ts';
 import { plots } from './plots.ts';
 
-/** The files that are made from the code, by their paths in the project. `npm run docs` writes them; a test compares them. */
+/** The files generated from the code, by path. `npm run docs` writes them; a test compares them. */
 export const generatedPages: ReadonlyMap<string, string> = new Map([
   ['docs/settings.md', settingsPage()],
   ['config/schema/rules.schema.json', rulesSchema()],
@@ -20,30 +20,31 @@ function settingsPage(): string {
     '',
     '| variable | default | meaning |',
     '| --- | --- | --- |',
-    ...Object.entries(rows).map(([name, { fallback, meaning }]) => {
+    ...Object.entries(rows).map(([name, { fallback, meaning, formerName }]) => {
       const shown = fallback === undefined ? 'not set' : fallback === '' ? 'empty' : `\`${fallback}\``;
-      return `| \`${name}\` | ${shown} | ${meaning.replaceAll('|', '\\|')} |`;
+      const former = formerName === undefined ? '' : `. Former name, deprecated: \`${formerName}\``;
+      return `| \`${name}\` | ${shown} | ${meaning.replaceAll('|', '\\|')}${former} |`;
     }),
   ]);
   return `${[
     '# Settings',
     '',
-    'Environment variables, read once at the start. This page is made from `src/settings.ts` by `npm run docs`.',
+    'Environment variables, read once at the start. This page is generated from `src/settings.ts` by `npm run docs`.',
     '',
-    'Flags are `true` or `false` (also `1`, `t`, `0`, `f`); durations are written as in Go: `150ms`, `10s`, `1h30m`. A variable that is',
-    'set but empty counts as set. Wrong values end the start, all of them named.',
+    'Flags are `true` or `false` (also `1`, `t`, `0`, `f`); durations are written as in Go: `150ms`, `10s`, `1h30m`. A variable',
+    'that is set but empty counts as set. Invalid settings stop start-up; all of them are listed.',
     ...groups,
   ].join('\n')}\n`;
 }
 
 /**
- * The format of rule files as a JSON Schema, for editors. Draft 7, which all of them know. It wants what YAML 1.1 spells in
- * many ways spelled in one: `true`, not `yes`; a key left out, not left empty.
+ * The format of rule files as a JSON Schema for editors. Draft 7, which all of them support. It accepts only one of YAML 1.1's spellings:
+ * `true`, not `yes`; an absent key, not an empty one.
  */
 function rulesSchema(): string {
   const schema = {
     $schema: 'http://json-schema.org/draft-07/schema#',
-    $comment: 'Made from src/rules/format.ts by `npm run docs`.',
+    $comment: 'Generated from src/rules/format.ts by `npm run docs`.',
     title: 'A rule file of Weir',
     $ref: '#/definitions/file',
     definitions: Object.fromEntries(Object.entries(format).map(([block, fields]) => [block, blockSchema(fields)])),
@@ -51,7 +52,7 @@ function rulesSchema(): string {
   return `${withShortLists(JSON.stringify(schema, null, 2))}\n`;
 }
 
-/** As `npm run format` leaves it: a list of words on one line where they fit. */
+/** Formats like `npm run format`: a list of words on one line if it fits. */
 function withShortLists(json: string): string {
   return json.replace(/^(.*)\[\n([^[\]{}]*)\n *\](,?)$/gm, (long, before, words, after) => {
     const short = `${before}[${words.trim().replace(/\n */g, ' ')}]${after}`;
@@ -104,7 +105,7 @@ function textSchema({ choices, anyCase, pattern, required }: Extract<Field, { ty
   return { anyOf: [{ enum: choices }, { type: 'string', pattern: `^(${letters.join('|')})$` }] };
 }
 
-/** What a key says about the others of its block; undefined where it says nothing. */
+/** Constraints of a key on the other keys of its block; undefined: none. */
 function neighbourSchema({ insteadOf, goesWith }: Field): object | undefined {
   if (insteadOf) return { properties: Object.fromEntries(insteadOf.map((key) => [key, false])) };
   if (!goesWith) return undefined;

@@ -151,8 +151,8 @@ function replay({ limit, schedule, quantity }: Picture): { readonly arrivals: Ar
   const line: Point[] = [];
   let state: State | undefined;
   const note = (nowMs: number, atMs = nowMs) => {
-    const looked = step(limit, state, START_MS + nowMs, 0, false);
-    line.push({ atMs, value: quantity.of(looked.state, START_MS + nowMs) });
+    const peeked = step(limit, state, START_MS + nowMs, 0, false);
+    line.push({ atMs, value: quantity.of(peeked.state, START_MS + nowMs) });
   };
   for (let atMs = 0; atMs < schedule.endMs; atMs += schedule.tickMs) {
     const hits = schedule.hitsAtMs.filter((hitAtMs) => hitAtMs === atMs);
@@ -256,7 +256,7 @@ function lanesOf(arrivals: readonly Arrival[], x: (atMs: number) => number): rea
 
 /** A filled mark where a hit passes, a crossed one where it is refused, a thin line from its arrival where it is held. */
 function mark({ atMs, passed, turnMs }: Arrival, y: number, x: (atMs: number) => number): string {
-  const circle = (look: string) => `<circle cx="${round(x(turnMs))}" cy="${y}" r="${RADIUS}" ${look}/>`;
+  const circle = (style: string) => `<circle cx="${round(x(turnMs))}" cy="${y}" r="${RADIUS}" ${style}/>`;
   if (!passed) {
     const arm = 2.1;
     const [left, right] = [round(x(atMs) - arm), round(x(atMs) + arm)];
@@ -276,15 +276,15 @@ const limitLine = (y: number, value: number, label: string, at: 'start' | 'end')
 const upright = (x: number, from: number, to: number, colour: string): string =>
   `<path d="M${round(x)} ${from}V${to}" stroke="${colour}"/>`;
 
-const text = (x: number, y: number, words: string, look: string): string =>
-  `<text x="${round(x)}" y="${round(y)}" ${look}>${words}</text>`;
+const text = (x: number, y: number, words: string, style: string): string =>
+  `<text x="${round(x)}" y="${round(y)}" ${style}>${words}</text>`;
 
 const coloured = (words: string, colour: string): string => `<tspan fill="${colour}">${words}</tspan>`;
 
 const every = (everyMs: number | undefined, endMs: number): readonly number[] =>
   everyMs === undefined ? [] : Array.from({ length: Math.floor(endMs / everyMs) + 1 }, (_, at) => at * everyMs);
 
-/** Without the points that lie on a straight line between their neighbours, give or take what nobody sees. */
+/** Without the points that lie on a straight line between their neighbours, up to an invisible difference. */
 function withoutStraights(points: readonly Pixel[]): readonly Pixel[] {
   const kept: Pixel[] = [];
   for (const point of points) {

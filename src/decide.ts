@@ -16,7 +16,7 @@ export interface RateLimitRequest {
 }
 
 export interface RequestDescriptor extends Descriptor {
-  /** Whole hits that this descriptor counts: 0 looks, below 0 gives back. */
+  /** Whole hits that this descriptor counts: 0 peeks, below 0 gives back. */
   readonly hits: number;
 }
 
@@ -36,7 +36,7 @@ export type Verdict =
       readonly policy: LimitPolicy;
       readonly decision: Decision;
       readonly hits: number;
-      /** What the caller is told: the decision's, but OK where the limit is in shadow mode. */
+      /** The code for the caller: the decision's, but OK if the limit is in shadow mode. */
       readonly code: Code;
       /** Limits in shadow mode, beside the one that is shown, that would have refused; undefined: none. */
       readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
@@ -57,7 +57,7 @@ export interface Answer {
   readonly verdicts: readonly Verdict[];
   /** The service as a whole is in shadow mode, and that alone made the answer OK. */
   readonly shadowed: boolean;
-  /** How long to hold the answer, so that the request takes its turn; 0 where it is refused. Shadow mode holds nobody. */
+  /** How long to hold the answer, so that the request takes its turn; 0 where it is refused. Requests in shadow mode are never held. */
   readonly delayMs: number;
 }
 
@@ -93,13 +93,13 @@ export class RulesNotLoaded extends Error {
 }
 
 /** The counters could not be reached in time. What had been asked of them is counted all the same. */
-export class Undecided extends StoreUnavailable {
+export class CountersUnavailable extends StoreUnavailable {
   readonly domain: string;
   /** One a descriptor, in the request's order. */
-  readonly asked: readonly Asked[];
+  readonly asked: readonly MatchedDescriptor[];
   /** Since this process was late, not the store. */
   readonly isProcessLate: boolean;
-  constructor(reason: string, domain: string, asked: readonly Asked[], isProcessLate = false) {
+  constructor(reason: string, domain: string, asked: readonly MatchedDescriptor[], isProcessLate = false) {
     super(reason);
     this.domain = domain;
     this.asked = asked;
@@ -114,7 +114,7 @@ export class Undecided extends StoreUnavailable {
  * @param callerTimeoutMs  what is left of the caller's deadline
  * @throws InvalidRequest    no domain, no descriptors, or an override that is no limit
  * @throws RulesNotLoaded    before the first rules
- * @throws Undecided         the counters could not be reached in time
+ * @throws CountersUnavailable         the counters could not be reached in time
  */
 export function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Answer | Promise<Answer> {
   if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
@@ -123,7 +123,9 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
 
   const matches = matchesOf(request, rules, decider);
-  const asked = matches.map((found, at): Asked => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }));
+  const asked = matches.map(
+    (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
+  );
   const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
   const debits: Debit[] = [];
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
@@ -148,7 +150,7 @@ export function matchesOf(
 type ValidMatch = Exclude<Match, { kind: 'invalid_override' }>;
 
 /** What the rules say of a descriptor, and the hits that it counts. */
-export interface Asked {
+export interface MatchedDescriptor {
   readonly found: ValidMatch;
   readonly hits: number;
 }
@@ -160,7 +162,7 @@ function valid(found: Match): ValidMatch {
 
 function addDebits(
   into: Debit[],
-  { found, hits }: Asked,
+  { found, hits }: MatchedDescriptor,
   domain: string,
   spend: Spend,
   { counters, quotaMode, shadowMode }: Decider,
@@ -176,14 +178,15 @@ function addDebits(
   }
 }
 
-function available(answered: Entries, domain: string, asked: readonly Asked[]): readonly Decision[] {
+function available(answered: Entries, domain: string, asked: readonly MatchedDescriptor[]): readonly Decision[] {
   for (const answer of answered)
-    if (answer.code === 'UNAVAILABLE') throw new Undecided(answer.reason, domain, asked, answer.isProcessLate === true);
+    if (answer.code === 'UNAVAILABLE')
+      throw new CountersUnavailable(answer.reason, domain, asked, answer.isProcessLate === true);
   return answered as readonly Decision[]; // all are, by now
 }
 
 /** Puts the decisions, which come in the order of the hits, back to the descriptors they belong to. */
-function combine(asked: readonly Asked[], decisions: readonly Decision[], modes: Decider): Answer {
+function combine(asked: readonly MatchedDescriptor[], decisions: readonly Decision[], modes: Decider): Answer {
   let next = 0;
   let delayMs = 0;
   const verdicts = asked.map(({ found, hits }): Verdict => {
@@ -252,7 +255,7 @@ function isTighter(one: Decision, other: Decision): boolean {
  * One ordinary limit that is exceeded refuses; quotas refuse only when all of them are exceeded, where those of one descriptor are one. With
  * quota mode for all, what matched no rule is a quota that is left, while an unlimited rule says nothing either way.
  */
-function isRefused(asked: readonly Asked[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
+function isRefused(asked: readonly MatchedDescriptor[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
   let quotas = 0;
   let overQuotas = 0;
   for (const [at, verdict] of verdicts.entries()) {
@@ -268,7 +271,7 @@ function isRefused(asked: readonly Asked[], verdicts: readonly Verdict[], quotaM
   return quotas > 0 && overQuotas === quotas;
 }
 
-function hasQuota(asked: Asked | undefined): boolean {
+function hasQuota(asked: MatchedDescriptor | undefined): boolean {
   if (asked?.found.kind !== 'limited') return false;
   for (const { policy } of asked.found.limits) if (policy.quota) return true;
   return false;

@@ -229,7 +229,7 @@ async function askService(domain: string, descriptors: readonly string[], flags:
 function hits(written: string): number {
   const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
   if (value <= 0xffff_ffff) return value;
-  throw new InvalidArgumentError(`wanted a whole number from 0 to ${0xffff_ffff}.`);
+  throw new InvalidArgumentError(`Expected a whole number from 0 to ${0xffff_ffff}.`);
 }
 
 function fail(message: string): void {

@@ -6,35 +6,35 @@ import type { ServiceGauges } from './observe/service-gauges.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
 import { createAdminPages } from './serve/admin.ts';
-import { openBasis } from './serve/basis.ts';
 import { CannotStart } from './serve/cannot-start.ts';
-import { createSingle } from './serve/crew.ts';
+import { openCore } from './serve/core.ts';
+import { openOpsServer } from './serve/ops-server.ts';
 import { createParts } from './serve/parts.ts';
-import { logLoads, openRules } from './serve/rules.ts';
+import { createLocalResponder } from './serve/responders.ts';
+import { logRuleLoads, openRules } from './serve/rules.ts';
 import { whenNeverReached } from './serve/store.ts';
 import { spendProblemOf } from './serve/traits.ts';
-import { openView } from './serve/view.ts';
 import { createWorkers } from './serve/workers/workers.ts';
 import type { Settings } from './settings.ts';
 
 /** A running service. */
 export interface Service {
-  /** What to print at the start. */
+  /** Printed at the start. */
   readonly banner: string;
-  /** Resolves, if ever, with the reason why the service can never do its work. */
+  /** Resolves with the reason if the service can never work. */
   readonly failed: Promise<CannotStart>;
   /**
-   * Answers what is under way, then stops.
+   * Finishes the calls in flight, then stops.
    *
-   * @param reason  for the log: the signal, say
+   * @param reason  for the log, such as the signal
    */
   close(reason?: string): Promise<void>;
 }
 
 /**
- * Puts the service together: counters, rules, statistics, then the servers; `close` takes it apart in reverse.
+ * Opens the parts of the service: counters, rules, statistics, then the servers. `close` closes them in reverse.
  *
- * @throws CannotStart  wrong rules at a plain path, an address that cannot be bound, certificates that cannot be used
+ * @throws CannotStart if rules at a plain path are invalid, an address cannot be bound, or certificates cannot be used
  */
 export async function serve(settings: Settings, clock: Clock, version: string): Promise<Service> {
   const { WORKERS: workers } = settings;
@@ -53,30 +53,38 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
 
   try {
     const statistics = createStatistics(settings.NEAR_LIMIT_RATIO, settings.STATISTICS_MAX_BYTES);
-    const openOwnRules = (traits: StoreTraits) => openRules(settings, traits, logLoads(statistics, log), clock, log);
+    const openOwnRules = (traits: StoreTraits) =>
+      openRules(settings, traits, logRuleLoads(statistics, log), clock, log);
     const options = { clock, openRules: openOwnRules, isClosing: () => isClosing };
-    const basis = parts.add(await openBasis(settings, options, log));
-    const { counters, rules } = basis;
-    const crew =
+    const core = parts.add(await openCore(settings, options, log));
+    const { counters, rules } = core;
+    const responders =
       workers > 1
         ? createWorkers(settings, rules.book, statistics, log)
-        : createSingle(settings, basis, statistics, clock, log);
-    const { circuits: openCircuits, leased, refresh } = crew;
+        : createLocalResponder(settings, core, statistics, clock, log);
+    const { circuits: openCircuits, leased, refresh } = responders;
     const serviceGauges: ServiceGauges = {
       rules: rules.book.rules,
       lastLoad: rules.inForce,
-      load: crew.load,
+      load: responders.load,
       store: () => counters.watch?.state(),
       memory: () => counters.memory?.held(),
-      restarts: crew.restarts,
+      restarts: responders.restarts,
       version,
     };
-    const gauges = () => referenceGauges(crew.cache());
-    const admin = parts.add(createAdminPages(settings, basis, { ask: crew.ask, clock, version }, log));
+    const gauges = () => referenceGauges(responders.cache());
+    const admin = parts.add(createAdminPages(settings, core, { ask: responders.ask, clock, version }, log));
     const { debug, called } = parts.add(
-      await openView(settings, basis, { statistics, gauges, openCircuits, leased, refresh }, serviceGauges, admin, log),
+      await openOpsServer(
+        settings,
+        core,
+        { statistics, gauges, openCircuits, leased, refresh },
+        serviceGauges,
+        admin,
+        log,
+      ),
     );
-    const { grpc, http } = parts.add(await crew.open(called));
+    const { grpc, http } = parts.add(await responders.open(called));
     const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };
     return {
       banner: banner({ version, ...from, workers, grpc, http, debug }),

@@ -1,6 +1,6 @@
 import type { Spend } from './algorithms/limit.ts';
 import type { RuntimeLayout } from './rules/files.ts';
-import { Wanted } from './settings/kinds.ts';
+import { Mismatch } from './settings/kinds.ts';
 import { type Environment, nearMisses } from './settings/near-misses.ts';
 import type { Rows, Setting } from './settings/row.ts';
 import { chooseSink, type SinkSettings } from './settings/sinks.ts';
@@ -9,19 +9,19 @@ import { groups, table, type Values } from './settings/table.ts';
 
 export type { Environment } from './settings/near-misses.ts';
 
-/** The settings under the names of their variables, and what follows from several of them. */
+/** The values by variable name, and options derived from several variables. */
 export type Settings = Values & {
-  /** Where the rules come from: a path, a runtime directory as envoyproxy/ratelimit lays it out, or a control plane. */
+  /** The source of the rules: a path, a runtime directory of envoyproxy/ratelimit, or a control plane. */
   readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout } | { readonly controlPlane: string };
   readonly store: StoreSettings;
   readonly sink: SinkSettings;
-  /** What a request spends that a limit refuses, where its rules do not say. */
+  /** What a request that a limit refuses spends, unless its rules specify it. */
   readonly spend: Spend;
-  /** What is set but has no effect, a text each. */
+  /** Variables that are set but have no effect or are deprecated, one message each. */
   readonly warnings: readonly string[];
 };
 
-/** Environment variables are wrong: all of them, a text each that names the variable, what was wanted and what came. */
+/** Invalid environment variables: one message each, with the variable, what was expected and what was received. */
 export class InvalidSettings extends Error {
   override readonly name = 'InvalidSettings';
   readonly problems: readonly string[];
@@ -34,19 +34,22 @@ export class InvalidSettings extends Error {
 /**
  * Reads the settings from the environment. A variable that is set but empty counts as set.
  *
- * @throws InvalidSettings  naming every variable that is wrong
+ * @throws InvalidSettings listing every invalid variable
  */
 export function readSettings(env: Environment): Settings {
   const problems: string[] = [];
   const rows = Object.entries<Setting<unknown>>(table);
-  const read = rows.map(([name, { parse, fallback, secret }]) => {
-    const written = env[name] ?? fallback;
+  const read = rows.map(([name, { parse, fallback, formerName, secret }]) => {
+    const source =
+      env[name] === undefined && formerName !== undefined && env[formerName] !== undefined ? formerName : name;
+    const written = env[source] ?? fallback;
     const value = written === undefined ? undefined : parse(written);
-    if (value instanceof Wanted) problems.push(`${name} must be ${value.what}, got '${secret ? '***' : written}'`);
+    if (value instanceof Mismatch)
+      problems.push(`${source} must be ${value.expected}, got '${secret ? '***' : written}'`);
     return [name, value];
   });
   if (problems.length > 0) throw new InvalidSettings(problems);
-  const values = Object.fromEntries(read) as Values; // each read by its own row
+  const values = Object.fromEntries(read) as Values; // each parsed by its own row
   const store = chooseStore(values, problems);
   const sink = chooseSink(values, env, problems);
   checkTls(values, problems);
@@ -55,7 +58,7 @@ export function readSettings(env: Environment): Settings {
   return { ...values, rules: chooseRules(values), store, sink, spend, warnings: warningsOf(env, store) };
 }
 
-/** Everything that can be set, for documentation: groups of name, default and meaning. */
+/** All settings by group, for documentation. */
 export const settingsTable: Readonly<Record<string, Rows>> = groups;
 
 function chooseRules(values: Values): Settings['rules'] {
@@ -75,16 +78,18 @@ function chooseRules(values: Values): Settings['rules'] {
 
 function checkTls(values: Values, problems: string[]): void {
   if (values.GRPC_CLIENT_TLS_SAN !== '' && values.GRPC_CLIENT_TLS_CACERT === '')
-    problems.push('GRPC_CLIENT_TLS_CACERT must be set where GRPC_CLIENT_TLS_SAN is: else callers show no certificate');
+    problems.push(
+      'GRPC_CLIENT_TLS_CACERT must be set if GRPC_CLIENT_TLS_SAN is: otherwise callers send no certificate',
+    );
   if ((values.DEBUG_TLS_CERT === '') !== (values.DEBUG_TLS_KEY === ''))
-    problems.push('DEBUG_TLS_CERT and DEBUG_TLS_KEY go together: set both, or none');
+    problems.push('DEBUG_TLS_CERT and DEBUG_TLS_KEY must be set together');
   if (!values.GRPC_SERVER_USE_TLS) return;
   for (const name of ['GRPC_SERVER_TLS_CERT', 'GRPC_SERVER_TLS_KEY'] as const) {
-    if (values[name] === '') problems.push(`${name} must be set where GRPC_SERVER_USE_TLS is true, got nothing`);
+    if (values[name] === '') problems.push(`${name} must be set if GRPC_SERVER_USE_TLS is true, got nothing`);
   }
 }
 
-/** What is set, but changes nothing here, or nothing with the store that was chosen. */
+/** Variables that are set but have no effect, in general or with this store, and deprecated names. */
 function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[] {
   const isSet = ([name]: readonly [string, ...unknown[]]): boolean => env[name] !== undefined;
   const rows: Rows = table;
@@ -97,10 +102,14 @@ function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[
     .filter(([name]) => isSet([name]) && env[name] !== rows[name]?.fallback)
     .filter(([, kinds]) => !kinds.includes(kind))
     .map(([name]) => `${name} is set but has no effect: counters are in ${kind}`);
-  return [...without, ...ofOthers, ...nearMisses(env, Object.keys(table))];
+  const formerNames = Object.entries(rows).flatMap(([name, { formerName }]) =>
+    formerName !== undefined && env[formerName] !== undefined ? [`${formerName} is deprecated: use ${name}`] : [],
+  );
+  const names = Object.entries(rows).flatMap(([name, { formerName }]) => (formerName ? [name, formerName] : [name]));
+  return [...without, ...ofOthers, ...formerNames, ...nearMisses(env, names)];
 }
 
-/** Variables that a user would miss, where another store was chosen. */
+/** Variables that only have an effect with these stores. */
 const storeOnly: Readonly<Record<string, readonly StoreSettings['kind'][]>> = {
   REDIS_URL: ['redis'],
   REDIS_PERSECOND: ['redis'],

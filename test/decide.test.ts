@@ -84,7 +84,7 @@ describe('a decision', () => {
     expect(answer).toMatchObject({ overallCode: 'OK', shadowed: false });
   });
 
-  test('is over the limit when one descriptor is', async () => {
+  test('is over the limit if one descriptor is', async () => {
     const decider = deciderFor(rules);
     await ask(decider, 'path=/slow');
     const answer = await ask(decider, 'user=alice', 'path=/slow');
@@ -99,14 +99,14 @@ describe('a decision', () => {
     expect(answer.verdicts).toMatchObject([{ hits: 2 }, { hits: 1 }, { hits: 1, decision: { hitsBefore: 2 } }]);
   });
 
-  test('tells the rule and the limit that applied', async () => {
+  test('names the rule and the limit that applied', async () => {
     const answer = await ask(deciderFor(rules), 'path=/slow');
     expect(answer.verdicts).toMatchObject([
       { rule: { path: 'shop.path_/slow' }, limit: { requestsPerUnit: 1 }, label: { unit: 'HOUR' } },
     ]);
   });
 
-  test('of a domain without rules is OK', async () => {
+  test('is OK for a domain without rules', async () => {
     const { store, calls } = stubStore(PASSED);
     const request = { domain: 'elsewhere', descriptors: [descriptor('user=alice'), descriptor('path=/slow')] };
     const answer = await decide(request, deciderFor(rules, { ledger: ledgerOf(store) }), 1_000);
@@ -142,7 +142,7 @@ describe('shadow mode', () => {
   - { key: shadow, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 } }
   - { key: rule, rate_limit: { unit: minute, requests_per_unit: 1 } }`);
 
-  test('of a rule counts, and answers OK when over the limit', async () => {
+  test('counts hits of a rule, and answers OK over its limit', async () => {
     const decider = deciderFor(rules);
     expect(shown(await ask(decider, 'shadow=1'))).toEqual(['OK 0']);
     const over = await ask(decider, 'shadow=1', 'rule=1');
@@ -153,13 +153,13 @@ describe('shadow mode', () => {
     ]);
   });
 
-  test('of a rule does not cover for another', async () => {
+  test('does not apply to other rules', async () => {
     const decider = deciderFor(rules);
     await ask(decider, 'rule=1');
     expect(await ask(decider, 'shadow=1', 'rule=1')).toMatchObject({ overallCode: 'OVER_LIMIT', shadowed: false });
   });
 
-  test('of the service changes the overall code alone, and says so', async () => {
+  test('changes only the overall code if set globally, and is reported', async () => {
     const decider = deciderFor(rules, { shadowMode: true });
     expect(await ask(decider, 'rule=1')).toMatchObject({ overallCode: 'OK', shadowed: false });
     const over = await ask(decider, 'rule=1');
@@ -200,7 +200,7 @@ describe('quota rules', () => {
     expect((await ask(deciderFor(rules, { quotaMode: true }), ...descriptors)).overallCode).toBe(quotaMode);
   });
 
-  test('are answered OVER_LIMIT each, even where the request passes', async () => {
+  test('are answered OVER_LIMIT each, even if the request passes', async () => {
     const answer = await ask(deciderFor(rules), 'spent_quota', 'quota');
     expect(shown(answer)).toEqual(['OVER_LIMIT 0', 'OK 8']);
   });
@@ -229,7 +229,7 @@ describe('replaces', () => {
     expect(shown(await ask(deciderFor(rules), ...asked))).toEqual(got);
   });
 
-  test('leaves uncounted what it replaces', async () => {
+  test('does not count the limits that it replaces', async () => {
     const decider = deciderFor(rules);
     await ask(decider, descriptor('base', { hits: 5 }), 'better');
     expect(shown(await ask(decider, 'base'))).toEqual(['OK 4']);
@@ -249,18 +249,15 @@ describe('an override', () => {
   const perHour = { limit: ruleLimitOf(fixedWindowOf(10, 3_600_000)) };
   const invalid = { problem: 'descriptors[0].limit.unit must be a unit, got 0' };
 
-  test.each(['user=alice', 'user=alice,path=/', 'free=1', 'unmatched=1'])(
-    'stands in for the rule of %s',
-    async (text) => {
-      const decider = deciderFor(rules);
-      expect(shown(await ask(decider, descriptor(text, { override: perMinute, hits: 2 })))).toEqual(['OK 0']);
-      const answer = await ask(decider, descriptor(text, { override: perMinute }));
-      expect(shown(answer)).toEqual(['OVER_LIMIT 0']);
-      expect(answer.overallCode).toBe('OVER_LIMIT');
-    },
-  );
+  test.each(['user=alice', 'user=alice,path=/', 'free=1', 'unmatched=1'])('overrides the rule of %s', async (text) => {
+    const decider = deciderFor(rules);
+    expect(shown(await ask(decider, descriptor(text, { override: perMinute, hits: 2 })))).toEqual(['OK 0']);
+    const answer = await ask(decider, descriptor(text, { override: perMinute }));
+    expect(shown(answer)).toEqual(['OVER_LIMIT 0']);
+    expect(answer.overallCode).toBe('OVER_LIMIT');
+  });
 
-  test('shares a counter with the rule of the same window, and none with other windows', async () => {
+  test('shares a counter with the rule of the same window, and not with other windows', async () => {
     const decider = deciderFor(rules);
     expect(shown(await ask(decider, 'user=alice'))).toEqual(['OK 4']);
     expect(shown(await ask(decider, descriptor('user=alice', { override: perHour })))).toEqual(['OK 9']);
@@ -269,12 +266,12 @@ describe('an override', () => {
     expect(shown(await ask(decider, descriptor('user=alice', { override: perHour })))).toEqual(['OK 8']);
   });
 
-  test('is named by all its keys and values', async () => {
+  test('is named after all keys and values', async () => {
     const { verdicts } = await ask(deciderFor(rules), descriptor('a=1,b,c=2', { override: perHour }));
     expect(verdicts).toMatchObject([{ rule: { path: 'shop.a_1.b.c_2' }, limit: perHour.limit.limit }]);
   });
 
-  test('means nothing in a domain without rules, even an invalid one', async () => {
+  test('is ignored in a domain without rules, even if it is invalid', async () => {
     const descriptors = [
       descriptor('user=alice', { override: perMinute }),
       descriptor('user=alice', { override: invalid }),
@@ -283,7 +280,7 @@ describe('an override', () => {
     expect(shown(answer)).toEqual(['no_domain', 'no_domain']);
   });
 
-  test('that is invalid is refused where the domain is known, before anything is counted', async () => {
+  test('that is invalid is refused if the domain has rules, before anything is counted', async () => {
     const { store, calls } = stubStore(PASSED);
     const asked = ask(
       deciderFor(rules, { ledger: ledgerOf(store) }),
@@ -322,7 +319,7 @@ describe('share_threshold', () => {
   });
 });
 
-describe('what cannot be decided', () => {
+describe('a request that cannot be decided', () => {
   const rules = shop('  - { key: user, rate_limit: { unit: minute, requests_per_unit: 2 } }');
   const noRules = { rules: () => undefined };
 
@@ -330,17 +327,17 @@ describe('what cannot be decided', () => {
     { domain: '', asked: [], name: 'InvalidRequest', message: 'rate limit domain must not be empty' },
     { domain: DOMAIN, asked: [], name: 'InvalidRequest', message: 'rate limit descriptor list must not be empty' },
     { domain: DOMAIN, asked: ['user'], name: 'RulesNotLoaded', message: 'no rate limit configuration loaded' },
-  ])('is, first of all: $message', async ({ domain, asked, name, message }) => {
+  ])('fails first because of: $message', async ({ domain, asked, name, message }) => {
     const request = { domain, descriptors: asked.map((text) => descriptor(text)) };
     const decided = async () => decide(request, deciderFor(rules, noRules), 1_000);
     await expect(decided()).rejects.toMatchObject({ name, message });
   });
 
-  test('takes a descriptor without entries as one that matches nothing', async () => {
+  test('is not one with an empty descriptor, which matches nothing', async () => {
     expect(shown(await ask(deciderFor(rules), { entries: [], override: undefined, hits: 1 }))).toEqual(['no_rule']);
   });
 
-  test('is a request whose counters cannot be reached, with the reason', async () => {
+  test('fails with the reason if its counters are unavailable', async () => {
     const { store } = stubStore({ code: 'UNAVAILABLE', reason: 'redis: no reply within 500 ms' });
     await expect(ask(deciderFor(rules, { ledger: ledgerOf(store) }), 'user=alice')).rejects.toMatchObject({
       name: 'StoreUnavailable',
@@ -348,7 +345,7 @@ describe('what cannot be decided', () => {
     });
   });
 
-  test('is a request of which one counter cannot be reached', async () => {
+  test('fails if one of its counters is unavailable', async () => {
     const store = backendThat(async () => [PASSED, { code: 'UNAVAILABLE', reason: 'gone' }]);
     await expect(
       ask(deciderFor(rules, { ledger: ledgerOf(store) }), 'user=a', descriptor('user=b', { hits: 3 })),
@@ -370,14 +367,17 @@ describe('the store', () => {
     { callerMs: 1_000, settingMs: 500, timeoutMs: 500 },
     { callerMs: 200, settingMs: 500, timeoutMs: 200 },
     { callerMs: Number.POSITIVE_INFINITY, settingMs: 500, timeoutMs: 500 },
-  ])('may take $timeoutMs ms of $callerMs and $settingMs', async ({ callerMs, settingMs, timeoutMs }) => {
-    const { store, calls } = stubStore(PASSED);
-    const decider = deciderFor(rules, { ledger: ledgerOf(store), storeTimeoutMs: settingMs });
-    await decide({ domain: DOMAIN, descriptors: [descriptor('user=alice')] }, decider, callerMs);
-    expect(calls).toMatchObject([{ timeoutMs }]);
-  });
+  ])(
+    'has $timeoutMs ms if the caller has $callerMs ms and STORE_TIMEOUT is $settingMs ms',
+    async ({ callerMs, settingMs, timeoutMs }) => {
+      const { store, calls } = stubStore(PASSED);
+      const decider = deciderFor(rules, { ledger: ledgerOf(store), storeTimeoutMs: settingMs });
+      await decide({ domain: DOMAIN, descriptors: [descriptor('user=alice')] }, decider, callerMs);
+      expect(calls).toMatchObject([{ timeoutMs }]);
+    },
+  );
 
-  test('is asked once for a request, about the descriptors that a limit applies to', async () => {
+  test('is called once per request, with the descriptors that a limit applies to', async () => {
     const { store, calls } = stubStore(PASSED);
     const decider = deciderFor(rules, { ledger: ledgerOf(store), counters: ownCounters(createCounterKeys('weir:')) });
     await ask(decider, 'user=a', 'other=1', descriptor('user=b', { hits: -3 }));
@@ -392,7 +392,7 @@ describe('the store', () => {
     expect(calls[0]?.hits).toHaveLength(2);
   });
 
-  test('is not asked when no limit applies', async () => {
+  test('is not called if no limit applies', async () => {
     const { store, calls } = stubStore(PASSED);
     await ask(deciderFor(rules, { ledger: ledgerOf(store) }), 'other=1');
     expect(calls).toEqual([]);
@@ -418,7 +418,7 @@ describe('several limits on a node', () => {
     return decisions.map((one) => ('limitRemaining' in one ? one.limitRemaining : undefined));
   }
 
-  test('are all asked at once, in the order of the file', async () => {
+  test('are all sent at once, in the order of the file', async () => {
     const { store, calls } = stubStore(PASSED);
     await ask(deciderFor(rules, { ledger: ledgerOf(store) }), descriptor('user=a', { hits: 2 }), 'user=b');
     expect(calls).toHaveLength(1);
@@ -432,7 +432,7 @@ describe('several limits on a node', () => {
     ]);
   });
 
-  test('are all charged, and the tightest answers', async () => {
+  test('are all charged, and the tightest is reported', async () => {
     const clock = fakeClock();
     const store = createMemoryBackend(clock, { maxCounters: 100 });
     const decider = deciderFor(rules, { ledger: ledgerOf(store) });
@@ -449,7 +449,7 @@ describe('several limits on a node', () => {
     { spend: 'each', after: [0, 0, 8] },
     { spend: 'all_or_nothing', after: [2, 4, 8] },
     { spend: 'spare_others', after: [0, 4, 8] },
-  ] as const)('spend $after where one of them refuses, with $spend', async ({ spend, after }) => {
+  ] as const)('spend $after if one of them refuses, with $spend', async ({ spend, after }) => {
     const decider = deciderFor(rules, { spend });
     await ask(decider, 'user=a');
     const answer = await ask(decider, descriptor('user=a', { hits: 4 }));
@@ -462,7 +462,7 @@ describe('several limits on a node', () => {
     expect(log).toBe(spend === 'each' ? 4 : 8);
   });
 
-  test('of several descriptors are one set', async () => {
+  test('form one set over several descriptors', async () => {
     const several = shop(`
   - { key: user, rate_limit: { unit: minute, requests_per_unit: 9 } }
   - { key: path, rate_limit: { unit: minute, requests_per_unit: 1 } }`);
@@ -485,7 +485,7 @@ describe('what a refused request spends', () => {
     { ofDomain: undefined, byDefault: 'spare_others', spend: 'spare_others' },
     { ofDomain: 'all_or_nothing', byDefault: 'each', spend: 'all_or_nothing' },
     { ofDomain: 'each', byDefault: 'all_or_nothing', spend: 'each' },
-  ] as const)('is $spend where its domain says $ofDomain and the service $byDefault', async (row) => {
+  ] as const)('is $spend if its domain says $ofDomain and the service $byDefault', async (row) => {
     const { store, calls } = stubStore(PASSED);
     const yaml = row.ofDomain ? `spend: ${row.ofDomain}\n${shop(nodes)}` : shop(nodes);
     await ask(deciderFor(yaml, { ledger: ledgerOf(store), spend: row.byDefault }), 'user=a');
@@ -507,7 +507,7 @@ describe('what a refused request spends', () => {
   });
 });
 
-test('nothing blocks, and nobody is held, where the service is in shadow mode', async () => {
+test('global shadow mode neither blocks nor holds requests', async () => {
   const rules = shop(`
   - { key: slow, rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s } }
   - { key: full, rate_limit: { unit: minute, requests_per_unit: 0 } }`);
@@ -519,7 +519,7 @@ test('nothing blocks, and nobody is held, where the service is in shadow mode', 
   expect(await patient('slow')).toMatchObject({ overallCode: 'OK', shadowed: false, delayMs: 0, verdicts: [turn] });
 });
 
-test('a rule in shadow mode holds nobody', async () => {
+test('a rule in shadow mode does not hold requests', async () => {
   const slow = 'rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s }';
   const decider = deciderFor(shop(`  - { key: shadow, shadow_mode: true, ${slow} }\n  - { key: slow, ${slow} }`));
   const patient = (...texts: string[]) =>
@@ -533,7 +533,7 @@ test('a rule in shadow mode holds nobody', async () => {
   expect(await patient('shadow', 'slow')).toMatchObject({ delayMs: 1_000 });
 });
 
-test('what passes on the soft part of a limit is flagged', async () => {
+test('a request that passes on the soft part of a limit is flagged', async () => {
   const decider = deciderFor(shop('  - { key: user, rate_limit: { unit: minute, requests_per_unit: 1, soft: 1 } }'));
   const softs = async () => (await ask(decider, 'user=a')).verdicts.map((one) => 'decision' in one && one.decision);
   expect(await softs()).toMatchObject([{ code: 'OK', limitRemaining: 0, soft: false }]);
@@ -541,7 +541,7 @@ test('what passes on the soft part of a limit is flagged', async () => {
   expect(await softs()).toMatchObject([{ code: 'OVER_LIMIT', soft: false }]);
 });
 
-test('a flagged limit is tighter than one that is not, whatever they have left', async () => {
+test('a flagged limit is tighter than an unflagged one, however many hits remain', async () => {
   const flagged = { ...PASSED, soft: true, limitRemaining: 5 };
   const rules = shop(`
   - key: user
@@ -554,7 +554,7 @@ test('a flagged limit is tighter than one that is not, whatever they have left',
   ]);
 });
 
-describe('a request that has to wait its turn', () => {
+describe('a held request', () => {
   const rules = shop(`
   - { key: slow, rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 1, max_delay: 3s } }
   - { key: fast, rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 2, burst: 1, max_delay: 3s } }
@@ -563,7 +563,7 @@ describe('a request that has to wait its turn', () => {
   const asked = (decider: Decider, callerTimeoutMs: number, ...texts: string[]) =>
     decide({ domain: DOMAIN, descriptors: texts.map((text) => descriptor(text)) }, decider, callerTimeoutMs);
 
-  test('is held as long as the slowest of its limits says', async () => {
+  test('is held for the longest delay of its limits', async () => {
     const decider = deciderFor(rules);
     const delays = async (...texts: string[]) => (await asked(decider, 60_000, ...texts)).delayMs;
     expect(await delays('slow', 'fast', 'free')).toBe(0);
@@ -586,7 +586,7 @@ describe('a request that has to wait its turn', () => {
     { leftMs: 1_004.9, code: 'OVER_LIMIT', delayMs: 0 },
     { leftMs: 3, code: 'OVER_LIMIT', delayMs: 0 },
     { leftMs: Number.POSITIVE_INFINITY, code: 'OK', delayMs: 1_000 },
-  ])('a second later is $code for a caller who waits $leftMs ms', async ({ leftMs, code, delayMs }) => {
+  ])('a second later is $code for a caller that waits $leftMs ms', async ({ leftMs, code, delayMs }) => {
     const decider = deciderFor(rules);
     await asked(decider, 60_000, 'slow');
     expect(await asked(decider, leftMs, 'slow')).toMatchObject({ overallCode: code, delayMs });
@@ -594,7 +594,7 @@ describe('a request that has to wait its turn', () => {
     expect(await asked(decider, 60_000, 'slow')).toMatchObject({ delayMs: turns });
   });
 
-  test('waits no longer than its limit says, however patient its caller', async () => {
+  test('waits no longer than its limit allows, even without a deadline', async () => {
     const decider = deciderFor(rules);
     for (const delayMs of [0, 1_000, 2_000, 3_000])
       expect(await asked(decider, 1e9, 'slow')).toMatchObject({ overallCode: 'OK', delayMs });

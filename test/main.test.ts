@@ -50,17 +50,17 @@ async function service(env: Readonly<Record<string, string>>, args: readonly str
 const ask = ({ grpcPort }: Weir, ...args: string[]) => weir(['ask', ...args, '--target', `127.0.0.1:${grpcPort}`]);
 const get = ({ httpPort }: Weir, path: string) => fetch(`http://127.0.0.1:${httpPort}${path}`);
 
-/** Asks again until the answer is the wanted one. */
-async function eventually<T>(question: () => Promise<T>, wanted: (answer: T) => boolean): Promise<T> {
+/** Asks again until the answer is the expected one. */
+async function eventually<T>(question: () => Promise<T>, isExpected: (answer: T) => boolean): Promise<T> {
   for (let tries = 0; ; tries++) {
     const answer = await question();
-    if (wanted(answer) || tries > 100) return answer;
+    if (isExpected(answer) || tries > 100) return answer;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
 
 describe('serve', () => {
-  test('says which rules it loaded, where it listens and what to try; ends with 0 on SIGTERM', async () => {
+  test('prints the rules, its addresses and a command to try, and ends with 0 on SIGTERM', async () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     expect(running.output()).toContain('1 domain, 1 rule\n            demo.user: 2 per day\n');
     expect(running.output()).toContain(`gRPC      127.0.0.1:${running.grpcPort}\n`);
@@ -68,7 +68,7 @@ describe('serve', () => {
     expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
   });
 
-  test('lists limits of every algorithm, at the start and on /rlconfig', async () => {
+  test('lists limits of every algorithm at the start and on /rlconfig', async () => {
     const limits = {
       log: '{ window: 30s, requests_per_unit: 5, algorithm: sliding_window_log }',
       estimate: '{ unit: hour, requests_per_unit: 100, algorithm: sliding_window_counter }',
@@ -112,7 +112,7 @@ describe('serve', () => {
     ['SPEND', 'all_or_nothing', '2 remaining'],
     ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'true', '2 remaining'],
     ['SPEND', 'each', '1 remaining'],
-  ])('%s=%s: of a request that one limit refuses, another one has %s', async (name, value, remaining) => {
+  ])('with %s=%s, a request that one limit refuses leaves another one with %s', async (name, value, remaining) => {
     const none = '  - key: none\n    rate_limit: { unit: day, requests_per_unit: 0 }\n';
     const running = await service({ [name]: value }, ['--rules', file('rules.yaml', RULES + none)]);
     expect((await ask(running, 'demo', 'user=alice', 'none=x')).output).toMatch(/^OVER_LIMIT\n/);
@@ -125,7 +125,7 @@ describe('serve', () => {
     expect((await ask(running, 'demo', 'user=alice')).output).toContain('x-soft: demo.user');
   });
 
-  test('SIGTERM lets calls that are held have their turn', async () => {
+  test('answers held calls in their turn after SIGTERM', async () => {
     const queue = '{ unit: second, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: 5s }';
     const rules = file('rules.yaml', `domain: demo\ndescriptors:\n  - { key: user, rate_limit: ${queue} }\n`);
     const running = await service({}, ['--rules', rules]);
@@ -143,7 +143,7 @@ describe('serve', () => {
     expect(await stopped).toEqual({ code: 0, signal: null });
   });
 
-  test('SIGTERM ends a service that someone still watches and holds a connection to', async () => {
+  test('ends on SIGTERM in spite of open watches and connections', async () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     expect((await get(running, '/healthcheck')).status).toBe(200); // fetch keeps the connection
     const client = new Client(`127.0.0.1:${running.grpcPort}`, credentials.createInsecure());
@@ -158,29 +158,29 @@ describe('serve', () => {
     expect(statuses).toEqual([{ status: 'SERVING' }, { status: 'NOT_SERVING' }]);
   });
 
-  test('wrong rules at a plain path: all problems, exit code 1', async () => {
+  test('lists all problems of invalid rules at a plain path, with exit code 1', async () => {
     const rules = file('rules.yaml', 'domain: demo\ndescriptors:\n  - value: a\n    rate_limit: { unit: fortnight }\n');
     const { code, output } = await weir(['serve', '--rules', rules], { LOG_FORMAT: 'json' });
     expect(code).toBe(1);
     expect(output).toContain(`${rules}:3: descriptors[0].key: descriptor has empty key`);
     expect(output).toContain(`${rules}:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'fortnight'`);
-    expect(output).toContain(`weir: the rules at ${rules} are wrong`);
+    expect(output).toContain(`weir: the rules at ${rules} are invalid`);
   });
 
-  test('no rules at the plain path: says so, exit code 1', async () => {
+  test('reports that there are no rules at the plain path, with exit code 1', async () => {
     const { code, output } = await weir(['serve', '--rules', join(folder, 'missing.yaml')]);
     expect(code).toBe(1);
     expect(output).toMatch(/missing\.yaml:1: cannot be read: ENOENT/);
   });
 
-  test('wrong variables: all of them named, exit code 1', async () => {
+  test('lists all invalid variables, with exit code 1', async () => {
     const { code, output } = await weir(['serve'], { GRPC_PORT: 'http', SHADOW_MODE: 'maybe' });
     expect(code).toBe(1);
     expect(output).toContain("GRPC_PORT must be a port from 0 to 65535, got 'http'");
     expect(output).toContain("SHADOW_MODE must be true or false, got 'maybe'");
   });
 
-  test('an occupied port: the variable is named, exit code 1', async () => {
+  test('names the variable of an occupied port, with exit code 1', async () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     const ports = { GRPC_HOST: '127.0.0.1', HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1', DEBUG_PORT: '0', PORT: '0' };
     const { code, output } = await weir(['serve', '--rules', join(folder, 'rules.yaml')], {
@@ -191,14 +191,14 @@ describe('serve', () => {
     expect(output).toContain(`weir: GRPC_PORT: cannot listen on 127.0.0.1:${running.grpcPort}`);
   });
 
-  test('rules that cannot do what they say are warned of, and taken', async () => {
+  test('warns about rules that cannot have the effect they describe, and loads them', async () => {
     const rules = file('rules.yaml', RULES.replace(', requests_per_unit: 2', ''));
     const running = await service({}, ['--rules', rules]);
     expect(running.output()).toContain(`${rules}:5: warning: descriptors[0].rate_limit.requests_per_unit: without`);
     expect((await ask(running, 'demo', 'user=alice')).output).toMatch(/^OVER_LIMIT\n/);
   });
 
-  test('changed rules are taken while it runs; wrong ones leave those in force alone and are shown', async () => {
+  test('loads changed rules while running; invalid ones are shown and change nothing', async () => {
     const running = await service({}, ['--rules', file('rules.yaml', RULES)]);
     const rulesShown = async () => (await fetch(`http://127.0.0.1:${running.debugPort}/rlconfig`)).text();
 
@@ -208,12 +208,12 @@ describe('serve', () => {
     );
 
     file('rules.yaml', 'domain: demo\ndescriptors: 5\n');
-    const problem = "rules.yaml:2: descriptors: error loading config file: wanted a list, got the number '5'";
+    const problem = "rules.yaml:2: descriptors: error loading config file: expected a list, got the number '5'";
     const shown = await eventually(rulesShown, (text) => text.includes(problem)); // a file that is being written is empty for a moment
     expect(shown).toContain('demo.user: unit=DAY requests_per_unit=7');
   });
 
-  test('a runtime directory whose files are wrong: stays up, unready, until they are right', async () => {
+  test('stays up, but not ready, while the files in a runtime directory are invalid', async () => {
     const config = join(folder, 'ratelimit', 'config');
     mkdirSync(config, { recursive: true });
     writeFileSync(join(config, 'demo.yaml'), 'domain: ""\n');
@@ -237,7 +237,7 @@ describe('serve', () => {
     expect((await get(running, '/healthcheck')).status).toBe(200);
   });
 
-  test('Redis: not there at the start, then there, then gone, then back', async () => {
+  test('survives a Redis that is down at the start, then up, down and up again', async () => {
     const redis = await startRedis();
     stops.push(redis.stop);
     await redis.stop();
@@ -267,7 +267,7 @@ describe('serve', () => {
     });
   });
 
-  test('two instances share their counters in Redis', async () => {
+  test('shares its counters in Redis with another instance', async () => {
     const redis = await startRedis();
     stops.push(redis.stop);
     const rules = ['--rules', file('rules.yaml', RULES)];
@@ -286,14 +286,14 @@ describe('serve', () => {
     expect((await ask(one, 'demo', 'user=alice')).output).toMatch(/^OVER_LIMIT\n/);
   });
 
-  test('a variable of envoyproxy/ratelimit that has no effect here is named', async () => {
+  test('warns about a variable of envoyproxy/ratelimit without effect', async () => {
     const running = await service({ REDIS_POOL_SIZE: '10' }, ['--rules', file('rules.yaml', RULES)]);
     expect(running.output()).toContain('REDIS_POOL_SIZE is set but has no effect: one connection carries all calls');
   });
 });
 
 describe('check', () => {
-  test('right files', async () => {
+  test('accepts valid files', async () => {
     const { code, output } = await weir([
       'check',
       file('a.yaml', RULES),
@@ -302,7 +302,7 @@ describe('check', () => {
     expect({ code, output }).toEqual({ code: 0, output: 'all right: 2 domain(s), 2 rule(s)\n' });
   });
 
-  test('every problem of every file, exit code 1', async () => {
+  test('lists every problem of every file, with exit code 1', async () => {
     const a = file('a.yaml', 'domain: demo\ndescriptors:\n  - key: user\n    rate_limt: {}\n');
     const b = file('b.yaml', 'domain: [\n');
     const { code, output } = await weir(['check', a, b]);
@@ -314,7 +314,7 @@ describe('check', () => {
     expect(output).toContain('weir: 2 error(s), 0 warning(s)\n');
   });
 
-  test('warnings of every file, by file and line; exit code 1 only where they count as errors', async () => {
+  test('lists the warnings of every file by file and line, with exit code 1 only with --strict', async () => {
     const b = file('b.yaml', RULES.replace('name: per-user', 'replaces: [{ name: free }]').replace('demo', 'other'));
     const a = file('a.yaml', `${RULES}  - key: path\n    shadow_mode: true\n`);
     const told = [
@@ -331,7 +331,7 @@ describe('check', () => {
     expect(await lines('--strict')).toEqual({ code: 1, lines: [...told, 'weir: 0 error(s), 2 warning(s)'] });
   });
 
-  test('a domain that spends all or nothing has a note about negative hits, which is no warning', async () => {
+  test('notes that all_or_nothing does not work with negative hits, without a warning', async () => {
     const a = file('a.yaml', RULES.replace('domain: demo', 'domain: demo\nspend: all_or_nothing'));
     const b = file('b.yaml', RULES.replace('demo', 'other'));
     const { code, output } = await weir(['check', '--strict', a, b]);
@@ -340,7 +340,7 @@ describe('check', () => {
     expect({ code, others }).toEqual({ code: 0, others: ['all right: 2 domain(s), 2 rule(s)'] });
   });
 
-  test('a directory, at any depth; one that cannot be read is an error', async () => {
+  test('checks a directory at any depth; an unreadable one is an error', async () => {
     mkdirSync(join(folder, 'team'));
     file('demo.yaml', RULES);
     file('team/other.yml', RULES.replace('demo', 'other'));
@@ -353,7 +353,7 @@ describe('check', () => {
     expect(missing).toMatchObject({ code: 1, output: expect.stringContaining('missing:1: cannot be read: ENOENT') });
   });
 
-  test('the same domain in two files goes together only where it is asked for', async () => {
+  test('merges a domain in two files only with --merge-domains', async () => {
     const a = file('a.yaml', RULES);
     const b = file('b.yaml', RULES.replace('key: user', 'key: path'));
     expect((await weir(['check', a, b])).output).toContain("duplicate domain 'demo' in config file");
@@ -367,7 +367,7 @@ describe('ask', () => {
     running = await service({}, ['--rules', file('rules.yaml', RULES)]);
   });
 
-  test('text, and JSON', async () => {
+  test('prints text or JSON', async () => {
     const { code, output } = await ask(running, 'demo', 'user=alice', 'user=alice,path=/');
     expect(code).toBe(0);
     expect(output).toMatch(
@@ -385,21 +385,21 @@ describe('ask', () => {
     });
   });
 
-  test('--hits 0 looks and counts nothing', async () => {
+  test('reads the counter without counting with --hits 0', async () => {
     await ask(running, 'demo', 'user=alice', '--hits', '0');
     expect((await ask(running, 'demo', 'user=alice', '--hits', '0')).output).toContain('2 remaining');
   });
 
   test.each([
     [['demo', 'alice'], "a descriptor must be key=value[,key=value…], got 'alice'"],
-    [['demo', 'user=alice', '--hits', '-1'], "argument '-1' is invalid. wanted a whole number from 0 to 4294967295."],
+    [['demo', 'user=alice', '--hits', '-1'], "argument '-1' is invalid. Expected a whole number from 0 to 4294967295."],
     [['', 'user=alice'], '3 INVALID_ARGUMENT: rate limit domain must not be empty'],
     [['demo'], "missing required argument 'descriptor'"],
-  ])('%j fails with its reason', async (args, reason) => {
+  ])('with %j fails with a reason', async (args, reason) => {
     expect(await ask(running, ...args)).toEqual({ code: 1, output: expect.stringContaining(reason) });
   });
 
-  test('nobody there: says where it asked', async () => {
+  test('names the address that it could not reach', async () => {
     const port = await freePort();
     const { code, output } = await weir(['ask', 'demo', 'user=alice', '--target', `127.0.0.1:${port}`]);
     expect({ code, output }).toEqual({
@@ -409,21 +409,21 @@ describe('ask', () => {
   });
 });
 
-describe('ask, elsewhere', () => {
+describe('ask with other targets and rules', () => {
   test.each([
     ['shop', 'user=alice', "unknown domain 'shop'; there are rules for demo"],
     ['demo', 'color=red', 'no rule for color=red below demo, which has the keys user, path'],
     ['demo', 'user=alice,path=/', 'the descriptor is too long: the rules end at demo.user, above path=/'],
     ['demo', 'path=/', 'the rules for demo.path have no limit, only nodes below it'],
     ['demo', 'path=/,method=GET', 'rule demo.path.method ('],
-  ])('%s %s: says why', async (domain, descriptor, why) => {
+  ])('explains for %s %s why no limit applies', async (domain, descriptor, why) => {
     const below = '      - { key: method, rate_limit: { unlimited: true } }\n';
     const rules = `${RULES}  - key: path\n    descriptors:\n${below}`;
     const running = await service({}, ['--rules', file('rules.yaml', rules)]);
     expect((await ask(running, domain, descriptor)).output).toContain(why);
   });
 
-  test('over TLS, with a certificate of its own, and names the flag of a file that cannot be read', async () => {
+  test('supports TLS with a client certificate, and names the flag of an unreadable file', async () => {
     const authority = createAuthority();
     const server = writeCertificate(folder, 'server', authority.issue('localhost'));
     const caller = writeCertificate(folder, 'caller', authority.issue('caller'));
@@ -441,14 +441,14 @@ describe('ask, elsewhere', () => {
     expect(missing).toEqual({ code: 1, output: expect.stringContaining('--ca cannot be read: ENOENT') });
   });
 
-  test('over a unix socket, named by its path', async () => {
+  test('supports unix sockets by path', async () => {
     const path = join(folder, 'weir.sock');
     await service({ GRPC_UDS: path }, ['--rules', file('rules.yaml', RULES)]);
     expect((await weir(['ask', 'demo', 'user=alice', '--target', path])).output).toContain('1 remaining');
   });
 });
 
-test('flags of serve win over the environment', async () => {
+test('flags of serve override the environment', async () => {
   const ports = [await freePort(), await freePort(), await freePort()].map(String);
   const [grpc = '', http = '', debug = ''] = ports;
   const flags = ['--grpc-port', grpc, '--port', http, '--debug-port', debug, '--log-level', 'info'];
@@ -469,19 +469,19 @@ test('the help of weir fits a screen of 80 columns and 24 lines', async () => {
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 
-describe('what is logged of rules, once, at info', () => {
+describe('the log of rules at info', () => {
   const infos = ({ output }: Weir) => output().match(/INFO: .*(rules|shutting down).*/g) ?? [];
 
-  test('loads with count and hash, what a reload has changed, recovery, and why the service ends', async () => {
+  test('has loads with count and hash, the changes of reloads, recovery, and the reason for a shutdown, once each', async () => {
     const rules = file('rules.yaml', RULES);
     const running = await service({ LOG_LEVEL: 'info' }, ['--rules', rules]);
     await running.waitFor('loaded 1 rules of 1 domains from');
     file('rules.yaml', `${RULES.replace('2 }', '3 }')}  - { key: path, rate_limit: { unlimited: true } }\n`);
     await running.waitFor('reloaded 2 rules of 1 domains from');
     file('rules.yaml', 'domain: [\n');
-    await running.waitFor('the rules in force stay: hash');
+    await running.waitFor('the rules in force are kept: hash');
     file('rules.yaml', RULES);
-    await running.waitFor('the rules are right again: reloaded');
+    await running.waitFor('the rules are valid again: reloaded');
     await running.stop('SIGTERM');
     const [first = '', second = '', third = '', last = ''] = infos(running);
     const hash = /hash ([0-9a-f]{12})/;
@@ -497,7 +497,7 @@ describe('what is logged of rules, once, at info', () => {
 describe('the log of decisions', () => {
   const RULES_WITH_TRIAL = `${RULES}  - { key: open, rate_limit: { unlimited: true } }\n`;
 
-  test('LOG_LEVEL=debug says for each descriptor which rule applies, where it stands, and its counter, or why none does', async () => {
+  test('has for each descriptor the rule with its position and counter, or why none applies, with LOG_LEVEL=debug', async () => {
     const running = await service({ LOG_LEVEL: 'debug' }, ['--rules', file('rules.yaml', RULES_WITH_TRIAL)]);
     await ask(running, 'demo', 'user=alice', 'color=red', 'open=x');
     await running.waitFor('descriptor is unlimited by rule demo.open');
@@ -509,7 +509,7 @@ describe('the log of decisions', () => {
     );
   });
 
-  test('DECISION_LOG=refused writes refusals at any level, as JSON, and nothing else', async () => {
+  test('has only refusals as JSON, at any level, with DECISION_LOG=refused', async () => {
     const env = { DECISION_LOG: 'refused', LOG_FORMAT: 'json', LOG_LEVEL: 'fatal' };
     const running = await service(env, ['--rules', file('rules.yaml', RULES)]);
     await ask(running, 'demo', 'user=alice');
@@ -531,7 +531,7 @@ describe('the log of decisions', () => {
     ]);
   });
 
-  test('it is bounded in a second, and what it drops is counted', async () => {
+  test('is limited per second, and dropped decisions are counted', async () => {
     const env = { DECISION_LOG: 'all', DECISION_LOG_MAX_PER_SECOND: '1' };
     const running = await service(env, ['--rules', file('rules.yaml', RULES)]);
     const post = () =>
@@ -549,7 +549,7 @@ describe('the log of decisions', () => {
   });
 });
 
-describe('the command line itself', () => {
+describe('the command line', () => {
   test.each([
     [['--help'], 0, 'Usage: weir [options] [command]'],
     [['ask', '--help'], 0, 'key=value[,key=value…]'],

@@ -14,7 +14,7 @@ function problems(env: Environment): readonly string[] {
 
 const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));
 
-test('without an environment everything has its default: counters in memory, rules from a file', () => {
+test('an empty environment means the defaults: counters in memory, rules from a file', () => {
   expect(readSettings({})).toMatchObject({
     GRPC_PORT: 8081,
     PORT: 8080,
@@ -28,7 +28,7 @@ test('without an environment everything has its default: counters in memory, rul
   });
 });
 
-test('the table for documentation names every variable, with its default as it would be written', () => {
+test('the table for documentation has every variable, with its default as text', () => {
   const names = rows.map(([name]) => name);
   expect(names).toEqual(Object.keys(readSettings({})).filter((name) => name === name.toUpperCase()));
   const written = rows.flatMap(([name, { fallback }]) => (fallback === undefined ? [] : [[name, fallback]]));
@@ -106,22 +106,22 @@ describe('values', () => {
     ['REDIS_TYPE', ['RING', ''], 'one of SINGLE, SENTINEL, CLUSTER'],
     ['REDIS_POOL_ON_EMPTY_BEHAVIOR', ['CREATE', 'error'], 'WAIT (CREATE and ERROR are not supported)'],
     ['REDIS_CLUSTER_PIPELINE_PARALLELISM', ['-1'], 'a count from 0 to 2147483647'],
-    ['EXTRA_TAGS', ['a', 'a:b:c', 'a:b,', ',a:b'], 'key:value pairs with commas between them'],
-    ['CONFIG_GRPC_XDS_NODE_METADATA', ['a', 'a=b=c', 'a:b'], 'key=value pairs with commas between them'],
+    ['EXTRA_TAGS', ['a', 'a:b:c', 'a:b,', ',a:b'], 'comma-separated key:value pairs'],
+    ['CONFIG_GRPC_XDS_NODE_METADATA', ['a', 'a=b=c', 'a:b'], 'comma-separated key=value pairs'],
     ['PROMETHEUS_ADDR', ['9090', 'host', ':port', ':65536'], 'host:port, or :port for all addresses'],
-    ['LIMIT_RETRY_AFTER_HEADERS', ['a b', 'a,,b'], 'names of headers such as Retry-After, with commas between them'],
+    ['LIMIT_RETRY_AFTER_HEADERS', ['a b', 'a,,b'], 'comma-separated header names such as Retry-After'],
     ['TRACING_SAMPLING_RATE', ['2', ''], 'a number from 0 to 1'],
     ['XDS_CLIENT_BACKOFF_RANDOM_FACTOR', ['', 'half'], 'a number'],
     ['REDIS_SOCKET_TYPE', ['udp', ''], 'one of unix, tcp'],
     ['SPEND', ['nothing', 'all', ''], 'one of each, all_or_nothing, spare_others'],
     ['STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', ['yes', ''], 'true or false'],
-  ])('%s is none of %j', (name, wrong, wanted) => {
+  ])('%s cannot be any of %j', (name, wrong, expected) => {
     expect(wrong.map((written) => problems({ [name]: written }))).toEqual(
-      wrong.map((written) => [`${name} must be ${wanted}, got '${written}'`]),
+      wrong.map((written) => [`${name} must be ${expected}, got '${written}'`]),
     );
   });
 
-  test('that are wrong are all told at once', () => {
+  test('that are invalid are all reported at once', () => {
     const env = {
       GRPC_PORT: 'http',
       SHADOW_MODE: 'maybe',
@@ -140,7 +140,7 @@ describe('values', () => {
   });
 
   // A timer of Node's that is set to more than 2^31 - 1 ms goes off at once.
-  test.each(['STORE_TIMEOUT', 'DRAIN_TIMEOUT'])('%s is no longer than a timer can be', (name) => {
+  test.each(['STORE_TIMEOUT', 'DRAIN_TIMEOUT'])('%s cannot exceed the longest delay of a timer', (name) => {
     expect(problems({ [name]: '2147483647ms' })).toEqual([]);
     expect(problems({ [name]: '2147483648ms' })).toEqual([expect.stringContaining(`${name} must be a duration`)]);
     expect(problems({ [name]: `${'9'.repeat(400)}s` })).toEqual([
@@ -257,7 +257,7 @@ describe('where counters live', () => {
     ]);
   });
 
-  test('what belongs to a Redis goes with it, and the one for limits by the second has its own', () => {
+  test('each of the two Redis has its own settings', () => {
     const env = {
       REDIS_URL: 'redis:1',
       REDIS_TIMEOUT: '3s',
@@ -295,16 +295,16 @@ describe('where counters live', () => {
     [{ BACKEND_TYPE: 'memcache', MEMCACHE_SRV: '_memcache._tcp.example.com' }, []],
     [
       { BACKEND_TYPE: 'memcache' },
-      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got neither'],
+      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set if BACKEND_TYPE is memcache, got neither'],
     ],
     [
       { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'one:1', MEMCACHE_SRV: '_memcache._tcp.example.com' },
-      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got both'],
+      ['one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set if BACKEND_TYPE is memcache, got both'],
     ],
-    [{ BACKEND_TYPE: 'redis' }, ['REDIS_URL must be set where BACKEND_TYPE is redis, got nothing']],
+    [{ BACKEND_TYPE: 'redis' }, ['REDIS_URL must be set if BACKEND_TYPE is redis, got nothing']],
     [
       { REDIS_URL: 'redis', REDIS_PERSECOND: 'true' },
-      ['REDIS_PERSECOND_URL must be set where REDIS_PERSECOND is true, got nothing'],
+      ['REDIS_PERSECOND_URL must be set if REDIS_PERSECOND is true, got nothing'],
     ],
     [
       { REDIS_URL: 'u:secret@m', REDIS_TYPE: 'SENTINEL' },
@@ -318,13 +318,13 @@ describe('where counters live', () => {
     ],
     [
       { COUNTER_KEYS: 'reference' },
-      ['COUNTER_KEYS=reference goes with Redis or memcached: nobody else sees counters in memory'],
+      ['COUNTER_KEYS=reference requires Redis or memcached: counters in memory cannot be shared'],
     ],
-  ])('%j: %j', (env, told) => {
-    expect(problems(env)).toEqual(told);
+  ])('%j: %j', (env, expected) => {
+    expect(problems(env)).toEqual(expected);
   });
 
-  test('REDIS_URL is no path where a TCP address is wanted', () => {
+  test('REDIS_URL cannot be a path if a TCP address is expected', () => {
     expect(problems({ REDIS_URL: '/run/redis.sock', REDIS_SOCKET_TYPE: 'tcp' })).toHaveLength(1);
   });
 
@@ -338,7 +338,7 @@ describe('where counters live', () => {
     'secret@redis:99999',
     'redis:/weir:secret@redis',
     'http://weir:secret@redis:6379',
-  ])('what is wrong with %j is told without its credentials', (url) => {
+  ])('problems of %j are reported without its credentials', (url) => {
     expect(problems({ REDIS_URL: url })).toEqual([expect.stringMatching(/^REDIS_URL must be /)]);
     expect(problems({ REDIS_URL: url }).join()).not.toContain('secret');
   });
@@ -356,13 +356,13 @@ describe('where statistics go', () => {
     expect(readSettings(env).sink.kind).toBe(kind);
   });
 
-  test('is one place', () => {
+  test('is one sink at most', () => {
     expect(problems({ USE_STATSD: 'true', USE_PROMETHEUS: 'true' })).toEqual([
       'one of USE_STATSD, USE_DOG_STATSD and USE_PROMETHEUS may be true, got 2 of them',
     ]);
   });
 
-  test('mogrifiers come with their patterns', () => {
+  test('mogrifiers are read with their patterns', () => {
     const env = { USE_DOG_STATSD: 'true', USE_DOG_STATSD_MOGRIFIERS: 'A', DOG_STATSD_MOGRIFIER_A_PATTERN: 'x' };
     expect(problems(env)).toEqual(['DOG_STATSD_MOGRIFIER_A_NAME must be set, since USE_DOG_STATSD_MOGRIFIERS names A']);
     expect(readSettings({ ...env, DOG_STATSD_MOGRIFIER_A_NAME: 'y' }).sink).toMatchObject({
@@ -374,7 +374,7 @@ describe('where statistics go', () => {
 describe('workers', () => {
   const redis = { REDIS_URL: 'localhost:6379' };
 
-  test('are as many as is said, or as there are processors', () => {
+  test('are the configured number, or one per processor', () => {
     expect(readSettings({}).WORKERS).toBe(1);
     expect(readSettings({ ...redis, WORKERS: '4' }).WORKERS).toBe(4);
     expect(readSettings({ ...redis, WORKERS: 'auto' }).WORKERS).toBe(availableParallelism());
@@ -382,23 +382,35 @@ describe('workers', () => {
   });
 
   test('cannot share counters in memory', () => {
-    const told = [
+    const expected = [
       expect.stringMatching(/^WORKERS: 4 is not possible with counters in memory, since each process would/),
     ];
-    expect(problems({ WORKERS: '4' })).toEqual(told);
-    expect(problems({ ...redis, BACKEND_TYPE: 'memory', WORKERS: '4' })).toEqual(told);
+    expect(problems({ WORKERS: '4' })).toEqual(expected);
+    expect(problems({ ...redis, BACKEND_TYPE: 'memory', WORKERS: '4' })).toEqual(expected);
     expect(problems({ WORKERS: '1' })).toEqual([]);
   });
 });
 
-test('TLS wants a certificate and its key', () => {
+test('TLS requires a certificate and its key', () => {
   expect(problems({ GRPC_SERVER_USE_TLS: 'true' })).toEqual([
-    'GRPC_SERVER_TLS_CERT must be set where GRPC_SERVER_USE_TLS is true, got nothing',
-    'GRPC_SERVER_TLS_KEY must be set where GRPC_SERVER_USE_TLS is true, got nothing',
+    'GRPC_SERVER_TLS_CERT must be set if GRPC_SERVER_USE_TLS is true, got nothing',
+    'GRPC_SERVER_TLS_KEY must be set if GRPC_SERVER_USE_TLS is true, got nothing',
   ]);
 });
 
-describe('what has no effect is warned of', () => {
+describe('a setting with a former name', () => {
+  test('is read under that name, with a warning', () => {
+    const settings = readSettings({ MAX_CALLS_UNDER_WAY: '7' });
+    expect(settings.MAX_IN_FLIGHT_CALLS).toBe(7);
+    expect(settings.warnings).toEqual(['MAX_CALLS_UNDER_WAY is deprecated: use MAX_IN_FLIGHT_CALLS']);
+  });
+
+  test('has the value of the new name if both are set', () => {
+    expect(readSettings({ MAX_CALLS_UNDER_WAY: '7', MAX_IN_FLIGHT_CALLS: '8' }).MAX_IN_FLIGHT_CALLS).toBe(8);
+  });
+});
+
+describe('a warning names', () => {
   const withoutEffect = rows.filter(([, { noEffect }]) => noEffect !== undefined).map(([name]) => name);
   const right: Readonly<Record<string, string>> = {
     XDS_CLIENT_BACKOFF_RANDOM_FACTOR: '0.5',
@@ -409,7 +421,7 @@ describe('what has no effect is warned of', () => {
     PROMETHEUS_MAPPER_YAML: '/mapper.yaml',
   };
 
-  test.each(withoutEffect)('%s, since there is nothing like it here', (name) => {
+  test.each(withoutEffect)('%s, which has no effect in Weir', (name) => {
     const written = right[name] ?? (/INTERVAL|DURATION/.test(name) ? '3s' : '8');
     const { warnings } = readSettings({ [name]: written });
     expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${name} is set but has no effect: .+`))]);
@@ -427,19 +439,19 @@ describe('what has no effect is warned of', () => {
       { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' },
       'memcache',
     ],
-  ])('%s, where counters are elsewhere', (name, written, others: Environment, kind) => {
+  ])('%s, if counters are in another store', (name, written, others: Environment, kind) => {
     expect(readSettings({ ...others, [name]: written }).warnings).toEqual([
       `${name} is set but has no effect: counters are in ${kind}`,
     ]);
   });
 
-  test('but not what others have set, nor what has an effect', () => {
+  test('only variables that are set and have no effect', () => {
     const env = { PATH: '/bin', TLS: '1', MY_REDIS_TLS: '1', REDIS: 'x', OTEL_SERVICE_NAME: 'x', REDIS_URL: 'redis:1' };
     expect(readSettings(env).warnings).toEqual([]);
   });
 });
 
-test('secrets are not shown, not even where they are wrong', () => {
+test('secrets are not shown, even if they are invalid', () => {
   expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
     ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
     ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
@@ -448,11 +460,11 @@ test('secrets are not shown, not even where they are wrong', () => {
 });
 
 test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER', 'LIMIT_SOFT_HEADER'])(
-  '%s must be the name of a header',
+  '%s must be a header name',
   (name) => {
     expect(readSettings({ [name]: 'X-Limit_1' })).toHaveProperty(name, 'X-Limit_1');
     expect(() => readSettings({ [name]: 'a b:c' })).toThrow(
-      `${name} must be the name of a header such as RateLimit-Limit, got 'a b:c'`,
+      `${name} must be a header name such as RateLimit-Limit, got 'a b:c'`,
     );
   },
 );

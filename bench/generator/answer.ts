@@ -1,4 +1,4 @@
-import type { Field } from '../../src/transport/h2/hpack/field.ts';
+import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
 
 export type Code = 'OK' | 'OVER_LIMIT';
 /** REFUSED: not decided, since that could not be done in time. */
@@ -18,7 +18,7 @@ const codes: readonly (Code | undefined)[] = [undefined, 'OK', 'OVER_LIMIT'];
  * @param trailers  its last header block
  * @throws  the call failed, or the answer is not one of the service
  */
-export function readAnswer(data: Buffer | undefined, trailers: readonly Field[]): Outcome {
+export function readAnswer(data: Buffer | undefined, trailers: readonly HeaderField[]): Outcome {
   const status = trailers.find(({ name }) => name === 'grpc-status')?.value;
   if (status && refusals.includes(status)) return 'REFUSED';
   if (status !== '0') {

@@ -10,7 +10,7 @@ import {
   Setting,
 } from '../../src/transport/h2/frames.ts';
 import { HpackDecoder } from '../../src/transport/h2/hpack/decoder.ts';
-import type { Field } from '../../src/transport/h2/hpack/field.ts';
+import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
 import { type Outcome, readAnswer } from './answer.ts';
 import type { RequestHeaders } from './request-headers.ts';
 import type { Requests } from './requests.ts';
@@ -49,7 +49,7 @@ export class Connection {
   readonly #calls = new Map<number, Call>();
   /** When the calls were begun that the server does not take yet. */
   readonly #waiting: number[] = [];
-  /** None until the server has told its settings. */
+  /** 0 until the server has sent its SETTINGS. */
   #maxCalls = 0;
   /** Begins with the bytes of a frame whose end has not come. */
   #unread: Buffer = Buffer.alloc(0);
@@ -61,7 +61,7 @@ export class Connection {
   #receiveWindowBytes = MAX_WINDOW;
   #isOver = false;
 
-  /** Resolves when connected. Calls may begin at once, and leave when the server has told its settings. */
+  /** Resolves when connected. Calls may begin at once, and are sent after the server's SETTINGS. */
   static async open(options: ConnectionOptions): Promise<Connection> {
     const socket = connect({ port: options.port, host: '127.0.0.1', noDelay: true });
     await once(socket, 'connect');
@@ -211,7 +211,7 @@ export class Connection {
     if (flags & Flag.END_STREAM) this.#answered(stream, fields);
   }
 
-  #answered(stream: number, trailers: readonly Field[]): void {
+  #answered(stream: number, trailers: readonly HeaderField[]): void {
     const call = this.#callOf(stream);
     this.#calls.delete(stream);
     this.#options.onAnswer(readAnswer(call.data, trailers), call.startedMs, this);
@@ -220,25 +220,25 @@ export class Connection {
 
   #callOf(stream: number): Call {
     const call = this.#calls.get(stream);
-    if (!call) throw new Error(`the server answered on stream ${stream}, where no call is under way`);
+    if (!call) throw new Error(`the server answered on stream ${stream}, without a call in flight`);
     return call;
   }
 
   #settings(payload: Buffer, flags: number): void {
     if (flags & Flag.ACK) return;
-    const told = new Map<number, number>();
+    const settings = new Map<number, number>();
     for (let at = 0; at < payload.length; at += SETTING_BYTES) {
-      told.set(payload.readUInt16BE(at), payload.readUInt32BE(at + 2));
+      settings.set(payload.readUInt16BE(at), payload.readUInt32BE(at + 2));
     }
     const { bytes } = this.#options.requests;
-    if ((told.get(Setting.INITIAL_WINDOW_SIZE) ?? DEFAULT_WINDOW) < bytes) {
+    if ((settings.get(Setting.INITIAL_WINDOW_SIZE) ?? DEFAULT_WINDOW) < bytes) {
       throw new Error(`the server must let a call send ${bytes} bytes at once; its window is smaller`);
     }
-    if ((told.get(Setting.HEADER_TABLE_SIZE) ?? DEFAULT_TABLE_SIZE) < DEFAULT_TABLE_SIZE) {
+    if ((settings.get(Setting.HEADER_TABLE_SIZE) ?? DEFAULT_TABLE_SIZE) < DEFAULT_TABLE_SIZE) {
       throw new Error(`the server must keep ${DEFAULT_TABLE_SIZE} bytes of headers; its table is smaller`);
     }
     if (this.#maxCalls === 0) this.#maxCalls = Number.POSITIVE_INFINITY;
-    this.#maxCalls = told.get(Setting.MAX_CONCURRENT_STREAMS) ?? this.#maxCalls;
+    this.#maxCalls = settings.get(Setting.MAX_CONCURRENT_STREAMS) ?? this.#maxCalls;
     this.#control(frameOf(FrameType.SETTINGS, Flag.ACK, 0, Buffer.alloc(0)));
     this.#sendWaiting();
   }

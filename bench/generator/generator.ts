@@ -15,7 +15,7 @@ export interface Generator {
 
 export function startGenerator(): Generator {
   const child = fork(CHILD, { execArgv: ['--import', 'tsx'] });
-  child.on('error', () => {}); // whoever waits for a message meets it
+  child.on('error', () => {}); // reported to the code that waits for a message
   child.once('exit', (code) => child.emit('error', new Error(`the load generator ended with exit code ${code}`)));
   return {
     async drive(load) {

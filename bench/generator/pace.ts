@@ -1,8 +1,8 @@
 import type { Connection } from './connection.ts';
 
 export type Pace =
-  /** Every connection has so many calls under way, and each answer begins the next call. */
-  | { readonly kind: 'closed'; readonly callsUnderWay: number; readonly end: End }
+  /** Every connection has this many calls in flight; each answer starts the next call. */
+  | { readonly kind: 'closed'; readonly callsInFlight: number; readonly end: End }
   /** Calls begin at this rate whatever becomes of the earlier ones, on each connection in turn. */
   | { readonly kind: 'open'; readonly callsPerSecond: number; readonly end: { readonly elapsedMs: number } };
 
@@ -25,30 +25,30 @@ export const createPacer = (pace: Pace, connections: readonly Connection[]): Pac
   pace.kind === 'closed' ? closedLoop(pace, connections) : openLoop(pace, connections);
 
 function closedLoop(
-  { callsUnderWay, end }: Extract<Pace, { kind: 'closed' }>,
+  { callsInFlight, end }: Extract<Pace, { kind: 'closed' }>,
   connections: readonly Connection[],
 ): Pacer {
   let callsLeft = 'calls' in end ? end.calls : Number.POSITIVE_INFINITY;
   let endMs = Number.POSITIVE_INFINITY;
-  let underWay = 0;
+  let inFlight = 0;
   const beginNext = (connection: Connection, nowMs: number) => {
     if (callsLeft === 0 || nowMs >= endMs) return;
     callsLeft--;
-    underWay++;
+    inFlight++;
     connection.call(nowMs);
   };
   return {
     begin(nowMs) {
       if ('elapsedMs' in end) endMs = nowMs + end.elapsedMs;
       for (const connection of connections) {
-        for (let at = 0; at < callsUnderWay; at++) beginNext(connection, nowMs);
+        for (let at = 0; at < callsInFlight; at++) beginNext(connection, nowMs);
         connection.flush();
       }
     },
     answered(connection, nowMs) {
-      underWay--;
+      inFlight--;
       beginNext(connection, nowMs);
-      return underWay === 0;
+      return inFlight === 0;
     },
     stop() {
       callsLeft = 0;

@@ -1,4 +1,4 @@
-import type { Field } from '../../src/transport/h2/hpack/field.ts';
+import type { HeaderField } from '../../src/transport/h2/hpack/field.ts';
 import { staticTable } from '../../src/transport/h2/hpack/static-table.ts';
 
 /** A request's header block: as a connection sends it first, and as it sends it from then on. */
@@ -13,7 +13,7 @@ export interface RequestHeaders {
  * @param fields  of at most 126 ASCII characters each, few enough for a table of the default size
  * @see https://www.rfc-editor.org/rfc/rfc7541#section-6.2.1
  */
-export function encodeRequestHeaders(fields: readonly Pick<Field, 'name' | 'value'>[]): RequestHeaders {
+export function encodeRequestHeaders(fields: readonly Pick<HeaderField, 'name' | 'value'>[]): RequestHeaders {
   const newestIndex = staticTable.length + 1;
   return {
     first: Buffer.concat(fields.map(({ name, value }) => Buffer.concat([Buffer.of(0x40), sized(name), sized(value)]))),

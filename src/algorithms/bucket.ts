@@ -1,6 +1,6 @@
 import { type AnyLimit, checkProduct, type LimitKey, type LimitSource, MAX_COUNT, unitMs } from './limit.ts';
 
-/** The numbers of a bucket, whichever way it is looked at. */
+/** The numbers of a bucket, as a token bucket or a leaky bucket. */
 export interface Bucket extends AnyLimit {
   readonly burst: number;
   readonly maxDelayMs: number;
@@ -9,7 +9,7 @@ export interface Bucket extends AnyLimit {
 /** Hits that fit into an empty bucket, the soft ones included. */
 export const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
 
-/** For how long a bucket remembers a hit, where it owes a whole bucket; a day at least, since a report may owe more. */
+/** How long a bucket with a debt of a whole bucket remembers a hit; at least a day, since reports may add a larger debt. */
 export function bucketMemoryMs(limit: Bucket): number {
   const emptyMs = Math.ceil((2 * bucketSize(limit) * limit.windowMs) / limit.requestsPerUnit);
   return Math.max(emptyMs + limit.windowMs + limit.maxDelayMs, unitMs.DAY);

@@ -18,7 +18,7 @@ export const algorithms = {
 
 export type AlgorithmName = keyof typeof algorithms;
 
-/** The numbers of one limit, told apart by the algorithm that reads them. */
+/** The numbers of one limit, discriminated by its algorithm. */
 export type Limit = {
   [N in AlgorithmName]: (typeof algorithms)[N] extends Algorithm<infer L> ? L : never;
 }[AlgorithmName];

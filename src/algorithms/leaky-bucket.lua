@@ -3,7 +3,7 @@
   limit    { requests per unit, window (ms), size (hits), longest delay (ms) }
   state    { backlog (hit-ms), drained at (ms since the epoch) } or nil for a new counter
   now_ms   may run backwards; that drains nothing and forgets nothing
-  hits     0 looks, below 0 gives back
+  hits     0 peeks, below 0 gives back
   charge   false: says what would become of the hits, but leaves the counter as it is
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
@@ -28,9 +28,9 @@ do
   leaky_bucket = function(limit, state, now_ms, hits, charge)
     local window_ms, size, max_delay_ms = limit[2], limit[3], limit[4]
     local backlog, drained_at_ms = drain(limit, state, now_ms)
-    local asked = hits == 0 and 1 or hits
-    local overflow = backlog + (asked - size) * window_ms
-    local accepted = asked < 0 or (asked <= size and wait_ms(limit, overflow, drained_at_ms, now_ms) <= max_delay_ms)
+    local required = hits == 0 and 1 or hits
+    local overflow = backlog + (required - size) * window_ms
+    local accepted = required < 0 or (required <= size and wait_ms(limit, overflow, drained_at_ms, now_ms) <= max_delay_ms)
     local is_taken = charge == 'regardless' or (charge and accepted)
     local left = is_taken and math.min(math.max(backlog + hits * window_ms, 0), MAX_COUNT) or backlog
     return accepted, { left, drained_at_ms }, wait_ms(limit, left, drained_at_ms, now_ms)

@@ -3,6 +3,7 @@ import {
   type Algorithm,
   type AnyLimit,
   type Charge,
+  hitsToFit,
   MAX_COUNT,
   NEVER_MS,
   type State,
@@ -10,7 +11,6 @@ import {
   sameNumbers,
   singleHitRefusalMs,
   takenBy,
-  wanted,
 } from './limit.ts';
 
 export interface LeakyBucketLimit extends AnyLimit {
@@ -29,16 +29,17 @@ export interface LeakyBucketLimit extends AnyLimit {
  * exact integers in both twins.
  *
  * @param nowMs   may run backwards (clock skew); that drains nothing and forgets nothing
- * @param hits    0 looks: refused when a single one would be; below 0 gives back, never below empty
+ * @param hits    0 peeks: refused when a single one would be; below 0 gives back, never below empty
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  * @see https://en.wikipedia.org/wiki/Leaky_bucket
  */
 function step(limit: LeakyBucketLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const size = bucketSize(limit);
   const [backlog, drainedAtMs] = drain(limit, state, nowMs);
-  const asked = wanted(hits);
-  const overflow = backlog + (asked - size) * limit.windowMs;
-  const accepted = asked < 0 || (asked <= size && waitMs(limit, overflow, drainedAtMs, nowMs) <= limit.maxDelayMs);
+  const required = hitsToFit(hits);
+  const overflow = backlog + (required - size) * limit.windowMs;
+  const accepted =
+    required < 0 || (required <= size && waitMs(limit, overflow, drainedAtMs, nowMs) <= limit.maxDelayMs);
   const isTaken = charge === 'regardless' || (charge && accepted);
   const left = isTaken ? Math.min(Math.max(backlog + hits * limit.windowMs, 0), MAX_COUNT) : backlog;
   return { accepted, state: [left, drainedAtMs], ttlMs: waitMs(limit, left, drainedAtMs, nowMs) };
@@ -76,10 +77,12 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
     const { windowMs, soft } = limit;
     const size = bucketSize(limit);
     const taken = takenBy(outcome);
-    const asked = wanted(outcome.hits);
+    const required = hitsToFit(outcome.hits);
     const overflow = backlog - size * windowMs;
     const unmetMs =
-      asked <= size ? waitMs(limit, overflow + asked * windowMs, drainedAtMs, nowMs) - limit.maxDelayMs : NEVER_MS;
+      required <= size
+        ? waitMs(limit, overflow + required * windowMs, drainedAtMs, nowMs) - limit.maxDelayMs
+        : NEVER_MS;
     const waiting = Math.ceil(backlog / windowMs);
     return {
       code: outcome.accepted ? 'OK' : 'OVER_LIMIT',

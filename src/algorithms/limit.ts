@@ -23,7 +23,7 @@ export const NEVER_MS = Number.POSITIVE_INFINITY;
 
 /** The numbers that every limit has, whatever its algorithm. */
 export interface LimitNumbers {
-  /** What tells its counters from those of another limit on the same descriptor: `fixed_window|60000`. */
+  /** Distinguishes its counters from those of other limits on the same descriptor: `fixed_window|60000`. */
   readonly counter: string;
   /** Hits that pass in one window, 0 to 4,294,967,295. */
   readonly requestsPerUnit: number;
@@ -125,16 +125,16 @@ export interface Step {
 
 /**
  * Whether a step counts its hits: `true` where they are accepted (or the algorithm counts refusals), `false` never, and `regardless` whatever
- * the limit says, for hits that have passed already. Nothing but `MAX_COUNT` bounds what a counter can owe.
+ * the limit says, for hits that have passed already. Only `MAX_COUNT` bounds the debt of a counter.
  */
 export type Charge = boolean | 'regardless';
 
 /** What became of a hit. */
 export interface Outcome {
-  /** Whole hits that were wanted: 0 looked, below 0 gave back. */
+  /** Whole hits of the operation: 0 peeks, below 0 gives back. */
   readonly hits: number;
   readonly accepted: boolean;
-  /** As the step was told. False: the counter was only looked at, because another limit of the request refused. */
+  /** The `charge` argument of the step. False: the counter was only read, because another limit of the request refused. */
   readonly charged: Charge;
 }
 
@@ -142,7 +142,7 @@ export interface Outcome {
 export const takenBy = ({ hits, accepted, charged }: Outcome): number =>
   charged === 'regardless' || (charged && accepted) ? hits : 0;
 
-/** What a caller is told about one limit. Whole hits, whole milliseconds. */
+/** The decision about one limit, as reported to the caller. Whole hits, whole milliseconds. */
 export interface Decision {
   readonly code: 'OK' | 'OVER_LIMIT';
   /** What the counter stood at before these hits were spent. Of a give-back, and beyond `MAX_COUNT`, only a guess. */
@@ -206,7 +206,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    *
    * @param state  what the previous step returned; undefined for a new counter
    * @param nowMs   the store's clock; it may run backwards
-   * @param hits    whole; 0 looks and spends nothing, below 0 gives back
+   * @param hits    whole; 0 peeks, below 0 gives back
    * @param charge  false: says what would become of the hits, but leaves the counter as it is
    */
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
@@ -218,7 +218,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * @param chargedAtMs  the store's time of the charge
    */
   refund(limit: L, state: State | undefined, nowMs: number, hits: number, chargedAtMs: number): Step;
-  /** Whether a counter can owe any number of hits: `charge: always`. */
+  /** Whether a counter can go into debt by any number of hits: `charge: always`. */
   readonly canOwe: boolean;
   /** The part of the limit that one of `by` processes may count by itself; it may be 0. */
   divide(limit: L, by: number): L;
@@ -226,7 +226,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   refusalHoldsMs(limit: L, refusal: Refusal): number;
   /** How long after a single hit could pass so many more could, at most; undefined: not before the counter is as good as new. */
   waitForMoreMs?(limit: L, hits: number): number;
-  /** What the caller is told, from the report that either twin made of the state it left. */
+  /** The decision for the caller, from the report of either twin. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;
   /** Whether the TypeScript twin finds what the Lua twin does, however far apart their clocks are; absent: it does. */
   canReplay?(limit: L): boolean;
@@ -271,5 +271,5 @@ export function checkProduct(product: number, key: LimitKey, { wrong }: Pick<Lim
   );
 }
 
-/** What a look wants to know: whether one hit would pass. */
-export const wanted = (hits: number): number => (hits === 0 ? 1 : hits);
+/** The hits that must fit for an operation to be accepted: a peek asks whether one hit would pass. */
+export const hitsToFit = (hits: number): number => (hits === 0 ? 1 : hits);

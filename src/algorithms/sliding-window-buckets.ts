@@ -2,6 +2,7 @@ import {
   type Algorithm,
   type AnyLimit,
   type Charge,
+  hitsToFit,
   MAX_COUNT,
   NEVER_MS,
   type State,
@@ -9,7 +10,6 @@ import {
   sameNumbers,
   singleHitRefusalMs,
   takenBy,
-  wanted,
 } from './limit.ts';
 import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
@@ -30,7 +30,7 @@ export interface SlidingWindowBucketsLimit extends AnyLimit {
  * Never above the limit in any window; up to one part's length stricter than an exact one. Refused hits are not counted.
  *
  * @param nowMs   may run backwards (clock skew); the later part stays in force
- * @param hits    0 looks: refused when a single one would be; below 0 gives back, the newest first
+ * @param hits    0 peeks: refused when a single one would be; below 0 gives back, the newest first
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
 function step(
@@ -42,7 +42,7 @@ function step(
 ): Step {
   const [startMs, counts] = shift(limit, state, nowMs);
   const used = sum(counts);
-  const accepted = hits < 0 || used + wanted(hits) <= windowSize(limit);
+  const accepted = hits < 0 || used + hitsToFit(hits) <= windowSize(limit);
   const isCounted = charge === 'regardless' || (accepted && charge);
   if (isCounted && hits > 0) counts[0] = (counts[0] ?? 0) + Math.min(hits, MAX_COUNT - used);
   if (charge && hits < 0) giveBack(counts, -hits);
@@ -130,7 +130,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
       hitsBefore: Math.max(used - taken, 0),
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
       durationUntilResetMs: Math.max(emptyAtMs(limit, startMs, counts) - nowMs, 0),
-      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, startMs, counts, wanted(outcome.hits)) - nowMs,
+      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, startMs, counts, hitsToFit(outcome.hits)) - nowMs,
       delayMs: 0,
       soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };

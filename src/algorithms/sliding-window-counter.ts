@@ -3,6 +3,7 @@ import {
   type AnyLimit,
   type Charge,
   checkProduct,
+  hitsToFit,
   MAX_COUNT,
   NEVER_MS,
   type State,
@@ -10,7 +11,6 @@ import {
   sameNumbers,
   singleHitRefusalMs,
   takenBy,
-  wanted,
 } from './limit.ts';
 import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
@@ -32,7 +32,7 @@ export interface SlidingWindowCounterLimit extends AnyLimit {
  * window's length.
  *
  * @param nowMs   may run backwards (clock skew); the later window stays in force, at its beginning
- * @param hits    0 looks: refused when a single one would be; below 0 gives back, this window's first
+ * @param hits    0 peeks: refused when a single one would be; below 0 gives back, this window's first
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
 function step(
@@ -45,7 +45,7 @@ function step(
   const capacity = windowSize(limit);
   const [startMs, count, previous] = roll(limit, state, nowMs);
   const used = count + covered(limit, previous, Math.max(nowMs - startMs, 0));
-  const accepted = hits < 0 || used + wanted(hits) <= capacity;
+  const accepted = hits < 0 || used + hitsToFit(hits) <= capacity;
   const counts = charge === 'regardless' || (accepted && charge);
   const counted = counts ? Math.min(count + hits, mostHits(limit)) : count;
   const next = [startMs, Math.max(counted, 0), Math.max(previous + Math.min(counted, 0), 0)] as const;
@@ -131,7 +131,7 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
       hitsBefore: Math.max(used - taken, 0),
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
       durationUntilResetMs: Math.max(resetAtMs(limit, report) - nowMs, 0),
-      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, report, wanted(outcome.hits)) - nowMs,
+      retryAfterMs: outcome.accepted ? 0 : retryAtMs(limit, report, hitsToFit(outcome.hits)) - nowMs,
       delayMs: 0,
       soft: outcome.accepted && taken > 0 && used > limit.requestsPerUnit,
     };

@@ -2,19 +2,19 @@ import {
   type Algorithm,
   type AnyLimit,
   type Charge,
+  hitsToFit,
   NEVER_MS,
   type State,
   type Step,
   sameNumbers,
   singleHitRefusalMs,
   takenBy,
-  wanted,
 } from './limit.ts';
 import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
 
 export interface SlidingWindowLogLimit extends AnyLimit {
   readonly algorithm: 'sliding_window_log';
-  /** Refused hits stay in the log, so that who keeps asking keeps being refused. */
+  /** Refused hits stay in the log, so that callers that keep sending requests keep being refused. */
   readonly countDenied: boolean;
 }
 
@@ -30,7 +30,7 @@ export const MAX_LOG_HITS = 1_000;
  * never holds fewer hits than were accepted. Hits that are charged regardless of the limit displace older ones beyond `MAX_LOG_HITS`.
  *
  * @param nowMs   may run backwards (clock skew); hits are then taken to come with the last one
- * @param hits    0 looks: refused when a single one would be; below 0 gives back, the newest first
+ * @param hits    0 peeks: refused when a single one would be; below 0 gives back, the newest first
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
 function step(
@@ -43,7 +43,7 @@ function step(
   const capacity = windowSize(limit);
   const log = withinWindow(limit, state ?? [], nowMs);
   const before = hitsIn(log);
-  const accepted = hits < 0 || before + wanted(hits) <= capacity;
+  const accepted = hits < 0 || before + hitsToFit(hits) <= capacity;
   const counts = charge === 'regardless' || (charge && (accepted || limit.countDenied));
   const most = charge === 'regardless' ? MAX_LOG_HITS : Math.max(before, capacity);
   const counted = counts ? Math.min(hits, charge === 'regardless' ? MAX_LOG_HITS : capacity) : 0;
@@ -62,7 +62,7 @@ function stepOf(
   hits: number,
 ): Step {
   const emptyAtMs = log.length === 0 ? nowMs : (log.at(-2) ?? 0) + limit.windowMs;
-  const report = [before, hitsIn(log), emptyAtMs, fitsAtMs(limit, log, wanted(hits))];
+  const report = [before, hitsIn(log), emptyAtMs, fitsAtMs(limit, log, hitsToFit(hits))];
   return { accepted, state: log, ttlMs: emptyAtMs - nowMs, report };
 }
 
@@ -114,7 +114,7 @@ function hitsIn(log: State): number {
   return hits;
 }
 
-/** When so many oldest hits have left that the wanted ones fit; 0 where they fit now, or never will. */
+/** When enough of the oldest hits have expired for these hits to fit; 0 if they fit now, or never. */
 function fitsAtMs(limit: SlidingWindowLogLimit, log: State, hits: number): number {
   let excess = hitsIn(log) + hits - windowSize(limit);
   for (let at = 0; at < log.length && excess > 0; at += 2) {
@@ -150,7 +150,7 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
       hitsBefore,
       limitRemaining: Math.max(limit.requestsPerUnit - used, 0),
       durationUntilResetMs: emptyAtMs - nowMs,
-      retryAfterMs: accepted ? 0 : wanted(hits) <= capacity ? fitsMs - nowMs : NEVER_MS,
+      retryAfterMs: accepted ? 0 : hitsToFit(hits) <= capacity ? fitsMs - nowMs : NEVER_MS,
       delayMs: 0,
       soft: accepted && takenBy(outcome) > 0 && used > limit.requestsPerUnit,
     };

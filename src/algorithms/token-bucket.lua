@@ -3,7 +3,7 @@
   limit    { requests per unit, window (ms), size (tokens), tick (ms): what time advances by, longest delay (ms) }
   state    { spent (token-ms), refilled at (ms since the epoch) } or nil for a new counter
   now_ms   may run backwards; that refills nothing and forgets nothing
-  hits     0 looks, below 0 gives back
+  hits     0 peeks, below 0 gives back
   charge   false: says what would become of the hits, but leaves the counter as it is
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)
@@ -31,9 +31,9 @@ do
   token_bucket = function(limit, state, now_ms, hits, charge)
     local window_ms, size, max_delay_ms = limit[2], limit[3], limit[5]
     local spent, refilled_at_ms = refill(limit, state, now_ms)
-    local asked = hits == 0 and 1 or hits
-    local missing = spent + (asked - size) * window_ms
-    local accepted = asked < 0 or (asked <= size and wait_ms(limit, missing, refilled_at_ms, now_ms) <= max_delay_ms)
+    local required = hits == 0 and 1 or hits
+    local missing = spent + (required - size) * window_ms
+    local accepted = required < 0 or (required <= size and wait_ms(limit, missing, refilled_at_ms, now_ms) <= max_delay_ms)
     local is_taken = charge == 'regardless' or (charge and accepted)
     local left = is_taken and math.min(math.max(spent + hits * window_ms, 0), MAX_COUNT) or spent
     return accepted, { left, refilled_at_ms }, wait_ms(limit, left, refilled_at_ms, now_ms)

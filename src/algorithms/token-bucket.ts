@@ -3,6 +3,7 @@ import {
   type Algorithm,
   type AnyLimit,
   type Charge,
+  hitsToFit,
   MAX_COUNT,
   NEVER_MS,
   type State,
@@ -10,7 +11,6 @@ import {
   sameNumbers,
   singleHitRefusalMs,
   takenBy,
-  wanted,
 } from './limit.ts';
 
 /** How tokens come back, as rules say it. */
@@ -38,7 +38,7 @@ export interface TokenBucketLimit extends AnyLimit {
  * `maxDelayMs` more may be spent than the bucket holds: a queue of requests that were promised their tokens in the order in which they came.
  *
  * @param nowMs  may run backwards (clock skew); that refills nothing and forgets nothing
- * @param hits    tokens wanted; 0 looks: refused when a single one would be; below 0 gives back, never beyond full
+ * @param hits    tokens to take; 0 peeks: refused when a single one would be; below 0 gives back, never beyond full
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  * @see https://en.wikipedia.org/wiki/Token_bucket
  */
@@ -46,9 +46,10 @@ function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, 
   const { windowMs } = limit;
   const size = bucketSize(limit);
   const [spent, refilledAtMs] = refill(limit, state, nowMs);
-  const asked = wanted(hits);
-  const missing = spent + (asked - size) * windowMs;
-  const accepted = asked < 0 || (asked <= size && waitMs(limit, missing, refilledAtMs, nowMs) <= limit.maxDelayMs);
+  const required = hitsToFit(hits);
+  const missing = spent + (required - size) * windowMs;
+  const accepted =
+    required < 0 || (required <= size && waitMs(limit, missing, refilledAtMs, nowMs) <= limit.maxDelayMs);
   const isTaken = charge === 'regardless' || (charge && accepted);
   const left = isTaken ? Math.min(Math.max(spent + hits * windowMs, 0), MAX_COUNT) : spent;
   return { accepted, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
@@ -100,10 +101,12 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
     const { windowMs, soft } = limit;
     const size = bucketSize(limit);
     const taken = takenBy(outcome);
-    const asked = wanted(outcome.hits);
+    const required = hitsToFit(outcome.hits);
     const overdrawn = spentMs - size * windowMs;
     const unmetMs =
-      asked <= size ? waitMs(limit, overdrawn + asked * windowMs, refilledAtMs, nowMs) - limit.maxDelayMs : NEVER_MS;
+      required <= size
+        ? waitMs(limit, overdrawn + required * windowMs, refilledAtMs, nowMs) - limit.maxDelayMs
+        : NEVER_MS;
     const spent = Math.ceil(spentMs / windowMs);
     return {
       code: outcome.accepted ? 'OK' : 'OVER_LIMIT',

@@ -14,7 +14,7 @@ interface AnyOperation extends Counter {
 /**
  * spend      takes hits as far as the limit lets them pass
  * peek       says what would become of so many hits; 0: whether the counter has room
- * give_back  takes back hits that nobody has a receipt for: Envoy's negative hits
+ * give_back  returns hits without a receipt: Envoy's negative hits
  * charge     takes hits that have passed already, whatever the limit says
  * refund     takes back hits of one charge, as far as the counter still remembers it
  * forget     makes the counter new, and earlier receipts worthless
@@ -159,7 +159,7 @@ export interface Backend {
    * @param after  what the last page gave as `next`; undefined: from the beginning
    */
   list?(after: string | undefined, count: number): CounterPage | Promise<CounterPage>;
-  /** Undefined where other instances cannot be told. Subscribes on the first call. */
+  /** Undefined if other instances cannot be notified. Subscribes on the first call. */
   invalidations?(listener: InvalidationListener): Invalidations;
   health(): BackendHealth;
   close(): Promise<void>;

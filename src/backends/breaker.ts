@@ -82,7 +82,7 @@ export class Breaker {
 
   /** @param reason  for people */
   failed(reason: string): void {
-    if (this.#timesOpened > 0 && !this.#isProbing) return; // it was under way before
+    if (this.#timesOpened > 0 && !this.#isProbing) return; // it was in flight before
     this.#reason = reason;
     this.#failures++;
     if (this.#failures < FAILURES_TO_OPEN && !this.#isProbing) return;

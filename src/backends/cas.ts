@@ -4,10 +4,10 @@ export interface Item {
   readonly cas: string;
 }
 
-/** A store that swaps a value only where nobody has changed it meanwhile. */
+/** A store with compare and swap. */
 export interface SwapStore {
   get(key: string): Promise<Item | undefined>;
-  /** Stores a value that nobody has changed since it was read. */
+  /** Stores the value if it has not changed since it was read. */
   cas(key: string, value: Buffer, exptime: number, cas: string): Promise<'STORED' | 'EXISTS' | 'NOT_FOUND'>;
   /** Stores a value where there is none. */
   add(key: string, value: Buffer, exptime: number): Promise<'STORED' | 'NOT_STORED'>;
@@ -24,7 +24,7 @@ export interface Stepped<T> {
 const MAX_TRIES = 100;
 
 /**
- * Reads a value, steps it, and swaps it for what came of it; again, from the value that is there then, where somebody else was faster.
+ * Reads a value, steps it, and swaps it for the result; repeats with the current value if another writer was faster.
  *
  * @param step  undefined: there is no value. It may run several times; only the last result counts
  * @throws Error  others changed the value each time

@@ -7,7 +7,7 @@ declare const counterKey: unique symbol;
 export type CounterKey = string & { readonly [counterKey]: true };
 
 /** A part of a descriptor, as the caller sent it or as the rule shares it. */
-export interface Entry {
+export interface CounterEntry {
   readonly key: string;
   readonly value: string;
 }
@@ -19,7 +19,7 @@ export interface Counter {
   readonly shared?: SharedWindow | undefined;
 }
 
-/** What a count by itself does not tell. */
+/** Facts that a count alone does not contain. */
 export interface SharedWindow {
   /** Milliseconds since the epoch. */
   readonly windowStartMs: number;
@@ -28,10 +28,10 @@ export interface SharedWindow {
 }
 
 /** Finds the counter of a limit for one descriptor. */
-export type Counters = (limit: Limit, domain: string, entries: readonly Entry[]) => Counter;
+export type Counters = (limit: Limit, domain: string, entries: readonly CounterEntry[]) => Counter;
 
 /** Makes the counter key of a limit for one descriptor: which algorithm, which window, whose counter. */
-export type CounterKeys = (limit: Limit, domain: string, entries: readonly Entry[]) => CounterKey;
+export type CounterKeys = (limit: Limit, domain: string, entries: readonly CounterEntry[]) => CounterKey;
 
 /** Counters that are all our own. */
 export const ownCounters =

@@ -2,7 +2,7 @@ import type { Limit } from '../algorithms/index.ts';
 import { algorithmFor } from '../algorithms/index.ts';
 import { type Decision, type Outcome, unitMs } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
-import type { CounterKey, CounterKeys, Counters, Entry, SharedWindow } from './key.ts';
+import type { CounterEntry, CounterKey, CounterKeys, Counters, SharedWindow } from './key.ts';
 
 export interface SharedCountersOptions {
   /** Put before every key. */
@@ -35,7 +35,7 @@ export function sharedCounters(options: SharedCountersOptions): Counters {
   };
 }
 
-const join = ({ key, value }: Entry): string => `${key}_${value}_`;
+const join = ({ key, value }: CounterEntry): string => `${key}_${value}_`;
 
 const sharedNames: ReadonlySet<string> = new Set(Object.values(unitMs).map((windowMs) => `fixed_window|${windowMs}`));
 

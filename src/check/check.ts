@@ -32,10 +32,10 @@ export interface Checked {
   /** What is right, but does not go with everything that callers may do; a text each. */
   readonly notes: readonly string[];
   /** Of the rules; undefined where there is an error. */
-  readonly counts: RuleCounts | undefined;
+  readonly counts: RuleTotals | undefined;
 }
 
-export interface RuleCounts {
+export interface RuleTotals {
   readonly domains: number;
   readonly rules: number;
   /** Rules with a property from an overlay; absent where there is no overlay. */

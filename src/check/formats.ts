@@ -3,13 +3,13 @@ import { pathToFileURL } from 'node:url';
 import { formatLine, type Problem } from '../rules/problem.ts';
 import type { Checked } from './check.ts';
 
-/** What `weir check` prints on standard output, whole. */
+/** Formats the whole standard output of `weir check`. */
 export type Format = (checked: Checked, context: FormatContext) => string;
 
 export interface FormatContext {
-  /** Of this program. */
+  /** The version of this program. */
   readonly version: string;
-  /** The line of a file as it stands there; undefined where it cannot be read. */
+  /** The text of a line of a file; undefined if it cannot be read. */
   readonly lineOf: (file: string, line: number) => string | undefined;
   /** The directory that paths are relative to. */
   readonly cwd: string;
@@ -24,12 +24,12 @@ export function summarize({ isRight, problems, counts }: Checked): string {
   return `all right: ${counts.domains} domain(s), ${counts.rules} rule(s)${overlaid}${more}`;
 }
 
-/** For people: each problem with the line that it is in, and a caret under its beginning. */
+/** Human-readable: each problem with its line, and a caret under its start. */
 const text: Format = (checked, context) => {
   const { isRight, problems, notes } = checked;
   const lines = problems.flatMap((problem) => [describe(problem), ...excerpt(problem, context)]);
-  const told = notes.map((note) => `note: ${note}`);
-  return [...lines, ...(isRight ? [...told, summarize(checked)] : [])].join('\n');
+  const noteLines = notes.map((note) => `note: ${note}`);
+  return [...lines, ...(isRight ? [...noteLines, summarize(checked)] : [])].join('\n');
 };
 
 /** `rules.yaml:12:7: warning: descriptors[2].shadow_mode: …` */
@@ -53,8 +53,9 @@ function excerpt({ file, line, column }: Problem, { lineOf }: FormatContext): re
 }
 
 const json: Format = ({ isRight, problems, notes, counts }) => {
-  const of = (wanted: Problem['severity']): number => problems.filter(({ severity }) => severity === wanted).length;
-  const summary = { ...counts, errors: of('error'), warnings: of('warning') };
+  const count = (counted: Problem['severity']): number =>
+    problems.filter(({ severity }) => severity === counted).length;
+  const summary = { ...counts, errors: count('error'), warnings: count('warning') };
   return JSON.stringify({ ok: isRight, summary, problems, notes }, undefined, 2);
 };
 
@@ -81,7 +82,7 @@ const escapedProperty = (value: string): string => escapedData(value).replaceAll
 const sarif: Format = ({ problems }, { version, cwd }) => {
   const rules = (['error', 'warning'] as const).map((severity) => ({
     id: `rules/${severity}`,
-    name: severity === 'error' ? 'WrongRules' : 'SuspiciousRules',
+    name: severity === 'error' ? 'InvalidRules' : 'SuspiciousRules',
     shortDescription: { text: descriptions[severity] },
     defaultConfiguration: { level: severity },
   }));
@@ -114,11 +115,11 @@ const sarif: Format = ({ problems }, { version, cwd }) => {
 };
 
 const descriptions = {
-  error: 'The service does not take these rules.',
-  warning: 'The service takes these rules, but they hardly mean what they say.',
+  error: 'The service rejects these rules.',
+  warning: 'The service accepts these rules, but they are probably a mistake.',
 } as const;
 
-/** As relative as it can be, with slashes: that is what finds a file in a repository. */
+/** Relative where possible, with slashes, which is how code hosts name a file of a repository. */
 function fromHere(file: string, cwd: string): string {
   const path = relative(cwd, resolve(cwd, file));
   return (path.startsWith('..') ? file : path).split(sep).join('/');

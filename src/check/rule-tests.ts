@@ -14,12 +14,12 @@ import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../rules/yaml
 import { type Environment, readSettings, type Settings } from '../settings.ts';
 
 export interface RuleTestResults {
-  /** One for each test, and one for each file without any. */
+  /** One line for each test, and one for each file without tests. */
   readonly lines: readonly string[];
   readonly failed: number;
 }
 
-/** A test of a rule file: a request, sent so many times on new counters, and what the last answer must be. */
+/** A test of a rule file: a request, sent `times` times on new counters, and the expected last answer. */
 interface RuleTest {
   readonly line: number;
   readonly name: string;
@@ -34,8 +34,8 @@ interface RuleTest {
   };
 }
 
-/** What is wrong with a file of tests. */
-class WrongTests extends Error {
+/** An error in a test file. */
+class InvalidTests extends Error {
   readonly line: number;
   constructor(line: number, message: string) {
     super(message);
@@ -44,11 +44,11 @@ class WrongTests extends Error {
 }
 
 const MAX_TIMES = 1_000_000;
-/** When tests begin: at the start of a day, so that fixed windows are new. */
+/** The time of every test: the start of a day, so that fixed windows are new. */
 const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
 
 /**
- * Runs tests of rule files, on counters in memory and a clock that stands still. Modes, `spend` and MERGE_DOMAIN_CONFIG are those of the environment.
+ * Runs tests of rule files, with counters in memory and a stopped clock. Modes, `spend` and MERGE_DOMAIN_CONFIG come from the environment.
  *
  * @param files  YAML: `rules`, a path from the file on, and `tests`
  * @param rules  rule file or directory, instead of what the files name
@@ -69,14 +69,14 @@ export async function runRuleTests(
     try {
       const { path, tests } = readTests(file, rules);
       const loaded = await loadSource(plainPath(path), { mergeDomains: settings.MERGE_DOMAIN_CONFIG });
-      if (!loaded.ok) throw new WrongTests(1, loaded.problems.map(formatProblem).join('\n  '));
+      if (!loaded.ok) throw new InvalidTests(1, loaded.problems.map(formatProblem).join('\n  '));
       for (const test of tests) {
         const wrong = await run(test, loaded.rules, settings);
         if (wrong.length === 0) lines.push(`ok     ${file}:${test.line}: ${test.name}`);
         else fail(file, test.line, `${test.name}\n${wrong.map((one) => `         ${one}`).join('\n')}`);
       }
     } catch (error) {
-      if (!(error instanceof WrongTests || error instanceof YamlError)) throw error;
+      if (!(error instanceof InvalidTests || error instanceof YamlError)) throw error;
       fail(file, error.line, error.message);
     }
   }
@@ -113,14 +113,14 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
     const descriptor = descriptors[at];
     const shown = descriptor?.entries.map(({ key, value }) => `${key}=${value}`).join(',');
     const why = descriptor ? describeExplanation(explain(rules, domain, descriptor), domain) : '';
-    const wantedRule = expectedRules?.[at];
+    const expectedRule = expectedRules?.[at];
     const rule = 'rule' in verdict ? verdict.rule.path : 'none';
-    if (wantedRule !== undefined && wantedRule !== rule)
-      found.push(`${shown}: expected rule ${wantedRule}, got ${rule}: ${why}`);
-    const wantedLeft = remaining?.[at];
+    if (expectedRule !== undefined && expectedRule !== rule)
+      found.push(`${shown}: expected rule ${expectedRule}, got ${rule}: ${why}`);
+    const expectedLeft = remaining?.[at];
     const left = remainingOf(verdict);
-    if (wantedLeft !== undefined && wantedLeft !== left)
-      found.push(`${shown}: expected ${wantedLeft} remaining, got ${left}: ${why}`);
+    if (expectedLeft !== undefined && expectedLeft !== left)
+      found.push(`${shown}: expected ${expectedLeft} remaining, got ${left}: ${why}`);
   }
   return found;
 }
@@ -131,9 +131,9 @@ const remainingOf = (verdict: Verdict): string =>
 function readTests(file: string, rules: string | undefined): { readonly path: string; readonly tests: RuleTest[] } {
   const root = mapOf(parseYaml(readText(file)).root, 1, 'the file', ['rules', 'tests']);
   const named = root.get('rules');
-  if (rules === undefined && !named) throw new WrongTests(1, 'rules must name a rule file or directory, got nothing');
+  if (rules === undefined && !named) throw new InvalidTests(1, 'rules must name a rule file or directory, got nothing');
   const tests = itemsOf(root.get('tests'), 1, 'tests').map(readTest);
-  if (tests.length === 0) throw new WrongTests(1, 'tests must hold a test, got none');
+  if (tests.length === 0) throw new InvalidTests(1, 'tests must hold a test, got none');
   return { path: rules ?? resolve(dirname(file), named ? textOf(named, 'rules') : ''), tests };
 }
 
@@ -141,7 +141,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new WrongTests(1, `cannot be read: ${error instanceof Error ? error.message : error}`);
+    throw new InvalidTests(1, `cannot be read: ${error instanceof Error ? error.message : error}`);
   }
 }
 
@@ -153,20 +153,20 @@ function readTest(node: YamlNode): RuleTest {
   const descriptors = itemsOf(test.get('descriptors'), node.line, 'descriptors').map((one) =>
     readDescriptor(one, hits),
   );
-  if (descriptors.length === 0) throw new WrongTests(node.line, 'descriptors must hold one at least, got none');
+  if (descriptors.length === 0) throw new InvalidTests(node.line, 'descriptors must hold one at least, got none');
   const list = (key: string): readonly string[] | undefined => {
     const found = expect.get(key);
     if (!found) return undefined;
     const texts = (found.kind === 'list' ? found.items : [found]).map((item) => textOf(item, key));
     if (texts.length === descriptors.length) return texts;
-    throw new WrongTests(
+    throw new InvalidTests(
       found.line,
       `${key} must hold one for each of ${descriptors.length} descriptors, got ${texts.length}`,
     );
   };
   const code = expect.get('code');
   if (code && !['OK', 'OVER_LIMIT'].includes(textOf(code, 'code')))
-    throw new WrongTests(code.line, `code must be OK or OVER_LIMIT, got '${textOf(code, 'code')}'`);
+    throw new InvalidTests(code.line, `code must be OK or OVER_LIMIT, got '${textOf(code, 'code')}'`);
   const expected = { code: code && textOf(code, 'code'), rules: list('rules'), remaining: list('remaining') };
   const domain = textOf(test.get('domain') ?? node, 'domain');
   const written = descriptors
@@ -195,7 +195,9 @@ function readDescriptor(node: YamlNode, hits: number): RequestDescriptor {
   try {
     return { entries: parseDescriptor(textOf(node, 'a descriptor')), hits, override: undefined };
   } catch (error) {
-    throw error instanceof WrongTests ? error : new WrongTests(node.line, error instanceof Error ? error.message : '');
+    throw error instanceof InvalidTests
+      ? error
+      : new InvalidTests(node.line, error instanceof Error ? error.message : '');
   }
 }
 
@@ -205,12 +207,13 @@ function mapOf(
   what: string,
   keys: readonly string[],
 ): ReadonlyMap<string, YamlNode> {
-  if (node?.kind !== 'map') throw new WrongTests(node?.line ?? line, `${what} must be a mapping of ${keys.join(', ')}`);
+  if (node?.kind !== 'map')
+    throw new InvalidTests(node?.line ?? line, `${what} must be a mapping of ${keys.join(', ')}`);
   return new Map(
     (node satisfies YamlMap).entries.map(({ key, value }) => {
       const name = textOf(key, 'a key');
       if (!keys.includes(name))
-        throw new WrongTests(key.line, `unknown key '${name}' of ${what}; wanted one of ${keys.join(', ')}`);
+        throw new InvalidTests(key.line, `unknown key '${name}' of ${what}; expected one of ${keys.join(', ')}`);
       return [name, value];
     }),
   );
@@ -218,17 +221,17 @@ function mapOf(
 
 function itemsOf(node: YamlNode | undefined, line: number, what: string): readonly YamlNode[] {
   if (node?.kind === 'list') return node.items;
-  throw new WrongTests(node?.line ?? line, `${what} must be a list`);
+  throw new InvalidTests(node?.line ?? line, `${what} must be a list`);
 }
 
 function textOf(node: YamlNode, what: string): string {
   if (node.kind === 'scalar') return node.text;
-  throw new WrongTests(node.line, `${what} must be text`);
+  throw new InvalidTests(node.line, `${what} must be text`);
 }
 
 function countOf(node: YamlNode | undefined, what: string, fallback: number): number {
   if (!node) return fallback;
   const written = textOf(node, what);
   if (/^\d+$/.test(written)) return Number(written);
-  throw new WrongTests(node.line, `${what} must be a whole number, got '${written}'`);
+  throw new InvalidTests(node.line, `${what} must be a whole number, got '${written}'`);
 }

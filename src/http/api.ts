@@ -3,22 +3,22 @@ import { costOf } from '../rls/cost.ts';
 import type { Readiness } from '../rls/health.ts';
 import { requestFromJson, responseToJson } from '../rls/json.ts';
 import { InvalidJson } from '../rls/json-reader.ts';
-import type { Caller, Outcome, RlsService } from '../rls/service.ts';
+import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
 import { codeNumbers } from '../rls/wire.ts';
 import { crossSiteReason } from './cross-site.ts';
-import { CallerGone, type HttpRequest } from './request.ts';
+import { CallerDisconnected, type HttpRequest } from './request.ts';
 import { isVerbose, json, type Page, plain, type Route } from './server.ts';
 
-/** The longest body that `/json` reads: the largest request that is decided fits unless its texts are unusually long. */
+/** Size limit for bodies of `/json`: fits the largest valid request unless its strings are unusually long. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
-/** A reason may quote the request: this many characters of it are sent. */
+/** A reason may quote the request, so it is cut to this length. */
 const MAX_REASON_LENGTH = 500;
 
 /**
  * The routes for callers without gRPC, and for load balancers.
  *
- * @param overload  undefined: every call is taken
+ * @param overload  undefined: admit every call
  */
 export function apiRoutes(
   service: RlsService,
@@ -63,15 +63,15 @@ function decideJson(
   });
 }
 
-/** In a function of its own, so that nothing refers to the decoded request while the service holds the call. */
-function decide(body: Buffer, request: HttpRequest, service: RlsService): Promise<Outcome> {
+/** A separate function, so that nothing refers to the decoded request while the service holds the call. */
+function decide(body: Buffer, request: HttpRequest, service: RlsService): Promise<CallOutcome> {
   const wire = requestFromJson(body);
   request.charge(costOf(wire, body.length).bytes);
-  if (request.socket.destroyed) throw new CallerGone('the connection was reset'); // by that charge
+  if (request.socket.destroyed) throw new CallerDisconnected('the connection was reset'); // by the charge above
   return new Promise((resolve) => void service.shouldRateLimit(wire, callerOf(request), resolve));
 }
 
-/** Who sent a request over HTTP, which has no deadline. */
+/** The caller of an HTTP request, which has no deadline. */
 export function callerOf(request: HttpRequest): Caller {
   return {
     timeoutMs: Number.POSITIVE_INFINITY,
@@ -80,7 +80,7 @@ export function callerOf(request: HttpRequest): Caller {
   };
 }
 
-/** Errors are 400 with this body, as envoyproxy/ratelimit answers them; a header says why. */
+/** Errors are 400 with this body, as in envoyproxy/ratelimit; a header has the reason. */
 const badRequest = (reason: string): Page => refused(400, 'Bad Request\n', reason);
 
 function refused(status: number, body: string, reason: string): Page {
@@ -88,12 +88,12 @@ function refused(status: number, body: string, reason: string): Page {
   return { ...plain(status, body), headers: { 'x-weir-reason': visible } };
 }
 
-function pageOf(outcome: Outcome): Page {
+function pageOf(outcome: CallOutcome): Page {
   if ('error' in outcome) return badRequest(outcome.error.details);
   return json(outcome.response.overall_code === codeNumbers.OVER_LIMIT ? 429 : 200, responseToJson(outcome.response));
 }
 
 function healthcheck({ ready, reasons, notes = [] }: Readiness, request: HttpRequest): Page {
-  const told = isVerbose(request) ? [...reasons, ...notes].map((line) => `${line}\n`).join('') : '';
-  return ready ? plain(200, told === '' ? 'OK' : `OK\n${told}`) : plain(500, told);
+  const details = isVerbose(request) ? [...reasons, ...notes].map((line) => `${line}\n`).join('') : '';
+  return ready ? plain(200, details === '' ? 'OK' : `OK\n${details}`) : plain(500, details);
 }

@@ -5,23 +5,23 @@ import { CallerMemory } from '../overload/caller-memory.ts';
 import { CONNECTION_BYTES, HttpConnection } from './connection.ts';
 import { HttpRequest } from './request.ts';
 
-/** What the clients of a server may make it hold, and for how long. */
+/** Limits on the connections, memory and time of an HTTP server's clients. */
 export interface HttpBounds {
-  /** Connections at a time; those beyond are closed at once. */
+  /** Open connections; further ones are closed at once. */
   readonly maxConnections: number;
-  /** Requests of a connection whose responses are not closed; more end the connection. */
+  /** Unfinished requests per connection; more end the connection. */
   readonly maxRequestsInFlight: number;
-  /** The account of the memory that clients take; shared with other servers, or of this one alone. */
+  /** Charged with the memory held for clients; may be shared with other servers. */
   readonly memory: CallerMemory;
-  /** From a connection's beginning, or a request's first octet, to the end of the request's head. */
+  /** From the start of a connection, or a request's first octet, to the end of the request's head. */
   readonly headTimeoutMs: number;
   /** From a request's first octet to the end of its body. */
   readonly requestTimeoutMs: number;
-  /** Between two requests. */
+  /** Idle time between two requests. */
   readonly keepAliveTimeoutMs: number;
-  /** While responses wait for the client to read them. */
+  /** How long a client may leave responses unread. */
   readonly outputTimeoutMs: number;
-  /** How often the first two timeouts are checked: connections end so much later. */
+  /** How often the first two timeouts are checked; connections end up to this much later. */
   readonly checkIntervalMs: number;
   /** Absent: plain text. */
   readonly tls?: HttpTls;
@@ -42,25 +42,25 @@ export interface HttpCertificate {
 
 const MAX_HEAD_BYTES = 16 * 1024;
 
-/** A client that is gone without a word is detected by probes of TCP, the first after so long. */
+/** Idle time before the first TCP keepalive probe, which detects vanished clients. */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
-/** What the clients of a server for operators may make it hold; a page of statistics has a few megabytes at most. */
+/** Memory held for clients of an operators' server; a page of statistics has a few megabytes at most. */
 const OPERATOR_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/** Of a server that only operators reach. */
+/** Bounds of a server that only operators reach. */
 export const operatorBounds = (): HttpBounds => ({
   maxConnections: 100,
   maxRequestsInFlight: 100,
   memory: new CallerMemory(OPERATOR_MEMORY_BYTES),
   headTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
-  keepAliveTimeoutMs: 65_000, // longer than the minute for which load balancers keep a connection to use it again
+  keepAliveTimeoutMs: 65_000, // longer than the minute for which load balancers keep idle connections
   outputTimeoutMs: 30_000,
   checkIntervalMs: 2_000,
 });
 
-/** A server of Node's that hands over requests of connections that keep within the bounds, and ends the others. */
+/** Creates a Node HTTP server that passes on requests within the bounds, and ends connections that exceed them. */
 export function createBoundedServer(
   bounds: HttpBounds,
   onClosed: () => void,

@@ -5,10 +5,10 @@ import type { Page, Route } from './server.ts';
 
 const compress = promisify(gzip);
 
-/** Smaller pages are sent as they are. */
+/** Smaller pages are not compressed. */
 const MIN_CHARACTERS = 1_024;
 
-/** The route, but its pages are compressed for clients that accept gzip: of operators, who ask now and then. */
+/** The route with its pages compressed for clients that accept gzip. For operators' pages, which are requested rarely. */
 export const compressed = (route: Route): Route => ({
   ...route,
   async answer(request) {

@@ -3,17 +3,17 @@ import type { Socket } from 'node:net';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
 import type { HttpRequest } from './request.ts';
 
-/** What a connection costs by itself: socket, parser, and a head of which only a part has come. Buffers of the kernel are not counted. */
+/** Memory of a connection without requests: socket, parser, and a partial head. Kernel buffers are not counted. */
 export const CONNECTION_BYTES = 20 * 1024;
 
 export interface ConnectionBounds {
-  /** Requests of a connection whose responses are not closed. More than that end the connection. */
+  /** Unfinished requests; more end the connection. */
   readonly maxRequestsInFlight: number;
-  /** A client that takes longer to read its responses is disconnected. */
+  /** Clients that take longer to read their responses are disconnected. */
   readonly outputTimeoutMs: number;
 }
 
-/** A connection of an HTTP server: its requests in flight, and what it makes this process hold. */
+/** A connection of an HTTP server: its requests in flight and its memory. */
 export class HttpConnection {
   readonly #socket: Socket;
   readonly #account: MemoryAccount;
@@ -23,7 +23,7 @@ export class HttpConnection {
   #bytes = CONNECTION_BYTES;
   #outputTimer: NodeJS.Timeout | undefined;
 
-  /** @param onClosed  called for each request that `open` accepted, when its response is closed */
+  /** @param onClosed  called for each accepted request when its response is closed */
   constructor(socket: Socket, account: MemoryAccount, bounds: ConnectionBounds, onClosed: () => void) {
     this.#socket = socket;
     this.#account = account;
@@ -31,31 +31,31 @@ export class HttpConnection {
     this.#onClosed = onClosed;
   }
 
-  /** @returns whether the request is to be answered; if not, the connection is ending */
+  /** @returns false if the request must not be answered, since the connection is ending */
   open(request: HttpRequest, response: ServerResponse): boolean {
-    if (this.#socket.destroyed) return false; // the parser goes on to the end of what it has
+    if (this.#socket.destroyed) return false; // the parser continues to the end of its input
     if (this.#requests.size >= this.#bounds.maxRequestsInFlight) {
       this.#socket.destroy();
       return false;
     }
     this.#requests.add(request);
-    request.open(this.#hold);
+    request.open(this.#charge);
     response.once('finish', () => {
       request.close(true);
-      this.#watchOutput(); // of the response behind it, which Node has given to the socket
+      this.#watchOutput(); // of the next response in the pipeline, which Node has passed to the socket
     });
     response.once('close', () => this.#close(request));
     return true;
   }
 
-  /** Sends a body, which is charged for until the socket has taken it. */
+  /** Sends a body; its memory is charged until the response is closed. */
   send(request: HttpRequest, response: ServerResponse, body: Buffer): void {
     request.charge(body.length);
     response.end(body);
     this.#watchOutput();
   }
 
-  /** The socket has closed. Node closes only the response that was to be sent next; those behind it in a pipeline are closed here. */
+  /** The socket has closed. Node closes only the first response of a pipeline; the others are closed here. */
   end(): void {
     clearTimeout(this.#outputTimer);
     for (const request of this.#requests) this.#close(request);
@@ -68,12 +68,12 @@ export class HttpConnection {
     this.#onClosed();
   }
 
-  readonly #hold = (bytes: number): void => {
+  readonly #charge = (bytes: number): void => {
     this.#bytes += bytes;
     this.#account.set(this.#bytes);
   };
 
-  /** Gives the client its time from when output waits for it until none does. */
+  /** Runs the output timer while output waits for the client. */
   readonly #watchOutput = (): void => {
     if (this.#socket.writableLength === 0) {
       clearTimeout(this.#outputTimer);

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * Why a request is refused that a web page of another site made a browser send; undefined where it is none. Such a page need not see the response to
- * use up limits. Backends send none of these headers. Browsers send `Origin` with every request that has a body, and `Sec-Fetch-Site` over TLS and to
- * this machine.
+ * Why to refuse a request that a browser sent for a web page of another site; undefined if it is not one. Such a page could use up limits
+ * without seeing the responses. Browsers send `Origin` with every request that has a body, and `Sec-Fetch-Site` over TLS and to localhost;
+ * backends send neither.
  *
  * @see https://www.w3.org/TR/fetch-metadata/
  * @see https://fetch.spec.whatwg.org/#origin-header
@@ -17,9 +17,9 @@ export function crossSiteReason({ headers }: IncomingMessage): string | undefine
   return undefined;
 }
 
-/** Compares host and port alone: a proxy may have taken TLS off. */
+/** Compares only host and port: a proxy may have terminated TLS. */
 function isOriginOf(origin: string, host: string): boolean {
-  if (!URL.canParse(origin)) return false; // `null` is one that cannot be
+  if (!URL.canParse(origin)) return false; // such as `null`
   const { protocol, host: originHost } = new URL(origin);
   const own = `${protocol}//${host}`;
   return originHost !== '' && URL.canParse(own) && new URL(own).host === originHost;

@@ -5,25 +5,25 @@ import { formatLine, formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { inSlices, joinInSlices, sortInSlices } from '../slices.ts';
 import { compressed } from './compressed.ts';
-import { type Exposed, metricsRoute } from './metrics.ts';
+import { metricsRoute, type RenderMetrics } from './metrics.ts';
 import type { HttpRequest } from './request.ts';
 import { isVerbose, plain, type Route } from './server.ts';
 import { shareRendering } from './share-rendering.ts';
 
-/** What the debug pages show. They only read. */
+/** Read-only sources of the debug pages. */
 export interface DebugSources {
   rules(): RuleTree | undefined;
-  /** What the last load of rules came to; the rules in force may be older. */
+  /** The result of the last load; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
-  metrics: Exposed;
-  /** Counters and gauges by the names that they have in StatsD. */
+  metrics: RenderMetrics;
+  /** Counters and gauges by their StatsD names. */
   statistics(): Promise<Iterable<readonly [name: string, value: number]>>;
 }
 
 /**
- * The routes for operators. `/` lists them, and so does every path that there is not, as envoyproxy/ratelimit has it.
+ * The routes for operators. `/` and every unknown path list them, as in envoyproxy/ratelimit.
  *
- * @param more  routes to go with them
+ * @param more  further routes
  */
 export function debugRoutes(
   { rules, lastLoad, metrics, statistics }: DebugSources,
@@ -37,7 +37,7 @@ export function debugRoutes(
     [
       '/rlconfig',
       {
-        help: 'the rules in force, and what is wrong with newer ones; ?verbose adds places and warnings, ?format=json is for programs',
+        help: 'the rules in force, and the problems of newer ones; ?verbose adds positions and warnings, ?format=json returns JSON',
         answer: async (request) =>
           wantsJson(request)
             ? { status: 200, contentType: 'application/json', body: await jsonRules() }
@@ -48,7 +48,7 @@ export function debugRoutes(
     [
       '/stats',
       {
-        help: 'statistics under the names of envoyproxy/ratelimit',
+        help: 'statistics with the names of envoyproxy/ratelimit',
         answer: async () => plain(200, await describedStatistics()),
       },
     ],
@@ -62,14 +62,14 @@ export function debugRoutes(
   return new Map(Array.from(routes, ([path, route]) => [path, compressed(route)]));
 }
 
-/** A text for each rule. Without what is wrong, the list is that of envoyproxy/ratelimit, line by line. */
+/** One line per rule, after the problems. Without problems, the list is that of envoyproxy/ratelimit, line by line. */
 function* describeRules(
   tree: RuleTree | undefined,
   lastLoad: LoadedRules | undefined,
   withWarnings: boolean,
 ): Iterable<string> {
   const problems = !lastLoad ? [] : !lastLoad.ok ? lastLoad.problems : withWarnings ? lastLoad.warnings : [];
-  if (lastLoad && !lastLoad.ok) yield '# The newest rules are wrong; what is listed below is what was loaded before.\n';
+  if (lastLoad && !lastLoad.ok) yield '# The newest rules are invalid; the rules listed below were loaded before.\n';
   for (const problem of problems) yield `# ${formatProblem(problem)}\n`;
   for (const { name, spend, overlaid = [] } of tree?.domains.values() ?? []) {
     const from = overlaid.map(({ file, line }) => ` (${formatLine({ file, line })})`).join('');

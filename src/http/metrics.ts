@@ -2,17 +2,17 @@ import type { HttpRequest } from './request.ts';
 import type { Route } from './server.ts';
 import { shareRendering } from './share-rendering.ts';
 
-/** A page of numbers, in Prometheus' text format or in OpenMetrics. */
-export type Exposed = (
+/** Renders metrics in Prometheus' text format or in OpenMetrics. */
+export type RenderMetrics = (
   format?: 'text' | 'openmetrics',
 ) => Promise<{ readonly contentType: string; readonly body: string }>;
 
-/** What Prometheus scrapes: alone on a port of its own, or one of the debug pages. In OpenMetrics for who accepts that. */
-export function metricsRoute(exposed: Exposed): Route {
-  const text = shareRendering(() => exposed());
-  const openMetrics = shareRendering(() => exposed('openmetrics'));
+/** The page that Prometheus scrapes, on the debug port or a port of its own; in OpenMetrics for clients that accept it. */
+export function metricsRoute(render: RenderMetrics): Route {
+  const text = shareRendering(() => render());
+  const openMetrics = shareRendering(() => render('openmetrics'));
   return {
-    help: 'numbers for Prometheus, or in OpenMetrics where that is accepted',
+    help: 'metrics for Prometheus, or in OpenMetrics for clients that accept it',
     answer: async (request) => ({
       status: 200,
       headers: { vary: 'accept' },
@@ -21,7 +21,7 @@ export function metricsRoute(exposed: Exposed): Route {
   };
 }
 
-/** Prometheus asks for OpenMetrics first, and says how much it prefers it. @see https://www.rfc-editor.org/rfc/rfc9110#name-accept */
+/** Prometheus lists OpenMetrics first, with a weight. @see https://www.rfc-editor.org/rfc/rfc9110#name-accept */
 function acceptsOpenMetrics({ headers: { accept = '' } }: HttpRequest): boolean {
   return accept.split(',').some((range) => {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());

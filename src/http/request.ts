@@ -1,31 +1,31 @@
 import { IncomingMessage } from 'node:http';
 
-/** A connection that sends more than this of one body ends: neither reading nor discarding goes on without bound. */
+/** A connection that sends a longer body is ended: neither reading nor discarding is unbounded. */
 const MAX_DRAINED_BYTES = 4 * 1024 * 1024;
 
 /**
- * What an octet of a body costs while it is read and decoded: the buffer, which doubles as it grows, and the decoded texts, which may take two bytes a
+ * Memory per octet of a body while it is read and decoded: a buffer that doubles as it grows, and decoded strings with up to two bytes per
  * character.
  */
 const BODY_FACTOR = 4;
 
-/** What a request costs from its head until its response is closed: Node's objects for both, and a share of the socket's buffers. */
+/** Memory of a request until its response is closed: Node's objects for both, and a share of the socket's buffers. */
 const REQUEST_BYTES = 8 * 1024;
 const HEADER_BYTES = 128;
 
-/** The connection ended before the request was answered: there is nothing to do for it any more. */
-export class CallerGone extends Error {
-  override readonly name = 'CallerGone';
+/** The connection ended before the request was answered. */
+export class CallerDisconnected extends Error {
+  override readonly name = 'CallerDisconnected';
 }
 
 /**
- * A request, from its head until its response is closed. Its body is taken off the connection from the beginning: `readBody` keeps it, else it is
- * discarded, so that it neither waits in memory nor blocks the requests behind it.
+ * A request, from its head until its response is closed. Its body is consumed from the start: `readBody` keeps it, otherwise it is discarded,
+ * so that it neither stays in memory nor blocks the requests behind it.
  */
 export class HttpRequest extends IncomingMessage {
-  /** The body did not end within `MAX_DRAINED_BYTES`: the connection cannot be used after the response. */
+  /** The body exceeds `MAX_DRAINED_BYTES`: the connection cannot be reused after the response. */
   isEndless = false;
-  #hold: ((bytes: number) => void) | undefined;
+  #chargeConnection: ((bytes: number) => void) | undefined;
   #headBytes = 0;
   #heldBytes = 0;
   #goneListeners: (() => void)[] = [];
@@ -34,55 +34,55 @@ export class HttpRequest extends IncomingMessage {
   #body: BodyBuffer | undefined;
 
   /**
-   * Begins to charge for the request and to take its body.
+   * Starts to charge for the request and to consume its body.
    *
-   * @param hold  adds bytes to what the connection holds, or takes them off
+   * @param chargeConnection  charges bytes to the connection; negative: releases them
    */
-  open(hold: (bytes: number) => void): void {
-    this.#hold = hold;
+  open(chargeConnection: (bytes: number) => void): void {
+    this.#chargeConnection = chargeConnection;
     this.#headBytes = headBytes(this);
     this.charge(0);
     this.on('data', this.#receive).once('end', () => this.#endBody());
   }
 
-  /** Nothing is held for the request any more. Where its response was not sent, the caller has gone. */
+  /** Releases the request's memory. If its response was not sent, the caller has disconnected. */
   close(isSent: boolean): void {
-    if (!this.#hold) return;
-    this.#hold(-this.#heldBytes);
-    this.#hold = undefined;
+    if (!this.#chargeConnection) return;
+    this.#chargeConnection(-this.#heldBytes);
+    this.#chargeConnection = undefined;
     const listeners = this.#goneListeners;
     this.#goneListeners = [];
     if (isSent) return;
     this.#isGone = true;
-    this.#body?.fail(new CallerGone('the caller has gone'));
+    this.#body?.fail(new CallerDisconnected('the caller has disconnected'));
     this.#body = undefined;
     for (const listener of listeners) listener();
   }
 
-  /** Sets what the request makes the process hold besides its head: its body, what was made of it, then the response. */
+  /** Sets the memory held for the request besides its head: first body and decoded request, then the response. */
   charge(bytes: number): void {
-    if (!this.#hold) return;
+    if (!this.#chargeConnection) return;
     const heldBytes = this.#headBytes + bytes;
     const difference = heldBytes - this.#heldBytes;
     this.#heldBytes = heldBytes;
-    this.#hold(difference);
+    this.#chargeConnection(difference);
   }
 
   get isGone(): boolean {
     return this.#isGone;
   }
 
-  /** Calls the listener once when the connection ends before the response was sent; at once where it has ended already. */
+  /** Calls the listener once if the connection ends before the response was sent; at once if it has already. */
   onGone(listener: () => void): void {
     if (this.#isGone) listener();
     else this.#goneListeners.push(listener);
   }
 
   /**
-   * Reads the body. To be called before the first `await`, since a body that is not read is discarded.
+   * Reads the body. Call it before the first `await`, since a body that is not read is discarded.
    *
-   * @returns undefined   it is longer than `maxBytes`
-   * @throws CallerGone   the connection ended before the body did
+   * @returns undefined if the body is longer than `maxBytes`
+   * @throws CallerDisconnected if the connection ends before the body does
    */
   readBody(maxBytes: number): Promise<Buffer | undefined> {
     return new Promise((done, fail) => {
@@ -92,14 +92,14 @@ export class HttpRequest extends IncomingMessage {
 
   readonly #receive = (chunk: Buffer): void => {
     this.#receivedBytes += chunk.length;
-    if (this.#receivedBytes > MAX_DRAINED_BYTES) return this.#giveUp();
+    if (this.#receivedBytes > MAX_DRAINED_BYTES) return this.#abandonBody();
     if (!this.#body) return;
     this.#body.push(chunk);
     this.charge(this.#body.length * BODY_FACTOR);
   };
 
-  #giveUp(): void {
-    if (this.isEndless) return; // the response is on its way, and the connection ends with it
+  #abandonBody(): void {
+    if (this.isEndless) return; // the response is being sent, and ends the connection
     this.isEndless = true;
     if (this.#body) this.#endBody();
     else this.socket.destroy();
@@ -112,23 +112,23 @@ export class HttpRequest extends IncomingMessage {
   }
 }
 
-/** The memory of a request without its body: Node keeps its headers twice, as they came and by name. */
+/** Memory of a request without its body: Node keeps its headers twice, raw and by name. */
 function headBytes({ url = '', rawHeaders }: IncomingMessage): number {
   let length = url.length;
   for (const text of rawHeaders) length += text.length;
   return REQUEST_BYTES + 2 * length + (rawHeaders.length / 2) * HEADER_BYTES;
 }
 
-/** A body as far as it has come. Pieces are copied together: a sender may cut a body into millions of them. */
+/** A partial body. Chunks are copied into one buffer: a client may send millions of tiny ones. */
 class BodyBuffer {
   readonly #maxBytes: number;
   readonly #done: (body: Buffer | undefined) => void;
-  readonly fail: (reason: CallerGone) => void;
+  readonly fail: (reason: CallerDisconnected) => void;
   #bytes: Buffer | undefined;
   #isTooLong = false;
   length = 0;
 
-  constructor(maxBytes: number, done: (body: Buffer | undefined) => void, fail: (reason: CallerGone) => void) {
+  constructor(maxBytes: number, done: (body: Buffer | undefined) => void, fail: (reason: CallerDisconnected) => void) {
     this.#maxBytes = maxBytes;
     this.#done = done;
     this.fail = fail;

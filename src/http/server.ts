@@ -1,18 +1,18 @@
 import type { AddressInfo } from 'node:net';
 import { createBoundedServer, type HttpBounds, operatorBounds } from './bounded-server.ts';
-import { CallerGone, type HttpRequest } from './request.ts';
+import { CallerDisconnected, type HttpRequest } from './request.ts';
 
-/** What a page answers. */
+/** A response. */
 export interface Page {
   readonly status: number;
   readonly contentType: string;
-  /** Bytes where it is encoded already. */
+  /** A Buffer if it is already encoded. */
   readonly body: string | Buffer;
-  /** Further headers, in visible ASCII. */
+  /** Further headers, in printable ASCII. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A path of an HTTP server: what it is for, and what it answers to a request. */
+/** A route of an HTTP server, with its help text. */
 export interface Route {
   readonly help: string;
   /** Methods that it takes; absent: any. */
@@ -20,10 +20,10 @@ export interface Route {
   answer(request: HttpRequest): Page | Promise<Page>;
 }
 
-/** A server that listens. */
+/** A listening server. */
 export interface HttpServer {
   readonly port: number;
-  /** Takes no more requests, lets those under way finish for at most `graceMs`, then ends what is left. */
+  /** Stops accepting, waits up to `graceMs` for requests in flight, then ends the rest. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -39,11 +39,11 @@ export const json = (status: number, value: object): Page => ({
 });
 
 /**
- * Serves pages by their exact path. Other paths are answered by the route at `/`, without one, and below `/api` and `/console`, by 404.
+ * Serves pages by their exact path. Other paths are answered by the route at `/`; without one, and below `/api` and `/console`, with 404.
  *
- * @param onError  called with what a page threw; the client gets a 500 without the reason
- * @param bounds   what is not given is as for a server that only operators reach
- * @throws Error   when the address cannot be bound
+ * @param onError  called with errors that pages throw; the client gets a 500 without the reason
+ * @param bounds   defaults to those of `operatorBounds`
+ * @throws Error if the address cannot be bound
  */
 export async function startHttpServer(
   { host, port }: { readonly host: string; readonly port: number },
@@ -78,7 +78,7 @@ export async function startHttpServer(
     server.listen(port, host, resolve);
   });
   return {
-    port: (server.address() as AddressInfo).port, // an address of TCP, since it listens on a port
+    port: (server.address() as AddressInfo).port, // a TCP address, since it listens on a port
     close: (graceMs) =>
       new Promise((resolve) => {
         closing = true;
@@ -87,14 +87,14 @@ export async function startHttpServer(
           clearTimeout(timer);
           resolve();
         });
-        if (inFlight === 0) server.closeAllConnections(); // those that never asked anything, too
+        if (inFlight === 0) server.closeAllConnections(); // also those that never sent a request
       }),
   };
 }
 
 const notFound = plain(404, '404 page not found\n');
 
-/** Paths that programs ask for: a list of pages with status 200 would mislead them. */
+/** Paths of APIs: answering unknown ones with a list of pages and status 200 would mislead programs. */
 const isOfProgram = (path: string): boolean => /^\/(api|console)(\/|$)/.test(path);
 
 const methodNotAllowed = (methods: readonly string[]): Page => ({
@@ -102,7 +102,7 @@ const methodNotAllowed = (methods: readonly string[]): Page => ({
   headers: { allow: methods.join(', ') },
 });
 
-/** @returns undefined  the client has gone */
+/** @returns undefined if the client has disconnected */
 async function pageOf(
   routes: ReadonlyMap<string, Route>,
   request: HttpRequest,
@@ -114,12 +114,12 @@ async function pageOf(
   try {
     return route ? await route.answer(request) : notFound;
   } catch (error) {
-    if (error instanceof CallerGone) return undefined;
+    if (error instanceof CallerDisconnected) return undefined;
     onError(error);
     return plain(500, 'Internal Server Error\n');
   }
 }
 
-/** Whether the query says `verbose`. */
+/** Whether the query has `verbose`. */
 export const isVerbose = ({ url = '' }: HttpRequest): boolean =>
   new URL(url, 'http://weir').searchParams.has('verbose');

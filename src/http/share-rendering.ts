@@ -1,6 +1,6 @@
 /**
- * Lets all who ask at the same time share one rendering, of which there is one at a time. Those who ask while one runs share the next, so that
- * all that was counted before they asked is in it.
+ * Shares one rendering between concurrent requests. Requests that arrive while one is running share the next one, so that a page contains
+ * everything counted before it was requested.
  */
 export function shareRendering<T>(render: () => Promise<T>): () => Promise<T> {
   let running: Promise<unknown> = Promise.resolve();

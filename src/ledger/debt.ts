@@ -8,7 +8,7 @@ import type { Debit } from './debit.ts';
 /** What was counted here and not yet in the backend: as the whole limit's counter would remember it, so that it is over when it no longer matters. */
 export interface Debt {
   readonly debit: Debit;
-  owed: State | undefined;
+  unsettled: State | undefined;
   returned: State | undefined;
   /** From then on, in milliseconds since the epoch, the counter would remember nothing of it. */
   untilMs: number;
@@ -17,7 +17,7 @@ export interface Debt {
 /** A debt of no hits yet, which keeps nothing of the request alive but the debit. */
 export const newDebt = (debit: Debit): Debt => ({
   debit: { ...debit, key: inOnePiece(debit.key) },
-  owed: undefined,
+  unsettled: undefined,
   returned: undefined,
   untilMs: 0,
 });
@@ -29,8 +29,8 @@ const STATE_BYTES = 56;
 const NUMBER_BYTES = 8;
 
 /** About what a debt takes in memory. */
-export const bytesOf = ({ debit: { key }, owed, returned }: Debt): number =>
-  DEBT_BYTES + keyBytes(key.length, isWide(key)) + stateBytes(owed) + stateBytes(returned);
+export const bytesOf = ({ debit: { key }, unsettled, returned }: Debt): number =>
+  DEBT_BYTES + keyBytes(key.length, isWide(key)) + stateBytes(unsettled) + stateBytes(returned);
 
 const stateBytes = (state: State | undefined): number => (state ? STATE_BYTES + NUMBER_BYTES * state.length : 0);
 
@@ -54,8 +54,8 @@ export const endOf = (limit: Limit, state: State | undefined, nowMs: number): nu
   state ? nowMs + algorithmFor(limit).step(limit, state, nowMs, 0, false).ttlMs : 0;
 
 /** What settles the debt. */
-export function operationsOf({ debit, owed, returned }: Debt, nowMs: number): readonly Operation[] {
-  const charged = hitsIn(debit.limit, owed, nowMs);
+export function operationsOf({ debit, unsettled, returned }: Debt, nowMs: number): readonly Operation[] {
+  const charged = hitsIn(debit.limit, unsettled, nowMs);
   const givenBack = hitsIn(debit.limit, returned, nowMs);
   return [
     ...(charged > 0 ? [{ ...debit, kind: 'charge' as const, hits: charged }] : []),

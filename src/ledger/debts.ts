@@ -64,7 +64,7 @@ export class Debts {
   readonly #shards = new Map<string, Shard>();
   #size = 0;
   #bytes = 0;
-  /** Of the last settlement, whatever its shard: shards that owe nothing are forgotten. */
+  /** Of the last settlement, whatever its shard: shards without debts are forgotten. */
   #lastNumber = 0;
 
   constructor(options: DebtsOptions, local: LocalCounters = localCounters(options)) {
@@ -93,25 +93,25 @@ export class Debts {
     const refused = spend !== 'each' && decisions.some(({ code }, at) => code === 'OVER_LIMIT' && asked[at]?.blocks);
     for (const [at, debit] of asked.entries()) {
       if (refused || (decisions[at]?.code !== 'OK' && debit.kind !== 'charge')) continue;
-      if (debit.kind === 'spend' || debit.kind === 'charge') this.#owe(debit, debit.hits);
+      if (debit.kind === 'spend' || debit.kind === 'charge') this.#addDebt(debit, debit.hits);
       if (debit.kind === 'give_back') this.giveBack(debit, false);
     }
     return decisions.map((decision, at) => localDecision(decision, asked[at]));
   }
 
   /**
-   * Keeps hits that are given back until the backend can be told: first of what was counted here, then of what was counted there.
+   * Keeps returned hits until the backend can be reached: first those counted locally, then those counted in the backend.
    *
-   * @param isShared  whether this process's share is to be told, too
+   * @param isShared  whether this process's share is notified, too
    */
   giveBack(debit: Debit, isShared: boolean): void {
     if (isShared) this.#run([localOf(debit)], 'each');
     const nowMs = this.#options.clock();
     const debt = this.#debtOf(debit);
     if (!debt) return;
-    const owed = hitsIn(debit.limit, debt.owed, nowMs);
-    const taken = Math.min(owed, debit.hits);
-    const left = stateAfter(debit.limit, debt.owed, nowMs, -taken);
+    const unsettled = hitsIn(debit.limit, debt.unsettled, nowMs);
+    const taken = Math.min(unsettled, debit.hits);
+    const left = stateAfter(debit.limit, debt.unsettled, nowMs, -taken);
     this.#change(debt, left, stateAfter(debit.limit, debt.returned, nowMs, debit.hits - taken));
   }
 
@@ -128,7 +128,7 @@ export class Debts {
     this.#run([{ ...localOf(debit), kind: 'forget' }], 'each');
   }
 
-  /** What is owed for the counter is void. */
+  /** Drops the unsettled hits of the counter. */
   drop(key: CounterKey): void {
     for (const shard of this.#shards.values()) {
       const waiting = shard.debts.get(key);
@@ -214,9 +214,9 @@ export class Debts {
     return reply !== undefined && reply.code !== 'UNAVAILABLE';
   }
 
-  #owe(debit: Debit, hits: number): void {
+  #addDebt(debit: Debit, hits: number): void {
     const debt = this.#debtOf(debit);
-    if (debt) this.#change(debt, stateAfter(debit.limit, debt.owed, this.#options.clock(), hits), debt.returned);
+    if (debt) this.#change(debt, stateAfter(debit.limit, debt.unsettled, this.#options.clock(), hits), debt.returned);
   }
 
   /** Undefined where there is no room for another debt: the hits are not settled. */
@@ -233,15 +233,15 @@ export class Debts {
   }
 
   /** Where there is no room for the longer states, the debt stays as it was: the hits are not settled. */
-  #change(debt: Debt, owed: State | undefined, returned: State | undefined): void {
-    const more = bytesOf({ ...debt, owed, returned }) - bytesOf(debt);
+  #change(debt: Debt, unsettled: State | undefined, returned: State | undefined): void {
+    const more = bytesOf({ ...debt, unsettled, returned }) - bytesOf(debt);
     if (more > 0 && this.#bytes + more > this.#options.maxBytes / 2) return;
     this.#bytes += more;
     const { limit } = debt.debit;
     const nowMs = this.#options.clock();
-    debt.owed = owed;
+    debt.unsettled = unsettled;
     debt.returned = returned;
-    debt.untilMs = Math.max(endOf(limit, owed, nowMs), endOf(limit, returned, nowMs));
+    debt.untilMs = Math.max(endOf(limit, unsettled, nowMs), endOf(limit, returned, nowMs));
   }
 
   #remove(debts: readonly Debt[]): void {

@@ -18,7 +18,7 @@ import { scatter } from '../backends/scatter.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import { type Debit, debitOf } from './debit.ts';
 import { Debts, type DebtsOptions, isBySecond, RETRY_MS } from './debts.ts';
-import { type Entries, type Entry, Receipt } from './entry.ts';
+import { type Entries, type LedgerEntry, Receipt } from './entry.ts';
 import { isLeased, Leases, type LeasesOptions } from './lease.ts';
 import { Refusals } from './refusals.ts';
 
@@ -43,7 +43,7 @@ export interface LedgerOptions {
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
 
-/** Runs what asks a backend, for one who watches. */
+/** Runs a backend call under observation. */
 export type Trace = (run: () => Replies | Promise<Replies>) => Replies | Promise<Replies>;
 
 /** What a copy begins with instead of what its options say. */
@@ -276,7 +276,7 @@ export class Ledger {
     return after(this.#ask([operation], how), ([reply = noReply]) => reply);
   }
 
-  /** Runs operations on the backends that have their counters; whoever remembers a refusal is told what may have made room. */
+  /** Runs operations on the backends that have their counters; holders of cached refusals are notified of changes that may have made room. */
   #ask(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
     if (this.#invalidations.size > 0 || this.refusals) this.#noteChanges(operations, false);
     const run = (): Replies | Promise<Replies> =>
@@ -358,7 +358,7 @@ const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply
 
 const isUnavailable = (reply: Reply | undefined): reply is Unavailable => reply?.code === 'UNAVAILABLE';
 
-function withReceipt(reply: Reply, debit: Debit | undefined): Entry | Unavailable {
+function withReceipt(reply: Reply, debit: Debit | undefined): LedgerEntry | Unavailable {
   const isCharged = debit?.kind === 'charge' || (debit?.kind === 'spend' && reply.code === 'OK');
   if (!isCharged || reply.code === 'UNAVAILABLE') return reply;
   const isLocal = reply.degraded === 'local';

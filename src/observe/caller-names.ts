@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto';
 import { escapedValue } from './exposition.ts';
 
-/** Names of one kind that callers make and that are told apart: what comes after is counted as `OTHER`. */
+/** Distinct names of one kind that callers may create; further ones are counted as `OTHER`. */
 export const MAX_NAMES = 10_000;
-/** Characters of such a name, and its levels; a longer one is cut. */
+/** Limits for the length and the levels of such a name; longer ones are cut. */
 export const MAX_NAME_LENGTH = 256;
 export const MAX_NAME_LEVELS = 32;
 export const OTHER = '(other)';
 
-/** What the reference's page for Prometheus writes around each level: `,key12=""`. */
+/** What envoyproxy/ratelimit's Prometheus format adds to each level: `,key12=""`. */
 const LEVEL_BYTES = 9;
 
-/** Room for the names of one kind that callers make. */
-export class NameRoom {
+/** Bounds the memory of names of one kind that callers create. */
+export class NameBudget {
   readonly #maxBytes: number;
   #names = 0;
   #bytes = 0;
 
-  /** @param maxBytes  of all names together, as a page for Prometheus writes them */
+  /** @param maxBytes  of all names, as written for Prometheus */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
 
-  /** Takes room for a name. False: there is none left for it. */
+  /** Charges a name to the budget. @returns false if it does not fit */
   take(levels: readonly string[]): boolean {
     let bytes = this.#bytes;
     for (const level of levels) bytes += Buffer.byteLength(escapedValue(level)) + LEVEL_BYTES;
@@ -34,8 +34,8 @@ export class NameRoom {
 }
 
 /**
- * A name that a caller has a part in, a text a level, as it is shown. One that is too long or too deep is cut, and ends with `~` and a digest of the
- * whole, so that two of them stay two.
+ * Cuts a name that contains a caller's text, given as its levels. A name that is too long or too deep ends with `~` and a digest of the full
+ * name, so that different names stay different.
  */
 export function cutName(levels: readonly string[]): readonly string[] {
   const length = levels.reduce((sum, level) => sum + level.length + 1, -1);
@@ -56,5 +56,5 @@ const DIGEST_LENGTH = 12;
 const digest = (levels: readonly string[]): string =>
   createHash('sha256').update(JSON.stringify(levels)).digest('base64url').slice(0, DIGEST_LENGTH);
 
-/** So many characters at most, without half a surrogate pair at the end. */
+/** Cuts a text without leaving half a surrogate pair. */
 const beginningOf = (text: string, length: number): string => text.slice(0, length).replace(/[\ud800-\udbff]$/, '');

@@ -18,7 +18,7 @@ export type LogDecision = (request: WireRequest, answer: Answer) => void;
 export interface DecisionLogOptions {
   readonly rules: () => RuleTree | undefined;
   readonly counters: Counters;
-  /** For people, a line for each descriptor; undefined where nobody asked for that. */
+  /** Readable, one line per descriptor; undefined if not enabled. */
   readonly debug: Pick<Logger, 'debug'> | undefined;
   readonly decisions: LoggedDecisions;
   /** Takes decisions whatever the level of other lines is. */
@@ -32,7 +32,7 @@ export interface DecisionLogOptions {
 
 export type DecisionSink = (decision: object) => void;
 
-/** Undefined where nothing is to be logged, so that nobody calls it. */
+/** Undefined if nothing is to be logged, so that it is not called. */
 export function createDecisionLog(options: DecisionLogOptions): LogDecision | undefined {
   const { decisions, debug } = options;
   const record = decisions === 'off' ? undefined : createRecorder(options, decisions);

@@ -3,15 +3,15 @@ import type { Metric } from 'prom-client';
 /** Upper bounds of the buckets, in seconds. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1];
 
-/** The calls of one method that ended with one status. */
+/** The calls of one method with one status. */
 interface Samples {
   readonly labels: { readonly method: string; readonly grpc_status: string };
-  /** By bucket, the last one without a bound; each call in one of them. */
+  /** Calls per bucket, not cumulative; the last bucket has no bound. */
   readonly counts: number[];
   sumSeconds: number;
 }
 
-/** Counts a duration under a method and a gRPC status. */
+/** Records the duration of a call. */
 export type ObserveDuration = (method: string, grpcStatus: number, elapsedMs: number) => void;
 
 /** A histogram of durations. */
@@ -22,11 +22,11 @@ export interface Durations {
 }
 
 /**
- * Creates a histogram of durations. prom-client's own looks its labels up by a text that it puts together for each observation: too
- * much for something that is told of every call.
+ * Creates a histogram of durations. prom-client's own builds a string from the labels for each observation, which is too slow for every
+ * call.
  */
 export function createDurations(name: string, help: string): Durations {
-  const byMethod = new Map<string, Samples[]>(); // the statuses' numbers are small
+  const byMethod = new Map<string, Samples[]>(); // arrays are indexed by status, a small number
   const metric = {
     name,
     get: () => ({
@@ -47,11 +47,11 @@ export function createDurations(name: string, help: string): Durations {
     const samples = byMethod.get(method)?.[grpcStatus] ?? begin(method, grpcStatus);
     const seconds = elapsedMs / 1000;
     let bucket = 0;
-    while (bucket < BUCKETS.length && seconds > (BUCKETS[bucket] as number)) bucket++; // below its length
+    while (bucket < BUCKETS.length && seconds > (BUCKETS[bucket] as number)) bucket++; // below the length
     samples.counts[bucket] = (samples.counts[bucket] ?? 0) + 1;
     samples.sumSeconds += seconds;
   };
-  return { observe, metric: metric as unknown as Metric }; // all that a registry asks of one, when it renders
+  return { observe, metric: metric as unknown as Metric }; // the registry uses no more of it
 }
 
 const newDurations = (method: string, grpcStatus: number): Samples => ({

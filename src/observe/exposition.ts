@@ -1,12 +1,12 @@
-/** Numbers in one of Prometheus' formats. */
+/** Metrics in one of Prometheus' formats. */
 export interface Exposition {
   readonly contentType: string;
   readonly body: string;
 }
 
 /**
- * text         Prometheus' own text format
- * openmetrics  its successor, for clients that ask for it
+ * text         Prometheus' text format
+ * openmetrics  its successor, for clients that accept it
  *
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/
  * @see https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
@@ -20,7 +20,7 @@ export const contentTypes: Readonly<Record<ExpositionFormat, string>> = {
 
 export type Labels = readonly (readonly [name: string, value: string])[];
 
-/** The lines that begin a metric. In OpenMetrics a counter is called what its series are, without `_total`. */
+/** The HELP and TYPE lines of a metric. In OpenMetrics a counter is named like its series, without `_total`. */
 export function beginMetric(
   name: string,
   type: 'counter' | 'gauge',
@@ -32,10 +32,10 @@ export function beginMetric(
   return `${described === undefined ? '' : `# HELP ${family} ${described}\n`}# TYPE ${family} ${type}\n`;
 }
 
-/** What stands between two metrics: OpenMetrics allows no blank line. */
+/** The separator of metrics: OpenMetrics allows no blank line. */
 export const betweenMetrics = (format: ExpositionFormat): string => (format === 'text' ? '\n' : '');
 
-/** Metrics in the text format, whose counters all end with `_total`, in OpenMetrics. */
+/** Converts metrics in the text format, whose counters must end with `_total`, to OpenMetrics. */
 export function toOpenMetrics(text: string): string {
   const counters = new Set(Array.from(text.matchAll(/^# TYPE (\S+) counter$/gm), ([, name = '']) => name));
   const lines = text.split('\n').flatMap((line) => {
@@ -48,16 +48,16 @@ export function toOpenMetrics(text: string): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** The line of one series, with its labels as `writeLabels` makes them. */
+/** The line of one series; `labels` as formatted by `writeLabels`. */
 export const writeSeries = (name: string, labels: string, value: number): string => `${name}${labels} ${value}\n`;
 
-/** `{domain="shop",rule="user"}`; nothing where there is no label. */
+/** `{domain="shop",rule="user"}`; empty without labels. */
 export const writeLabels = (labels: Labels): string =>
   labels.length === 0 ? '' : `{${labels.map(([name, text]) => `${name}="${escapedValue(text)}"`).join(',')}}`;
 
-/** Any text as the name of a metric or label: what a name cannot have is `_`, as in envoyproxy/ratelimit. */
+/** Turns a text into a metric or label name: invalid characters become `_`, as in envoyproxy/ratelimit. */
 export const escapedName = (text: string): string => text.replaceAll(/[^A-Za-z0-9_]/gu, '_').replace(/^(?=\d)/, '_');
 
-/** Any text as the value of a label. */
+/** Escapes a label value. */
 export const escapedValue = (text: string): string =>
   text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');

@@ -10,10 +10,10 @@ export interface LogOptions {
 }
 
 /**
- * Log lines on stderr, so that stdout stays free for what a command prints.
+ * Creates a logger that writes to stderr, so that stdout is free for the output of commands.
  *
- * @param format  `text` for people; `json` with the keys that envoyproxy/ratelimit has: `@timestamp`, `@message`, `level`
- * @param worker  the number of the worker whose lines they are, where there are several: in text before the message, in JSON as `worker`
+ * @param format  `text` for people, or `json` with envoyproxy/ratelimit's keys `@timestamp`, `@message`, `level`
+ * @param worker  number of the worker process: prefixes the message (text), or the key `worker` (JSON)
  */
 export function createLogger({ level, format, worker }: LogOptions): Logger {
   const isWorker = worker !== undefined;

@@ -1,28 +1,28 @@
 import { createContext, Script } from 'node:vm';
 
-/** Rewrites the names that match a pattern, and adds tags to them. `$1` in name and tags stands for the pattern's first group. */
+/** Rewrites names that match a pattern, and adds tags. `$1` in name and tags refers to the pattern's first group. */
 export interface Mogrifier {
-  /** As in the variable: `DOG_STATSD_MOGRIFIER_<label>_PATTERN`. */
+  /** The label in the variable `DOG_STATSD_MOGRIFIER_<label>_PATTERN`. */
   readonly label: string;
   readonly pattern: RegExp;
   readonly name: string;
   readonly tags: ReadonlyMap<string, string>;
 }
 
-/** What a sink calls a statistic. */
-export interface Target {
+/** The name and tags of a statistic in a sink. */
+export interface StatsdTarget {
   readonly name: string;
   readonly tags: ReadonlyMap<string, string>;
 }
 
-/** Mogrifiers, or what is wrong with the variables that describe them, a text each. */
+/** Mogrifiers, or the problems of the variables that define them. */
 export type ParsedMogrifiers =
   | { readonly ok: true; readonly mogrifiers: readonly Mogrifier[] }
   | { readonly ok: false; readonly problems: readonly string[] };
 
 /**
- * Reads the mogrifiers of these labels, in this order, from `DOG_STATSD_MOGRIFIER_<label>_PATTERN`, `_NAME` and `_TAGS`, which
- * are envoyproxy/ratelimit's. Patterns are regular expressions of JavaScript, with Go's spelling of named groups as well.
+ * Reads the mogrifiers with these labels from envoyproxy/ratelimit's variables `DOG_STATSD_MOGRIFIER_<label>_PATTERN`, `_NAME` and `_TAGS`.
+ * Patterns are JavaScript regular expressions; Go's syntax for named groups is accepted too.
  */
 export function parseMogrifiers(
   labels: readonly string[],
@@ -55,7 +55,7 @@ function parsePattern(variable: string, written: string, problems: string[]): Re
   }
 }
 
-/** Where Go spells the same thing otherwise: `(?P<name>` and punctuation escaped without need. */
+/** Translates Go syntax: `(?P<name>`, and punctuation that is escaped without need. */
 const fromGo = (pattern: string): string =>
   pattern
     .replaceAll(/\\([\s\S])/g, (escaped, of: string) =>
@@ -66,31 +66,30 @@ const fromGo = (pattern: string): string =>
 function parseTags(variable: string, written: string, problems: string[]): ReadonlyMap<string, string> {
   const tags = written === '' ? [] : written.split(',').map((tag) => tag.split(':'));
   if (tags.some(({ length, 0: key, 1: value }) => length !== 2 || key === '' || value === ''))
-    problems.push(`${variable} must be key:value pairs with commas between them, neither part empty, got '${written}'`);
+    problems.push(`${variable} must be comma-separated key:value pairs, neither part empty, got '${written}'`);
   return new Map(tags.map(([key = '', value = '']) => [key, value]));
 }
 
-/** The longest that a pattern may take over all names that are new at one time. */
+/** Time limit for matching one pattern against a batch of new names. */
 const PATTERN_TIMEOUT_MS = 500;
 
-/** Run in a context of its own, since only there it can be stopped: a pattern may take for ever on a name that a caller made. */
+/** Runs in its own context, since only there it can be stopped: a pattern may take forever on a name that a caller created. */
 const matching = new Script(
   '{ const one = pattern, all = matches; for (const name of names) all.push(one.exec(name)); }',
 );
 
 /**
- * Makes what gives statistics their names, by the first mogrifier whose pattern matches; without one, a name stays as it is.
- * A mogrifier whose pattern takes too long is left out from then on.
+ * Creates the function that maps names by the first mogrifier whose pattern matches. A mogrifier whose pattern takes too long is dropped.
  *
- * @param onTooSlow  told of a mogrifier that is left out
+ * @param onTooSlow  called when a mogrifier is dropped
  */
 export function createMogrify(
   mogrifiers: readonly Mogrifier[],
   onTooSlow: (mogrifier: Mogrifier) => void,
-): (names: readonly string[]) => readonly Target[] {
+): (names: readonly string[]) => readonly StatsdTarget[] {
   const inUse = new Set(mogrifiers);
   return (names) => {
-    const targets = new Map<string, Target>();
+    const targets = new Map<string, StatsdTarget>();
     for (const mogrifier of inUse) {
       const open = names.filter((name) => !targets.has(name));
       if (open.length === 0) break;
@@ -108,18 +107,18 @@ export function createMogrify(
   };
 }
 
-/** Undefined where it takes too long. */
+/** Undefined if it takes too long. */
 function matchesOf(pattern: RegExp, names: readonly string[]): readonly (RegExpExecArray | null)[] | undefined {
   const matches: (RegExpExecArray | null)[] = [];
   try {
     matching.runInContext(createContext({ pattern, names, matches }), { timeout: PATTERN_TIMEOUT_MS });
   } catch {
-    return undefined; // what compiled throws for no other reason
+    return undefined; // only a timeout can throw here
   }
   return matches;
 }
 
-function rewritten({ name, tags }: Mogrifier, match: RegExpExecArray): Target {
+function rewritten({ name, tags }: Mogrifier, match: RegExpExecArray): StatsdTarget {
   const filled = (template: string) =>
     template.replaceAll(/\$(\d+)/g, (reference, group) =>
       Number(group) < match.length ? (match[Number(group)] ?? '') : reference,

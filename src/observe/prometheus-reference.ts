@@ -5,34 +5,35 @@ import { failureNames, ruleStatistics } from './reference-names.ts';
 import type { Statistics } from './stats.ts';
 
 export interface ReferenceMetricsOptions {
-  /** Labels of every series. */
+  /** Added as labels to every series. */
   readonly extraTags: ReadonlyMap<string, string>;
-  /** Response times are milliseconds, though the name says seconds. */
+  /** Report response times in milliseconds, although the metric's name says seconds. */
   readonly responseTimeAsMilliseconds: boolean;
-  /** By their names in StatsD. */
+  /** By their StatsD names. */
   gauges(): ReadonlyMap<string, number>;
 }
 
-/** The statistics under the names and labels that envoyproxy/ratelimit has for Prometheus. */
+/** The statistics with envoyproxy/ratelimit's Prometheus names and labels. */
 export interface ReferenceMetrics {
   render(): Promise<Exposition>;
-  /** One call of gRPC, which took so long. */
+  /** Records the duration of a gRPC call. */
   called(method: string, elapsedMs: number): void;
 }
 
 interface Sample {
   readonly metric: string;
-  /** As they are written. */
+  /** As formatted by `writeLabels`. */
   readonly labels: string;
   readonly value: number;
 }
 
-/** Its buckets, in seconds: Prometheus' own default. In milliseconds they are the same numbers, as there. */
+/** In seconds: Prometheus' default buckets. In milliseconds the same numbers, as in envoyproxy/ratelimit. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /**
- * Renders counters that are 0 not at all, and every level of a rule as a label of its own, `key1`, `key2` and so on, whatever its
- * name. @see https://prometheus.io/docs/instrumenting/exposition_formats/
+ * Omits counters that are 0, and renders each level of a rule as a label, `key1`, `key2` and so on.
+ *
+ * @see https://prometheus.io/docs/instrumenting/exposition_formats/
  */
 export function createReferenceMetrics(statistics: Statistics, options: ReferenceMetricsOptions): ReferenceMetrics {
   const extra = [...new Map([...options.extraTags].map(([tag, value]) => [escapedName(tag), value] as const))];
@@ -41,7 +42,7 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
   collectDefaultMetrics({ register: registry });
   const responseTime = new Histogram({
     name: 'ratelimit_service_response_time_seconds',
-    help: 'Time that calls of gRPC took.',
+    help: 'Duration of gRPC calls.',
     labelNames: ['grpc_method'],
     buckets: BUCKETS,
     registers: [registry],
@@ -61,7 +62,7 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
   };
 }
 
-/** What has been counted. Which names there are is settled at the first sample. */
+/** All counters. The set of names is fixed at the first sample. */
 function* samplesOf(statistics: Statistics, extra: Labels): Iterable<Sample> {
   const domains = [...statistics.unknownDomains];
   for (const counts of statistics.rules()) {
@@ -88,15 +89,15 @@ const sampleOf = (metric: string, labels: Labels, extra: Labels, value: number):
   value,
 });
 
-/** A label of a series' own wins. */
+/** A series' own labels take precedence. */
 const withExtra = (labels: Labels, extra: Labels): Labels => [
   ...labels,
   ...extra.filter(([name]) => !labels.some(([own]) => own === name)),
 ];
 
 /**
- * The metrics of the samples, each with its type, then its series; samples of one series are added up, and counters that are 0 left out. An empty
- * text is a step of the work without a line.
+ * The lines of the metrics; samples of the same series are added up, and counters that are 0 omitted. Yields an empty string for a step of
+ * work without a line.
  */
 function* writeMetrics(type: 'counter' | 'gauge', samples: Iterable<Sample>): Iterable<string> {
   const metrics = new Map<string, Map<string, number>>();

@@ -5,20 +5,20 @@ export interface ReconnectingStreamOptions {
   readonly host: string;
   readonly port: number;
   onUp(): void;
-  /** Once each time that the connection is lost or cannot be made. */
+  /** Called each time the connection is lost or cannot be established. */
   onDown(error: Error): void;
 }
 
-/** How long after a failure it is tried again. */
+/** Delay before reconnecting. */
 const RECONNECT_AFTER_MS = 1_000;
-/** What may wait to be sent before no more is taken. */
-const MAX_WAITING_BYTES = 1024 * 1024;
-/** How long a server may take nothing of what waits before the connection is given up. */
+/** Limit of unsent data; beyond it nothing is accepted. */
+const MAX_UNSENT_BYTES = 1024 * 1024;
+/** A connection whose server reads nothing for this long is ended. */
 const STALLED_AFTER_MS = 10_000;
-/** How long what waits is given to leave at the end. */
+/** Time for unsent data to leave when the stream ends. */
 const END_TIMEOUT_MS = 500;
 
-/** A connection of TCP to a server that may go away and come back. What is written while it is away is dropped. */
+/** A TCP connection that is re-established when lost. Writes while it is down are dropped. */
 export class ReconnectingStream extends Writable {
   private socket: Socket | undefined;
   private retry: NodeJS.Timeout | undefined;
@@ -30,14 +30,14 @@ export class ReconnectingStream extends Writable {
     this.connect();
   }
 
-  /** Whether what is written now is sent. */
+  /** Whether data written now would be sent. */
   accepts(): boolean {
-    return this.socket?.readyState === 'open' && this.socket.writableLength <= MAX_WAITING_BYTES;
+    return this.socket?.readyState === 'open' && this.socket.writableLength <= MAX_UNSENT_BYTES;
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
     if (this.socket?.readyState === 'open') this.socket.write(chunk);
-    done(); // at once: what is taken is this stream's, and nobody waits for it
+    done(); // at once: back-pressure is `accepts`
   }
 
   override _destroy(_error: Error | null, done: () => void): void {
@@ -59,20 +59,20 @@ export class ReconnectingStream extends Writable {
   private connect(): void {
     const socket = connect(this.options.port, this.options.host);
     this.socket = socket;
-    let trouble = new Error('it closed the connection');
+    let reason = new Error('it closed the connection');
     socket.unref().setKeepAlive(true).setTimeout(STALLED_AFTER_MS);
     socket.on('connect', () => this.options.onUp());
     socket.on('error', (error) => {
-      trouble = error;
+      reason = error;
     });
     socket.on('timeout', () => {
-      if (socket.writableLength > 0) socket.destroy(new Error(`it took nothing for ${STALLED_AFTER_MS} ms`));
+      if (socket.writableLength > 0) socket.destroy(new Error(`it read nothing for ${STALLED_AFTER_MS} ms`));
     });
     socket.on('close', () => {
       if (this.destroyed) return;
-      this.options.onDown(trouble);
+      this.options.onDown(reason);
       this.retry = setTimeout(() => this.connect(), RECONNECT_AFTER_MS).unref();
     });
-    socket.resume(); // so that its end is noticed
+    socket.resume(); // discards input, so that the end is noticed
   }
 }

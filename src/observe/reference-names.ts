@@ -4,7 +4,7 @@ import type { RuleCounts } from './rule-counts.ts';
 import { asStatisticName } from './statistic-name.ts';
 import type { FailedBy, Statistics } from './stats.ts';
 
-/** What is counted of each rule: its name at envoyproxy/ratelimit (all but the last, which is ours), and where it stands. */
+/** The statistics of each rule: names as in envoyproxy/ratelimit (except the last, which is Weir's), and their values. */
 export const ruleStatistics: readonly (readonly [name: string, of: (counts: RuleCounts) => number])[] = [
   ['total_hits', ({ totalHits }) => totalHits],
   ['within_limit', ({ withinLimit }) => withinLimit],
@@ -15,16 +15,15 @@ export const ruleStatistics: readonly (readonly [name: string, of: (counts: Rule
   ['soft_limit', ({ softLimit }) => softLimit],
 ];
 
-/** What envoyproxy/ratelimit calls the two kinds of failures. */
+/** envoyproxy/ratelimit's names of the two kinds of failures. */
 export const failureNames: readonly (readonly [by: FailedBy, name: string])[] = [
   ['store', 'redis_error'],
   ['service', 'service_error'],
 ];
 
 /**
- * Every counter under its name at envoyproxy/ratelimit, whole names such as
- * `ratelimit.service.rate_limit.shop.user_alice.total_hits`; those of rules that were hit, and of the service, that are 0 too.
- * Rules of one name are counted together. Gathered in slices.
+ * Every counter by its full name in envoyproxy/ratelimit, such as `ratelimit.service.rate_limit.shop.user_alice.total_hits`. Includes
+ * counters that are 0, of rules that were hit and of the service. Rules with the same name are counted together. Gathered in slices.
  */
 export async function referenceCounters(statistics: Statistics): Promise<ReadonlyMap<string, number>> {
   const counters = new Map<string, number>();
@@ -33,7 +32,7 @@ export async function referenceCounters(statistics: Statistics): Promise<Readonl
   return counters;
 }
 
-/** Which names there are is settled at the first count. */
+/** The set of names is fixed at the first count. */
 function* countsOf(statistics: Statistics): Iterable<readonly [name: string, count: number]> {
   const domains = [...statistics.unknownDomains];
   for (const counts of statistics.rules())
@@ -49,15 +48,15 @@ function* countsOf(statistics: Statistics): Iterable<readonly [name: string, cou
 }
 
 /**
- * Every gauge under its name at envoyproxy/ratelimit: what the local cache of refusals holds and has done.
+ * The gauges of the local cache of refusals, by their names in envoyproxy/ratelimit.
  *
- * @param cache  undefined: there is none, and no gauge
+ * @param cache  undefined: no cache, and no gauges
  */
 export function referenceGauges(cache: DenyCacheState | undefined): ReadonlyMap<string, number> {
   if (!cache) return new Map();
   const { counts } = cache;
   const gauges = {
-    averageAccessTime: 0, // it does not keep when an entry was used last
+    averageAccessTime: 0, // access times are not recorded
     entryCount: cache.size(),
     evacuateCount: counts.evicted,
     expiredCount: counts.expired,
@@ -69,5 +68,5 @@ export function referenceGauges(cache: DenyCacheState | undefined): ReadonlyMap<
   return new Map(Object.entries(gauges).map(([name, value]) => [`ratelimit.localcache.${name}`, value]));
 }
 
-/** The timer of a method of gRPC, in whole milliseconds. */
+/** The name of a gRPC method's timer, which is in whole milliseconds. */
 export const responseTimeName = (method: string): string => `ratelimit_server.${method}.response_time`;

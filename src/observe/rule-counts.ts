@@ -1,17 +1,17 @@
 import type { Limit } from '../algorithms/index.ts';
 import { inOnePiece } from '../backends/key.ts';
 import type { Rule } from '../rules/tree.ts';
-import { cutName, NameRoom, OTHER } from './caller-names.ts';
+import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import { RecentMaximum } from './recent-maximum.ts';
 import { asStatisticName } from './statistic-name.ts';
 
-/** What became of hits, in hits. The names are envoyproxy/ratelimit's. */
+/** Hits by outcome, with envoyproxy/ratelimit's names. */
 export interface HitCounts {
   totalHits: number;
   withinLimit: number;
   nearLimit: number;
   overLimit: number;
-  /** Those of `overLimit` that were refused from memory of an earlier refusal. */
+  /** The part of `overLimit` that was refused from the local cache. */
   overLimitWithLocalCache: number;
   shadowMode: number;
   /** Hits of requests that passed on the soft part of a limit. */
@@ -26,40 +26,39 @@ export const NO_HITS: HitCounts = {
   ...{ totalHits: 0, withinLimit: 0, nearLimit: 0, overLimit: 0 },
   ...{ overLimitWithLocalCache: 0, shadowMode: 0, softLimit: 0, answeredOk: 0, answeredOver: 0 },
 };
-export const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // it has no others
+export const hitCounts = Object.keys(NO_HITS) as readonly (keyof HitCounts)[]; // it has no other keys
 
-/** What became of the hits of one rule. */
+/** The hits of one rule by outcome. */
 export interface RuleCounts extends HitCounts {
   readonly domain: string;
-  /** The names of the levels below the domain. */
+  /** Names of the levels below the domain. */
   readonly levels: readonly string[];
-  /** The levels' names with dots between. */
+  /** The levels' names, joined with dots. */
   readonly rule: string;
   readonly algorithm: Limit['algorithm'];
   readonly named: Rule['named'];
-  /** Domain and levels as a part of a statistic's name: two rules may have the same. */
+  /** Domain and levels as part of a statistic's name; not unique. */
   readonly key: string;
   /** The highest share of its limit that any counter of the rule had used. */
   readonly share: RecentMaximum;
 }
 
-/** The counts of one rule as another process can be sent them. */
+/** The counts of one rule, as sent to another process. */
 export type CountedRule = Omit<RuleCounts, 'rule' | 'key' | 'share'> & { readonly highestShare: number };
 
-/** A rule, and what its levels are called this time. */
+/** A rule, with the names of its levels for one request. */
 type Found = { readonly rule: Rule; readonly levels: readonly string[] };
 
 /**
- * The counts of each rule, by what its statistics are kept under and by algorithm. Rules of the operator's files that name their own levels
- * always have their own.
+ * The counts of rules, by name and algorithm. Rules whose names do not depend on requests always have their own counts.
  *
- * @param maxNameBytes  what the names that callers have a part in may come to
+ * @param maxNameBytes  limit for names that contain callers' texts
  */
 export function createRuleCounts(maxNameBytes: number) {
   const known = new Map<string, RuleCounts>();
-  const byLimit = new WeakMap<Limit, RuleCounts>(); // of rules whose statistics have one name, whatever is asked
+  const byLimit = new WeakMap<Limit, RuleCounts>(); // of rules whose names do not depend on requests
   const others = newCounts(OTHER, [OTHER], 'fixed_window', 'by_request');
-  const room = new NameRoom(maxNameBytes);
+  const budget = new NameBudget(maxNameBytes);
   const byName = (
     domain: string,
     written: readonly string[],
@@ -68,11 +67,11 @@ export function createRuleCounts(maxNameBytes: number) {
   ): RuleCounts => {
     const levels = named === 'by_rule' ? written : cutName(written);
     const path = levels.join('.');
-    if (domain === OTHER && path === OTHER) return others; // also those of another process: a series comes once on a page
-    const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain makes two paths read alike
+    if (domain === OTHER && path === OTHER) return others; // also of other processes: a series may occur only once on a page
+    const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain could make two paths equal
     const counts = known.get(name);
     if (counts) return counts;
-    if (named !== 'by_rule' && !room.take(levels)) return others;
+    if (named !== 'by_rule' && !budget.take(levels)) return others;
     const fresh = newCounts(domain, levels.map(inOnePiece), algorithm, named);
     known.set(inOnePiece(name), fresh);
     return fresh;
@@ -86,10 +85,10 @@ export function createRuleCounts(maxNameBytes: number) {
       if (rule.named === 'by_rule') byLimit.set(limit, counts);
       return counts;
     },
-    /** Whether the rule of the operator's files that names its own levels has counts. */
+    /** Whether a rule whose name does not depend on requests has counts. */
     has: (domain: string, { levels, named }: Pick<Rule, 'levels' | 'named'>, algorithm: Limit['algorithm']): boolean =>
       named === 'by_rule' && known.has(`${algorithm} ${domain.length}:${domain}.${levels.join('.')}`),
-    /** Those that there are now: later ones are not in the list. */
+    /** A snapshot: rules counted later are not in the list. */
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };
 }

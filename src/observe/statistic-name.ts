@@ -1,9 +1,9 @@
 /**
- * A name as StatsD can take it, by envoyproxy/ratelimit's rules: `:` and `|` mean something there, and dots within what looks like an
- * IPv4 address would be levels. Line breaks, which would end the line, are replaced as well.
+ * Makes a name valid for StatsD, by envoyproxy/ratelimit's rules: replaces `:` and `|`, which are separators, and the dots of IPv4 addresses,
+ * which would be levels. Also replaces line breaks.
  */
 export const asStatisticName = (name: string): string =>
   name.replaceAll(/[:|\r\n]/g, '_').replaceAll(/(?<!\d)(\d+)\.(\d+)\.(\d+)\.(\d+)/g, '$1_$2_$3_$4');
 
-/** The value of a tag, within a name or beside it: dots as well, since they would be levels. */
+/** Makes a tag value valid: replaces dots as well, since the value may become part of a name. */
 export const asTagValue = (value: string): string => value.replaceAll(/[.:|\r\n]/g, '_');

@@ -2,17 +2,17 @@ import { type Limit, nominalCapacity } from '../algorithms/index.ts';
 import type { Decision } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
-import { type Answer, type Asked, type Code, Undecided, type Verdict } from '../decide.ts';
+import { type Answer, type Code, CountersUnavailable, type MatchedDescriptor, type Verdict } from '../decide.ts';
 import type { Rule } from '../rules/tree.ts';
-import { cutName, NameRoom, OTHER } from './caller-names.ts';
+import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import { type CountedRule, createRuleCounts, hitCounts, type RuleCounts } from './rule-counts.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
-/** Why a request had no answer: the counters could not be reached, or anything else. */
+/** Why a request failed: the store was unavailable, or anything else. */
 export type FailedBy = 'store' | 'service';
 
-/** What one process has counted of requests, as data that another can be sent. */
+/** The counts of one process, as sent to another. */
 export interface Counted
   extends Pick<
     Statistics,
@@ -21,13 +21,13 @@ export interface Counted
   readonly rules: readonly CountedRule[];
 }
 
-/** What is one number, whatever was asked. */
+/** Counters without labels. */
 export interface Sums {
-  /** Answers that only the service's own shadow mode made OK. */
+  /** Answers that only the service's global shadow mode turned into OK. */
   shadowed: number;
-  /** Hits that were answered from what this process had leased. */
+  /** Hits answered from a lease. */
   fromLease: number;
-  /** Calls that were refused since there was too much to do. */
+  /** Calls refused because of overload. */
   shedCalls: number;
   /** Decisions that were not logged since there were too many. */
   decisionsNotLogged: number;
@@ -35,40 +35,40 @@ export interface Sums {
   processLate: number;
 }
 
-/** Counts what is answered. Nothing here is on the way of a request: it is told afterwards. */
+/** Counts answers. Called after an answer was sent, never before. */
 export interface Statistics {
   answered(domain: string, answer: Answer): void;
-  /** Answers of domains that have rules. */
+  /** Answers by domain, for domains with rules. */
   readonly domainAnswers: ReadonlyMap<string, Readonly<Record<Code, number>>>;
-  /** Whether a rule has counts of its own already. */
+  /** Whether a rule already has its own counts. */
   hasRule(domain: string, rule: Pick<Rule, 'levels' | 'named'>, algorithm: Limit['algorithm']): boolean;
-  /** A request had no answer, for this cause. */
+  /** A request failed. */
   failed(cause: unknown): void;
-  /** One call of gRPC, by its method's name such as `ShouldRateLimit`. */
+  /** A gRPC call; `method` such as `ShouldRateLimit`. */
   called(method: string): void;
-  /** A connection of gRPC, or a stream of it, was ended for this reason, such as ENHANCE_YOUR_CALM. */
+  /** A gRPC connection or stream was ended with this error code, such as ENHANCE_YOUR_CALM. */
   connectionFailed(code: string): void;
-  /** A call was refused since there is too much to do. */
+  /** A call was refused because of overload. */
   shed(): void;
   /** Decisions were not logged since there were too many. */
   decisionsNotLogged(decisions: number): void;
   rulesLoaded(ok: boolean): void;
-  /** Adds what another process has counted. */
+  /** Adds the counts of another process. */
   merge(counted: Counted): void;
-  /** Each rule that was hit so far. */
+  /** Every rule that was hit. */
   rules(): Iterable<RuleCounts>;
   /** Requests by overall code. */
   readonly answers: Readonly<Record<Code, number>>;
   readonly failures: Readonly<Record<FailedBy, number>>;
-  /** Calls of gRPC by method. */
+  /** gRPC calls by method. */
   readonly calls: ReadonlyMap<string, number>;
-  /** Connections of gRPC, and streams of them, that were ended, by the name of the reason. */
+  /** gRPC connections and streams ended, by error code. */
   readonly connectionErrors: ReadonlyMap<string, number>;
-  /** Hits that their limit's policy answered since the store could not count them, by policy. */
+  /** Hits answered by a limit's failure policy while the store was unavailable, by policy. */
   readonly degraded: ReadonlyMap<string, number>;
   /** Loads of rules by outcome. */
   readonly loads: Readonly<Record<'success' | 'error', number>>;
-  /** Descriptors of domains that have no rules, by domain. */
+  /** Descriptors of unknown domains, by domain. */
   readonly unknownDomains: ReadonlyMap<string, number>;
   readonly sums: Readonly<Sums>;
 }
@@ -77,8 +77,8 @@ export interface Statistics {
 const DEFAULT_NAME_BYTES = 2 * 1024 * 1024;
 
 /**
- * @param nearLimitRatio  the part of a limit above which hits count as near it, 0 to 1
- * @param maxNameBytes    what the names that callers make may come to: half of it for limits, half for unknown domains
+ * @param nearLimitRatio  fraction of a limit above which hits count as near it, 0 to 1
+ * @param maxNameBytes    limit for names created by callers: half for rules, half for unknown domains
  */
 export function createStatistics(nearLimitRatio: number, maxNameBytes: number = DEFAULT_NAME_BYTES): Statistics {
   const rules = createRuleCounts(maxNameBytes / 2);
@@ -111,7 +111,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     },
     failed(cause) {
       failures[cause instanceof StoreUnavailable ? 'store' : 'service']++;
-      if (!(cause instanceof Undecided)) return;
+      if (!(cause instanceof CountersUnavailable)) return;
       if (cause.isProcessLate) sums.processLate++;
       for (const one of cause.asked) countAsked(rules, cause.domain, one);
     },
@@ -134,7 +134,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       for (const [code, times] of counted.connectionErrors) increase(connectionErrors, code, times);
       for (const [policy, hits] of counted.degraded) increase(degraded, policy, hits);
       for (const [domain, times] of counted.unknownDomains) domains.add(domain, times);
-      for (const name of Object.keys(sums) as (keyof Sums)[]) sums[name] += counted.sums[name]; // it has no others
+      for (const name of Object.keys(sums) as (keyof Sums)[]) sums[name] += counted.sums[name]; // it has no other keys
     },
     rules: rules.all,
     hasRule: rules.has,
@@ -150,7 +150,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
   };
 }
 
-/** What has been counted so far. */
+/** The counts so far. */
 export function countedBy({ rules, ...statistics }: Statistics): Counted {
   const { answers, domainAnswers, failures, calls, connectionErrors, degraded, unknownDomains, sums } = statistics;
   return {
@@ -169,8 +169,12 @@ export function countedBy({ rules, ...statistics }: Statistics): Counted {
   };
 }
 
-/** Hits that were asked for, and have no answer. */
-function countAsked(rules: ReturnType<typeof createRuleCounts>, domain: string, { found, hits }: Asked): void {
+/** Counts the hits of a request without an answer. */
+function countAsked(
+  rules: ReturnType<typeof createRuleCounts>,
+  domain: string,
+  { found, hits }: MatchedDescriptor,
+): void {
   const [first] = found.kind === 'limited' ? found.limits : [];
   if (found.kind === 'limited' && first && hits > 0) rules.ofLimit(domain, found, first.limit).totalHits += hits;
 }
@@ -187,7 +191,7 @@ function addAnswers(ours: Answers, theirs: Readonly<Answers>): void {
   ours.OVER_LIMIT += theirs.OVER_LIMIT;
 }
 
-/** Answers by domain, of domains that have rules: there are as many as the operator wrote. */
+/** Answers by domain, for domains with rules: their number is bounded by the rule files. */
 function createDomainAnswers() {
   const counts = new Map<string, Answers>();
   return {
@@ -202,16 +206,16 @@ function createDomainAnswers() {
   };
 }
 
-/** Counts by domain, of domains that callers name. */
+/** Counts of unknown domains, whose names come from callers. */
 function createDomainCounts(maxNameBytes: number) {
   const counts = new Map<string, number>();
-  const room = new NameRoom(maxNameBytes);
+  const budget = new NameBudget(maxNameBytes);
   return {
     counts,
     add(domain: string, times: number): void {
       const [name = ''] = cutName([domain]);
       const isKnown = counts.has(name);
-      if (isKnown || name === OTHER || !room.take([name])) increase(counts, isKnown ? name : OTHER, times);
+      if (isKnown || name === OTHER || !budget.take([name])) increase(counts, isKnown ? name : OTHER, times);
       else counts.set(inOnePiece(name), times);
     },
   };
@@ -222,15 +226,14 @@ const increase = (counts: Map<string, number>, name: string, by: number): void =
 };
 
 /**
- * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: those beyond the limit are over it, those between the
- * near mark and the limit near it; a request that passes is within it, with all its hits. What is refused from memory of an
- * earlier refusal is over the limit whole.
+ * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: hits beyond the limit are over it, hits between the near mark and the
+ * limit are near it. All hits of a request that passes are within the limit; all hits refused from the local cache are over it.
  */
 function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limited, ratio: number): void {
   const before = decision.hitsBefore;
   const after = before + hits;
   const full = nominalCapacity(limit);
-  const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio))); // single precision, as there
+  const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio))); // single precision, as in envoyproxy/ratelimit
   counts.totalHits += hits;
   if (code === 'OK') counts.answeredOk++;
   else counts.answeredOver++;

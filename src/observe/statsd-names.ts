@@ -1,16 +1,16 @@
-import { createMogrify, type Mogrifier, type Target } from './mogrifier.ts';
+import { createMogrify, type Mogrifier, type StatsdTarget } from './mogrifier.ts';
 import { asTagValue } from './statistic-name.ts';
 
-/** Gives statistics the names and tags under which a sink has them, in the order of the names. */
-export type StatsdNames = (names: readonly string[]) => readonly Target[];
+/** Maps names of statistics to a sink's names and tags, in the same order. */
+export type StatsdNames = (names: readonly string[]) => readonly StatsdTarget[];
 
-/** StatsD has no tags: they are written behind the name, `<name>.__<tag>=<value>`, in order, as envoyproxy/ratelimit does. */
+/** StatsD has no tags: they are appended to the name as `<name>.__<tag>=<value>`, sorted, as in envoyproxy/ratelimit. */
 export function statsdNames(extraTags: ReadonlyMap<string, string>): StatsdNames {
   const suffix = sorted(extraTags).map(([tag, value]) => `.__${tag}=${asTagValue(value)}`);
   return (names) => names.map((name) => ({ name: `${name}${suffix.join('')}`, tags: new Map() }));
 }
 
-/** DogStatsD has tags: those of all statistics, and those that a mogrifier makes, which win. */
+/** DogStatsD has tags: the extra tags, overridden by those of mogrifiers. */
 export function dogStatsdNames(
   extraTags: ReadonlyMap<string, string>,
   mogrifiers: readonly Mogrifier[],

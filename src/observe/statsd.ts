@@ -13,34 +13,35 @@ export interface StatsdOptions {
   readonly protocol: 'tcp' | 'udp';
   readonly flushIntervalMs: number;
   readonly names: StatsdNames;
-  /** Every counter by its whole name; none goes back. */
+  /** Every counter by its full name; monotonic. */
   counters(): ReadonlyMap<string, number> | Promise<ReadonlyMap<string, number>>;
   gauges(): ReadonlyMap<string, number>;
-  /** Told once when nothing can be sent, and once when it can be again. */
+  /** Called once when nothing can be sent any more. */
   onDown(error: Error): void;
+  /** Called once when sending works again. */
   onUp(): void;
 }
 
 /** Sends statistics to StatsD or DogStatsD. */
 export interface StatsdSink {
-  /** One call of gRPC, which took so long. */
+  /** Records the duration of a gRPC call. */
   called(method: string, elapsedMs: number): void;
-  /** Sends what is left and stops, within little more than a second. */
+  /** Sends what is left and stops, within about a second. */
   close(): Promise<void>;
 }
 
-/** What fits into a datagram on the usual way, with an MTU of 1,500 bytes. */
+/** Payload of a datagram with the usual MTU of 1,500 bytes. */
 const MAX_PACKET_BYTES = 1432;
-/** Timers are gathered so long, so that many share a packet. */
-const GATHER_MS = 100;
-/** How long the address of a host is taken to be the same. */
-const ADDRESS_KEPT_MS = 60_000;
+/** Timers are buffered for this long, so that many share a packet. */
+const BUFFER_MS = 100;
+/** How long a resolved address is cached. */
+const ADDRESS_TTL_MS = 60_000;
 
 /**
- * Sends at every interval what counters have grown by, where they have, and gauges; timers at once.
+ * Sends the increments of counters and all gauges at every interval; timers at once.
  *
- * What cannot be sent over TCP, since there is no connection or the server takes nothing, goes with the next interval in which it can:
- * only timers, and what was on its way, are lost. Over UDP nobody knows what arrived.
+ * Over TCP, increments that cannot be sent, since the connection is down or stalled, are sent with a later interval: only timers and data in
+ * transit are lost. Over UDP, loss is not detected.
  */
 export function createStatsdSink(options: StatsdOptions): StatsdSink {
   const { client, accepts, onSent } = open(options);
@@ -59,10 +60,10 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
   };
   const flush = async (): Promise<void> => {
     const counters = accepts() ? await options.counters() : [];
-    let isNews = false;
+    let hasSent = false;
     for await (const slice of inSlices(counters)) {
-      if (!accepts()) return; // what is left goes with the next interval
-      if (send(slice)) isNews = true;
+      if (!accepts()) return; // the rest is sent with the next interval
+      if (send(slice)) hasSent = true;
     }
     if (!accepts()) return;
     const gauges = [...options.gauges()];
@@ -71,9 +72,9 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
       const { name: shown, tags } = targets.of(name);
       client.gauge(shown, value, tags);
     }
-    if (isNews || gauges.length > 0) client.flush(onSent);
+    if (hasSent || gauges.length > 0) client.flush(onSent);
   };
-  /** The flush that runs. */
+  /** The running flush. */
   let flushing: Promise<void> | undefined;
   const timer = setInterval(() => {
     flushing ??= flush().finally(() => {
@@ -85,7 +86,7 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
     called(method, elapsedMs) {
       if (!accepts()) return;
       const { name, tags } = targets.of(responseTimeName(method));
-      client.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as there
+      client.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit
     },
     async close() {
       clearInterval(timer);
@@ -96,7 +97,7 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
   };
 }
 
-/** The client for the chosen protocol, whether it takes anything now, and what to tell of each flush. */
+/** The client for the chosen protocol, whether it accepts data now, and the callback of each flush. */
 function open({ host, port, protocol, onDown, onUp }: StatsdOptions) {
   let isDown = false;
   const down = (error: Error): void => {
@@ -109,9 +110,9 @@ function open({ host, port, protocol, onDown, onUp }: StatsdOptions) {
   };
   const common: ClientOptions = {
     maxBufferSize: MAX_PACKET_BYTES,
-    bufferFlushInterval: GATHER_MS,
+    bufferFlushInterval: BUFFER_MS,
     errorHandler: down,
-    includeDataDogTags: false, // or it would take settings of its own from the environment
+    includeDataDogTags: false, // else it would read its own environment variables
     datadog: false,
   };
   if (protocol === 'tcp') {
@@ -125,23 +126,23 @@ function open({ host, port, protocol, onDown, onUp }: StatsdOptions) {
   return { client, accepts: () => true, onSent: (error?: Error) => (error ? down(error) : up()) };
 }
 
-/** Finds the address of a name, and keeps the last one for a while: it is asked for with every packet, and for binding. */
+/** Resolves a name and caches the last address: the socket asks for it with every packet and when it binds. */
 function createLookup(): NonNullable<SocketOptions['lookup']> {
-  let known: { readonly name: string; readonly address: string; readonly untilMs: number } | undefined;
+  let cached: { readonly name: string; readonly address: string; readonly untilMs: number } | undefined;
   return (name, _options, done) => {
-    if (known?.name === name && performance.now() < known.untilMs) return done(null, known.address, 4);
+    if (cached?.name === name && performance.now() < cached.untilMs) return done(null, cached.address, 4);
     lookup(name, { family: 4 }, (error, address) => {
-      if (!error) known = { name, address, untilMs: performance.now() + ADDRESS_KEPT_MS };
+      if (!error) cached = { name, address, untilMs: performance.now() + ADDRESS_TTL_MS };
       done(error, address, 4);
     });
   };
 }
 
-/** Keeps what names are written as, since finding it out may need patterns. */
+/** Caches the targets of names, since computing them may involve patterns. */
 function createTargets(names: StatsdNames) {
   const known = new Map<string, { readonly name: string; readonly tags: string[] }>();
-  const learn = (asked: readonly string[]): void => {
-    const fresh = asked.filter((name) => !known.has(name));
+  const learn = (requested: readonly string[]): void => {
+    const fresh = requested.filter((name) => !known.has(name));
     for (const [at, { name, tags }] of names(fresh).entries())
       known.set(fresh[at] ?? '', { name, tags: [...tags].map(([tag, value]) => `${tag}:${value}`) });
   };

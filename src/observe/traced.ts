@@ -15,28 +15,28 @@ import { isPromise, type Replies } from '../backends/backend.ts';
 import { callerOf } from '../http/api.ts';
 import type { Route } from '../http/server.ts';
 import type { Trace } from '../ledger/ledger.ts';
-import type { Caller, Outcome, RlsService } from '../rls/service.ts';
+import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
 import { codeNumbers, nameOf } from '../rls/wire.ts';
 
-/** Parts of the service that do what they did, each in a span named as envoyproxy/ratelimit names it. */
+/** Wraps parts of the service in spans, with envoyproxy/ratelimit's span names. */
 export interface Traced {
-  /** Each call in a span, which belongs to the trace that came with the call, if one did. */
+  /** A span for each call, in the caller's trace if there is one. */
   service(inner: RlsService): RlsService;
-  /** What each request asks of a backend in a span, below that of the request. */
+  /** A span for each backend operation, below that of the request. */
   backend(spanName: 'Redis Pipeline Execution' | 'Memcached Fetch Execution'): Trace;
-  /** Each call of `/json` in a span, above that of its request. */
+  /** A span for each call of `/json`, above that of its request. */
   routes(inner: ReadonlyMap<string, Route>): ReadonlyMap<string, Route>;
 }
 
-/** Runs something in a span: below the one that it is called in, else in the trace that the caller's headers name, else in a new one. */
+/** Runs a function in a span: below the current span, else in the trace of the caller's headers, else in a new trace. */
 type Within = <T>(name: string, kind: SpanKind, caller: Caller | undefined, run: (span: Span) => T) => T;
 
 export function createTraced(tracer: Tracer): Traced {
   const current = new AsyncLocalStorage<Context>();
   const within: Within = (name, kind, caller, run) => {
-    const above = current.getStore() ?? contextOf(caller);
-    const span = tracer.startSpan(name, { kind }, above);
-    return current.run(trace.setSpan(above, span), () => run(span));
+    const parent = current.getStore() ?? contextOf(caller);
+    const span = tracer.startSpan(name, { kind }, parent);
+    return current.run(trace.setSpan(parent, span), () => run(span));
   };
   return {
     service: (inner) => tracedService(inner, within),
@@ -47,7 +47,7 @@ export function createTraced(tracer: Tracer): Traced {
 }
 
 /**
- * W3C's headers, and B3's in one or in several. Where there are both, B3's count.
+ * W3C headers, and B3 headers (single or multiple), which take precedence.
  *
  * @see https://www.w3.org/TR/trace-context/
  * @see https://github.com/openzipkin/b3-propagation
@@ -70,7 +70,7 @@ const tracedService = (inner: RlsService, within: Within): RlsService => ({
     }),
 });
 
-function describeOutcome(span: Span, outcome: Outcome): void {
+function describeOutcome(span: Span, outcome: CallOutcome): void {
   if ('error' in outcome) {
     span.setAttribute('rpc.grpc.status_code', outcome.error.code);
     span.setStatus({ code: SpanStatusCode.ERROR, message: outcome.error.details });

@@ -15,9 +15,9 @@ import type { Clock } from '../clock.ts';
 import { createTraced, type Traced } from './traced.ts';
 
 export interface TracingOptions {
-  /** How spans travel: OTLP over HTTP (in protobuf) or over gRPC. */
+  /** OTLP over HTTP (protobuf) or over gRPC. */
   readonly protocol: 'http' | 'grpc';
-  /** Which part of the traces that begin here is sent, 0 to 1. A trace that came with a call is sent where its beginner said so. */
+  /** Fraction of the traces started here that are sent, 0 to 1. A caller's trace follows the caller's sampling decision. */
   readonly samplingRate: number;
   readonly serviceName: string;
   /** Empty: none. */
@@ -26,23 +26,23 @@ export interface TracingOptions {
   readonly serviceInstanceId: string;
 }
 
-/** Traces of what the service does, by OpenTelemetry. */
+/** OpenTelemetry tracing of the service. */
 export interface Tracing extends Traced {
-  /** Sends what has not been sent yet; waits for at most five seconds. */
+  /** Sends remaining spans; waits up to five seconds. */
   close(): Promise<void>;
 }
 
 const MAX_FLUSH_MS = 5_000;
 
-/** A collector that is away would else be complained about every few seconds. */
+/** Limits log lines while the collector is unreachable. */
 const PROBLEM_INTERVAL_MS = 60_000;
 
 /**
- * Starts tracing. Where spans are sent, and how, the exporters read from `OTEL_EXPORTER_OTLP_*`. Nothing global is touched.
+ * Starts tracing. The exporters read their configuration from `OTEL_EXPORTER_OTLP_*`. Registers nothing globally.
  *
- * This module is what loads OpenTelemetry: import it only where traces are wanted.
+ * Importing this module loads OpenTelemetry: do so only if tracing is enabled.
  *
- * @param onProblem  is told that spans could not be sent, at most once a minute; they are lost
+ * @param onProblem  called when spans could not be sent and are lost, at most once a minute
  * @see https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 export function startTracing(options: TracingOptions, clock: Clock, onProblem: (problem: string) => void): Tracing {
@@ -50,12 +50,12 @@ export function startTracing(options: TracingOptions, clock: Clock, onProblem: (
   const provider = new BasicTracerProvider({
     resource: resourceOf(options),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(options.samplingRate) }),
-    spanProcessors: [new BatchSpanProcessor(watched(exporter, clock, onProblem))],
+    spanProcessors: [new BatchSpanProcessor(reportFailures(exporter, clock, onProblem))],
   });
   return {
     ...createTraced(provider.getTracer('weir')),
     async close() {
-      const flushed = provider.shutdown().catch(() => {}); // onProblem has been told
+      const flushed = provider.shutdown().catch(() => {}); // already reported by onProblem
       await Promise.race([flushed, sleep(MAX_FLUSH_MS, undefined, { ref: false })]);
     },
   };
@@ -70,8 +70,8 @@ const resourceOf = ({ serviceName, serviceNamespace, serviceInstanceId }: Tracin
     }),
   );
 
-/** The exporter, but it tells when it fails. */
-function watched(exporter: SpanExporter, clock: Clock, onProblem: (problem: string) => void): SpanExporter {
+/** Wraps an exporter to report failures. */
+function reportFailures(exporter: SpanExporter, clock: Clock, onProblem: (problem: string) => void): SpanExporter {
   let nextProblemMs = Number.NEGATIVE_INFINITY;
   return {
     export(spans, done) {
@@ -87,7 +87,7 @@ function watched(exporter: SpanExporter, clock: Clock, onProblem: (problem: stri
   };
 }
 
-/** A connection that was refused at each address of a name has a code, but no message. */
+/** Connection errors at all addresses of a name have a code, but no message. */
 function reasonOf(error: (Error & { readonly code?: string | number }) | undefined): string {
-  return error?.message || String(error?.code ?? 'for no reason given');
+  return error?.message || String(error?.code ?? 'no reason given');
 }

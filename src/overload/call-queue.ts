@@ -1,48 +1,48 @@
-/** A call whose request has arrived completely, and is not decoded yet. */
+/** A call whose request has arrived in full, but is not decoded yet. */
 export interface PendingCall {
-  /** When its request was complete, on the monotonic clock. */
+  /** When its request was complete (monotonic clock). */
   readonly completeAtMs: number;
-  /** Decodes and handles it. @returns the work it took, in the units of `SLICE_UNITS` */
+  /** Decodes and handles the call. @returns the work done, in units of `SLICE_UNITS` */
   run(): number;
-  /** Answers that there is too much to do. */
+  /** Answers that the process is overloaded. */
   refuse(): void;
 }
 
-/** Calls that arrived completely, and wait until this process can decode them. */
+/** A queue of calls that wait to be decoded. */
 export interface CallQueue {
-  /** Calls in the queue. */
+  /** Number of queued calls. */
   readonly length: number;
-  /** More calls wait than a turn takes, and the first of them has waited for too long: so would a new one. */
+  /** More calls wait than fit a turn, and the first has waited for too long: so would a new one. */
   readonly isBehind: boolean;
   /**
-   * Whether a call may run at once: no call waits that goes first, and this turn's slice has room.
+   * Whether a call may run at once: no call is ahead of it, and this turn's slice has room.
    *
-   * @param estimate  the most units that the call may take
+   * @param estimate  upper bound for the call's work, in units
    */
   mayRun(estimate: number): boolean;
-  /** A call ran at once, and took so much work. */
+  /** Records the work of a call that ran at once. */
   spend(units: number): void;
-  /** @param estimate  the most work that the call may take: costly calls wait for the others */
+  /** @param estimate  upper bound for the call's work: costly calls run after cheap ones */
   add(call: PendingCall, estimate: number): void;
   close(): void;
 }
 
 /**
- * The work of one turn of the event loop. A unit is about a descriptor, or a kilobyte of request: three to seven microseconds. Between two
- * slices the process reads its sockets and sends answers.
+ * Work per turn of the event loop. A unit is about one descriptor, or a kilobyte of request: 3 to 7 µs. Between two slices the process
+ * reads from its sockets and sends answers.
  */
 export const SLICE_UNITS = 256;
-/** A call that may take more waits for all others, and one of them runs in a turn: compressed messages that may unpack to megabytes. */
+/** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
 const COSTLY_UNITS = 1_024;
-/** Refusing a call that waited, or dropping one whose caller has gone, is work, too. */
+/** The cost of refusing a call that waited, or of dropping one whose caller cancelled. */
 export const REFUSAL_UNITS = 1 / 4;
 
 /**
- * Bounds the work of one turn of the event loop, so that neither a flood of requests nor a few costly ones delay everybody else. While there is little
- * to do, calls run at once and the queue stays empty.
+ * Bounds the work per turn of the event loop, so that neither a flood of requests nor a few costly ones delay other callers. Under light
+ * load, calls run at once and the queue stays empty.
  *
- * @param maxWaitMs  a call that has waited longer is refused undecoded: it would be answered too late. Infinity: never
- * @param nowMs      any clock that never runs backwards
+ * @param maxWaitMs  calls that have waited longer are refused undecoded: their answer would be late. Infinity: never
+ * @param nowMs      a monotonic clock
  */
 export function createCallQueue(maxWaitMs: number, nowMs: () => number = () => performance.now()): CallQueue {
   const cheap = createFifo<PendingCall>();
@@ -97,7 +97,7 @@ export function createCallQueue(maxWaitMs: number, nowMs: () => number = () => p
   };
 }
 
-/** First in, first out; adding and taking cost the same however long it is. */
+/** A FIFO queue whose operations take constant time. */
 function createFifo<T>() {
   let items: T[] = [];
   let first = 0;
@@ -118,7 +118,7 @@ function createFifo<T>() {
       }
       return item;
     },
-    /** Takes the first item where it fulfils the condition. */
+    /** Takes the first item if it meets the condition. */
     takeIf(condition: (item: T) => boolean): T | undefined {
       const item = items[first];
       return item !== undefined && condition(item) ? this.take() : undefined;

@@ -2,25 +2,25 @@ import { getHeapStatistics } from 'node:v8';
 
 /** The memory account of one connection. */
 export interface MemoryAccount {
-  /** What it was opened with: the connection itself. */
+  /** Memory of the connection itself, charged when the account was opened. */
   readonly baseBytes: number;
-  /** What the connection's client makes this process hold now, in bytes. May reset this connection or another before it returns. */
+  /** Sets how much memory this process holds for the client. May reset this connection or another one before it returns. */
   set(bytes: number): void;
-  /** The connection has ended: nothing is held for it any more, and later calls of `set` do nothing. */
+  /** The connection has ended: releases its memory. Later calls of `set` do nothing. */
   close(): void;
 }
 
-/** The part of V8's heap limit that callers may fill where no setting says otherwise. */
+/** Default share of V8's heap limit. */
 const DEFAULT_HEAP_SHARE = 1 / 16;
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 
 /**
- * The part of the limit that connections themselves may take. The rest is for what their clients do: else one that opens as many as it can would leave
- * an honest client, which holds a little more, as the one that holds most.
+ * The share of the limit that connections themselves may take. The rest is for their clients' requests: otherwise a client that opens as many
+ * connections as it can would make a legitimate client, which holds a little more, the one that holds most.
  */
 const CONNECTIONS_SHARE = 3 / 4;
 
-/** Half the smallest size class: connections that hold less than 8 KiB are one class. */
+/** Half the smallest size class: all connections that hold less than 8 KiB are in one class. */
 const CLASS_SHIFT = 12;
 const CLASSES = 33;
 
@@ -29,16 +29,16 @@ export const defaultCallerMemoryBytes = (): number =>
   Math.min(Math.floor(getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE), DEFAULT_MAX_BYTES);
 
 /**
- * Bounds what all callers together make this process hold beyond the read that brought it: requests that wait, streams, bodies, output that a
- * client does not read. When the sum exceeds the limit, the connection that holds most is reset. It is found by size class, a power of two, so
- * it holds at least half as much as any other connection; no connection is ever searched for.
+ * Bounds the memory held for all callers together beyond the read that delivered it: waiting requests, streams, bodies, unread output.
+ * When the sum exceeds the limit, the connection that holds most is reset. It is found by size class (powers of two) without a search, so it
+ * holds at least half as much as any other connection.
  */
 export class CallerMemory {
   readonly maxBytes: number;
-  /** Open accounts by the largest size class that they have had since `#largest` met them; within a class in the order in which they entered it. */
+  /** Open accounts by size class; those that have shrunk are moved only when `#largest` finds them. In order of entry within a class. */
   readonly #classes: readonly Set<Account>[] = Array.from({ length: CLASSES }, () => new Set<Account>());
   #bytes = 0;
-  /** The part of it that is connections themselves. */
+  /** The part of `#bytes` charged for connections themselves. */
   #baseBytes = 0;
 
   constructor(maxBytes: number) {
@@ -58,9 +58,9 @@ export class CallerMemory {
   /**
    * Opens the account of a connection.
    *
-   * @param bytes  what the connection itself takes
+   * @param bytes  memory of the connection itself
    * @param reset  ends the connection at once; called at most once, after its account was closed
-   * @returns undefined  there is no room: connections take all that they may, or no other holds noticeably more than this one would
+   * @returns undefined if there is no room: connections take their share, or no other connection is in a larger size class
    */
   open(bytes: number, reset: () => void): MemoryAccount | undefined {
     if (this.#baseBytes + bytes > this.maxBytes * CONNECTIONS_SHARE) return undefined;
@@ -82,7 +82,7 @@ export class CallerMemory {
     account.bytes = bytes;
     const sizeClass = sizeClassOf(bytes);
     if (!account.isOpen) this.#forget(account);
-    else if (sizeClass > account.sizeClass) this.#moveTo(account, sizeClass); // a smaller one is noticed by `#largest`
+    else if (sizeClass > account.sizeClass) this.#moveTo(account, sizeClass); // `#largest` moves accounts that have shrunk
     if (hasGrown && this.#bytes > this.maxBytes) this.#makeRoom();
   };
 
@@ -104,7 +104,7 @@ export class CallerMemory {
     }
   }
 
-  /** Accounts that have shrunk are moved to their class here: each such move follows one to a larger class, so it costs no more than that did. */
+  /** Moves accounts that have shrunk to their class. Each such move follows one to a larger class, so the amortized cost is constant. */
   #largest(): Account | undefined {
     for (let sizeClass = CLASSES - 1; sizeClass >= 0; sizeClass--)
       for (const account of this.#classes[sizeClass] ?? []) {

@@ -1,37 +1,37 @@
-/** How often it is looked how late timers come. */
-const LOOK_INTERVAL_MS = 10;
-/** So many times in a row they must be late: a single pause (a collection of garbage, say) says nothing. */
-const TIMES = 3;
-/** While they are, the share of calls that are taken shrinks by this factor each time; the least that it shrinks to. */
-const SHRINK = 0.7;
-const LEAST = 0.01;
-/** While they are not, it grows by so much each time: from nothing to all in half a second. */
-const GROW = 0.02;
+/** How often timer lag is measured. */
+const CHECK_INTERVAL_MS = 10;
+/** Consecutive late checks before calls are refused: a single pause, such as a garbage collection, does not count. */
+const MIN_LATE_CHECKS = 3;
+/** While late, the admitted share shrinks by this factor per check, down to a minimum. */
+const DECREASE_FACTOR = 0.7;
+const MIN_SHARE = 0.01;
+/** While on time, it grows by this much per check: from none to all calls in half a second. */
+const INCREASE = 0.02;
 
-/** Tells how much this process can take on, by whether it keeps up. */
+/** Estimates the share of calls that this process can answer in time. */
 export interface EventLoopWatch {
-  /** Of all calls the share that can be answered in time; 1: all. */
+  /** 0 to 1; 1: all calls. */
   share(): number;
   close(): void;
 }
 
 /**
- * The share grows evenly and shrinks by a factor, so that it settles at what can be done (AIMD).
+ * Additive increase, multiplicative decrease (AIMD): the share settles at what the process can handle.
  *
- * @param lateMs  how late timers come where this process does not keep up: as late as its callers give up; 0: all calls are taken whatever
- * @param nowMs   any clock that never runs backwards
+ * @param lateMs  timer lag that counts as late: where callers would time out; 0: every call is admitted
+ * @param nowMs   a monotonic clock
  * @see https://doi.org/10.1016/0169-7552(89)90019-6  Chiu and Jain, on additive increase and multiplicative decrease
  */
 export function watchEventLoop(lateMs: number, nowMs: () => number = () => performance.now()): EventLoopWatch {
   let share = 1;
   let late = 0;
-  let dueMs = nowMs() + LOOK_INTERVAL_MS;
+  let dueMs = nowMs() + CHECK_INTERVAL_MS;
   const timer = setInterval(() => {
     const atMs = nowMs();
     late = atMs - dueMs > lateMs ? late + 1 : 0;
-    if (late === 0) share = Math.min(share + GROW, 1);
-    else if (late >= TIMES) share = Math.max(share * SHRINK, LEAST);
-    dueMs = atMs + LOOK_INTERVAL_MS;
-  }, LOOK_INTERVAL_MS).unref();
+    if (late === 0) share = Math.min(share + INCREASE, 1);
+    else if (late >= MIN_LATE_CHECKS) share = Math.max(share * DECREASE_FACTOR, MIN_SHARE);
+    dueMs = atMs + CHECK_INTERVAL_MS;
+  }, CHECK_INTERVAL_MS).unref();
   return { share: () => (lateMs > 0 ? share : 1), close: () => clearInterval(timer) };
 }

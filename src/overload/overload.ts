@@ -6,25 +6,25 @@ import { watchEventLoop } from './event-loop.ts';
 import { createShedding } from './shedding.ts';
 
 export interface OverloadOptions {
-  /** Calls at a time, held calls included; more are refused. */
+  /** Maximum number of calls in flight, held calls included; more are refused. */
   readonly maxInFlight: number;
-  /** How late timers are when this process does not keep up; 0: calls are never refused for that. */
+  /** Timer lag at which the process counts as overloaded; 0: lag never causes refusals. */
   readonly lagMs: number;
-  /** What callers may make this process hold; undefined: a part of V8's heap limit. */
+  /** Memory that may be held for callers; undefined: a share of V8's heap limit. */
   readonly memoryBytes: number | undefined;
   /** Called for each call that is refused. */
   readonly onShed: () => void;
 }
 
-/** What protects the process from its callers: work in slices, calls refused while there is too much to do, memory accounted for. */
+/** Overload protection: bounded work per turn, load shedding, and a memory account for each connection. */
 export interface Overload {
   readonly memory: CallerMemory;
   readonly queue: CallQueue;
-  /** Why the next call is not even read; undefined: it is. To be asked once for each call, as early as can be. */
+  /** Why to refuse the next call before it is read; undefined: admit it. Call once per call, as early as possible. */
   refusal(): GrpcStatus | undefined;
-  /** Why a call is refused that has waited for too long. */
+  /** The status of calls that waited in the queue for too long; counts one. */
   readonly tooLate: () => GrpcStatus;
-  /** The service, but its calls count as in flight. */
+  /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
   /** Calls that are handled or wait, those that are held included. */
   inFlight(): number;
@@ -33,7 +33,7 @@ export interface Overload {
   close(): void;
 }
 
-/** A call waits in the queue for so many times `lagMs` at most: with what it takes then, it is answered within Envoy's default of 20 ms. */
+/** Longest wait in the queue, in multiples of `lagMs`: with its handling, the call is answered within Envoy's default timeout of 20 ms. */
 const MAX_WAIT_PER_LAG = 2;
 
 const overloaded: GrpcStatus = { code: status.RESOURCE_EXHAUSTED, details: 'overloaded, try again' };

@@ -1,31 +1,31 @@
 import type { RlsService } from '../rls/service.ts';
 
 export interface SheddingOptions {
-  /** Calls at a time, held calls included; more are refused. */
+  /** Maximum number of calls in flight, held calls included; more are refused. */
   readonly maxInFlight: number;
   /** The share of all calls that can be answered in time, 0 to 1. */
   readonly share: () => number;
-  /** Calls that wait and are not counted by `counting` yet. */
+  /** Number of queued calls, which `counting` does not count yet. */
   readonly waiting: () => number;
 }
 
-/** Decides which calls to refuse before they are read, while there is more to do than can be done in time. */
+/** Decides which calls to refuse unread while the process is overloaded. */
 export interface Shedding {
-  /** Whether to refuse the next call. To be asked once for each call. */
+  /** Whether to refuse the next call. Call once per call. */
   mustShed(): boolean;
-  /** The service, but its calls count as in flight. */
+  /** Wraps the service to count its calls as in flight. */
   counting(service: RlsService): RlsService;
   /** Calls that are handled or wait. */
   inFlight(): number;
 }
 
-/** So few calls are not too many for any process: what makes it late is something else, such as a busy machine. */
+/** Any process can handle so few calls in flight: lag has another cause then, such as a busy machine. */
 const ALWAYS_ADMITTED_CALLS = 100;
 
-/** Refusing costs a fraction of deciding, so that what is decided is decided before its caller has gone. */
+/** Refusing costs a fraction of deciding, so the calls that are admitted are answered before their callers time out. */
 export function createShedding({ maxInFlight, share, waiting }: SheddingOptions): Shedding {
   let handled = 0;
-  let due = 0; // of calls to admit
+  let due = 0; // fraction of a call to admit, accumulated
   const inFlightNow = (): number => handled + waiting();
   return {
     inFlight: inFlightNow,

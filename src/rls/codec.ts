@@ -1,8 +1,8 @@
 import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
 import { type Answer, InvalidRequest, type RateLimitRequest, type RequestDescriptor, type Verdict } from '../decide.ts';
+import type { JsonObject } from '../json.ts';
+import { toStruct } from '../protobuf/struct.ts';
 import type { Override } from '../rules/match.ts';
-import type { JsonObject } from '../rules/metadata.ts';
-import { toStruct } from './struct.ts';
 import {
   codeNumbers,
   MAX_UINT32,
@@ -17,9 +17,9 @@ import {
 } from './wire.ts';
 
 /**
- * Turns a request into the service's own terms.
+ * Converts a request to domain types.
  *
- * @throws InvalidRequest  its reader stopped because it exceeds `maximumRequest`
+ * @throws InvalidRequest if its reader stopped because it exceeds `maximumRequest`
  */
 export function decodeRequest({ domain, descriptors, hits_addend, problem }: WireRequest): RateLimitRequest {
   if (problem !== undefined) throw new InvalidRequest(problem);
@@ -27,12 +27,12 @@ export function decodeRequest({ domain, descriptors, hits_addend, problem }: Wir
   return { domain, descriptors: descriptors.map((descriptor, at) => decodeDescriptor(descriptor, hits, at)) };
 }
 
-function decodeDescriptor(wire: WireDescriptor, requestHits: number, place: number): RequestDescriptor {
+function decodeDescriptor(wire: WireDescriptor, requestHits: number, index: number): RequestDescriptor {
   const { entries, limit, hits_addend, is_negative_hits } = wire;
   const hits = Math.min(hits_addend?.value ?? requestHits, MAX_COUNT);
   return {
     entries,
-    override: limit ? decodeOverride(limit, `descriptors[${place}].limit`) : undefined,
+    override: limit ? decodeOverride(limit, `descriptors[${index}].limit`) : undefined,
     hits: is_negative_hits ? 0 - hits : hits,
   };
 }
@@ -57,7 +57,7 @@ function decodeOverride(
 
 const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unitNumbers[unit] as number, unit]));
 
-/** Writes an answer for the wire, together with the headers and the metadata that go with it. */
+/** Converts an answer to a wire message, with its response headers and dynamic metadata. */
 export function encodeAnswer(
   answer: Answer,
   responseHeaders: readonly WireHeader[],
@@ -91,7 +91,7 @@ function encodeLimit(requestsPerUnit: number, { name, unit, unitMultiplier }: Li
   return unitMultiplier === 1 ? limit : { ...limit, unit_multiplier: { value: unitMultiplier } };
 }
 
-/** What callers are told remains. A bucket may hold more than its rate; what is shown beside the rate is never above it. */
+/** The remaining hits in an answer: never more than the rate shown beside it, although a bucket may hold more. */
 export const remainingOf = ({ limit, decision }: Extract<Verdict, { kind: 'limited' }>): number =>
   Math.min(decision.limitRemaining, limit.requestsPerUnit);
 
@@ -102,5 +102,5 @@ export const remainingOf = ({ limit, decision }: Extract<Verdict, { kind: 'limit
  */
 const MAX_DURATION_S = 315_576_000_000;
 
-/** Rounded up: who waits that long does not come too early. */
+/** Rounded up, so that a client that waits that long does not retry too early. */
 export const toWholeSeconds = (ms: number): number => Math.ceil(ms / 1000);

@@ -1,24 +1,24 @@
 import type { WireRequest } from './wire.ts';
 
-/** What handling a decoded request takes. */
+/** The cost of handling a decoded request. */
 export interface Cost {
-  /** Bytes of memory until it is answered. */
+  /** Memory held until it is answered. */
   readonly bytes: number;
-  /** Work, in the units of the call queue's slices: about a descriptor or a kilobyte of request. */
+  /** Work, in the units of the call queue: about one descriptor, or a kilobyte of request. */
   readonly units: number;
 }
 
-/** Objects and counter keys, besides texts. */
+/** Objects and counter keys, without their strings. */
 const BYTES_PER_CALL = 1_024;
 const BYTES_PER_DESCRIPTOR = 1_024;
 const BYTES_PER_ENTRY = 128;
-/** Texts are in the request and in counter keys. */
+/** Strings are held twice: in the request and in counter keys. */
 const BYTES_PER_OCTET = 2;
 
 const ENTRIES_PER_UNIT = 8;
 const OCTETS_PER_UNIT = 1_024;
 
-/** @param octets  of the message that the request was decoded from */
+/** @param octets  size of the encoded request */
 export function costOf({ descriptors }: WireRequest, octets: number): Cost {
   let entries = 0;
   for (const descriptor of descriptors) entries += descriptor.entries.length;

@@ -3,26 +3,25 @@ import type { Answer, Verdict } from '../decide.ts';
 import { remainingOf, toWholeSeconds } from './codec.ts';
 import { MAX_UINT32, type WireHeader } from './wire.ts';
 
-/** Which headers go with an answer. */
+/** Computes the response headers of an answer. */
 export type ResponseHeaders = (answer: Answer) => readonly WireHeader[];
 
-/** Which headers there are, and what they are called. Without `limits` and `retryAfter`, only `soft` is ever sent. */
+/** The names of the headers to send. Without `limits` and `retryAfter`, only `soft` is ever sent. */
 export interface HeaderOptions {
   readonly limits: { readonly limit: string; readonly remaining: string; readonly reset: string } | undefined;
-  /** `limits` tell of every descriptor that has a limit, instead of one. */
+  /** The `limits` headers describe every descriptor that has a limit, instead of one. */
   readonly ofEveryDescriptor: boolean;
   readonly retryAfter: readonly string[];
   readonly soft: string;
-  /** Every rule is a quota rule. */
+  /** Treat every rule as a quota rule. */
   readonly quotaMode: boolean;
 }
 
 /**
- * Headers that tell a client its limit, what remains of it, and the seconds until it is unspent again, in this order.
- * They describe one descriptor, chosen as envoyproxy/ratelimit does: the last one that refuses on its own, else the first
- * with the fewest hits remaining; or all of them, with commas between the values. No limit, no headers. Then, of a refusal, the
- * seconds after which the same request could pass (RFC 9110, 10.2.3), and one that names each rule on whose soft part the
- * request passed.
+ * Creates the function that computes response headers: first the limit, the remaining hits, and the seconds until the limit is unspent again.
+ * They describe one descriptor, chosen as in envoyproxy/ratelimit: the last one that refuses on its own, else the first with the fewest
+ * remaining hits; or all descriptors, with comma-separated values. Then, for a refusal, the seconds after which the request could pass
+ * (RFC 9110, 10.2.3); for a request that passed on the soft part of limits, the names of their rules.
  *
  * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 37`, `X-RateLimit-Soft-Exceeded: demo.user`
  */
@@ -37,8 +36,8 @@ export function createResponseHeaders(options: HeaderOptions): ResponseHeaders {
 
 function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMode }: HeaderOptions): WireHeader[] {
   if (!limits) return [];
-  const telling = mostTelling(verdicts, quotaMode);
-  const shown = ofEveryDescriptor ? verdicts.filter((verdict) => verdict.kind === 'limited') : telling ? [telling] : [];
+  const primary = primaryVerdict(verdicts, quotaMode);
+  const shown = ofEveryDescriptor ? verdicts.filter((verdict) => verdict.kind === 'limited') : primary ? [primary] : [];
   if (shown.length === 0) return [];
   const header = (key: string, of: (verdict: Limited) => number) => ({ key, value: shown.map(of).join(', ') });
   return [
@@ -48,7 +47,7 @@ function limitHeaders({ verdicts }: Answer, { limits, ofEveryDescriptor, quotaMo
   ];
 }
 
-/** Nothing where no waiting helps. */
+/** No header if the request could never pass. */
 function retryAfterHeaders({ verdicts }: Answer, names: readonly string[]): WireHeader[] {
   if (names.length === 0) return [];
   const waitsMs = verdicts.map((verdict) =>
@@ -71,9 +70,9 @@ function softHeaders({ verdicts }: Answer, name: string): WireHeader[] {
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
-function mostTelling(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {
+function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {
   let shown: Limited | undefined;
-  let fewest = MAX_UINT32; // a limit with as many remaining is not worth a header
+  let fewest = MAX_UINT32; // limits with this many hits left are not shown
   for (const verdict of verdicts) {
     if (verdict.kind !== 'limited') continue;
     const { limitRemaining } = verdict.decision;

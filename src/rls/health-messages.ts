@@ -1,8 +1,8 @@
 import type { MethodDefinition } from '@grpc/grpc-js';
+import { createInterner } from '../protobuf/interner.ts';
+import { ProtoReader, WireType } from '../protobuf/reader.ts';
+import { ProtoWriter } from '../protobuf/writer.ts';
 import type { WatchedStatus } from './health.ts';
-import { createInterner } from './interner.ts';
-import { ProtoReader, WireType } from './proto-reader.ts';
-import { ProtoWriter } from './proto-writer.ts';
 
 /** The messages of proto/grpc/health/v1/health.proto. */
 export interface HealthCheckRequest {

@@ -1,26 +1,26 @@
-/** Whether the service can decide requests, and if not, why. */
+/** Whether the service can decide requests. */
 export interface Readiness {
   readonly ready: boolean;
-  /** Why not, one text a reason. Empty when ready. */
+  /** Why it is not ready; empty if it is. */
   readonly reasons: readonly string[];
-  /** What operators should know besides, ready or not. */
+  /** Further facts for operators, ready or not. */
   readonly notes?: readonly string[];
 }
 
-/** A status as `grpc.health.v1.HealthCheckResponse` names it. */
+/** A status of `grpc.health.v1.HealthCheckResponse`. */
 export type ServingStatus = 'SERVING' | 'NOT_SERVING';
 export type WatchedStatus = ServingStatus | 'SERVICE_UNKNOWN';
 
-/** How often readiness is polled: the longest that a Watch lags behind. */
+/** How often readiness is polled: the longest delay of a Watch. */
 const POLL_INTERVAL_MS = 200;
 
-/** The names that have a status, as in envoyproxy/ratelimit: the service, and the process. */
+/** The names with a status, as in envoyproxy/ratelimit: the service and the process. */
 const SERVICE = 'ratelimit';
 const PROCESS = '';
 
 /**
- * The statuses that `grpc.health.v1.Health` reports: `ratelimit` is SERVING while the service is ready, the empty name as long as the process
- * answers. Every other name is unknown for ever, so nothing is kept of it: a watch costs the same whatever its name.
+ * The statuses that `grpc.health.v1.Health` reports: `ratelimit` is SERVING while the service is ready, the empty name while the process
+ * runs. Other names are never served, so their names are not kept: a watch costs the same whatever its name.
  */
 export class Health {
   readonly #readiness: () => Readiness;
@@ -36,12 +36,12 @@ export class Health {
     this.#poll = setInterval(() => this.refresh(), POLL_INTERVAL_MS).unref();
   }
 
-  /** Watches that have not been stopped, of any name. */
+  /** Number of watches that have not been stopped. */
   get openWatches(): number {
     return this.#openWatches;
   }
 
-  /** The status of a service now; undefined: there is no service of that name. */
+  /** The current status of a service; undefined: unknown service. */
   status(service: string): ServingStatus | undefined {
     if (service === PROCESS) return 'SERVING';
     if (service !== SERVICE) return undefined;
@@ -49,7 +49,7 @@ export class Health {
     return this.#status;
   }
 
-  /** The statuses of all services now, by name. */
+  /** The current statuses by service name. */
   statuses(): ReadonlyMap<string, ServingStatus> {
     this.refresh();
     return new Map([
@@ -59,9 +59,9 @@ export class Health {
   }
 
   /**
-   * Calls the listener with a service's status before it returns, and with each later one when it changes.
+   * Calls the listener with a service's current status before it returns, and with each change.
    *
-   * @returns stops that; may be called several times
+   * @returns stops the watch; idempotent
    */
   watch(service: string, listener: (status: WatchedStatus) => void): () => void {
     const status = this.status(service) ?? 'SERVICE_UNKNOWN';
@@ -76,12 +76,12 @@ export class Health {
     };
   }
 
-  /** Takes over the service's readiness of this moment, and notifies watchers if it has changed. */
+  /** Polls the readiness, and notifies watchers if it has changed. */
   refresh(): void {
     if (!this.#isClosed) this.#set(this.#current());
   }
 
-  /** Sets the service NOT_SERVING for good. */
+  /** Sets the service to NOT_SERVING permanently. */
   close(): void {
     this.#isClosed = true;
     clearInterval(this.#poll);

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { createInterner } from './interner.ts';
+import { createInterner } from '../protobuf/interner.ts';
 
-/** A text is not JSON, or not the JSON of a RateLimitRequest: what was expected where, and what came instead. */
+/** The body is not JSON, or not the JSON of a RateLimitRequest. The message says what was expected where, and what came instead. */
 export class InvalidJson extends Error {
   override readonly name = 'InvalidJson';
 }
@@ -17,17 +17,17 @@ const LETTER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** What `next` returns at the end of the text. */
+/** Returned by `#next` at the end of the input. */
 const END = -1;
 
-/** The longest field name in characters, and the longest number in octets; a request has none that are nearly as long. */
+/** Limits for field names (characters) and numbers (octets), far above those of any valid request. */
 const MAX_NAME_LENGTH = 64;
 const MAX_NUMBER_LENGTH = 64;
 
-/** An error message quotes this many octets of the text. */
+/** Error messages quote this many octets of the input. */
 const MAX_QUOTE_LENGTH = 100;
 
-/** What stands for a character after a backslash; `u` is read by itself. */
+/** Characters by their escape; `\u` is handled separately. */
 const letters = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 const escapes: ReadonlyMap<number | undefined, string> = new Map(
   Object.entries(letters).map(([letter, character]) => [letter.charCodeAt(0), character]),
@@ -37,15 +37,14 @@ const text = createInterner();
 const { imul } = Math;
 
 /**
- * Reads JSON value by value, each only when its caller asks for it and only as a type that the caller expects. It builds no tree, skips no value and
- * does not recurse by itself: the work is at most one pass over the octets, and stops at the first one that is not expected. Every method throws
- * InvalidJson.
+ * A pull parser: the caller requests each value as the type it expects. It builds no tree, skips no value and does not recurse by itself, so
+ * the work is at most one pass over the input, and stops at the first unexpected octet. Every method throws InvalidJson.
  *
  * @see https://www.rfc-editor.org/rfc/rfc8259
  */
 export class JsonReader {
   readonly #bytes: Buffer;
-  /** The fields and list positions that lead to the value that is read now. */
+  /** Path of the current value. */
   readonly #path: (string | number)[] = [];
   #at = 0;
 
@@ -54,7 +53,7 @@ export class JsonReader {
     this.#bytes = bytes;
   }
 
-  /** Reads an object: `field` gets each name as it is written, and must read the value. A name that is too long is cut: it names no field. */
+  /** Reads an object: `field` is called with each name, and must read the value. A name that is too long is cut: it names no field. */
   object(field: (name: string) => void): void {
     if (this.#next() !== OPEN_BRACE) this.wrong('an object');
     this.#at++;
@@ -68,7 +67,7 @@ export class JsonReader {
     if (!this.#takes(CLOSE_BRACE)) this.#notJson("',' or '}'");
   }
 
-  /** @param what  what the items are called in the error that says that there are more than `maximum` */
+  /** @param what  names the items in the error for more than `maximum` of them */
   list<T>(maximum: number, what: string, item: () => T): T[] {
     if (this.#next() !== OPEN_BRACKET) this.wrong('a list');
     this.#at++;
@@ -82,18 +81,18 @@ export class JsonReader {
     return items;
   }
 
-  /** A string of at most `maximum` characters, counted in UTF-16 as JavaScript does. */
+  /** A string of at most `maximum` UTF-16 code units. */
   string(maximum: number): string {
     if (this.#next() !== QUOTE) this.wrong('a string');
     return this.#string(maximum) ?? this.fail(`must have at most ${maximum} characters`);
   }
 
-  /** The next value if it is a string, and short; otherwise undefined, and nothing is read. */
+  /** The next value if it is a short string; otherwise undefined, and nothing is read. */
   shortString(): string | undefined {
     return this.#next() === QUOTE ? this.#string(MAX_NAME_LENGTH) : undefined;
   }
 
-  /** The next value as it is written if it is a number, and short; otherwise undefined, and nothing is read. */
+  /** The next value as written if it is a short number; otherwise undefined, and nothing is read. */
   number(): string | undefined {
     const first = this.#next();
     if (first !== MINUS && !(first >= 0x30 && first <= 0x39)) return undefined;
@@ -107,7 +106,7 @@ export class JsonReader {
     return written;
   }
 
-  /** Reads this word if it is next. */
+  /** Consumes this word if it is next. */
   takes(word: 'true' | 'false' | 'null'): boolean {
     if (this.#next() !== word.charCodeAt(0)) return false;
     const to = this.#at + word.length;
@@ -116,12 +115,12 @@ export class JsonReader {
     return true;
   }
 
-  /** After the value, only white space may follow. */
+  /** Checks that only white space follows. */
   end(): void {
     if (this.#next() !== END) this.#notJson('the end');
   }
 
-  /** Reads a part of a value, so that errors in it name the part. */
+  /** Reads a part of a value; errors in it name the part. */
   within<T>(part: string | number, read: () => T): T {
     this.#path.push(part);
     const value = read();
@@ -129,13 +128,13 @@ export class JsonReader {
     return value;
   }
 
-  /** Where the next value begins. */
+  /** Position of the next value. */
   get position(): number {
     this.#next();
     return this.#at;
   }
 
-  /** Throws that the next value, or the one that began at `position`, is not what is expected. */
+  /** Throws that the value at `position` is not what was expected. */
   wrong(expected: string, position = this.position): never {
     this.#at = position;
     const first = this.#next();
@@ -143,13 +142,13 @@ export class JsonReader {
     return this.fail(`must be ${expected}, got ${got}`);
   }
 
-  /** Throws an error that names what is read now. */
+  /** Throws an error that names the current value. */
   fail(problem: string, separator = ' '): never {
     const path = this.#path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${part}`)).join('');
     throw new InvalidJson(`${path === '' ? 'the body' : path.slice(1)}${separator}${problem}`);
   }
 
-  /** The octet of the next token. */
+  /** The first octet of the next token. */
   #next(): number {
     const bytes = this.#bytes;
     let at = this.#at;
@@ -165,11 +164,11 @@ export class JsonReader {
     return true;
   }
 
-  /** Reads the string whose first quote is next; where it has more than `maximum` characters, reads nothing and returns undefined. */
+  /** Reads the string at the current position; if it has more than `maximum` characters, reads nothing and returns undefined. */
   #string(maximum: number): string | undefined {
     const bytes = this.#bytes;
-    let parts: string[] | undefined; // what ends with an escape
-    let from = this.#at + 1; // of what is not in `parts`
+    let parts: string[] | undefined; // parts that end with an escape
+    let from = this.#at + 1; // start of the part that is not in `parts`
     let length = 0;
     let hash = 0;
     let seen = 0;
@@ -199,24 +198,24 @@ export class JsonReader {
     return this.#notJson("'\"' at the end of a string", bytes.length);
   }
 
-  /** Only escapes can be halves of a character. */
+  /** Only escapes can produce lone surrogates. */
   #join(parts: readonly string[], last: string): string {
     const value = parts.join('') + last;
-    return /\p{Surrogate}/u.test(value) ? this.wrong('text without halves of surrogate pairs') : value;
+    return /\p{Surrogate}/u.test(value) ? this.wrong('text without lone surrogates') : value;
   }
 
-  /** What the escape at this place stands for. */
+  /** The character of the escape at this position. */
   #escape(at: number): string {
     const bytes = this.#bytes;
     const plain = escapes.get(bytes[at + 1]);
     if (plain !== undefined) return plain;
-    if (bytes[at + 1] !== LETTER_U) return this.#notJson('an escape of JSON', at);
+    if (bytes[at + 1] !== LETTER_U) return this.#notJson('a JSON escape', at);
     let unit = 0;
     for (let digit = at + 2; digit < at + 6; digit++) unit = unit * 16 + hexDigit(bytes[digit]);
-    return Number.isNaN(unit) ? this.#notJson('an escape of JSON', at) : String.fromCharCode(unit);
+    return Number.isNaN(unit) ? this.#notJson('a JSON escape', at) : String.fromCharCode(unit);
   }
 
-  /** The beginning of the next value, which is neither object nor list, as it is written. */
+  /** The beginning of the next value as written; it is neither object nor list. */
   #quote(): string {
     const written = this.#bytes.toString('utf8', this.#at, this.#at + MAX_QUOTE_LENGTH);
     const [quote] = /^("(?:[^"\\]|\\.)*"?|[-\d][-+.eE\d]*|true|false|null)/s.exec(written) ?? [];
@@ -234,10 +233,10 @@ const isOfNumber = (byte: number | undefined): boolean =>
   byte !== undefined &&
   ((byte >= 0x30 && byte <= 0x39) || byte === MINUS || '+.eE'.includes(String.fromCharCode(byte)));
 
-/** How many units of UTF-16 a character has, by an octet of it in UTF-8: none for those that continue one. */
+/** UTF-16 code units of a character, counted at its first UTF-8 octet; 0 at continuation octets. */
 const unitsOf = (byte: number): number => ((byte & 0xc0) === 0x80 ? 0 : byte >= 0xf0 ? 2 : 1);
 
-/** The value of a hexadecimal digit; NaN for any other octet. */
+/** The value of a hexadecimal digit, or NaN. */
 function hexDigit(byte = 0): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
   const letter = byte | 0x20; // in lower case

@@ -1,5 +1,5 @@
+import { fromStruct } from '../protobuf/struct.ts';
 import { JsonReader } from './json-reader.ts';
-import { fromStruct } from './struct.ts';
 import {
   codeNumbers,
   MAX_UINT32,
@@ -10,10 +10,10 @@ import {
   type WireResponse,
 } from './wire.ts';
 
-/** Reads the next value, which is not null. */
+/** Reads the next value, which must not be null. */
 type Read<T> = (from: JsonReader) => T;
 
-/** A field, and its value where it is not given or null. */
+/** A field, and its value if it is absent or null. */
 interface Field<T> {
   readonly read: Read<T>;
   readonly absent: T;
@@ -26,7 +26,7 @@ const flag: Field<boolean> = {
   absent: false,
 };
 
-/** A whole number: as such, which may be written `5.0` or `1e3`, or as decimal text, which proto3 accepts too. */
+/** A whole number, which may be written `5.0` or `1e3`, or a decimal string, which proto3 accepts too. */
 function whole(from: JsonReader): bigint | undefined {
   const number = from.number();
   const written = number ?? from.shortString();
@@ -47,11 +47,11 @@ const unsigned =
 const uint32 = unsigned(BigInt(MAX_UINT32));
 const uint64 = unsigned(0xffff_ffff_ffff_ffffn);
 
-const { WEEK: _, ...namedUnits } = unitNumbers; // an override's enum has no name for weeks, only the number
+const { WEEK: _, ...namedUnits } = unitNumbers; // an override's enum has no name for week, only the number
 const unit: Read<number> = (from) => {
   const { position } = from;
   const name = from.shortString();
-  if (name !== undefined && Object.hasOwn(namedUnits, name)) return namedUnits[name as keyof typeof namedUnits]; // just found
+  if (name !== undefined && Object.hasOwn(namedUnits, name)) return namedUnits[name as keyof typeof namedUnits]; // as just checked
   const number = name === undefined ? whole(from) : undefined;
   const isInt32 = number !== undefined && BigInt.asIntN(32, number) === number;
   return isInt32 ? Number(number) : from.wrong(`one of ${Object.keys(namedUnits).join(', ')}`, position);
@@ -68,9 +68,9 @@ const optional = <T>(read: Read<T>): Field<T | null> => ({ read, absent: null })
 const wrapped = (read: Read<number>): Field<{ readonly value: number } | null> =>
   optional((from) => ({ value: read(from) }));
 
-/** A message: every field by its .proto name or in camelCase, none twice, none unknown. */
+/** A message: fields by their .proto name or in camelCase; none twice, none unknown. */
 function message<T extends object>(fields: { readonly [K in keyof T]: Field<T[K]> }): Read<T> {
-  const rows = Object.entries(fields) as [keyof T & string, Field<T[keyof T & string]>][]; // field by field
+  const rows = Object.entries(fields) as [keyof T & string, Field<T[keyof T & string]>][]; // in that type's order
   const bySpelling = new Map(
     rows.flatMap(([name, { read }], at) => [name, camelCase(name)].map((spelling) => [spelling, { name, read, at }])),
   );
@@ -78,12 +78,12 @@ function message<T extends object>(fields: { readonly [K in keyof T]: Field<T[K]
   const unknown = `unknown field; expected one of ${Object.keys(fields).join(', ')}`;
   return (from) => {
     const value = { ...absent };
-    let seen = 0; // a bit for each field
+    let seen = 0; // one bit per field
     from.object((written) => {
       const field = bySpelling.get(written);
       if (!field) return from.within(written, () => from.fail(unknown, ': '));
       const { name, read, at } = field;
-      if (seen & (1 << at)) from.within(written, () => from.fail('the field is there twice', ': '));
+      if (seen & (1 << at)) from.within(written, () => from.fail('duplicate field', ': '));
       seen |= 1 << at;
       from.within(name, () => {
         if (!from.takes('null')) value[name] = read(from);
@@ -119,10 +119,10 @@ const request = message<WireRequest>({
 });
 
 /**
- * Reads a RateLimitRequest in proto3's JSON mapping, strictly. Its limits hold while it is read: what is larger than the largest request that is
- * decided is refused where it exceeds it, and costs nothing from there on.
+ * Reads a RateLimitRequest in proto3's JSON mapping, strictly. Limits apply while reading: a request is refused at the first one that it
+ * exceeds, and costs nothing from there on.
  *
- * @throws InvalidJson  not JSON, an unknown field, a field given twice, a value of the wrong type or out of range, more than `maximumRequest`
+ * @throws InvalidJson  not JSON, an unknown or duplicate field, a value of the wrong type or out of range, more than `maximumRequest`
  * @see https://protobuf.dev/programming-guides/json/
  */
 export function requestFromJson(body: Buffer): WireRequest {
@@ -132,7 +132,7 @@ export function requestFromJson(body: Buffer): WireRequest {
   return read;
 }
 
-/** Writes a RateLimitResponse in proto3's JSON mapping: camelCase, enums by name, defaults left out. */
+/** Converts a RateLimitResponse to proto3's JSON mapping: camelCase, enums by name, defaults left out. */
 export function responseToJson({
   overall_code,
   statuses,

@@ -1,13 +1,14 @@
 import type { Answer, Verdict } from '../decide.ts';
-import { type JsonObject, mergeMetadata } from '../rules/metadata.ts';
+import type { JsonObject } from '../json.ts';
+import { mergeMetadata } from '../rules/metadata.ts';
 import { nameOf, unitNumbers, type WireDescriptor, type WireRequest } from './wire.ts';
 
-/** What the proxy is told with an answer, as `dynamic_metadata`; undefined where there is nothing to tell. */
+/** Computes an answer's `dynamic_metadata` for the proxy; undefined: none. */
 export type DynamicMetadata = (request: WireRequest, answer: Answer) => JsonObject | undefined;
 
 /**
- * What goes with every answer under `weir`, and, where it is wanted, what was asked and the metadata of the rules that let it
- * pass, in the shape that envoyproxy/ratelimit gives it.
+ * Creates the function that computes dynamic metadata: Weir's own under `weir`; with `ofRequest` also the request and the metadata of the
+ * rules that let it pass, in the format of envoyproxy/ratelimit.
  *
  * @example `{ "domain": "demo", "descriptors": [{ "entries": ["user=alice"] }], "metadata": { "plan": "free" } }`
  */
@@ -33,13 +34,13 @@ function describe({ entries, limit, hits_addend }: WireDescriptor): JsonObject {
   };
 }
 
-/** Of every rule that did not refuse, put together in the order of the descriptors. */
+/** The merged metadata of every rule that did not refuse, in the order of the descriptors. */
 function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: JsonObject } {
-  const told = verdicts.flatMap((verdict) => {
-    const passed = verdict.kind === 'limited' && verdict.code !== 'OVER_LIMIT';
-    return passed && verdict.rule.metadata ? [verdict.rule.metadata] : [];
+  const passed = verdicts.flatMap((verdict) => {
+    const isPass = verdict.kind === 'limited' && verdict.code !== 'OVER_LIMIT';
+    return isPass && verdict.rule.metadata ? [verdict.rule.metadata] : [];
   });
-  const metadata = mergeMetadata(told);
+  const metadata = mergeMetadata(passed);
   return Object.keys(metadata).length > 0 ? { metadata } : {};
 }
 
@@ -48,13 +49,13 @@ const isRemarkable = (verdict: Verdict): boolean =>
   (verdict.decision.soft || verdict.decision.degraded !== undefined || verdict.label.unit === 'UNKNOWN');
 
 /**
- * What the statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of
- * a limit that no units describe. Undefined where there is nothing of the kind.
+ * Facts that statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of a limit
+ * that no unit describes. Undefined: none.
  *
  * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
  */
 function factsOf({ verdicts, delayMs }: Answer): JsonObject | undefined {
-  if (delayMs === 0 && !verdicts.some(isRemarkable)) return undefined; // most answers
+  if (delayMs === 0 && !verdicts.some(isRemarkable)) return undefined; // the common case
   const statuses = verdicts.flatMap((verdict, index): JsonObject[] => {
     if (verdict.kind !== 'limited') return [];
     const { rule, limit, label, policy, decision } = verdict;

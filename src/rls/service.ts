@@ -6,10 +6,10 @@ import type { ResponseHeaders } from './headers.ts';
 import type { DynamicMetadata } from './metadata.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
-/** What a call comes to: a response, or a gRPC status that says why there is none. */
-export type Outcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
+/** The outcome of a call: a response, or a gRPC status with the reason for the failure. */
+export type CallOutcome = { readonly response: WireResponse } | { readonly error: GrpcStatus };
 
-/** The details of every failure that is a bug of ours: its cause is for the log, not for the caller. */
+/** Sent to callers for bugs in this service: the cause is logged, not sent. */
 export const INTERNAL_ERROR = 'internal error';
 
 export interface GrpcStatus {
@@ -17,37 +17,37 @@ export interface GrpcStatus {
   readonly details: string;
 }
 
-/** Who asks, as far as the way of carrying it tells. */
+/** The caller of a request, as seen by the transport. */
 export interface Caller {
-  /** What is left of the caller's deadline; `Infinity` without one. */
+  /** Time left until the caller's deadline; `Infinity` without one. */
   readonly timeoutMs: number;
-  /** A header that came with the call, by its name in lower case: several of that name as one, with commas between. */
+  /** A request header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
   /**
-   * Calls the listener once when the caller has gone before it was answered; at once where it has gone already. Absent: the transport does not tell.
+   * Calls the listener once if the caller cancels before it is answered; at once if it has already. Absent: the transport does not report it.
    */
   onGone?(listener: () => void): void;
 }
 
-/** The Rate Limit Service, whatever carries it. */
+/** The Rate Limit Service, independent of the transport. */
 export interface RlsService {
   /**
-   * Answers one request, after holding it where it has to wait for its turn; never throws and never rejects. What needs no waiting is
-   * answered before it returns.
+   * Answers one request, after holding it if its rule shapes traffic. Never throws and never rejects. If nothing has to wait, the request is
+   * answered before this returns.
    *
-   * @param reply  called once with the outcome, before anyone is told about it
+   * @param reply  called once with the outcome, before observers are notified
    */
-  shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: Outcome) => void): Promise<void>;
+  shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: CallOutcome) => void): Promise<void>;
 }
 
-/** Is told what was decided, after the answer has left; of a request that is held, at once. */
+/** Notified of each decision, after the answer was sent; for a held request, immediately. */
 export interface Observer {
   answered(request: WireRequest, answer: Answer): void;
-  /** `cause` is what was thrown; a bug of ours when the status is INTERNAL. */
+  /** @param cause  what was thrown; a bug in this service if the status is INTERNAL */
   failed(status: GrpcStatus, cause: unknown): void;
 }
 
-/** What goes with the answers. */
+/** Adds headers and metadata to answers. */
 export interface Extras {
   readonly headers: ResponseHeaders;
   readonly metadata: DynamicMetadata;
@@ -71,7 +71,7 @@ export function createRlsService(
       const fail = (cause: unknown): void => {
         const error = toStatus(cause);
         reply({ error });
-        tell(observer, () => observer.failed(error, cause));
+        notify(observer, () => observer.failed(error, cause));
       };
       const finish = (answer: Answer): void => {
         let response: WireResponse;
@@ -80,11 +80,11 @@ export function createRlsService(
         } catch (cause) {
           return fail(cause);
         }
-        const leftMs = timeoutMs - (answer.delayMs > 0 ? performance.now() - startedMs : 0); // the store's part of the deadline is gone
+        const leftMs = timeoutMs - (answer.delayMs > 0 ? performance.now() - startedMs : 0); // less what the store took
         const holdMs = Math.min(answer.delayMs, leftMs);
         if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
         else reply({ response });
-        tell(observer, () => observer.answered(request, answer));
+        notify(observer, () => observer.answered(request, answer));
       };
       let answer: Answer | Promise<Answer>;
       try {
@@ -101,41 +101,41 @@ export function createRlsService(
 }
 
 const answered = Promise.resolve();
-const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller has gone' };
+const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller cancelled' };
 
 /**
- * Replies after `holdMs`, or that the caller has gone as soon as it has. In a function of its own, since closures share all variables of the function
- * around them: a call that is held refers to its response, and no longer to its request.
+ * Replies after `holdMs`, or as soon as the caller cancels. A separate function, since closures share the variables of the enclosing function:
+ * a held call must keep its response alive, but not its request.
  */
 function hold(
   response: WireResponse,
   holdMs: number,
   caller: Caller,
-  reply: (outcome: Outcome) => void,
+  reply: (outcome: CallOutcome) => void,
   holds: Holds,
 ): void {
   let isHeld = true;
   holds.count++;
-  const end = (outcome: Outcome): void => {
+  const end = (outcome: CallOutcome): void => {
     if (!isHeld) return;
     isHeld = false;
     holds.count--;
     clearTimeout(timer);
     reply(outcome);
   };
-  const timer = setTimeout(() => end({ response }), holdMs).unref(); // the connection that waits for it keeps the process alive
+  const timer = setTimeout(() => end({ response }), holdMs).unref(); // the open connection keeps the process alive
   caller.onGone?.(() => end({ error: callerGone }));
 }
 
-/** A bug in what observes must not end the service: it is told to the observer itself, and given up where even that fails. */
-function tell(observer: Observer, what: () => void): void {
+/** A bug in an observer must not end the service: it is reported to the observer itself, and dropped if that fails too. */
+function notify(observer: Observer, report: () => void): void {
   try {
-    what();
+    report();
   } catch (bug) {
     try {
       observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);
     } catch {
-      // there is nobody left to tell
+      // nothing is left to report to
     }
   }
 }

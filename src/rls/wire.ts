@@ -1,12 +1,12 @@
-import type { WireStruct } from './struct.ts';
+import type { WireStruct } from '../protobuf/struct.ts';
 
-/** The Rate Limit Service's messages as they are decoded and encoded: fields under their .proto names, enums as numbers. */
+/** The Rate Limit Service's messages, decoded: fields have their .proto names, enums are numbers. */
 
 export interface WireRequest {
   readonly domain: string;
   readonly descriptors: readonly WireDescriptor[];
   readonly hits_addend: number;
-  /** Why it was not read any further: it is larger than `maximumRequest`. */
+  /** Why the request was not read to its end: it exceeds `maximumRequest`. */
   readonly problem?: string;
 }
 export interface WireDescriptor {
@@ -27,7 +27,7 @@ export interface WireResponse {
   readonly response_headers_to_add: readonly WireHeader[];
   readonly dynamic_metadata?: WireStruct | null;
 }
-/** A header for the answer to the client. */
+/** A response header for the client. */
 export interface WireHeader {
   readonly key: string;
   readonly value: string;
@@ -48,15 +48,15 @@ export interface WireLimit {
 /** RateLimitResponse.Code */
 export const codeNumbers = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
 
-/** RateLimitResponse.RateLimit.Unit; an override's unit has the same numbers. */
+/** RateLimitResponse.RateLimit.Unit; an override's unit uses the same numbers. */
 export const unitNumbers = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6, WEEK: 7 } as const;
 
-/** The name of an enum's number; undefined where it has none. */
+/** The name of an enum value; undefined if it has none. */
 export const nameOf = (names: Readonly<Record<string, number>>, number: number): string | undefined =>
   Object.keys(names).find((name) => names[name] === number);
 
-/** The most that a uint32 field can hold. */
+/** The largest value of a uint32 field. */
 export const MAX_UINT32 = 0xffff_ffff;
 
-/** The largest request that is decided; a larger one is refused whole. Readers stop where a request exceeds it. */
+/** Limits of a request; one that exceeds them is refused. Readers stop at the first limit exceeded. */
 export const maximumRequest = { descriptors: 256, entries: 64, textLength: 16_384 } as const;

@@ -18,11 +18,11 @@ import type { RuleTree } from './tree.ts';
 
 /** The rules in force. */
 export interface RuleBook {
-  /** Undefined until the files have been right for the first time. */
+  /** Undefined until valid files have been loaded for the first time. */
   rules(): RuleTree | undefined;
   /** The same, for other processes. */
   packed(): PackedRules | undefined;
-  /** Calls back after each change of them. */
+  /** Calls the listener after each change. */
   onChange(listener: () => void): void;
   close(): void;
 }
@@ -34,28 +34,28 @@ export interface FileChecker {
 }
 
 export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
-  /** What is laid over the rules; the book closes it. */
+  /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
   /** How often the files are polled for changes. */
   readonly pollIntervalMs: number;
-  /** Takes every load, the first included: what came of it. */
+  /** Called with the result of every load, including the first. */
   readonly onLoad: (loaded: LoadedRules) => void;
-  /** Absent: a thread. */
+  /** Default: a thread. */
   readonly checker?: FileChecker;
-  /** Lets requests through between two slices of compiling; absent: a turn of the event loop. */
+  /** Lets requests be handled between two slices of compilation; default: one turn of the event loop. */
   readonly pause?: () => Promise<unknown>;
 }
 
-/** Rules that could not be loaded are tried again after this many polls, twice as many each time up to the most, though no file has changed. */
+/** Rules that could not be loaded are retried after this many polls, doubled each time up to the maximum, even if no file has changed. */
 const FIRST_RETRY_POLLS = 1;
 const MOST_RETRY_POLLS = 30;
 
 /**
- * Loads the rules, again whenever the files change, and now and then while they cannot be loaded. Rules that turn out wrong leave those in force alone.
- * After the first load, files are parsed in a thread and compiled in slices, so that requests do not wait. It resolves when the first load is over.
+ * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do not replace those in force.
+ * After the first load, files are parsed in a thread and compiled in slices, so that requests do not wait. Resolves after the first load.
  *
- * The files are polled, not watched: what counts is which files there are and when each was last written, so that a
- * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system all look alike.
+ * The files are polled, not watched: the set of files and their modification times are compared, so that a
+ * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.
  */
 export async function openRuleBook(source: RuleSource, options: RuleBookOptions): Promise<RuleBook> {
   const { pollIntervalMs, onLoad, pause, overlay } = options;
@@ -114,15 +114,15 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
   };
 }
 
-/** Decides when to load again: when the files have changed; and less and less often while they cannot be loaded. */
+/** Decides when to load again: when the files have changed, and with exponential backoff while they cannot be loaded. */
 class LoadHistory {
   #state: string | undefined;
-  /** The problems of the last load, as a text; undefined: it was right. */
+  /** The problems of the last load, as text; undefined if it succeeded. */
   #problems: string | undefined;
   #waitPolls = FIRST_RETRY_POLLS;
   #pollsLeft = FIRST_RETRY_POLLS;
 
-  /** To be called once each poll. */
+  /** Called once per poll. */
   isLoadDue(state: string): boolean {
     if (state !== this.#state) return true;
     if (this.#problems === undefined) return false;
@@ -130,7 +130,7 @@ class LoadHistory {
     return this.#pollsLeft <= 0;
   }
 
-  /** Whether a load is news: it was right, or has other problems than the one before, or is of other files. */
+  /** Records a load. Returns whether to report it: it succeeded, its problems differ from those of the previous load, or its files do. */
   add(state: string, checked: CheckedRules): boolean {
     const problems = checked.ok ? undefined : checked.problems.map(formatProblem).join('\n');
     const isChanged = state !== this.#state;
@@ -160,7 +160,7 @@ async function check(
   try {
     return await checker.do(files, overlay);
   } catch (error) {
-    return unreadable(source, error instanceof Error ? error.message : String(error)); // of the thread, for want of memory say
+    return unreadable(source, error instanceof Error ? error.message : String(error)); // the thread failed, e.g. out of memory
   }
 }
 

@@ -70,7 +70,7 @@ export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: bo
     const { domain = '', descriptors = [] } = block.values;
     const known = byDomain.get(domain);
     if (domain === '' && !block.wrong.has('domain')) {
-      report(problems, block.place('domain'), 'config file cannot have empty domain: wanted a name, got nothing');
+      report(problems, block.place('domain'), 'config file cannot have empty domain: expected a name, got nothing');
     } else if (domain !== '' && known && !mergeDomains) {
       const hint = 'give each domain one file, or set MERGE_DOMAIN_CONFIG=true';
       report(problems, block.place('domain'), `duplicate domain '${domain}' in config file: ${hint}`);
@@ -122,7 +122,7 @@ function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: P
     const { key = '', value = '' } = block.values;
     const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
     if (key === '' && !block.wrong.has('key')) {
-      report(problems, block.place('key'), 'descriptor has empty key: wanted a name such as user, got nothing');
+      report(problems, block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
     } else if (isRight && level.has(key, value)) {
       const composite = `${shown(above.path)}.${shown(compositeOf(block))}`;
       const message = `duplicate descriptor composite key '${composite}'; what was given before has it too`;
@@ -263,7 +263,7 @@ function buildReplaces(block: Block<'rate_limit'>, problems: Problem[]): readonl
     if (wrong.has('name')) return [];
     const message =
       name === '' ? 'should not have an empty replaces entry' : 'replaces should not contain name of same descriptor';
-    report(problems, place('name'), `${message}: wanted the name of another limit, got '${name}'`);
+    report(problems, place('name'), `${message}: expected the name of another limit, got '${name}'`);
     return [];
   });
 }

@@ -5,20 +5,20 @@ import type { RuleFileState } from './load.ts';
 
 /** Where rule files come from. */
 export interface RuleSource {
-  /** As it is told to people: a path. */
+  /** For messages: a path. */
   readonly description: string;
   /**
-   * The rule files there are now, in a stable order. It makes one call of the file system at a time, off the event loop: one that hangs takes
-   * a single one of the few threads that Node has for files and for DNS.
+   * The rule files there are now, in a stable order. It makes one file system call at a time, off the event loop: one that
+   * hangs occupies only one of the few threads that Node has for files and DNS.
    *
    * @throws Error  of the file system, when the place cannot be read
    */
   list(): Promise<readonly RuleFileState[]>;
-  /** What operators should know of it, a text each. */
+  /** Notes for operators, one text each. */
   notes?(): readonly string[];
 }
 
-/** The files of a source, or why they cannot be read; and a text that differs whenever their content may. */
+/** The files of a source, or the reason why they cannot be read; and a text that changes whenever their content may have changed. */
 export async function listFiles(
   source: RuleSource,
 ): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {
@@ -31,7 +31,7 @@ export async function listFiles(
   }
 }
 
-/** One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are left out. */
+/** One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are skipped. */
 export function plainPath(path: string): RuleSource {
   return {
     description: path,

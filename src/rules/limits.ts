@@ -191,7 +191,7 @@ function readStoreFailure(
 /** What a mistyped word most likely is; else all that it may be. */
 function expected(written: string | undefined, names: readonly string[], more = ''): string {
   const meant = nearest(written ?? '', names);
-  return meant === undefined ? `wanted one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
+  return meant === undefined ? `expected one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
 }
 
 function choice<const C extends string>(
@@ -219,10 +219,10 @@ function readCalendar(
   if (!isTimeZone(timeZone))
     return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
   if (isCalendarUnit(unit) && unitMultiplier === 1) return { calendar: createCalendar(unit, timeZone), timeZone };
-  const wanted = Object.values(calendarUnits).join(', ');
+  const units = Object.values(calendarUnits).join(', ');
   return wrong(
     'alignment',
-    `alignment: calendar goes with one unit: ${wanted}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
+    `alignment: calendar goes with one unit: ${units}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
   );
 }
 

@@ -1,23 +1,18 @@
+import type { Json, JsonObject } from '../json.ts';
 import type { Problem } from './problem.ts';
 import type { YamlMap, YamlNode, YamlScalar } from './yaml.ts';
 import { flagOf, integerOf } from './yaml-scalar.ts';
 
-/** A value of JSON. */
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
-export interface JsonObject {
-  readonly [key: string]: Json;
-}
-
 /**
- * Reads a node's `metadata`: whatever the operator wants to be told to the proxy with the answer. Values are what YAML 1.1 takes them
- * for, integers beyond 2^53 the nearest number. Keys become text: those of the first level as written, those below it
- * as the text of their value (`010: x` is key `8`), as in envoyproxy/ratelimit. What is no JSON goes to `problems`.
+ * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types, integers beyond 2^53 the nearest
+ * number. Keys become text: those of the first level as written, those below as the text of their value (`010: x` is key `8`), as in
+ * envoyproxy/ratelimit. Values without a JSON equivalent are added to `problems`.
  *
  * @param path  of the block, for problems: `descriptors[2].metadata`
  */
 export function readMetadata(map: YamlMap, file: string, path: string, problems: Problem[]): JsonObject {
   const wrongKey = (key: YamlNode): void => {
-    const message = `error parsing metadata: wanted text as a key, got a ${key.kind === 'map' ? 'mapping' : 'list'}`;
+    const message = `error parsing metadata: expected text as a key, got a ${key.kind === 'map' ? 'mapping' : 'list'}`;
     problems.push({ file, line: key.line, path, severity: 'error', message });
   };
   const objectOf = (from: YamlMap, keyOf: (key: YamlScalar) => string): JsonObject => {
@@ -57,7 +52,7 @@ function floatOf(text: string): number {
   return Number(text);
 }
 
-/** Puts metadata of several rules together: what is new is added, objects are put together, and of two other values the first stays. */
+/** Merges the metadata of several rules: objects are merged recursively; of other values, the first is kept. */
 export function mergeMetadata(all: readonly JsonObject[]): JsonObject {
   return all.reduce(mergeTwo, {});
 }
@@ -69,7 +64,7 @@ function mergeTwo(one: JsonObject, other: JsonObject): JsonObject {
     if (known === undefined) merged.set(key, value);
     else if (isObject(known) && isObject(value)) merged.set(key, mergeTwo(known, value));
   }
-  return Object.fromEntries(merged); // a new object: what the rules hold stays as it was
+  return Object.fromEntries(merged); // a new object: the rules' metadata must not change
 }
 
 const isObject = (value: Json): value is JsonObject =>

@@ -25,7 +25,7 @@ export interface PackedDomain extends MayBeOverlaid {
 /** Nodes of a piece. */
 const PIECE_NODES = 32;
 
-/** A node: its depth below the domain, its values, and where it stands, for people. */
+/** A node: its depth below the domain, its values, and its position, for messages. */
 type PackedNode = readonly [
   depth: number,
   values: Readonly<Record<string, unknown>>,
@@ -64,7 +64,7 @@ function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly Lis
 
 const HASH_CHARACTERS = 12;
 
-/** Tells rules apart: the same for the same rules, whatever their files are called and however they are laid out. */
+/** Equal for equal rules, whatever the names and the layout of their files. */
 export function hashOf(packed: PackedRules): string {
   const hash = createHash('sha256');
   for (const domain of packed.map(({ hash: own }) => own).sort()) hash.update(domain);

@@ -1,4 +1,4 @@
-/** Where in a rule file, or in a resource of a control plane, something stands. */
+/** A position in a rule file, or in a resource of a control plane. */
 export interface Place {
   /** What messages call the file or the resource. */
   readonly file: string;
@@ -10,20 +10,20 @@ export interface Place {
   readonly path: string;
 }
 
-/** What is wrong with a rule file, or looks wrong. An error keeps the rules from loading; a warning does not. */
+/** An error or a warning about a rule file. An error keeps the rules from loading; a warning does not. */
 export interface Problem extends Place {
   readonly severity: 'error' | 'warning';
-  /** The thing, what was wanted and what came. */
+  /** The value, what was expected and what was found. */
   readonly message: string;
 }
 
-/** One line for people: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo', wanted …` */
+/** One line of text: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo'; expected one of …` */
 export function formatProblem({ file, line, path, severity, message }: Problem): string {
   const kind = severity === 'warning' ? 'warning: ' : '';
   return `${formatLine({ file, line })}: ${kind}${path === '' ? '' : `${path}: `}${message}`;
 }
 
-/** `rules.yaml:12`, as editors and terminals make links of it; of a resource its name. */
+/** `rules.yaml:12`, which editors and terminals turn into a link; for a resource, its name. */
 export const formatLine = ({ file, line }: Pick<Place, 'file' | 'line'>): string =>
   line === undefined ? file : `${file}:${line}`;
 

@@ -1,6 +1,7 @@
+import type { JsonObject } from '../json.ts';
 import { nearest } from '../nearest.ts';
 import { type Field, format, type Shape } from './format.ts';
-import { type JsonObject, readMetadata } from './metadata.ts';
+import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import { type Place, type Problem, pathOfKey, shown } from './problem.ts';
 import { parseYaml, type YamlEntry, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
@@ -110,12 +111,13 @@ class Reader {
   }
 
   private unknownKey(shape: Shape, key: string, place: Place): void {
-    const wanted = Object.keys(shapes[shape] ?? {}).join(', ');
-    if (referenceKeys.has(key)) this.warn(place, `'${key}' means nothing here and is ignored; here go ${wanted}`);
+    const known = Object.keys(shapes[shape] ?? {}).join(', ');
+    if (referenceKeys.has(key))
+      this.warn(place, `'${key}' has no effect here and is ignored; this block takes ${known}`);
     else
       this.error(
         place,
-        `config error, unknown key '${shown(key)}'; ${hintFor(shape, key) ?? `wanted one of ${wanted}`}`,
+        `config error, unknown key '${shown(key)}'; ${hintFor(shape, key) ?? `expected one of ${known}`}`,
       );
   }
 
@@ -148,21 +150,21 @@ class Reader {
   }
 
   private scalar(type: 'text' | 'count' | 'flag', node: YamlNode, place: Place): string | number | boolean | undefined {
-    if (node.kind !== 'scalar') return this.mismatch(place, wantedOf[type], node);
+    if (node.kind !== 'scalar') return this.mismatch(place, expectedOf[type], node);
     if (node.type === 'float') {
       const hint = type === 'text' ? `; put it in quotes: "${node.text}"` : '';
-      this.error(place, `error checking config: wanted ${wantedOf[type]}, got ${describe(node)}${hint}`);
+      this.error(place, `error checking config: expected ${expectedOf[type]}, got ${describe(node)}${hint}`);
       return undefined;
     }
     if (type === 'text') return node.text;
-    if (type === 'flag') return node.type === 'flag' ? flagOf(node.text) : this.mismatch(place, wantedOf.flag, node);
-    if (node.type !== 'integer') return this.mismatch(place, wantedOf.count, node);
+    if (type === 'flag') return node.type === 'flag' ? flagOf(node.text) : this.mismatch(place, expectedOf.flag, node);
+    if (node.type !== 'integer') return this.mismatch(place, expectedOf.count, node);
     const count = integerOf(node.text);
-    return count >= 0n && count <= 4_294_967_295n ? Number(count) : this.mismatch(place, wantedOf.count, node);
+    return count >= 0n && count <= 4_294_967_295n ? Number(count) : this.mismatch(place, expectedOf.count, node);
   }
 
-  mismatch(place: Place, wanted: string, node: YamlNode, hint = ''): undefined {
-    this.error(place, `error loading config file: wanted ${wanted}, got ${describe(node)}${hint}`);
+  mismatch(place: Place, expected: string, node: YamlNode, hint = ''): undefined {
+    this.error(place, `error loading config file: expected ${expected}, got ${describe(node)}${hint}`);
     return undefined;
   }
 
@@ -196,7 +198,7 @@ const blockNames: Readonly<Record<Shape, string>> = {
   replaces: 'replaces',
 };
 
-const wantedOf = {
+const expectedOf = {
   text: 'text',
   flag: 'true or false',
   count: 'a whole number from 0 to 4294967295, not in quotes',

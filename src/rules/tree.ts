@@ -1,6 +1,6 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
-import type { JsonObject } from './metadata.ts';
+import type { JsonObject } from '../json.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import type { Place } from './problem.ts';
 import type { Wildcard } from './wildcard.ts';
@@ -99,6 +99,6 @@ export interface Rule extends MayBeOverlaid {
   readonly quota: boolean;
   /** Names of limits that this rule makes void for the requests it matches. */
   readonly replaces: readonly string[];
-  /** What the operator wants to be told to the proxy with the answer. */
+  /** Metadata that the operator wants sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }

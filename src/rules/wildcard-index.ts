@@ -1,7 +1,7 @@
 import type { WildcardIndex, WildcardNode } from './tree.ts';
 
-/** So few are looked at one after another faster than by their beginnings. */
-const FEW = 8;
+/** Up to this number, a linear search is faster than the index. */
+const MAX_LINEAR_SEARCH = 8;
 
 interface Ranked {
   readonly rank: number;
@@ -9,13 +9,13 @@ interface Ranked {
 }
 
 /**
- * Indexes nodes by what their pattern begins with, so that thousands of them are searched as fast as a few: only those that begin as the
- * text does are tried.
+ * Indexes nodes by the prefix of their pattern, so that thousands of them are searched as fast as a few: only those with a prefix of the
+ * text are tried.
  *
- * @param by  which text of theirs: `value` where all match the key that is asked for, else `key`
+ * @param by  the pattern to index: `value` if all nodes match the requested key, else `key`
  */
 export function createWildcardIndex(wildcards: readonly WildcardNode[], by: 'key' | 'value'): WildcardIndex {
-  if (wildcards.length <= FEW) {
+  if (wildcards.length <= MAX_LINEAR_SEARCH) {
     return { all: wildcards, find: (key, value) => wildcards.find((wildcard) => matches(wildcard, key, value))?.node };
   }
   const byLength = new Map<number, Map<string, Ranked[]>>();

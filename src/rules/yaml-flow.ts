@@ -205,7 +205,7 @@ class FlowIndenter {
   /** The end of a line, inside brackets, braces or quotes: the next one is indented as the block asks for. */
   #lineBreakInside(): void {
     this.#lineBreak();
-    if (this.#isDocumentMark()) return; // wrong, and to stay so
+    if (this.#isDocumentMark()) return; // invalid, and left invalid
     const missing = this.#innerParent + 1 - this.#spacesAt(this.#at);
     if (missing > 0) this.#edited.insert(this.#at, ' '.repeat(missing));
   }

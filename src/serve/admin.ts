@@ -12,29 +12,27 @@ import type { Logger } from '../observe/log.ts';
 import type { Settings } from '../settings.ts';
 import { type Certificates, openCertificates } from '../transport/certificates.ts';
 import { deciderOf, extrasOf } from './answering.ts';
-import type { Basis } from './basis.ts';
 import { CannotStart, start } from './cannot-start.ts';
+import type { Core } from './core.ts';
 import type { Part } from './parts.ts';
 
-type Core = Pick<Basis, 'counters' | 'rules'>;
-
-/** What the debug port has besides its pages. */
+/** Routes and metrics of the debug port for operators. */
 export interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
   /** Further lines for `/metrics`. */
   readonly metrics: (format: ExpositionFormat) => Promise<string>;
-  /** Opens the certificate of the debug port; undefined: it speaks plain HTTP. */
+  /** Opens the certificate of the debug port; undefined: plain HTTP. */
   readonly tls: (() => Promise<Certificates>) | undefined;
 }
 
 /**
- * The routes of the debug port that show callers' values or change something.
+ * Creates the routes of the debug port that show callers' values or make changes.
  *
- * @throws CannotStart  ADMIN_TOKEN has a name twice
+ * @throws CannotStart if ADMIN_TOKEN contains a name twice
  */
 export function createAdminPages(
   settings: Settings,
-  core: Core,
+  core: Pick<Core, 'counters' | 'rules'>,
   { ask, clock, version }: Pick<AdminOptions, 'ask' | 'version'> & { readonly clock: Clock },
   log: Logger,
 ): AdminPages {
@@ -69,14 +67,14 @@ export function createAdminPages(
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const routes = new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
   const { DEBUG_TLS_CERT: cert, DEBUG_TLS_KEY: key } = settings;
-  const follower = setInterval(() => void overrides.follow().catch(() => {}), FOLLOW_INTERVAL_MS).unref(); // while they cannot be read, those read last hold
+  const follower = setInterval(() => void overrides.follow().catch(() => {}), FOLLOW_INTERVAL_MS).unref(); // while they cannot be read, the last ones apply
   return {
     routes,
     tls:
       cert === ''
         ? undefined
         : () =>
-            start('DEBUG_TLS_CERT', 'cannot speak TLS', () =>
+            start('DEBUG_TLS_CERT', 'cannot use TLS', () =>
               openCertificates({ cert, key, clientCa: undefined }, clock, (problem) => log.error(problem)),
             ),
     metrics: (format) => unmatchedMetrics(ask, format),

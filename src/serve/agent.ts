@@ -2,12 +2,12 @@ import { AdminAgent, type AgentOptions } from '../admin/agent.ts';
 import type { Clock } from '../clock.ts';
 import type { Extras } from '../rls/service.ts';
 import type { Settings } from '../settings.ts';
-import type { Basis } from './basis.ts';
+import type { Core } from './core.ts';
 
-/** What a process that answers requests keeps for operators. */
+/** Opens the part of an answering process that serves operators. */
 export function openAgent(
   settings: Settings,
-  { counters, rules }: Pick<Basis, 'counters' | 'rules'>,
+  { counters, rules }: Pick<Core, 'counters' | 'rules'>,
   decider: AgentOptions['decider'],
   extras: Extras,
   clock: Clock,

@@ -13,36 +13,36 @@ import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import { openAgent } from './agent.ts';
-import type { Basis } from './basis.ts';
+import type { Core } from './core.ts';
 import { createParts } from './parts.ts';
 import { openServers, type Servers } from './servers.ts';
 import { awaitStore, countersOf } from './store.ts';
 import { openTracing } from './tracing.ts';
 
-/** Is told what becomes of requests. */
-export interface Told {
+/** Notified of the outcome of requests. */
+export interface ServiceObserver {
   answered(domain: string, answer: Answer): void;
-  /** A request had no answer, for this cause. */
+  /** A request failed. */
   failed(cause: unknown): void;
-  /** One call of gRPC has been answered. */
+  /** A gRPC call has been answered. */
   readonly called: OnCall;
-  /** A connection of gRPC, or a stream of it, was ended for this reason. */
+  /** A gRPC connection or stream was ended with this error code. */
   connectionFailed(code: string): void;
-  /** A call was refused since there is too much to do. */
+  /** A call was refused because of overload. */
   shed(): void;
-  /** Decisions were not logged since there were too many. */
+  /** Decisions exceeded the limit of the decision log. */
   decisionsNotLogged(decisions: number): void;
 }
 
-/** The servers, and how busy they are. */
+/** The servers and their load. */
 export interface Answering extends Servers {
   load(): Load;
-  /** What operators ask about answers. */
+  /** Serves operators. */
   readonly agent: AdminAgent;
 }
 
-/** What the service decides with. */
-export function deciderOf(settings: Settings, { counters, rules }: Pick<Basis, 'counters' | 'rules'>, clock: Clock) {
+/** The dependencies of decisions. */
+export function deciderOf(settings: Settings, { counters, rules }: Pick<Core, 'counters' | 'rules'>, clock: Clock) {
   const { STORE_TIMEOUT: storeTimeoutMs, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode, spend } = settings;
   const modes = { storeTimeoutMs, shadowMode, quotaMode, spend };
   const { ledger, overrides } = counters;
@@ -50,14 +50,14 @@ export function deciderOf(settings: Settings, { counters, rules }: Pick<Basis, '
 }
 
 /**
- * Answers requests, over gRPC and HTTP.
+ * Opens the gRPC and HTTP servers.
  *
- * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
+ * @throws CannotStart if an address cannot be bound, or certificates cannot be used
  */
 export async function openAnswering(
   settings: Settings,
-  { counters, rules, readiness }: Basis,
-  told: Told,
+  { counters, rules, readiness }: Core,
+  serviceObserver: ServiceObserver,
   clock: Clock,
   log: Logger,
 ): Promise<Answering> {
@@ -70,20 +70,20 @@ export async function openAnswering(
     const decider = deciderOf(settings, { counters, rules }, clock);
     const agent = parts.add(openAgent(settings, { counters, rules }, decider, extrasOf(settings), clock));
     const holds = { count: 0 };
-    const logDecision = openDecisionLog(settings, decider, told, log);
-    const observer = createObserver(told, agent, logDecision, log);
+    const logDecision = openDecisionLog(settings, decider, serviceObserver, log);
+    const observer = createObserver(serviceObserver, agent, logDecision, log);
     const untraced = createRlsService(decider, extrasOf(settings), observer, holds);
     const overload = parts.add(
       openOverload({
-        maxInFlight: settings.MAX_CALLS_UNDER_WAY,
+        maxInFlight: settings.MAX_IN_FLIGHT_CALLS,
         lagMs: settings.OVERLOAD_LAG,
         memoryBytes: settings.CALLER_MEMORY_BYTES && Math.floor(settings.CALLER_MEMORY_BYTES / settings.WORKERS),
-        onShed: () => told.shed(),
+        onShed: () => serviceObserver.shed(),
       }),
     );
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     await awaitStore(counters);
-    const onConnectionError = (code: string) => told.connectionFailed(code);
+    const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
     const sources = {
       service,
       overload,
@@ -91,7 +91,7 @@ export async function openAnswering(
       readiness,
       rules: rules.book.rules,
       clock,
-      onCall: told.called,
+      onCall: serviceObserver.called,
       onConnectionError,
     };
     const { grpc, http } = parts.add(await openServers(settings, sources, log));
@@ -108,14 +108,14 @@ export async function openAnswering(
   }
 }
 
-/** What the spans of a store are called; there are none of one that asks nobody. */
+/** The names of a store's spans; none for counters in memory. */
 const storeSpans = {
   memory: undefined,
   redis: 'Redis Pipeline Execution',
   memcache: 'Memcached Fetch Execution',
 } as const;
 
-/** What goes with the answers. */
+/** Headers and metadata of answers. */
 export function extrasOf(settings: Settings): Extras {
   const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
   return {
@@ -130,11 +130,11 @@ export function extrasOf(settings: Settings): Extras {
   };
 }
 
-/** Undefined where no decision is logged. */
+/** Undefined if no decisions are logged. */
 function openDecisionLog(
   settings: Settings,
   { rules, counters }: Pick<Decider, 'rules' | 'counters'>,
-  told: Told,
+  observer: ServiceObserver,
   log: Logger,
 ): LogDecision | undefined {
   const { DECISION_LOG: decisions, DECISION_LOG_MAX_PER_SECOND: together, WORKERS, LOG_FORMAT: format } = settings;
@@ -144,15 +144,20 @@ function openDecisionLog(
     debug: log.isLevelEnabled('debug') ? log : undefined,
     log: createDecisionSink({ level: 'info', format, ...(worker !== undefined && { worker }) }),
     maxPerSecond: Math.max(Math.floor(together / WORKERS), 1),
-    onDropped: told.decisionsNotLogged,
+    onDropped: observer.decisionsNotLogged,
     monotonicMs: () => performance.now(),
     random: Math.random,
   });
 }
 
-function createObserver(told: Told, agent: AdminAgent, logDecision: LogDecision | undefined, log: Logger): Observer {
+function createObserver(
+  observer: ServiceObserver,
+  agent: AdminAgent,
+  logDecision: LogDecision | undefined,
+  log: Logger,
+): Observer {
   const answered = (request: WireRequest, answer: Answer): void => {
-    told.answered(request.domain, answer);
+    observer.answered(request.domain, answer);
     agent.answered(request, answer);
   };
   return {
@@ -163,8 +168,8 @@ function createObserver(told: Told, agent: AdminAgent, logDecision: LogDecision 
         }
       : answered,
     failed({ details }, cause) {
-      told.failed(cause);
-      if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed by a bug of ours');
+      observer.failed(cause);
+      if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed because of a bug');
       else log.debug(`a request failed: ${details}`);
     },
   };

@@ -7,7 +7,7 @@ import type { Logger } from '../observe/log.ts';
 import type { Settings } from '../settings.ts';
 import type { LatenessWatch } from './lateness.ts';
 
-/** What backends are opened with. */
+/** Dependencies of backends. */
 export interface BackendParts {
   readonly settings: Settings;
   readonly clock: Clock;
@@ -16,9 +16,9 @@ export interface BackendParts {
   readonly log: Logger;
 }
 
-/** Backends, and what they are called. */
+/** Open backends, and their description. */
 export interface OpenBackends {
-  /** Undefined: counters are elsewhere. */
+  /** Undefined: counters are not in memory. */
   readonly memory?: MemoryBackend;
   readonly backends: Backends;
   readonly description: string;

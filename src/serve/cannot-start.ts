@@ -1,12 +1,12 @@
-/** The service cannot start; the message says why, in full. */
+/** The service cannot start; the message has the full reason. */
 export class CannotStart extends Error {
   override readonly name = 'CannotStart';
 }
 
-/** Does what a setting asks for; what is in the way is told with the setting's name. */
-export async function start<T>(variable: string, what: string, doIt: () => T | Promise<T>): Promise<T> {
+/** Runs a step of start-up; errors become CannotStart with the name of the setting. */
+export async function start<T>(variable: string, what: string, step: () => T | Promise<T>): Promise<T> {
   try {
-    return await doIt();
+    return await step();
   } catch (error) {
     throw new CannotStart(`${variable}: ${what}: ${error instanceof Error ? error.message : error}`);
   }

@@ -5,16 +5,16 @@ import type { DiscoveredRulesOptions } from '../xds/book.ts';
 import type { ControlPlane, ControlPlaneTls } from '../xds/client.ts';
 import { start } from './cannot-start.ts';
 
-interface Wanted extends Omit<DiscoveredRulesOptions, 'onUp' | 'onDown'> {
-  /** For people: which control plane. */
+interface ControlPlaneRules extends Omit<DiscoveredRulesOptions, 'onUp' | 'onDown'> {
+  /** Names the control plane in messages. */
   readonly description: string;
 }
 
-/** @throws CannotStart  a header that gRPC does not take; a certificate file that cannot be read or used */
+/** @throws CannotStart if a header is not valid for gRPC, or a certificate file cannot be used */
 export function openControlPlane(
   settings: Settings,
   serverUrl: string,
-  { description, ...options }: Wanted,
+  { description, ...options }: ControlPlaneRules,
   log: Logger,
 ): Promise<RuleBook> {
   const controlPlane: ControlPlane = {
@@ -30,18 +30,18 @@ export function openControlPlane(
     },
     maxMessageBytes: settings.XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES,
   };
-  let troubled = false;
-  return start('CONFIG_GRPC_XDS_*', `${description} cannot be asked`, async () => {
-    const { openDiscoveredRules } = await import('../xds/book.ts'); // with a gRPC library, which nothing else here takes
+  let wasDown = false;
+  return start('CONFIG_GRPC_XDS_*', `${description} cannot be used`, async () => {
+    const { openDiscoveredRules } = await import('../xds/book.ts'); // loads a gRPC library, which no other setting needs
     return openDiscoveredRules(controlPlane, {
       ...options,
       onUp() {
-        if (troubled) log.warn(`connected to ${description} again`);
+        if (wasDown) log.warn(`connected to ${description} again`);
         else log.info(`connected to ${description}`);
       },
       onDown(reason) {
-        troubled = true;
-        log.error(`no rules from ${description}: ${reason}; trying again until there are`);
+        wasDown = true;
+        log.error(`no rules from ${description}: ${reason}; retrying`);
       },
     });
   });

@@ -8,8 +8,9 @@ export type HostAndPort = { readonly host: string; readonly port: number };
 export const at = ({ host, port }: HostAndPort): string => `${host}:${port}`;
 
 /**
- * @param bounds  what is not given is as for a server that only operators reach
- * @throws CannotStart  the address cannot be bound; `variable` is what says so
+ * @param variable  the setting of the address, for the error message
+ * @param bounds    defaults to those of a server that only operators reach
+ * @throws CannotStart if the address cannot be bound
  */
 export function openHttp(
   variable: string,

@@ -2,9 +2,9 @@ import type { Monotonic } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Part } from './parts.ts';
 
-/** How late the timers of this process come: it has more to do than it can, or is not given the processor. */
+/** Measures the timer lag of this process, which grows under overload or CPU starvation. */
 export interface LatenessWatch extends Part {
-  /** The latest that a timer of the last 50 milliseconds was, or is now. */
+  /** The largest lag of the last 50 milliseconds. */
   latenessMs(): number;
 }
 
@@ -26,10 +26,10 @@ export function watchLateness(monotonicMs: Monotonic): LatenessWatch {
   };
 }
 
-/** How long it is not logged again that this process is late. */
+/** Interval between log lines. */
 const REPEAT_MS = 60_000;
 
-/** Logs that calls timed out since this process was late: the first time, and once a minute while it goes on. */
+/** Logs that calls timed out because this process was late: at once, then once a minute. */
 export function createLatenessLog(
   { latenessMs }: Pick<LatenessWatch, 'latenessMs'>,
   timeoutMs: number,
@@ -42,7 +42,7 @@ export function createLatenessLog(
     if (nowMs - loggedAtMs < REPEAT_MS) return;
     loggedAtMs = nowMs;
     log.warn(
-      `this process is ${Math.round(latenessMs())} ms late: calls to the store run out of STORE_TIMEOUT (${timeoutMs} ms) though the store may be well; give it more CPU, or more time. Not logged again for a minute`,
+      `this process is ${Math.round(latenessMs())} ms late: calls to the store exceed STORE_TIMEOUT (${timeoutMs} ms) although the store may be healthy; give the process more CPU, or raise the timeout. Not logged again for a minute`,
     );
   };
 }

@@ -8,7 +8,7 @@ import { start } from './cannot-start.ts';
 
 const monotonicMs = (): number => performance.now();
 
-/** @throws CannotStart  a file of certificates cannot be read */
+/** @throws CannotStart if a certificate file cannot be read */
 export async function openMemcachedBackend(
   { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
   { settings, clock, lateness, log }: BackendParts,
@@ -16,7 +16,7 @@ export async function openMemcachedBackend(
   const options = {
     servers,
     monotonicMs,
-    onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; trying again`),
+    onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; retrying`),
     onUp: (server: string) => log.warn(`memcached ${server} answers again`),
   };
   const opened = await start('MEMCACHE_HOST_PORT', 'cannot be used', () =>

@@ -1,13 +1,13 @@
-/** Something that was opened and must be closed. */
+/** A part of the service that must be closed. */
 export interface Part {
   close(): void | Promise<void>;
 }
 
-/** Parts in the order in which they were opened. */
+/** Parts in order of opening. */
 export interface Parts {
   /** Returns the part. */
   readonly add: <P extends Part>(part: P) => P;
-  /** Closes all, in reverse, each once. */
+  /** Closes all parts once, in reverse order. */
   readonly close: () => Promise<void>;
 }
 

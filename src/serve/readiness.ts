@@ -6,31 +6,31 @@ import type { RuleBook } from '../rules/book.ts';
 import type { Settings } from '../settings.ts';
 import type { StoreWatch } from './store-watch.ts';
 
-type Wanted = Pick<
+type ReadinessSettings = Pick<
   Settings,
   | 'FORCE_START_WITHOUT_INITIAL_CONFIG'
   | 'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED'
   | 'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION'
 >;
 
-/** What the counters say of themselves. */
+/** The state of the counters. */
 export interface ReadinessSources {
   readonly ledger: Pick<Ledger, 'health'>;
   readonly breakers: Pick<Breakers, 'states'>;
   readonly watch: Pick<StoreWatch, 'state'> | undefined;
 }
 
-/** How often it is checked whether the counters have been reached for the first time. */
+/** How often the first contact with the store is polled. */
 const POLL_INTERVAL_MS = 50;
 
 /**
- * Says whether requests can be decided: rules are loaded, and the counters have been reached; unless
- * REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, once is enough, so that an outage of Redis does not take the whole fleet out of service.
+ * Creates the readiness check: rules must be loaded, and the store must have been reached. Without
+ * REDIS_HEALTH_CHECK_ACTIVE_CONNECTION once is enough, so that an outage of Redis does not take the whole fleet out of service.
  *
  * @param isClosing  whether the service is shutting down
  */
 export function createReadiness(
-  settings: Wanted,
+  settings: ReadinessSettings,
   book: Pick<RuleBook, 'rules'>,
   sources: ReadinessSources,
   clock: Clock,
@@ -39,7 +39,7 @@ export function createReadiness(
   const { ledger } = sources;
   let wasReached = false;
   const poll = setInterval(() => {
-    wasReached ||= ledger.health().ready; // whether or not anyone asks
+    wasReached ||= ledger.health().ready; // also without health checks
     if (wasReached || isClosing()) clearInterval(poll);
   }, POLL_INTERVAL_MS).unref();
   return () => {

@@ -45,15 +45,15 @@ async function openRedis(
   const redis = await start(variable, 'cannot be used', () =>
     connect({ ...redisSettings, startup: { initialMs, maxMs }, onTlsProblem }),
   );
-  let troubled = false;
+  let wasDown = false;
   redis.on('ready', () => {
-    if (troubled) log.warn(`connected to ${description} again`);
+    if (wasDown) log.warn(`connected to ${description} again`);
     else log.info(`connected to ${description}`);
-    troubled = false;
+    wasDown = false;
   });
   redis.on('error', (error: Error) => {
-    if (!troubled) log.error(`no connection to ${description}: ${error.message}; trying again until there is one`);
-    troubled = true;
+    if (!wasDown) log.error(`no connection to ${description}: ${error.message}; retrying`);
+    wasDown = true;
   });
   const atomic = atomicOfRedis(address, settings);
   const logRefusal = createRefusalLog(description, clock, log);
@@ -83,7 +83,7 @@ async function openRedis(
     backend: new RedisBackend(redis, clock, options),
     redis,
     keys: createCounterKeys(prefix, { hashTag }),
-    onUsable: () => log.warn(`${description} takes calls again`),
+    onUsable: () => log.warn(`${description} accepts calls again`),
   });
   return { backend: probe.backend, description, records: new RedisRecords(redis, prefix) };
 }

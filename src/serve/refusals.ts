@@ -1,12 +1,12 @@
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 
-/** How long the same refusal is not logged again. */
+/** Interval between log lines of the same refusal. */
 const REPEAT_MS = 60_000;
-/** Different refusals that are remembered: Redis has a few dozen. */
+/** Maximum number of remembered refusals: Redis has a few dozen. */
 const MAX_REASONS = 100;
 
-/** Logs why a server refuses calls: the first time, and once a minute while it goes on. */
+/** Logs why a server refuses calls: at once, then once a minute. */
 export function createRefusalLog(description: string, clock: Clock, log: Logger): (reason: string) => void {
   const loggedAtMs = new Map<string, number>();
   return (reason) => {
@@ -14,6 +14,6 @@ export function createRefusalLog(description: string, clock: Clock, log: Logger)
     if (nowMs - (loggedAtMs.get(reason) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return;
     if (loggedAtMs.size >= MAX_REASONS) loggedAtMs.clear();
     loggedAtMs.set(reason, nowMs);
-    log.error(`${description} refuses calls: ${reason}; the same is not logged again for a minute`);
+    log.error(`${description} refuses calls: ${reason}; not logged again for a minute`);
   };
 }

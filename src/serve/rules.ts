@@ -17,32 +17,32 @@ import { openControlPlane } from './control-plane.ts';
 /** How often rule files are polled for changes. */
 const RULES_POLL_INTERVAL_MS = 1_000;
 
-/** Problems of a load that are logged: thousands of lines would keep requests waiting. */
+/** Logged problems per load: thousands of lines would delay requests. */
 const MAX_LOGGED_PROBLEMS = 200;
 
-/** When rules were loaded, which they are, and whether newer ones are wrong. */
+/** When the rules in force were loaded, their hash, and whether newer ones are invalid. */
 export interface RulesLoaded {
   readonly atMs: number;
   readonly hash: string;
   readonly isNewest: boolean;
 }
 
-/** The rules in force, and where they come from. */
+/** The rules in force and their source. */
 export interface OpenRules {
   readonly book: RuleBook;
-  /** What the last load came to; the rules in force may be older. */
+  /** The result of the last load; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
-  /** The rules in force; undefined: there are none. */
+  /** The rules in force; undefined: none. */
   inForce(): RulesLoaded | undefined;
-  /** For people: a path, or which control plane. */
+  /** For messages: a path or a control plane. */
   readonly description: string;
 }
 
-/** Is told of each load: what it came to, and where the rules come from. */
+/** Called with the result of each load and the source of the rules. */
 export type OnLoad = (loaded: LoadedRules, from: string) => void;
 
-/** Counts loads, and logs what is wrong with them; of those that are right, what has changed, once. */
-export function logLoads(statistics: Statistics, log: Logger): OnLoad {
+/** Counts loads, and logs their problems or their changes. */
+export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
   let inForce: LoadedTree | undefined;
   let isTroubled = false;
   const logChange = async (before: LoadedTree | undefined, after: LoadedTree, from: string, isRecovery: boolean) => {
@@ -50,7 +50,7 @@ export function logLoads(statistics: Statistics, log: Logger): OnLoad {
     const what = `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashOf(after.packed)}`;
     if (!before) return log.info(`loaded ${what}`);
     const changes = describeChanges(await findChanges(before, after)) ?? 'no rule has changed';
-    log.info(`${isRecovery ? 'the rules are right again: ' : ''}reloaded ${what}: ${changes}`);
+    log.info(`${isRecovery ? 'the rules are valid again: ' : ''}reloaded ${what}: ${changes}`);
   };
   return (loaded, from) => {
     statistics.rulesLoaded(loaded.ok);
@@ -62,7 +62,7 @@ export function logLoads(statistics: Statistics, log: Logger): OnLoad {
     const more = problems.length - MAX_LOGGED_PROBLEMS;
     if (more > 0) log.warn(`… and ${more} more; weir check, and /rlconfig?verbose on the debug port, list them all`);
     if (!loaded.ok) {
-      if (inForce) log.error(`the rules in force stay: hash ${hashOf(inForce.packed)}`);
+      if (inForce) log.error(`the rules in force are kept: hash ${hashOf(inForce.packed)}`);
       isTroubled = true;
       return;
     }
@@ -83,7 +83,7 @@ function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
   }
 }
 
-/** @throws CannotStart  the rules at a plain path, or the overlay, are wrong; a control plane cannot be asked in the way that is set */
+/** @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot be used */
 export async function openRules(
   settings: Settings,
   store: StoreTraits,
@@ -91,7 +91,7 @@ export async function openRules(
   clock: Clock,
   log: Logger,
 ): Promise<OpenRules> {
-  const { rules: wanted, MERGE_DOMAIN_CONFIG: mergeDomains } = settings;
+  const { rules: origin, MERGE_DOMAIN_CONFIG: mergeDomains } = settings;
   let last: LoadedRules | undefined;
   let loadedRules: Omit<RulesLoaded, 'isNewest'> | undefined;
   const inForce = (): RulesLoaded | undefined => loadedRules && { ...loadedRules, isNewest: last?.ok === true };
@@ -103,18 +103,18 @@ export async function openRules(
   const lastLoad = () => last;
   const overlay = settings.RULES_OVERLAY === '' ? undefined : await openOverlay(settings.RULES_OVERLAY, log);
   const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
-  if ('controlPlane' in wanted) {
-    const source = `the control plane at ${wanted.controlPlane}`;
+  if ('controlPlane' in origin) {
+    const source = `the control plane at ${origin.controlPlane}`;
     const description = overlaid(source);
     const options = { mergeDomains, store, overlay, description: source, onLoad: loadedFrom(description) };
     return {
-      book: await openControlPlane(settings, wanted.controlPlane, options, log),
+      book: await openControlPlane(settings, origin.controlPlane, options, log),
       lastLoad,
       inForce,
       description,
     };
   }
-  const source = 'path' in wanted ? plainPath(wanted.path) : runtimeDirectory(wanted.runtime);
+  const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
   const description = overlaid(source.description);
   const book = await openRuleBook(source, {
     mergeDomains,
@@ -124,19 +124,19 @@ export async function openRules(
     onLoad: loadedFrom(description),
   });
   for (const note of source.notes?.() ?? []) log.info(note);
-  if (!book.rules() && 'path' in wanted) {
+  if (!book.rules() && 'path' in origin) {
     book.close();
-    throw new CannotStart(`the rules at ${description} are wrong: see above`);
+    throw new CannotStart(`the rules at ${description} are invalid: see above`);
   }
   return { book, lastLoad, inForce, description };
 }
 
-/** @throws CannotStart  it cannot be read, or says what no overlay may */
+/** @throws CannotStart if it cannot be read, or is invalid */
 async function openOverlay(path: string, log: Logger): Promise<Overlay> {
   const overlay = await Overlay.open(plainPath(path), RULES_POLL_INTERVAL_MS);
   const { problems } = overlay;
   if (problems.length === 0) return overlay;
   overlay.close();
   for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS)) log.error(formatProblem(problem));
-  throw new CannotStart(`the overlay ${path} is wrong: see above`);
+  throw new CannotStart(`the overlay ${path} is invalid: see above`);
 }

@@ -16,9 +16,9 @@ import { start } from './cannot-start.ts';
 import { at, openHttp } from './http.ts';
 import { createParts, type Part } from './parts.ts';
 
-/** The servers, all listening. */
+/** The listening servers. */
 export interface Servers extends Part {
-  /** Where each listens. */
+  /** Their addresses. */
   readonly grpc: string;
   readonly http: string;
 }
@@ -26,7 +26,7 @@ export interface Servers extends Part {
 export interface ServerSources {
   readonly service: RlsService;
   readonly overload: Overload;
-  /** What becomes of the pages for callers; undefined: nothing. */
+  /** Wraps the pages for callers; undefined: not wrapped. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly readiness: () => Readiness;
   readonly rules: () => RuleTree | undefined;
@@ -35,35 +35,35 @@ export interface ServerSources {
   readonly onConnectionError: (code: string) => void;
 }
 
-const LEAVING: Readiness = { ready: false, reasons: ['the service is shutting down'] };
+const SHUTTING_DOWN: Readiness = { ready: false, reasons: ['the service is shutting down'] };
 
 /**
- * Opens the gRPC server and the HTTP server. Closing first lets balancers see that this process goes, while it answers as before; then both finish what
- * is under way, at the same time.
+ * Opens the gRPC server and the HTTP server. Closing first reports NOT_SERVING while calls are still answered, so that load balancers can
+ * react; then both servers finish the calls in flight, in parallel.
  *
- * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
+ * @throws CannotStart if an address cannot be bound, or certificates cannot be used
  */
 export async function openServers(settings: Settings, sources: ServerSources, log: Logger): Promise<Servers> {
   const parts = createParts();
   let isOpen = false;
-  let isLeaving = false;
-  const readiness = (): Readiness => (isLeaving ? LEAVING : sources.readiness());
+  let isShuttingDown = false;
+  const readiness = (): Readiness => (isShuttingDown ? SHUTTING_DOWN : sources.readiness());
   try {
-    const answering: { close(graceMs: number): Promise<void> }[] = [];
+    const servers: { close(graceMs: number): Promise<void> }[] = [];
     parts.add({
       async close() {
-        isLeaving = true;
+        isShuttingDown = true;
         if (isOpen) await sleep(settings.DRAIN_DELAY);
-        await Promise.all(answering.map((server) => server.close(settings.DRAIN_TIMEOUT)));
+        await Promise.all(servers.map((server) => server.close(settings.DRAIN_TIMEOUT)));
       },
     });
     const httpAt = { host: settings.HOST, port: settings.PORT };
     const pages = apiRoutes(sources.service, readiness, sources.overload);
     const bounds = { memory: sources.overload.memory, maxConnections: settings.HTTP_MAX_CONNECTIONS };
     const http = await openHttp('PORT', httpAt, sources.routes?.(pages) ?? pages, log, bounds);
-    answering.push(http);
+    servers.push(http);
     const grpc = await openGrpc(settings, { ...sources, readiness }, parts.add, log);
-    answering.push(grpc);
+    servers.push(grpc);
     isOpen = true;
     return { grpc: grpc.target, http: at({ ...httpAt, port: http.port }), close: parts.close };
   } catch (error) {
@@ -108,7 +108,7 @@ async function openTls(
   const { GRPC_SERVER_TLS_CERT: cert, GRPC_SERVER_TLS_KEY: key } = settings;
   const { GRPC_CLIENT_TLS_CACERT: clientCa, GRPC_CLIENT_TLS_SAN: clientName } = settings;
   const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
-  const certificates = await start('GRPC_SERVER_USE_TLS', 'cannot speak TLS', () =>
+  const certificates = await start('GRPC_SERVER_USE_TLS', 'cannot use TLS', () =>
     openCertificates(files, clock, (problem) => log.error(problem)),
   );
   return { certificates: add(certificates), clientName: clientName === '' ? undefined : clientName };

@@ -8,50 +8,50 @@ import { dogStatsdNames, type StatsdNames, statsdNames } from '../observe/statsd
 import type { Settings } from '../settings.ts';
 import { start } from './cannot-start.ts';
 
-/** Where statistics go, besides the debug port. */
+/** A destination of statistics besides the debug port. */
 export interface Sink {
-  /** One call of gRPC, which took so long. */
+  /** Records the duration of a gRPC call. */
   called(method: string, elapsedMs: number): void;
   close(): Promise<void>;
 }
 
-/** What is counted, wherever it is. */
-export interface Numbers {
+/** The statistics of all processes. */
+export interface MetricsSource {
   readonly statistics: Statistics;
-  /** The gauges, by their names in StatsD. */
+  /** Gauges by their StatsD names. */
   readonly gauges: () => ReadonlyMap<string, number>;
-  /** Brings both up to date. */
+  /** Updates both. */
   readonly refresh: () => Promise<void>;
 }
 
-/** @throws CannotStart  PROMETHEUS_ADDR cannot be bound */
-export async function openSink(settings: Settings, numbers: Numbers, log: Logger): Promise<Sink> {
+/** @throws CannotStart if PROMETHEUS_ADDR cannot be bound */
+export async function openSink(settings: Settings, source: MetricsSource, log: Logger): Promise<Sink> {
   const { sink } = settings;
   switch (sink.kind) {
     case 'none':
       return { called: () => {}, close: async () => {} };
     case 'prometheus':
-      return servePrometheus(settings, numbers, log);
+      return servePrometheus(settings, source, log);
     default: {
       const names: StatsdNames =
         sink.kind === 'statsd'
           ? statsdNames(settings.EXTRA_TAGS)
           : dogStatsdNames(settings.EXTRA_TAGS, sink.mogrifiers, ({ label }) =>
-              log.error(`DOG_STATSD_MOGRIFIER_${label}_PATTERN takes too long and is left out from now on`),
+              log.error(`DOG_STATSD_MOGRIFIER_${label}_PATTERN takes too long and is ignored from now on`),
             );
       const { createStatsdSink } = await import('../observe/statsd.ts');
       const { STATSD_HOST: host, STATSD_PORT: port } = settings;
-      const isAsked = settings.USE_STATSD !== undefined || sink.kind === 'dogstatsd';
+      const isExplicit = settings.USE_STATSD !== undefined || sink.kind === 'dogstatsd';
       return createStatsdSink({
         host,
         port,
         protocol: sink.kind === 'statsd' ? settings.STATSD_PROTOCOL : 'udp',
         flushIntervalMs: settings.STATS_FLUSH_INTERVAL,
         names,
-        counters: () => referenceCounters(numbers.statistics),
-        gauges: numbers.gauges,
-        onDown: (error) => log[isAsked ? 'warn' : 'info'](`no statistics to ${host}:${port}: ${error.message}`),
-        onUp: () => log.info(`statistics go to ${host}:${port}`),
+        counters: () => referenceCounters(source.statistics),
+        gauges: source.gauges,
+        onDown: (error) => log[isExplicit ? 'warn' : 'info'](`no statistics to ${host}:${port}: ${error.message}`),
+        onUp: () => log.info(`sending statistics to ${host}:${port}`),
       });
     }
   }
@@ -59,7 +59,7 @@ export async function openSink(settings: Settings, numbers: Numbers, log: Logger
 
 async function servePrometheus(
   settings: Settings,
-  { statistics, gauges, refresh }: Numbers,
+  { statistics, gauges, refresh }: MetricsSource,
   log: Logger,
 ): Promise<Sink> {
   const { PROMETHEUS_ADDR: address, PROMETHEUS_PATH: path } = settings;

@@ -4,34 +4,34 @@ import type { CounterKeys } from '../backends/key.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import type { Part } from './parts.ts';
 
-/** How it stands with the engine that keeps the counters. */
+/** The state of the store. */
 export interface StoreState {
   readonly isUp: boolean;
   /** Why it is down; undefined: it is up. */
   readonly reason: string | undefined;
-  /** When it last answered, in milliseconds since the epoch; undefined: not yet. */
+  /** Time of its last answer, in milliseconds since the epoch; undefined: none yet. */
   readonly lastSuccessAtMs: number | undefined;
-  /** How long its last answer took; undefined: there was none yet. */
+  /** Latency of its last answer; undefined: none yet. */
   readonly latencyMs: number | undefined;
 }
 
-/** Finds out whether the counters can be reached, whether or not there are requests. */
+/** Monitors whether the store can be reached, independent of requests. */
 export interface StoreWatch extends Part {
   state(): StoreState;
 }
 
 export interface StoreWatchOptions {
   readonly backends: readonly Backend[];
-  /** Keys like those of counters: a user may be restricted to them. */
+  /** Keys like those of counters, since the Redis user may be restricted to them. */
   readonly keys: CounterKeys;
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
 }
 
-/** How often the store is asked: an outage is known after so long and the time-out. */
+/** Interval of the checks: an outage is detected after this time plus the timeout. */
 const INTERVAL_MS = 1_000;
 const TIMEOUT_MS = 1_000;
-/** Keys that are asked for: enough to reach most nodes of a Cluster. */
+/** Number of keys, enough to reach most nodes of a Cluster. */
 const KEYS = 8;
 
 const limit: FixedWindowLimit = {
@@ -39,7 +39,7 @@ const limit: FixedWindowLimit = {
   ...{ requestsPerUnit: 1, soft: 0, windowMs: 60_000 },
 };
 
-/** Peeks at counters of no request once a second, which writes nothing. */
+/** Peeks at unused counters once a second, which writes nothing. */
 export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOptions): StoreWatch {
   const peeks = Array.from({ length: KEYS }, (_, at): RequestOperation => {
     const key = keys(limit, `weir-watch-${at}`, [{ key: 'watch', value: '' }]);
@@ -67,7 +67,7 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
     state() {
       const unready = backends.map((backend) => backend.health()).find(({ ready }) => !ready);
       const reason =
-        unready && !unready.ready ? unready.reason : lastSuccessAtMs === undefined ? 'not asked yet' : failure;
+        unready && !unready.ready ? unready.reason : lastSuccessAtMs === undefined ? 'not checked yet' : failure;
       return { isUp: reason === undefined, reason, lastSuccessAtMs, latencyMs };
     },
     close: () => clearInterval(timer),

@@ -17,17 +17,17 @@ import { CannotStart } from './cannot-start.ts';
 import { type LatenessWatch, watchLateness } from './lateness.ts';
 import { type StoreWatch, watchStore } from './store-watch.ts';
 
-/** Where counters are kept. */
+/** The opened store of the counters. */
 export interface OpenStore {
   readonly ledger: Ledger;
-  /** Of the nodes that the counters are on. */
+  /** The circuits to the nodes of the store. */
   readonly breakers: Breakers;
-  /** Undefined: counters are in this process, and cannot be out of reach. */
+  /** Undefined: counters are in memory, and always reachable. */
   readonly watch: StoreWatch | undefined;
   readonly lateness: LatenessWatch;
-  /** Undefined: counters are elsewhere. */
+  /** Undefined: counters are not in memory. */
   readonly memory: MemoryBackend | undefined;
-  /** For people: `in Redis at redis://10.0.0.7:6379/0`. */
+  /** For messages: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
   /** Where operators' changes are kept. */
   readonly records: Records;
@@ -35,15 +35,15 @@ export interface OpenStore {
   readonly overrides: Overrides;
 }
 
-/** The least that a cache of refusals may take, whatever is set, as in envoyproxy/ratelimit. */
+/** Minimum size of the cache of refusals, as in envoyproxy/ratelimit. */
 const MIN_CACHE_BYTES = 512 * 1024;
 
-/** Counters that hits may be leased from at a time. */
+/** Maximum number of counters with leases. */
 const MAX_LEASES = 100_000;
-/** What is leased and not used for so long is given back. */
+/** Leased hits that are unused for this time are given back. */
 const LEASE_IDLE_MS = 250;
 
-/** @throws CannotStart  a file of certificates cannot be read */
+/** @throws CannotStart if a certificate file cannot be read */
 export async function openStore(settings: Settings, clock: Clock, log: Logger): Promise<OpenStore> {
   const breakers = new Breakers(monotonicMs);
   const lateness = watchLateness(monotonicMs);
@@ -80,10 +80,10 @@ function every(intervalMs: number, run: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** The part of V8's heap limit that counters in memory may take where no setting says otherwise. */
+/** Default share of V8's heap limit for counters in memory. */
 const DEFAULT_HEAP_SHARE = 1 / 4;
 
-/** How many counters one process keeps in its memory, and what they may cost. */
+/** Limits of one process for counters in memory. */
 export function memoryBounds({ MEMORY_MAX_COUNTERS: maxCounters, MEMORY_MAX_BYTES: together, WORKERS }: Settings) {
   const share = together === undefined ? getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE : together / WORKERS;
   return { maxCounters, maxBytes: Math.floor(share) };
@@ -110,7 +110,7 @@ async function openBackends(parts: BackendParts): Promise<OpenBackends> {
   }
 }
 
-/** How counters are found. */
+/** The keys of counters. */
 export function countersOf(settings: Settings, clock: Clock): Counters {
   const { CACHE_KEY_PREFIX: prefix, COUNTER_KEYS, EXPIRATION_JITTER_MAX_SECONDS: jitterMaxSeconds } = settings;
   const own = createCounterKeys(prefix, { hashTag: settings.CLUSTER_HASH_TAG });
@@ -118,32 +118,32 @@ export function countersOf(settings: Settings, clock: Clock): Counters {
   return sharedCounters({ prefix, own, jitterMaxSeconds, clock, random: Math.random });
 }
 
-/** How long a start waits for the counters, so that its first answers are not failures. */
+/** How long start-up waits for the store, so that the first answers are not failures. */
 const START_WAIT_MS = 1_000;
 
-/** Waits until the counters can be reached, for a moment: a service without them starts as well. */
+/** Waits briefly until the store can be reached; the service also starts without it. */
 export async function awaitStore({ ledger }: OpenStore): Promise<void> {
-  for (let waitedMs = 0; !ledger.health().ready && waitedMs < START_WAIT_MS; waitedMs += START_LOOK_MS)
-    await sleep(START_LOOK_MS);
+  for (let waitedMs = 0; !ledger.health().ready && waitedMs < START_WAIT_MS; waitedMs += START_POLL_MS)
+    await sleep(START_POLL_MS);
 }
-const START_LOOK_MS = 5;
+const START_POLL_MS = 5;
 
-/** How often it is looked whether the counters have been reached. */
-const LOOK_INTERVAL_MS = 100;
+/** How often the first contact with the store is polled. */
+const POLL_INTERVAL_MS = 100;
 
-/** Resolves when the counters were not reached even once within this time of the start; 0: never. */
+/** Resolves if the store was never reached within this time after the start; 0: never resolves. */
 export function whenNeverReached(maxElapsedMs: number, { ledger, description }: OpenStore): Promise<CannotStart> {
   return new Promise((resolve) => {
     if (maxElapsedMs === 0) return;
     const end = setTimeout(() => {
-      clearInterval(look);
+      clearInterval(poll);
       const message = `counters ${description} could not be reached within ${maxElapsedMs} ms of the start`;
       resolve(new CannotStart(`REDIS_STARTUP_MAX_ELAPSED_TIME: ${message}`));
     }, maxElapsedMs).unref();
-    const look = setInterval(() => {
+    const poll = setInterval(() => {
       if (!ledger.health().ready) return;
       clearTimeout(end);
-      clearInterval(look);
-    }, LOOK_INTERVAL_MS).unref();
+      clearInterval(poll);
+    }, POLL_INTERVAL_MS).unref();
   });
 }

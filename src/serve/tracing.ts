@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Settings } from '../settings.ts';
 
-/** Starts tracing where it is wanted. OpenTelemetry is loaded only then. */
+/** Starts tracing if it is enabled. OpenTelemetry is loaded only then. */
 export async function openTracing(settings: Settings, clock: Clock, log: Logger) {
   if (!settings.TRACING_ENABLED) return undefined;
   const { startTracing } = await import('../observe/tracing.ts');

@@ -3,7 +3,7 @@ import type { RedisAddress } from '../backends/redis/address.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { Settings } from '../settings.ts';
 
-/** What rules may ask of the counters that the settings choose, without opening them. */
+/** The capabilities of the configured store, without opening it. */
 export function traitsOf(settings: Settings): StoreTraits {
   const { store, WORKERS, spend } = settings;
   const names = { memory: 'memory', redis: 'these Redis', memcache: 'memcached' };
@@ -17,7 +17,7 @@ export function traitsOf(settings: Settings): StoreTraits {
   };
 }
 
-/** What one request is atomic over: itself, or each of its counters. */
+/** Whether a request or each of its counters is one atomic step. */
 function atomicOf(settings: Settings): StoreTraits['atomic'] {
   const { store } = settings;
   if (store.kind === 'memory') return 'request';
@@ -25,7 +25,7 @@ function atomicOf(settings: Settings): StoreTraits['atomic'] {
   return atomicOfRedis(store.main.address, settings);
 }
 
-/** Keys of one request may lie on several nodes of a Cluster, unless all of a domain lie on one. */
+/** Keys of one request may be on several nodes of a Cluster, unless all keys of a domain are on one. */
 export function atomicOfRedis(
   { kind }: Pick<RedisAddress, 'kind'>,
   { CLUSTER_HASH_TAG: hashTag, COUNTER_KEYS: keys }: Pick<Settings, 'CLUSTER_HASH_TAG' | 'COUNTER_KEYS'>,
@@ -33,21 +33,21 @@ export function atomicOfRedis(
   return kind === 'cluster' && !(hashTag === 'domain' && keys === 'own') ? 'counter' : 'request';
 }
 
-/** Why a set of limits cannot be counted as the settings ask for; `isFatal`: the service does not start. */
+/** Why the configured spend cannot be applied; `isFatal`: the service does not start. */
 export interface SpendProblem {
   readonly isFatal: boolean;
   readonly message: string;
 }
 
-/** Undefined: it can. */
+/** @returns undefined if it can be applied */
 export function spendProblemOf(settings: Settings): SpendProblem | undefined {
   const { SPEND, spend, store } = settings;
   if (spend === 'each' || atomicOf(settings) === 'request') return undefined;
   const how =
     store.kind === 'redis' ? 'one Redis, or a Cluster with CLUSTER_HASH_TAG=domain and COUNTER_KEYS=own' : 'Redis';
-  const reason = `it takes counters that are counted in one step for each request: ${how}`;
+  const reason = `it requires counters with one atomic step per request: ${how}`;
   if (SPEND !== undefined) return { isFatal: true, message: `SPEND: ${spend} is not possible here, since ${reason}` };
   if (store.kind !== 'redis') return undefined;
-  const message = `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT holds only in part, since ${reason}`;
+  const message = `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT applies only partly, since ${reason}`;
   return { isFatal: false, message };
 }

@@ -3,11 +3,11 @@ import { editsBetween } from '../nearest.ts';
 /** The environment as Node gives it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A name so short differs from another one by chance. */
+/** Shorter names are within one or two edits of each other by chance. */
 const MIN_LENGTH_FOR_ONE_EDIT = 6;
 const MIN_LENGTH_FOR_TWO_EDITS = 12;
 
-/** Variables that are set and read by nobody, but are called almost like a setting that is not set: a text each. */
+/** Warnings, one text each, about unknown variables whose name is close to that of a setting that is not set. */
 export function nearMisses(env: Environment, settings: readonly string[]): readonly string[] {
   const known = new Set(settings);
   const missing = settings.filter((name) => env[name] === undefined);

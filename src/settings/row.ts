@@ -1,14 +1,16 @@
 import type { Parse } from './kinds.ts';
 
-/** One variable: how it is read, what holds without it, and what it means. */
+/** One variable: its parser, default and meaning. */
 export interface Setting<T> {
   readonly parse: Parse<T>;
-  /** The value where the variable is not set, as it would be written. Absent: it has no value then. */
+  /** The default, as text. Absent: no default. */
   readonly fallback?: string;
   readonly meaning: string;
-  /** A variable of envoyproxy/ratelimit that is read but changes nothing, and why. Setting it is worth a warning. */
+  /** Why this variable of envoyproxy/ratelimit has no effect; setting it logs a warning. */
   readonly noEffect?: string;
-  /** Never shown, not even where it is wrong. */
+  /** A deprecated name, read if the variable is not set; setting it logs a warning. */
+  readonly formerName?: string;
+  /** Never shown, not even in error messages. */
   readonly secret?: true;
 }
 
@@ -16,9 +18,10 @@ export interface Setting<T> {
 export type Rows = Readonly<Record<string, Setting<unknown>>>;
 
 export const setting = <T>(parse: Parse<T>, fallback: string, meaning: string) => ({ parse, fallback, meaning });
+export const renamed = <S extends Setting<unknown>>(formerName: string, row: S) => ({ ...row, formerName });
 export const optional = <T>(parse: Parse<T>, meaning: string) => ({ parse: parse as Parse<T | undefined>, meaning });
 export const secret = <T>(parse: Parse<T>, meaning: string) => ({ ...optional(parse, meaning), secret: true as const });
-/** It is checked as envoyproxy/ratelimit does, and that is all. */
+/** A variable of envoyproxy/ratelimit that is validated and otherwise ignored. */
 export const withoutEffect = <T>(parse: Parse<T>, noEffect: string) => ({
   ...optional(parse, `no effect: ${noEffect}`),
   noEffect,

@@ -1,14 +1,14 @@
 import { type Mogrifier, parseMogrifiers } from '../observe/mogrifier.ts';
 import type { Values } from './table.ts';
 
-/** Where statistics are sent. */
+/** The sink of statistics. */
 export type SinkSettings =
   | { readonly kind: 'none' }
   | { readonly kind: 'statsd' }
   | { readonly kind: 'dogstatsd'; readonly mogrifiers: readonly Mogrifier[] }
   | { readonly kind: 'prometheus' };
 
-/** Chooses one at most, as envoyproxy/ratelimit does; without a word, StatsD. What does not go together is told in `problems`. */
+/** Chooses at most one sink, as in envoyproxy/ratelimit; by default StatsD. Conflicting settings are added to `problems`. */
 export function chooseSink(
   values: Values,
   env: Readonly<Record<string, string | undefined>>,
@@ -16,9 +16,9 @@ export function chooseSink(
 ): SinkSettings {
   const { DISABLE_STATS, USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS } = values;
   if (DISABLE_STATS) return { kind: 'none' };
-  const wanted = Object.entries({ USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS }).filter(([, isOn]) => isOn);
-  if (wanted.length > 1) {
-    problems.push(`one of USE_STATSD, USE_DOG_STATSD and USE_PROMETHEUS may be true, got ${wanted.length} of them`);
+  const enabled = Object.entries({ USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS }).filter(([, isOn]) => isOn);
+  if (enabled.length > 1) {
+    problems.push(`one of USE_STATSD, USE_DOG_STATSD and USE_PROMETHEUS may be true, got ${enabled.length} of them`);
     return { kind: 'none' };
   }
   if (USE_PROMETHEUS) return { kind: 'prometheus' };

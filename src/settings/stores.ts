@@ -1,15 +1,15 @@
 import {
   type Credentials,
+  expectedAddress,
   parseAddress,
   parseCredentials,
   type RedisAddress,
-  wantedAddress,
   withoutCredentials,
 } from '../backends/redis/address.ts';
 import type { ClientTls } from '../backends/tls.ts';
 import type { Values } from './table.ts';
 
-/** Where counters live, and how to speak to it. */
+/** The store of the counters, and how to connect to it. */
 export type StoreSettings =
   | { readonly kind: 'memory' }
   | { readonly kind: 'redis'; readonly main: RedisSettings; readonly perSecond: RedisSettings | undefined }
@@ -27,32 +27,30 @@ export interface RedisSettings {
   readonly connectTimeoutMs: number;
 }
 
-/** Chooses by what is set. What does not go together is told in `problems`. */
+/** Chooses the store. Conflicting settings are added to `problems`. */
 export function chooseStore(values: Values, problems: string[]): StoreSettings {
-  const { BACKEND_TYPE: wanted, REDIS_URL, MEMCACHE_HOST_PORT: hosts, MEMCACHE_SRV: srv } = values;
-  const kind = wanted ?? (REDIS_URL === undefined ? 'memory' : 'redis');
+  const { BACKEND_TYPE: type, REDIS_URL, MEMCACHE_HOST_PORT: hosts, MEMCACHE_SRV: srv } = values;
+  const kind = type ?? (REDIS_URL === undefined ? 'memory' : 'redis');
   if (kind === 'memory') {
     if (values.COUNTER_KEYS === 'reference')
-      problems.push('COUNTER_KEYS=reference goes with Redis or memcached: nobody else sees counters in memory');
+      problems.push('COUNTER_KEYS=reference requires Redis or memcached: counters in memory cannot be shared');
     if (values.WORKERS > 1)
       problems.push(
-        `WORKERS: ${values.WORKERS} is not possible with counters in memory, since each process would count by itself; set REDIS_URL, or BACKEND_TYPE=memcache with its servers`,
+        `WORKERS: ${values.WORKERS} is not possible with counters in memory, since each process would count by itself; set REDIS_URL, or BACKEND_TYPE=memcache and its servers`,
       );
     return { kind };
   }
   if (kind === 'memcache') {
     if (hosts.length > 0 === (srv !== '')) {
       const got = srv === '' ? 'neither' : 'both';
-      problems.push(
-        `one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set where BACKEND_TYPE is memcache, got ${got}`,
-      );
+      problems.push(`one of MEMCACHE_HOST_PORT and MEMCACHE_SRV must be set if BACKEND_TYPE is memcache, got ${got}`);
     }
     const servers = srv === '' ? hosts : { srv, refreshMs: values.MEMCACHE_SRV_REFRESH };
     return { kind, servers, tls: values.MEMCACHE_TLS ? clientTls(values, 'MEMCACHE') : undefined };
   }
   const main = chooseRedis(values, 'REDIS', problems);
   const perSecond = values.REDIS_PERSECOND ? chooseRedis(values, 'REDIS_PERSECOND', problems) : undefined;
-  return main ? { kind, main, perSecond } : { kind: 'memory' }; // never used: there is a problem
+  return main ? { kind, main, perSecond } : { kind: 'memory' }; // never used, since there is a problem
 }
 
 function chooseRedis(
@@ -63,8 +61,8 @@ function chooseRedis(
   const url = values[`${prefix}_URL`];
   const type = values[`${prefix}_TYPE`];
   if (url === undefined) {
-    const where = prefix === 'REDIS' ? 'BACKEND_TYPE is redis' : 'REDIS_PERSECOND is true';
-    problems.push(`${prefix}_URL must be set where ${where}, got nothing`);
+    const condition = prefix === 'REDIS' ? 'BACKEND_TYPE is redis' : 'REDIS_PERSECOND is true';
+    problems.push(`${prefix}_URL must be set if ${condition}, got nothing`);
     return undefined;
   }
   const address = parseAddress(url, type, {
@@ -72,7 +70,7 @@ function chooseRedis(
     auth: values[`${prefix}_AUTH`],
   });
   if (!address) {
-    problems.push(`${prefix}_URL must be ${wantedAddress[type]}, got '${withoutCredentials(url)}'`);
+    problems.push(`${prefix}_URL must be ${expectedAddress[type]}, got '${withoutCredentials(url)}'`);
     return undefined;
   }
   if ('refusal' in address) {
@@ -89,7 +87,7 @@ function chooseRedis(
   };
 }
 
-/** Both Redis have the same authority, and are shown the same certificate. */
+/** Both Redis have the same CA and client certificate. */
 const clientTls = (values: Values, prefix: 'REDIS' | 'MEMCACHE'): ClientTls => ({
   caFile: values[`${prefix}_TLS_CACERT`],
   certFile: values[`${prefix}_TLS_CLIENT_CERT`],

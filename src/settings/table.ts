@@ -1,17 +1,17 @@
 import { adminRows } from './admin.ts';
 import { answerRows, statisticsRows } from './answers.ts';
 import { counterRows } from './counters.ts';
-import type { Parse, Wanted } from './kinds.ts';
+import type { Mismatch, Parse } from './kinds.ts';
 import type { Rows } from './row.ts';
 import { ruleRows } from './rules.ts';
 import { serverRows, tracingRows } from './server.ts';
 
-/** Every variable that Weir reads, by what it is about. */
+/** Every variable that Weir reads, by topic. */
 export const groups = {
-  'The servers': serverRows,
-  'Where rules come from': ruleRows,
-  'Where counters live': counterRows,
-  'What callers are told': answerRows,
+  Servers: serverRows,
+  'Source of the rules': ruleRows,
+  Counters: counterRows,
+  Answers: answerRows,
   Statistics: statisticsRows,
   'The admin API': adminRows,
   Traces: tracingRows,
@@ -24,10 +24,10 @@ type Table = typeof serverRows &
   typeof statisticsRows &
   typeof adminRows &
   typeof tracingRows;
-type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Wanted> : never;
+type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Mismatch> : never;
 
-/** What the variables say, under their names. */
+/** The parsed values by variable name. */
 export type Values = { readonly [K in keyof Table]: Read<Table[K]> };
 
 /** All groups together. */
-export const table: Table = Object.assign({}, ...Object.values(groups)); // of all groups, as the type says
+export const table: Table = Object.assign({}, ...Object.values(groups)); // the groups merged, as typed

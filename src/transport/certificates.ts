@@ -3,20 +3,20 @@ import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import type { Clock } from '../clock.ts';
 
-/** How often the files are looked at. */
-const LOOK_INTERVAL_MS = 1_000;
+/** How often the files are polled. */
+const POLL_INTERVAL_MS = 1_000;
 
-/** Where a server's certificate is, in PEM. */
+/** Paths of a server's PEM files. */
 export interface CertificateFiles {
-  /** The certificate, followed by those that lead to its authority. */
+  /** The certificate chain, leaf first. */
   readonly cert: string;
-  /** Its private key, not encrypted. */
+  /** The private key, unencrypted. */
   readonly key: string;
-  /** The authorities whose certificates clients must have; undefined: they need none. */
+  /** CA certificates that client certificates must chain to; undefined: clients need none. */
   readonly clientCa: string | undefined;
 }
 
-/** What is in the files, under the names that Node's TLS has for it. */
+/** The contents of the files, under the names of Node's TLS options. */
 export interface CertificateTexts {
   readonly cert: string;
   readonly key: string;
@@ -26,24 +26,23 @@ export interface CertificateTexts {
 /** The certificates in force. */
 export interface Certificates {
   current(): CertificateTexts;
-  /** Calls back after each change, until the function that this returns is called. */
+  /** Calls the listener after each change. @returns unsubscribes it */
   onChange(listener: (changed: CertificateTexts) => void): () => void;
-  /** Looks no more. */
+  /** Stops polling. */
   close(): void;
 }
 
-/** Certificate files are wrong; the message names the file, and says what is wrong with it. */
+/** A certificate file cannot be used; the message names the file and the reason. */
 export class InvalidCertificates extends Error {
   override readonly name = 'InvalidCertificates';
 }
 
 /**
- * Reads certificates, and reads them again when the files change, however that is done: written in place, renamed, or behind
- * symbolic links that are turned. A change counts when two looks in a row have seen it, so that no new certificate is judged by
- * the key of the one before.
+ * Reads certificates and reloads them when the files change, whether they are written in place, renamed, or replaced behind a symbolic link.
+ * A change must be seen by two polls in a row, so that a new certificate is not checked against the old key.
  *
- * @param onProblem  takes each change that is wrong, once: what was in force stays so; and once that the certificate in force has expired
- * @throws InvalidCertificates  when they are wrong to begin with
+ * @param onProblem  called once for each invalid change, while the certificates in force are kept, and once when the certificate in force expires
+ * @throws InvalidCertificates if they are invalid at the start
  */
 export function openCertificates(
   files: CertificateFiles,
@@ -52,19 +51,19 @@ export function openCertificates(
 ): Certificates {
   const listeners = new Set<(changed: CertificateTexts) => void>();
   let found = read(files);
-  let judged = found;
+  let checked = found;
   let inForce = valid(files, found);
   let expiry = expiryOf(inForce);
   const checkFiles = (): void => {
     const before = found;
     found = read(files);
-    if (isSame(found, judged) || !isSame(found, before)) return;
-    judged = found;
+    if (isSame(found, checked) || !isSame(found, before)) return;
+    checked = found;
     try {
       inForce = valid(files, found);
     } catch (error) {
       if (!(error instanceof InvalidCertificates)) throw error;
-      onProblem(`${error.message}; what was in force before stays so`);
+      onProblem(`${error.message}; the previous certificates stay in force`);
       return;
     }
     expiry = expiryOf(inForce);
@@ -80,7 +79,7 @@ export function openCertificates(
     checkExpiry();
   };
   checkExpiry();
-  const timer = setInterval(poll, LOOK_INTERVAL_MS).unref();
+  const timer = setInterval(poll, POLL_INTERVAL_MS).unref();
   return {
     current: () => inForce,
     onChange(listener) {
@@ -91,10 +90,10 @@ export function openCertificates(
   };
 }
 
-/** What each file holds, or why it cannot be read. */
+/** The contents of each file, or why it cannot be read. */
 type Found = { readonly [K in keyof CertificateTexts]: CertificateTexts[K] | Unreadable };
 interface Unreadable {
-  readonly why: string;
+  readonly reason: string;
 }
 
 function read({ cert, key, clientCa }: CertificateFiles): Found {
@@ -102,7 +101,7 @@ function read({ cert, key, clientCa }: CertificateFiles): Found {
     try {
       return readFileSync(path, 'utf8');
     } catch (error) {
-      return { why: error instanceof Error ? error.message : String(error) };
+      return { reason: error instanceof Error ? error.message : String(error) };
     }
   };
   return { cert: readOne(cert), key: readOne(key), ca: clientCa === undefined ? undefined : readOne(clientCa) };
@@ -113,16 +112,13 @@ const isSame = (one: Found, other: Found): boolean => JSON.stringify(one) === JS
 /** @throws InvalidCertificates */
 function valid(files: CertificateFiles, found: Found): CertificateTexts {
   const cert = textOf(found.cert, `the certificate ${files.cert}`);
-  const leaf = attempt(() => new X509Certificate(cert), `${files.cert} holds no certificate in PEM`);
+  const leaf = attempt(() => new X509Certificate(cert), `${files.cert} holds no PEM certificate`);
   const key = textOf(found.key, `the private key ${files.key}`);
-  const privateKey = attempt(
-    () => createPrivateKey(key),
-    `${files.key} holds no private key in PEM without a passphrase`,
-  );
+  const privateKey = attempt(() => createPrivateKey(key), `${files.key} holds no unencrypted PEM private key`);
   if (!leaf.checkPrivateKey(privateKey))
-    throw new InvalidCertificates(`the private key ${files.key} is not that of the certificate ${files.cert}`);
+    throw new InvalidCertificates(`the private key ${files.key} does not match the certificate ${files.cert}`);
   const ca = found.ca === undefined ? undefined : textOf(found.ca, `the client authority ${files.clientCa}`);
-  if (ca !== undefined) attempt(() => new X509Certificate(ca), `${files.clientCa} holds no certificate in PEM`);
+  if (ca !== undefined) attempt(() => new X509Certificate(ca), `${files.clientCa} holds no PEM certificate`);
   const texts = { cert, key, ca };
   attempt(() => createSecureContext(texts), `the certificate ${files.cert} cannot be used`);
   return texts;
@@ -137,14 +133,14 @@ function expiryOf({ cert }: CertificateTexts): { readonly written: string; reado
 
 function textOf(found: string | Unreadable, what: string): string {
   if (typeof found === 'string') return found;
-  throw new InvalidCertificates(`${what} cannot be read: ${found.why}`);
+  throw new InvalidCertificates(`${what} cannot be read: ${found.reason}`);
 }
 
-/** What OpenSSL makes of it, or its error after ours. */
-function attempt<T>(make: () => T, otherwise: string): T {
+/** Calls `make`; an OpenSSL error is appended to `problem`. */
+function attempt<T>(make: () => T, problem: string): T {
   try {
     return make();
   } catch (error) {
-    throw new InvalidCertificates(`${otherwise}: ${error instanceof Error ? error.message : error}`);
+    throw new InvalidCertificates(`${problem}: ${error instanceof Error ? error.message : error}`);
   }
 }

@@ -2,14 +2,14 @@ import type { Socket } from 'node:net';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
 import { costOf } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
-import type { Outcome } from '../rls/service.ts';
+import type { CallOutcome } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import { limitLife } from './connection-life.ts';
 import { PREFIX_BYTES } from './grpc/message-reader.ts';
 import { Router } from './grpc/router.ts';
 import type { UnaryCall } from './grpc/unary-call.ts';
 import { type GrpcServer, type GrpcServerOptions, MAX_REQUEST_BYTES, TOO_MANY_CONNECTIONS } from './grpc-server.ts';
-import { Connection } from './h2/connection.ts';
+import { Http2Connection } from './h2/connection.ts';
 import { errorNames } from './h2/errors.ts';
 import { defaultLimits, type Http2Limits } from './h2/limits.ts';
 import type { ConnectionHandler } from './h2/request-frames.ts';
@@ -20,14 +20,14 @@ import { addHealth, addReflection, addRules, reflectionPaths, rulesPaths } from 
 /** The method's path. */
 const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 
-/** How often connections are checked for clients that have stalled. */
+/** How often connections are checked for stalled clients. */
 const STALL_CHECK_INTERVAL_MS = 1_000;
 
 /**
  * Serves the Rate Limit Service, health and reflection on the HTTP/2 server of `h2/`.
  *
  * @param limits  of each connection
- * @throws Error  when the address cannot be bound
+ * @throws Error if the address cannot be bound
  */
 export async function startH2Server(
   options: GrpcServerOptions,
@@ -43,9 +43,9 @@ export async function startH2Server(
     tooLarge: (stream) => router.tooLarge(stream),
     failed: (code) => options.onConnectionError?.(errorNames[code]),
   };
-  const connections = new Set<Connection>();
+  const connections = new Set<Http2Connection>();
   const onConnection = (socket: Socket, account: MemoryAccount): (() => void) => {
-    const connection = new Connection(socket, account, limits, handler);
+    const connection = new Http2Connection(socket, account, limits, handler);
     connections.add(connection);
     const release = options.connections && limitLife(connection, options.connections);
     socket.once('close', () => {
@@ -70,13 +70,13 @@ export async function startH2Server(
   return {
     target: listener.target,
     async close(graceMs) {
-      await shutDown({ listener, sendGoaway, underWay: inFlight, end: listener.destroyAll }, graceMs);
+      await shutDown({ listener, sendGoaway, inFlight, end: listener.destroyAll }, graceMs);
       clearInterval(stallChecks);
     },
   };
 }
 
-/** @returns how many decisions are in flight */
+/** @returns the number of decisions in flight */
 function addDecisions(router: Router, { service, overload, onCall }: GrpcServerOptions): () => number {
   let handled = 0;
   router.addUnary<WireRequest>(SHOULD_RATE_LIMIT, {
@@ -97,7 +97,7 @@ function addDecisions(router: Router, { service, overload, onCall }: GrpcServerO
   return () => handled + overload.queue.length;
 }
 
-function reply(call: UnaryCall<WireRequest>, outcome: Outcome): void {
+function reply(call: UnaryCall<WireRequest>, outcome: CallOutcome): void {
   if ('error' in outcome) return call.fail(outcome.error);
   const { bytes, length } = writeRateLimitResponse(outcome.response, PREFIX_BYTES);
   call.answer(bytes, length);

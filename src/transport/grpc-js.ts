@@ -17,8 +17,8 @@ import {
   type GrpcServerOptions,
   LONGEST_AGE_MS,
   MAX_REQUEST_BYTES,
+  notifyOnCall,
   TOO_MANY_CONNECTIONS,
-  told,
 } from './grpc-server.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
@@ -27,18 +27,18 @@ import { addHealth, addReflection, addRules } from './side-services.ts';
 /**
  * Serves the Rate Limit Service, health and reflection on `@grpc/grpc-js`.
  *
- * @throws Error  when the address cannot be bound
+ * @throws Error if the address cannot be bound
  */
 export async function startGrpcJsServer(options: GrpcServerOptions): Promise<GrpcServer> {
   const { address, tls, connections, onCall } = options;
   const server = new Server(channelOptions(connections));
-  const { handle, underWay } = handlerOf(options);
-  server.addService(boundedService, { ShouldRateLimit: told('ShouldRateLimit', handle, onCall) });
+  const { handle, inFlight } = handlerOf(options);
+  server.addService(boundedService, { ShouldRateLimit: notifyOnCall('ShouldRateLimit', handle, onCall) });
   addHealth(server, options);
   await addRules(server, options);
   await addReflection(server, options);
 
-  const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // what is secret, the listener knows
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // the listener terminates TLS
   const listener = await listen(address, tls, {
     maxCount: connections?.maxCount,
     memory: options.overload.memory,
@@ -50,13 +50,13 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   });
   const end = (): void => {
     server.forceShutdown();
-    listener.destroyAll(); // those that have not said anything yet, too
+    listener.destroyAll(); // also those that have not sent anything
   };
-  const closing = { listener, sendGoaway: () => injector.destroy(), underWay, end };
+  const closing = { listener, sendGoaway: () => injector.destroy(), inFlight, end };
   return { target: listener.target, close: (graceMs) => shutDown(closing, graceMs) };
 }
 
-/** With our own reader, which stops where a request is too large. */
+/** With our own decoder, which stops at the first limit that a request exceeds. */
 const boundedService: ServiceDefinition = {
   ...rateLimitService,
   ShouldRateLimit: {
@@ -78,14 +78,14 @@ function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
 }
 
 function handlerOf({ service, overload, clock }: GrpcServerOptions) {
-  let underWay = 0;
+  let inFlight = 0;
   const handle: handleUnaryCall<WireRequest, WireResponse> = (call, callback) => {
     const refusal = overload.refusal();
     if (refusal) return callback(refusal);
-    underWay++;
+    inFlight++;
     let isOpen = true;
     const done = (): void => {
-      if (isOpen) underWay--;
+      if (isOpen) inFlight--;
       isOpen = false;
     };
     call.on('cancelled', done); // its answer is dropped
@@ -103,11 +103,11 @@ function handlerOf({ service, overload, clock }: GrpcServerOptions) {
       else callback(null, outcome.response);
     });
   };
-  return { handle, underWay: () => underWay };
+  return { handle, inFlight: () => inFlight };
 }
 
-/** grpc-js has said so to the caller by then. Without it, the call would be counted as answered. */
+/** grpc-js has sent this status to the caller by then. Without it, the call would be counted as answered. */
 const deadlineExceeded = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
-/** What is left until a call's deadline, which grpc-js keeps as a point in time: Infinity where the caller set none. */
+/** Time left until a call's deadline, which grpc-js keeps as a point in time; Infinity if the caller set none. */
 const timeLeftMs = (deadline: Deadline, nowMs: number): number => Number(deadline) - nowMs;

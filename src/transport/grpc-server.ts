@@ -8,11 +8,11 @@ import type { RuleTree } from '../rules/tree.ts';
 import type { Address, TlsOptions } from './listener.ts';
 import type { StartTimer } from './timer.ts';
 
-/** A gRPC server that answers on one address. */
+/** A gRPC server on one address. */
 export interface GrpcServer {
-  /** Where it listens, as clients write it: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
+  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
   readonly target: string;
-  /** Stops accepting, lets calls in flight finish for at most `graceMs`, then ends them. */
+  /** Stops accepting connections, waits up to `graceMs` for calls in flight, then ends the rest. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -24,45 +24,45 @@ export interface GrpcServerOptions {
   /** The rules in force, for questions about them; undefined: there is no such service. */
   readonly rules?: (() => RuleTree | undefined) | undefined;
   readonly clock: Clock;
-  /** Undefined: Node's timers. For what ends silent streams. */
+  /** Times out silent streams. Undefined: Node's timers. */
   readonly startTimer?: StartTimer;
   /** Undefined: plain text. */
   readonly tls?: TlsOptions | undefined;
-  /** Undefined: connections stay for as long as their clients want, and whether those still live is not asked. */
+  /** Undefined: no limit on age or number, and no keepalive. */
   readonly connections?: ConnectionLimits;
-  /** Is told of each unary call that has been answered: its gRPC status, and how long that took from the decoded request on. */
+  /** Called after each unary call with its gRPC status, and the time since its request was complete. */
   readonly onCall?: OnCall;
-  /** Is told why a connection, or a stream of it, was ended, by the name that RFC 9113 gives the reason; TOO_MANY_CONNECTIONS of one too many. */
+  /** Called when a connection or stream is ended, with RFC 9113's name of the error code, or TOO_MANY_CONNECTIONS. */
   readonly onConnectionError?: (code: string) => void;
 }
 
-/** How many connections there are, and how long they live. */
+/** Limits on the number and the age of connections, and their keepalive. */
 export interface ConnectionLimits {
-  /** At a time; those beyond are closed at once. */
+  /** Open connections; further ones are closed at once. */
   readonly maxCount: number;
-  /** After this, give or take 10 %, a connection is sent GOAWAY: its client opens another one. 0: never. */
+  /** After this, ±10 %, a connection is sent GOAWAY, so that its client reconnects. 0: never. */
   readonly maxAgeMs: number;
-  /** For how long its calls may go on after that. 0: for as long as they take. */
+  /** How long its calls may run after that. 0: no limit. */
   readonly maxAgeGraceMs: number;
   /** How often a client is pinged. 0: never. */
   readonly keepaliveTimeMs: number;
-  /** How long a ping is waited for before the connection is given up. */
+  /** A client that does not answer a ping within this time is disconnected. */
   readonly keepaliveTimeoutMs: number;
 }
 
 export type OnCall = (method: 'ShouldRateLimit' | 'Check', grpcStatus: status, elapsedMs: number) => void;
 
-/** The largest request: as grpc-go has it where nothing else is said. Beyond it a call is RESOURCE_EXHAUSTED. */
+/** The largest request message, as grpc-go's default. Larger ones are RESOURCE_EXHAUSTED. */
 export const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
 
-/** What is told of a connection that is closed since there are too many. */
+/** The error code reported for connections beyond `maxCount`, or without room in the memory account. */
 export const TOO_MANY_CONNECTIONS = 'TOO_MANY_CONNECTIONS';
 
-/** The longest age for which a timer of Node's runs, the 10 % more included. */
+/** The longest age that fits Node's timers, 10 % jitter included. */
 export const LONGEST_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);
 
-/** The handler, but each call is told about once it has been answered. */
-export function told<Q, R>(
+/** Wraps a handler to report each call after its answer. */
+export function notifyOnCall<Q, R>(
   method: Parameters<OnCall>[0],
   handle: handleUnaryCall<Q, R>,
   onCall: OnCall | undefined,

@@ -2,7 +2,7 @@ import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplemen
 import { status } from '../grpc-status.ts';
 import type { Health } from '../rls/health.ts';
 import type { HealthCheckRequest, HealthCheckResponse, HealthListResponse } from '../rls/health-messages.ts';
-import { type OnCall, told } from './grpc-server.ts';
+import { notifyOnCall, type OnCall } from './grpc-server.ts';
 
 /**
  * The handlers of `grpc.health.v1.Health`.
@@ -21,9 +21,9 @@ export function healthHandlers(health: Health, onCall: OnCall | undefined): Unty
   };
   const Watch: handleServerStreamingCall<HealthCheckRequest, HealthCheckResponse> = (call) => {
     const stop = health.watch(call.request.service, (now) => call.write({ status: now }));
-    call.request.service = ''; // grpc-js keeps the request while the stream is open; its name may have 4 MiB
+    call.request.service = ''; // grpc-js keeps the request while the stream is open; the name may be 4 MiB long
     if (call.cancelled) stop();
     else call.once('cancelled', stop);
   };
-  return { Check: told('Check', Check, onCall), List, Watch };
+  return { Check: notifyOnCall('Check', Check, onCall), List, Watch };
 }

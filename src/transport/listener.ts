@@ -6,66 +6,68 @@ import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import type { CallerMemory, MemoryAccount } from '../overload/caller-memory.ts';
 import type { Certificates } from './certificates.ts';
 
-/** Where a server listens: a port of TCP, 0 for any free one, or a unix socket at this path. */
+/** A TCP port (0: any free one), or the path of a unix socket. */
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
 
-/** What a server shows its clients, and wants of them. */
+/** A server's certificates, and what it requires of clients. */
 export interface TlsOptions {
   readonly certificates: Certificates;
-  /** A DNS name that a client's certificate must be for; undefined: any that the client authority signed will do. */
+  /** DNS name that client certificates must have; undefined: any certificate that the client CA signed. */
   readonly clientName: string | undefined;
 }
 
-/** What a listener accepts. */
-export interface Accepting {
-  /** Connections at a time: those beyond are closed at once. */
+export interface ListenerOptions {
+  /** Open connections; further ones are closed at once. */
   readonly maxCount?: number | undefined;
-  /** Charged with what connections take: one that has no room is closed at once. */
+  /** Charged with the memory of each connection; one without room is closed at once. */
   readonly memory: CallerMemory;
   /**
-   * A connection can be used; `account` is its own.
+   * A connection is ready for use.
    *
-   * @returns what ends it when its account is reset
+   * @param account  the connection's memory account
+   * @returns resets the connection, when its account says so
    */
   readonly onConnection: (socket: Socket, account: MemoryAccount) => () => void;
   readonly onTooMany?: (() => void) | undefined;
 }
 
-/** The memory of an idle connection: its socket, and what reads and writes frames; with TLS, what OpenSSL keeps too. `npm run attack` measures both. */
+/** Memory of an idle connection: socket, frame reader and writer; with TLS, OpenSSL's buffers too. `npm run attack` measures both. */
 const PLAIN_BYTES = 16_384;
 const TLS_BYTES = 81_920;
-/** A client that does not complete its TLS handshake within this time is disconnected. */
+/** Clients that do not complete the TLS handshake in time are disconnected. */
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** TLS handshakes at a time; a new one ends the oldest: honest ones take milliseconds. */
+/** Concurrent TLS handshakes; a further one ends the oldest. Legitimate ones take milliseconds. */
 const MAX_HANDSHAKES = 256;
 
-/** Accepts connections. */
 export interface Listener {
-  /** Where it listens, as gRPC clients write it: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
+  /** Its address as a gRPC target: `127.0.0.1:8081`, `[::1]:8081`, `unix:/run/weir.sock`. */
   readonly target: string;
-  /** Accepts no more; resolves when the last connection has ended. */
+  /** Stops accepting; resolves when the last connection has ended. */
   close(): Promise<void>;
-  /** Ends every connection, whether or not its handshake is over. */
+  /** Ends every connection, also during its handshake. */
   destroyAll(): void;
 }
 
 /**
- * Listens for connections, and hands over each one that may be used: over TLS, HTTP/2 by ALPN, once its handshake is over.
- * A unix socket that a server has left behind is taken over; it is removed at the end. In a worker of a cluster neither is done: there the
- * primary process has the socket, for all of them.
+ * Listens for connections. With TLS, a connection is handed over after its handshake, with HTTP/2 negotiated by ALPN. A stale unix socket is
+ * replaced, and removed on close; not so in a cluster worker, where the primary process owns the socket.
  *
- * @throws Error  the address cannot be bound, or another server has the socket
+ * @throws Error if the address cannot be bound, or another server listens on the socket
  */
-export async function listen(address: Address, tls: TlsOptions | undefined, accepting: Accepting): Promise<Listener> {
-  const { maxCount, onTooMany } = accepting;
-  const accounts = createAccounts(accepting, tls !== undefined);
+export async function listen(
+  address: Address,
+  tls: TlsOptions | undefined,
+  options: ListenerOptions,
+): Promise<Listener> {
+  const { maxCount, onTooMany } = options;
+  const accounts = createAccounts(options, tls !== undefined);
   const server = tls ? createSecureServer(tls, accounts) : createServer(accounts.use);
   if (maxCount !== undefined) server.maxConnections = maxCount;
   server.on('drop', () => onTooMany?.());
-  server.prependListener('connection', accounts.open); // before it is used
+  server.prependListener('connection', accounts.open); // before the handshake
   if ('path' in address && cluster.isPrimary) await removeStaleSocket(address.path);
   server.listen(address);
-  await once(server, 'listening'); // rejects with what comes as 'error' instead
+  await once(server, 'listening'); // rejects on 'error'
   return {
     target: 'path' in address ? `unix:${address.path}` : targetOf(address.host, server),
     close: () => new Promise((resolve) => server.close(() => resolve())),
@@ -75,8 +77,8 @@ export async function listen(address: Address, tls: TlsOptions | undefined, acce
   };
 }
 
-/** The memory accounts of sockets, from their first moment on. */
-function createAccounts({ memory, onConnection, onTooMany }: Accepting, isTls: boolean) {
+/** The memory account of each socket, opened as soon as it is accepted. */
+function createAccounts({ memory, onConnection, onTooMany }: ListenerOptions, isTls: boolean) {
   const open = new Map<Socket, { readonly account: MemoryAccount; reset: () => void }>();
   return {
     sockets: () => open.keys(),
@@ -94,7 +96,7 @@ function createAccounts({ memory, onConnection, onTooMany }: Accepting, isTls: b
         account.close();
       });
     },
-    /** @param socket  can be used now; `raw` is the socket below it */
+    /** @param raw  the TCP socket below a TLS socket */
     use(socket: Socket, raw: Socket = socket): void {
       const entry = open.get(raw);
       if (entry) entry.reset = onConnection(socket, entry.account);
@@ -116,7 +118,7 @@ function createSecureServer({ certificates, clientName }: TlsOptions, accounts: 
   const server = createTlsServer(options, (socket) => {
     const { _parent: raw } = socket as TLSSocket & { readonly _parent: Socket }; // Node has no public name for it
     handshakes.delete(raw);
-    if (clientName === undefined || isFor(clientName, socket)) accounts.use(socket, raw);
+    if (clientName === undefined || matchesName(clientName, socket)) accounts.use(socket, raw);
     else socket.destroy();
   });
   server.on('connection', (raw) => {
@@ -128,8 +130,8 @@ function createSecureServer({ certificates, clientName }: TlsOptions, accounts: 
   return server.once('close', forget);
 }
 
-/** By the names of its SAN extension alone: what a common name means is anybody's guess. */
-const isFor = (name: string, socket: TLSSocket): boolean =>
+/** Checks only subject alternative names: the meaning of a common name is not defined. */
+const matchesName = (name: string, socket: TLSSocket): boolean =>
   socket.getPeerX509Certificate()?.checkHost(name, { subject: 'never' }) !== undefined;
 
 function targetOf(host: string, server: Server): string {
@@ -139,9 +141,9 @@ function targetOf(host: string, server: Server): string {
 }
 
 /**
- * Removes a unix socket that a server has left behind, so that another can listen there.
+ * Removes a unix socket that no process listens on.
  *
- * @throws Error  something else is there, or another server has the socket
+ * @throws Error if the path is not a socket, or another process listens on it
  */
 export async function removeStaleSocket(path: string): Promise<void> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
@@ -154,14 +156,14 @@ export async function removeStaleSocket(path: string): Promise<void> {
   await unlink(path);
 }
 
-/** Only a socket that nobody listens on refuses a connection; one that this process must not open, say, is in use. */
+/** Only a stale socket refuses connections; any other error, such as missing permission, counts as in use. */
 async function isListenedOn(path: string): Promise<boolean> {
   const socket = connect(path);
   try {
     await once(socket, 'connect');
     return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ECONNREFUSED'; // as a socket's errors are
+    return (error as NodeJS.ErrnoException).code !== 'ECONNREFUSED'; // socket errors have a code
   } finally {
     socket.destroy();
   }

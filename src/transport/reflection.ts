@@ -11,16 +11,16 @@ export function serveReflection(host: Pick<Server, 'addService'>, startTimer: St
   const bounded: Pick<Server, 'addService'> = {
     addService(definition, handlers) {
       const wrapped = Object.entries(handlers).map(([name, handler]) => {
-        const streaming = handler as Handler; // the service has no others
+        const streaming = handler as Handler; // the service has only streaming methods
         return [name, endWhenSilent(startTimer, waitForRoom(streaming))] as const;
       });
       host.addService(definition, Object.fromEntries(wrapped) satisfies UntypedServiceImplementation);
     },
   };
-  new ReflectionService(describedServices).addToServer(bounded as Server); // all that it calls is addService
+  new ReflectionService(describedServices).addToServer(bounded as Server); // it only calls addService
 }
 
-/** Ends a call with OK when its client has sent nothing for a while: clients open a stream, ask, and may never close it. */
+/** Ends a call with OK when its client is silent for too long: clients may never close a stream after their last request. */
 const endWhenSilent =
   (startTimer: StartTimer, handle: Handler): Handler =>
   (call) => {
@@ -31,7 +31,7 @@ const endWhenSilent =
     handle(call);
   };
 
-/** Reads no further question of a call whose answers pile up. This is for grpc-js; a `HostedCall` never needs a drain, and bounds what it writes itself. */
+/** Pauses a call whose client does not read its answers. For grpc-js; a `HostedCall` bounds its output itself and never needs a drain. */
 const waitForRoom =
   (handle: Handler): Handler =>
   (call) => {

@@ -4,9 +4,10 @@ import type { GrpcServerOptions } from './grpc-server.ts';
 import { healthHandlers } from './health-service.ts';
 import { startTimer } from './timer.ts';
 
-/** Where services can be added: a server of grpc-js, or what hosts handlers that were written for one. */
+/** A grpc-js server, or another host for handlers written for grpc-js. */
 export type ServiceHost = Pick<Server, 'addService'>;
 
+/** Adds the health service. */
 export function addHealth(host: ServiceHost, { health, onCall }: GrpcServerOptions): void {
   host.addService(healthService, healthHandlers(health, onCall));
 }
@@ -19,7 +20,7 @@ export const reflectionPaths = ['v1', 'v1alpha'].map(
 /** The method of `addRules`. */
 export const rulesPaths = ['/weir.v1.Rules/Find'];
 
-/** Adds the service that names the rules which descriptors meet. */
+/** Adds `weir.v1.Rules`. */
 export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions): Promise<void> {
   if (!rules) return;
   const [{ rulesService }, { rulesHandlers }] = await Promise.all([
@@ -29,7 +30,7 @@ export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions):
   host.addService(rulesService, rulesHandlers(rules));
 }
 
-/** Adds the reflection service, `v1` and `v1alpha`. It takes a gRPC library, which nothing else loads. */
+/** Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need otherwise. */
 export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
   const { serveReflection } = await import('./reflection.ts');
   serveReflection(host, options.startTimer ?? startTimer);

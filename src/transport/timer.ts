@@ -1,14 +1,14 @@
-/** A timer that runs out once. */
+/** A one-shot timer. */
 export interface Timer {
-  /** Starts it anew. */
+  /** Starts over. */
   restart(): void;
   stop(): void;
 }
 
-/** @param onElapsed  called when it has run for so long, unless it is stopped */
+/** @param onElapsed  called after `ms`, unless stopped */
 export type StartTimer = (ms: number, onElapsed: () => void) => Timer;
 
-/** Node's timers; they keep no process alive. */
+/** Node's timers, which do not keep the process alive. */
 export const startTimer: StartTimer = (ms, onElapsed) => {
   const timeout = setTimeout(onElapsed, ms).unref();
   return { restart: () => void timeout.refresh(), stop: () => clearTimeout(timeout) };

@@ -1,7 +1,7 @@
 import { startH2Server } from './grpc-h2.ts';
 import type { GrpcServer, GrpcServerOptions } from './grpc-server.ts';
 
-/** What can carry gRPC, by the name that GRPC_TRANSPORT gives it. */
+/** The gRPC server implementations, by their name in GRPC_TRANSPORT. */
 export const transports = {
   h2: (options: GrpcServerOptions): Promise<GrpcServer> => startH2Server(options),
   'grpc-js': async (options: GrpcServerOptions): Promise<GrpcServer> =>

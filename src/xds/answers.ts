@@ -89,13 +89,13 @@ export class Answers {
   }
 }
 
-/** Problems that a refusal lists; of further ones it has the number. The control plane's server limits how large a message may be. */
-const MAX_REFUSAL_PROBLEMS = 20;
+/** Problems listed in a refusal; further ones are counted. The control plane limits the size of messages. */
+const MAX_LISTED_PROBLEMS = 20;
 
-/** A problem a line, as envoyproxy/ratelimit says it: `<resource>: <message>`, and then where. */
+/** One problem per line, as in envoyproxy/ratelimit: `<resource>: <message>`, then its path. */
 function refusalOf(problems: readonly Problem[]): string {
   const lines = problems
-    .slice(0, MAX_REFUSAL_PROBLEMS)
+    .slice(0, MAX_LISTED_PROBLEMS)
     .map(
       ({ file, line, message, path }) => `${formatLine({ file, line })}: ${message}${path === '' ? '' : ` (${path})`}`,
     );

@@ -8,30 +8,30 @@ import { type ControlPlane, DiscoveryClient } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
 import type { AnswerCheck, ResourceAnswer } from './resources.ts';
 
-/** Checks a control plane's answers away from the event loop. */
+/** Checks a control plane's answers off the event loop. */
 export interface AnswerChecker {
   do(answer: ResourceAnswer, overlay: readonly OverlayFile[]): Promise<CheckedRules>;
   close(): void;
 }
 
 export interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
-  /** What is laid over the rules; the book closes it. */
+  /** The overlay of the rules; closed with the book. */
   readonly overlay?: Overlay | undefined;
-  /** Takes every load: what came of it. */
+  /** Called with the result of every load. */
   readonly onLoad: (loaded: LoadedRules) => void;
-  /** The control plane can be reached: for the first time, or again. */
+  /** The control plane became reachable. */
   readonly onUp: () => void;
-  /** It cannot be reached, and why: once for each reason, until it can again. The rules in force stay so. */
+  /** It became unreachable; called once per reason until it is reachable again. The rules in force are kept. */
   readonly onDown: (reason: string) => void;
-  /** Absent: a thread. */
+  /** Default: a worker thread. */
   readonly checker?: AnswerChecker;
 }
 
 /**
- * The rules that a control plane hands out. Each of its answers replaces them all; an answer that is wrong leaves them alone, and the control plane
- * receives every reason. Answers are decoded and checked in a thread and compiled in slices, so that requests do not wait.
+ * The rules that a control plane serves. Each valid answer replaces them all; an invalid answer changes nothing, and its problems are sent to
+ * the control plane. Answers are decoded and checked in a thread and compiled in slices, so that requests do not wait.
  *
- * @throws Error  a header that gRPC does not take; a certificate file that cannot be read or used
+ * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
 export function openDiscoveredRules(controlPlane: ControlPlane, options: DiscoveredRulesOptions): RuleBook {
   const { onLoad, onUp, onDown, mergeDomains, store, overlay } = options;
@@ -44,7 +44,7 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
     try {
       return await checker.do({ type_url, resources }, over);
     } catch (error) {
-      const message = `cannot be checked: ${error instanceof Error ? error.message : error}`; // for want of memory, say
+      const message = `cannot be checked: ${error instanceof Error ? error.message : error}`; // out of memory, for example
       return { ok: false, problems: [{ file: 'response', line: undefined, path: '', severity: 'error', message }] };
     }
   };

@@ -8,7 +8,7 @@ import {
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
-import { toStruct, type WireStruct } from '../rls/struct.ts';
+import { toStruct, type WireStruct } from '../protobuf/struct.ts';
 import { type BackOff, waitMs } from './back-off.ts';
 import {
   CONFIG_TYPE_URL,
@@ -17,64 +17,63 @@ import {
   type WireDiscoveryResponse,
 } from './proto.ts';
 
-/** Which control plane, who asks it, and how. */
+/** A control plane, and how to connect to it. */
 export interface ControlPlane {
   /** `host:port` */
   readonly serverUrl: string;
   readonly nodeId: string;
   readonly nodeMetadata: ReadonlyMap<string, string>;
-  /** Sent with each stream as metadata of gRPC, under these names. */
+  /** Sent as gRPC metadata with each stream. */
   readonly additionalHeaders: ReadonlyMap<string, string>;
   /** Undefined: plain text. */
   readonly tls: ControlPlaneTls | undefined;
   readonly backOff: BackOff;
-  /** A larger message ends the stream. */
+  /** Larger messages end the stream. */
   readonly maxMessageBytes: number;
 }
 
-/** Files in PEM, read anew for each connection. */
+/** PEM files, read again for each connection. */
 export interface ControlPlaneTls {
-  /** Undefined: the authorities that Node knows. */
+  /** Undefined: Node's built-in CAs. */
   readonly caFile: string | undefined;
   /** Both or neither. */
   readonly certFile: string | undefined;
   readonly keyFile: string | undefined;
-  /** The name that the control plane's certificate must have; undefined: its host. */
+  /** The name required in the control plane's certificate; undefined: its host. */
   readonly serverName: string | undefined;
 }
 
 export interface Subscriber {
-  /** Takes an answer, or says why not. The next one is given when this one has been dealt with. */
+  /** Handles an answer: accepts it, or returns why not. Answers are passed one at a time. */
   onResponse(response: WireDiscoveryResponse): Promise<{ readonly refusal: string } | undefined>;
-  /** The stream stands: for the first time, or again. */
+  /** The stream was established. */
   onUp(): void;
-  /** There is no stream, and why: once for each reason, until it stands again. */
+  /** The stream was lost; called once per reason until it is established again. */
   onDown(reason: string): void;
 }
 
 /**
- * After how much silence a connection is asked whether it still is one. Go's gRPC servers end connections that ask more often than
- * every 5 minutes, unless told otherwise.
+ * Idle time before a keepalive ping. By default, Go's gRPC servers end connections that ping more often than every 5 minutes.
  *
  * @see https://github.com/grpc/grpc/blob/master/doc/keepalive.md
  */
 const KEEPALIVE_TIME_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
-/** How long a connected stream must last to count as standing before its first message: a control plane with no news is silent. */
-const SETTLED_AFTER_MS = 1_000;
+/** A stream without messages counts as established after this time: a control plane without updates is silent. */
+const ESTABLISHED_AFTER_MS = 1_000;
 
 /**
- * How long to hold a refusal back that is not the first of its version. Some control planes, go-control-plane among them, answer
- * a refusal with what was refused, at once; and have nothing newer to say before they hear of it.
+ * Delays a repeated refusal of the same version. Some control planes, go-control-plane among them, answer a refusal at once with the same
+ * resources, and send nothing newer before they receive it.
  */
 const REPEATED_REFUSAL: BackOff = { initialMs: 1_000, maxMs: 10_000, jitter: false };
 
 /**
- * Subscribes to all RateLimitConfig resources of a control plane: aggregated discovery, state of the world. Each answer is
- * acknowledged or refused; a stream that ends is opened anew, on a new connection, after a wait that grows.
+ * Subscribes to all RateLimitConfig resources of a control plane (aggregated discovery, state of the world). Acknowledges or refuses each
+ * answer. When the stream ends, opens another one on a new connection, with exponential back-off.
  *
- * @throws Error  a header that gRPC does not take; a certificate file that cannot be read or used
+ * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  * @see https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol
  */
 export class DiscoveryClient {
@@ -85,17 +84,17 @@ export class DiscoveryClient {
   private stream: DiscoveryStream | undefined;
   private client: Client | undefined;
   private retry: NodeJS.Timeout | undefined;
-  private settling: NodeJS.Timeout | undefined;
-  private heldBack: NodeJS.Timeout | undefined;
+  private establishing: NodeJS.Timeout | undefined;
+  private delayedRefusal: NodeJS.Timeout | undefined;
   private ackedVersion = '';
   private refused: { readonly version: string; readonly times: number } | undefined;
   private failures = 0;
-  /** The newest answer, on the stream that it came by. */
+  /** The newest answer, and its stream. */
   private newest: { readonly stream: DiscoveryStream; readonly nonce: string } | undefined;
   private received: Promise<void> = Promise.resolve();
   private state: 'new' | 'up' | 'down' = 'new';
-  /** The newest reason that was told. */
-  private lostFor = '';
+  /** The last reason passed to `onDown`. */
+  private downReason = '';
 
   constructor(controlPlane: ControlPlane, subscriber: Subscriber) {
     this.controlPlane = controlPlane;
@@ -105,17 +104,17 @@ export class DiscoveryClient {
     this.open(credentialsOf(controlPlane.tls));
   }
 
-  /** Ends the stream; nobody is told. */
+  /** Ends the stream without notifying the subscriber. */
   close(): void {
     clearTimeout(this.retry);
-    this.hangUp();
+    this.disconnect();
   }
 
-  /** Takes back the refusal of an answer, which is in force after all. */
+  /** Acknowledges an answer that was refused and is now in force. */
   acknowledge({ version_info: version, nonce }: WireDiscoveryResponse): void {
     this.ackedVersion = version;
     this.refused = undefined;
-    clearTimeout(this.heldBack);
+    clearTimeout(this.delayedRefusal);
     const { stream } = this;
     if (stream && this.newest?.stream === stream && this.newest.nonce === nonce) stream.write(this.request(nonce));
   }
@@ -126,7 +125,7 @@ export class DiscoveryClient {
       'grpc.max_receive_message_length': maxMessageBytes,
       'grpc.keepalive_time_ms': KEEPALIVE_TIME_MS,
       'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
-      'grpc.use_local_subchannel_pool': 1, // a new connection, not one that waits out a back-off of its own
+      'grpc.use_local_subchannel_pool': 1, // a new connection, without grpc-js's own back-off
       ...(tls?.serverName !== undefined && { 'grpc.ssl_target_name_override': tls.serverName }),
     });
     const { path, requestSerialize, responseDeserialize } = streamAggregatedResources;
@@ -135,23 +134,23 @@ export class DiscoveryClient {
     this.stream = stream;
     stream.on('data', (response: WireDiscoveryResponse) => {
       if (stream !== this.stream) return;
-      this.settle();
+      this.markUp();
       this.received = this.received.then(() => this.receive(stream, response));
     });
-    stream.on('error', () => {}); // its status says the same
+    stream.on('error', () => {}); // 'status' follows
     stream.on('status', (ended: StatusObject) => {
-      if (stream === this.stream) this.lost(reasonOf(ended));
+      if (stream === this.stream) this.onLost(reasonOf(ended));
     });
     stream.write(this.request(''));
     client.waitForReady(Number.POSITIVE_INFINITY, (error) => {
       if (error || stream !== this.stream) return;
-      this.settling = setTimeout(() => this.settle(), SETTLED_AFTER_MS).unref();
+      this.establishing = setTimeout(() => this.markUp(), ESTABLISHED_AFTER_MS).unref();
     });
   }
 
   private async receive(stream: DiscoveryStream, response: WireDiscoveryResponse): Promise<void> {
     if (stream !== this.stream) return;
-    clearTimeout(this.heldBack); // what it was about is past
+    clearTimeout(this.delayedRefusal); // outdated by this answer
     const { version_info: version, nonce } = response;
     this.newest = { stream, nonce };
     const refused = await this.subscriber.onResponse(response);
@@ -168,10 +167,10 @@ export class DiscoveryClient {
     const times = this.refused?.version === version ? this.refused.times : 0;
     this.refused = { version, times: times + 1 };
     if (times === 0) refuse();
-    else this.heldBack = setTimeout(refuse, waitMs(REPEATED_REFUSAL, times, Math.random)).unref();
+    else this.delayedRefusal = setTimeout(refuse, waitMs(REPEATED_REFUSAL, times, Math.random)).unref();
   }
 
-  /** @param nonce  of the answer that the request is about; empty in the first of a stream, which is about none */
+  /** @param nonce  of the answer that this request acknowledges or refuses; empty in a stream's first request */
   private request(nonce: string, refusal?: string): WireDiscoveryRequest {
     return {
       version_info: this.ackedVersion,
@@ -183,21 +182,21 @@ export class DiscoveryClient {
     };
   }
 
-  private settle(): void {
-    clearTimeout(this.settling);
+  private markUp(): void {
+    clearTimeout(this.establishing);
     this.failures = 0;
     if (this.state === 'up') return;
     this.state = 'up';
     this.subscriber.onUp();
   }
 
-  private lost(reason: string): void {
-    this.hangUp();
+  private onLost(reason: string): void {
+    this.disconnect();
     this.failures++;
     this.retry = setTimeout(() => this.reopen(), waitMs(this.controlPlane.backOff, this.failures, Math.random)).unref();
-    if (this.state === 'down' && this.lostFor === reason) return;
+    if (this.state === 'down' && this.downReason === reason) return;
     this.state = 'down';
-    this.lostFor = reason;
+    this.downReason = reason;
     this.subscriber.onDown(reason);
   }
 
@@ -206,18 +205,18 @@ export class DiscoveryClient {
     try {
       channelCredentials = credentialsOf(this.controlPlane.tls);
     } catch (error) {
-      this.lost(error instanceof Error ? error.message : String(error));
+      this.onLost(error instanceof Error ? error.message : String(error));
       return;
     }
     this.open(channelCredentials);
   }
 
-  private hangUp(): void {
+  private disconnect(): void {
     const { stream, client } = this;
-    this.stream = undefined; // what it still says is not heard
+    this.stream = undefined; // its later events are ignored
     this.client = undefined;
-    clearTimeout(this.settling);
-    clearTimeout(this.heldBack);
+    clearTimeout(this.establishing);
+    clearTimeout(this.delayedRefusal);
     stream?.cancel();
     client?.close();
   }
@@ -225,7 +224,7 @@ export class DiscoveryClient {
 
 type DiscoveryStream = ClientDuplexStream<WireDiscoveryRequest, WireDiscoveryResponse>;
 
-/** @throws Error  of the file system, or of OpenSSL */
+/** @throws Error if a file cannot be read or used */
 function credentialsOf(tls: ControlPlaneTls | undefined): ChannelCredentials {
   if (!tls) return credentials.createInsecure();
   const read = (file: string | undefined) => (file === undefined ? null : readFileSync(file));

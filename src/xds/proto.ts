@@ -1,14 +1,8 @@
-import { fileURLToPath } from 'node:url';
-import {
-  loadSync,
-  type MessageTypeDefinition,
-  type MethodDefinition,
-  type ServiceDefinition,
-} from '@grpc/proto-loader';
-import { packageRoot } from '../package-root.ts';
-import type { WireStruct } from '../rls/struct.ts';
+import type { MessageTypeDefinition, MethodDefinition, ServiceDefinition } from '@grpc/proto-loader';
+import { loadProtos } from '../protobuf/load.ts';
+import type { WireStruct } from '../protobuf/struct.ts';
 
-/** The messages of a control plane as they are decoded and encoded: fields under their .proto names, enums as numbers. */
+/** A control plane's messages, decoded: fields have their .proto names. */
 
 export interface WireDiscoveryRequest {
   readonly version_info: string;
@@ -30,34 +24,35 @@ export interface WireAny {
   readonly value: Uint8Array;
 }
 
+/** ratelimit.config.ratelimit.v3.RateLimitConfig */
 export interface WireConfig {
   readonly name: string;
   readonly domain: string;
-  readonly descriptors: readonly WireDescriptor[];
+  readonly descriptors: readonly WireConfigDescriptor[];
 }
-export interface WireDescriptor {
+/** ratelimit.config.ratelimit.v3.RateLimitDescriptor */
+export interface WireConfigDescriptor {
   readonly key: string;
   readonly value: string;
-  readonly rate_limit: WirePolicy | null;
-  readonly descriptors: readonly WireDescriptor[];
+  readonly rate_limit: WireConfigPolicy | null;
+  readonly descriptors: readonly WireConfigDescriptor[];
   readonly shadow_mode: boolean;
   readonly detailed_metric: boolean;
   readonly quota_mode: boolean;
   readonly metadata: WireStruct | null;
 }
-export interface WirePolicy {
-  readonly unit: number;
+/** ratelimit.config.ratelimit.v3.RateLimitPolicy */
+export interface WireConfigPolicy {
+  /** A name of RateLimitUnit; a number that has none as the number. */
+  readonly unit: string | number;
   readonly requests_per_unit: number;
   readonly unlimited: boolean;
   readonly name: string;
   readonly replaces: readonly { readonly name: string }[];
 }
 
-const definitions = loadSync(['envoy/service/discovery/v3/ads.proto', 'ratelimit/config/ratelimit/v3/rls_conf.proto'], {
-  keepCase: true,
-  defaults: true, // with absent messages as null: what the types above say
-  includeDirs: [fileURLToPath(new URL('proto/', packageRoot))],
-});
+const files = ['envoy/service/discovery/v3/ads.proto', 'ratelimit/config/ratelimit/v3/rls_conf.proto'];
+const definitions = loadProtos(files, 'names');
 
 export const discoveryService = definitions[
   'envoy.service.discovery.v3.AggregatedDiscoveryService'
@@ -69,10 +64,10 @@ export const streamAggregatedResources = discoveryService.StreamAggregatedResour
   WireDiscoveryResponse
 >; // by the file's own types
 
-/** The full name of the message that a domain's rules come in. */
+/** The full name of the message that holds one domain's rules. */
 export const CONFIG_TYPE = 'ratelimit.config.ratelimit.v3.RateLimitConfig';
 
 export const configMessage = definitions[CONFIG_TYPE] as MessageTypeDefinition<WireConfig, WireConfig>; // a message in the file
 
-/** What CONFIG_TYPE is called where any type may stand. */
+/** CONFIG_TYPE as a type URL of google.protobuf.Any. */
 export const CONFIG_TYPE_URL = `type.googleapis.com/${CONFIG_TYPE}`;

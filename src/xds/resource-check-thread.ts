@@ -2,7 +2,7 @@ import type { LoadOptions } from '../rules/load.ts';
 import { serveThread } from '../rules/thread.ts';
 import { type AnswerCheck, checkResources } from './resources.ts';
 
-/** Checks a control plane's answers in a thread of its own: the entry that `openDiscoveredRules` runs. */
+/** Entry of the thread in which `openDiscoveredRules` checks a control plane's answers. */
 serveThread(
   (options: LoadOptions) =>
     ({ answer, overlay }: AnswerCheck) =>

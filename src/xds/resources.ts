@@ -1,5 +1,4 @@
-import { fromStruct } from '../rls/struct.ts';
-import { nameOf, unitNumbers } from '../rls/wire.ts';
+import { fromStruct } from '../protobuf/struct.ts';
 import type { Shape } from '../rules/format.ts';
 import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
@@ -11,38 +10,38 @@ import {
   configMessage,
   type WireAny,
   type WireConfig,
-  type WireDescriptor,
+  type WireConfigDescriptor,
+  type WireConfigPolicy,
   type WireDiscoveryResponse,
-  type WirePolicy,
 } from './proto.ts';
 
 /**
- * Compiles the rules in a control plane's answer, one domain a resource, as if each resource were a rule file. All problems of all
- * resources are found in one go; one anywhere and nothing is loaded. No resources: no rules, and nothing wrong with that.
+ * Compiles the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports all problems of all
+ * resources; with any, nothing is loaded. An answer without resources is valid, and has no rules.
  */
 export const loadResources = (answer: ResourceAnswer, options: LoadOptions): LoadedRules =>
   withBlocks(answer, options, (blocks, problems) => loadBlocks(blocks, problems, options));
 
-/** The same, but for what comes of it. */
+/** Like `loadResources`, but without compiling the rules. */
 export const checkResources = (answer: ResourceAnswer, options: LoadOptions): CheckedRules =>
   withBlocks(answer, options, (blocks, problems) => checkBlocks(blocks, problems, options));
 
-/** What rules are in of a control plane's answer. */
+/** The parts of a control plane's answer that hold rules. */
 export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
 
-/** What the thread that checks answers is given. */
+/** Input of the thread that checks answers. */
 export interface AnswerCheck {
   readonly answer: ResourceAnswer;
   readonly overlay: readonly OverlayFile[];
 }
 
-type Wrong = Extract<LoadedRules, { ok: false }>;
+type Failed = Extract<LoadedRules, { ok: false }>;
 
 function withBlocks<R extends { readonly ok: true }>(
   { type_url: typeUrl, resources }: ResourceAnswer,
   { overlay = [] }: LoadOptions,
-  load: (blocks: readonly Block<'file'>[], problems: readonly Problem[]) => R | Wrong,
-): R | Wrong {
+  load: (blocks: readonly Block<'file'>[], problems: readonly Problem[]) => R | Failed,
+): R | Failed {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
   const problems: Problem[] = [];
   const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
@@ -50,7 +49,10 @@ function withBlocks<R extends { readonly ok: true }>(
   return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks, overlay) };
 }
 
-/** First what could not be decoded, then resource by resource: the first problem is the one that envoyproxy/ratelimit names. The overlay comes last. */
+/**
+ * First resources that could not be decoded, then the others in order, then the overlay: the first problem is the one that envoyproxy/ratelimit
+ * reports.
+ */
 function byResource(
   problems: readonly Problem[],
   blocks: readonly Block<'file'>[],
@@ -62,10 +64,14 @@ function byResource(
   return problems.toSorted((one, other) => rankOf(one) - rankOf(other));
 }
 
-/** @param unnamed  what messages call it where it has no name, or none that could be read */
-function readResource({ type_url: typeUrl, value }: WireAny, unnamed: string, problems: Problem[]): Block<'file'>[] {
+/** @param fallbackName  for messages, if the resource has no name or cannot be decoded */
+function readResource(
+  { type_url: typeUrl, value }: WireAny,
+  fallbackName: string,
+  problems: Problem[],
+): Block<'file'>[] {
   if (!isConfigType(typeUrl)) {
-    problems.push(wrongType(unnamed, typeUrl));
+    problems.push(wrongType(fallbackName, typeUrl));
     return [];
   }
   let config: WireConfig;
@@ -73,17 +79,17 @@ function readResource({ type_url: typeUrl, value }: WireAny, unnamed: string, pr
     config = configMessage.deserialize(Buffer.from(value));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    problems.push(errorIn(unnamed, `cannot be decoded as ${CONFIG_TYPE}: ${reason}`));
+    problems.push(errorIn(fallbackName, `cannot be decoded as ${CONFIG_TYPE}: ${reason}`));
     return [];
   }
-  return [readConfig(config, { file: config.name || unnamed, line: undefined, path: '' })];
+  return [readConfig(config, { file: config.name || fallbackName, line: undefined, path: '' })];
 }
 
-/** As protobuf names types where any may stand: what comes before the last slash does not count. */
+/** Only the part after the last slash of a type URL identifies the type. */
 const isConfigType = (typeUrl: string): boolean => typeUrl.slice(typeUrl.lastIndexOf('/') + 1) === CONFIG_TYPE;
 
 const wrongType = (file: string, typeUrl: string): Problem =>
-  errorIn(file, `mismatched message type: wanted ${CONFIG_TYPE_URL}, got '${typeUrl}'`);
+  errorIn(file, `mismatched message type: expected ${CONFIG_TYPE_URL}, got '${typeUrl}'`);
 
 const errorIn = (file: string, message: string): Problem => ({
   file,
@@ -96,7 +102,7 @@ const errorIn = (file: string, message: string): Problem => ({
 const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'file'> =>
   blockOf<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
 
-function readDescriptor(descriptor: WireDescriptor, place: Place): Block<'node'> {
+function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'node'> {
   const {
     key,
     value,
@@ -118,11 +124,11 @@ function readDescriptor(descriptor: WireDescriptor, place: Place): Block<'node'>
   );
 }
 
-function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WirePolicy, place: Place) {
+function readPolicy({ unit, requests_per_unit, unlimited, name, replaces }: WireConfigPolicy, place: Place) {
   return blockOf<'rate_limit'>(
     {
       ...{ requests_per_unit, unlimited, name },
-      unit: nameOf(unitNumbers, unit) ?? String(unit),
+      unit: String(unit),
       replaces: readAll('replaces', replaces, place, (replaced, at) => blockOf<'replaces'>(replaced, at)),
     },
     place,
@@ -139,7 +145,7 @@ const readAll = <M, B>(
 
 const below = (place: Place, key: string): Place => ({ ...place, path: pathOfKey(place.path, key) });
 
-/** A block that is right as far as its types go: the decoder has seen to that. */
+/** A block whose values have the right types, as decoded. */
 const blockOf = <S extends Shape>(values: Block<S>['values'], place: Place): Block<S> => ({
   values,
   wrong: new Set(),

@@ -166,7 +166,7 @@ describe('a fixed window', () => {
     { spent: 22, hits: 1 },
     { spent: 4, hits: 0 },
     { spent: 4, hits: -1 },
-  ])('tells that $spent hits were spent before $hits more', ({ spent, hits }) => {
+  ])('reports that $spent hits were spent before $hits more', ({ spent, hits }) => {
     const limit = fixedWindowOf(20);
     const { accepted, state } = fixedWindow.step(limit, [START_MS, spent], START_MS, hits, true);
     expect(fixedWindow.describe(limit, state, START_MS, { hits, accepted, charged: true }).hitsBefore).toBe(spent);

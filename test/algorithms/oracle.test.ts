@@ -105,7 +105,7 @@ describe('a fixed window accepts as its definition says', () => {
   ) => replay(limit, startMs, calls, -Number.MAX_SAFE_INTEGER, fixedWindow(limit, windowOf));
 
   const anyAligned = anyLimitOf.fixed_window.filter(({ alignment }) => typeof alignment === 'string');
-  test('from the epoch, or from the first hit', () => {
+  test('aligned to the epoch or to the first hit', () => {
     fc.assert(
       fc.property(anyAligned, anyStartMs, anyCalls(GIVES_BACK), (limit, startMs, calls) => {
         check(limit, startMs, calls, (atMs) => Math.floor(atMs / limit.windowMs));

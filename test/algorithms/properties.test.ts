@@ -205,7 +205,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
     );
   });
 
-  test('tells what the counter stood at before, whatever became of the hits', () => {
+  test('reports the count before the hits, whether or not they are accepted', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, hits }) => {
         const { hitsBefore } = look(limit, state, nowMs);
@@ -248,7 +248,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
     );
   });
 
-  test('owes exactly what is charged regardless of the limit', () => {
+  test('has a debt of exactly the hits charged regardless of the limit', () => {
     if (!algorithms[name].canOwe) return;
     fc.assert(
       fc.property(anyMoment(anyLimit), fc.integer({ min: 1, max: 100_000 }), ({ moment }, hits) => {
@@ -292,7 +292,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
     );
   });
 
-  test('changes nothing when it only looks, or does not charge', () => {
+  test('changes nothing if it only peeks, or does not charge', () => {
     fc.assert(
       fc.property(anyMoment(anyLimit), fc.nat(), ({ moment, followUps, hits }, laterMs) => {
         const { limit, state, nowMs } = moment;

@@ -191,7 +191,7 @@ async function open({ reads }: Client): Promise<Socket> {
 }
 
 test(
-  'what the process holds is bounded by what clients send, and returns when their connections end',
+  'memory is bounded by what clients send, and is released when their connections end',
   async () => {
     await exchange(fc.sample(anyClient, { numRuns: 4 })); // fills caches
     await fc.assert(

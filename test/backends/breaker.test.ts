@@ -58,7 +58,7 @@ test('it stays open twice as long each time, half a second at the most', () => {
   expect(times).toEqual(times.map(() => ['open', 'half_open']));
 });
 
-test('what was under way when it opened changes nothing', () => {
+test('calls that were in flight when it opened change nothing', () => {
   const breaker = newBreaker();
   fail(breaker);
   fail(breaker);

@@ -245,7 +245,7 @@ export function backendConformance(
       { what: 'texts of any script', texts: ['', ' ', '\0', '\n', 'ü', 'u\u0308', '用户', '🦀', '🦀🦀'] },
       { what: 'texts that look like keys', texts: ['|', ':', '1:a', '|1:a', '|1:a|', '1:a|1:b', '_', '{a}', '*'] },
       { what: 'long texts', texts: ['a'.repeat(16_383), 'a'.repeat(16_384), `${'a'.repeat(16_383)}b`] },
-    ])('tells counters apart by $what', async ({ texts }) => {
+    ])('counts separately by $what', async ({ texts }) => {
       await apply(...texts.map((text, at) => hit(text, at + 1)));
       const looks = await apply(...texts.map((text) => hit(text, 0)));
       expect(looks).toMatchObject(texts.map((_, at) => ({ hitsBefore: at + 1 })));

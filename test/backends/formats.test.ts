@@ -138,7 +138,7 @@ test('the state of a counter that envoyproxy/ratelimit shares is the one that it
   await opened.close();
 });
 
-test('what Redis keeps of resets and settlements is what their keys are recorded with', async () => {
+test('resets and settlements in Redis have the recorded format', async () => {
   const { backend, bytes, close } = await onRedis();
   const limit = slidingWindowLogOf(20, HOUR_MS);
   const counter: Counter = { key: 'counter' as CounterKey }; // as good as any

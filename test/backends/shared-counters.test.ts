@@ -47,7 +47,7 @@ test('a counter is kept for its unit, and up to the jitter longer, in whole seco
   expect([0, 0.5, 0.999_999].map(ttlMs)).toEqual([1_000, 151_000, 300_000]);
 });
 
-test('what envoyproxy/ratelimit does not know has a counter of our own', () => {
+test("limits that envoyproxy/ratelimit does not support have Weir's own counters", () => {
   const others: Limit[] = [
     ...limitsOfEach(5).filter(({ counter }) => counter !== `fixed_window|${unitMs.MINUTE}`),
     unitLimit('MINUTE', { soft: 1 }),

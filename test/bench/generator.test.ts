@@ -26,7 +26,7 @@ afterAll(() => generator.stop());
 const loadOf = (port: number, value: string, changes: Partial<Load> = {}): Load => ({
   port,
   connections: 4,
-  pace: { kind: 'closed', callsUnderWay: 5, end: { calls: 100 } },
+  pace: { kind: 'closed', callsInFlight: 5, end: { calls: 100 } },
   question: { domain: 'bench', descriptors: [{ key: 'user', value }] },
   ...changes,
 });
@@ -50,9 +50,9 @@ describe('the load generator, against the service', () => {
     expect(answers).toEqual({ OK: LIMIT, OVER_LIMIT: 100 - LIMIT, REFUSED: 0 });
   });
 
-  test('asks for each of the values equally often', async () => {
+  test('sends each of the values equally often', async () => {
     const question = { domain: 'bench', descriptors: [{ key: 'user', value: 'one-of', values: 10 }] };
-    const pace = { kind: 'closed', callsUnderWay: 5, end: { calls: 10 * (LIMIT + 2) } } as const;
+    const pace = { kind: 'closed', callsInFlight: 5, end: { calls: 10 * (LIMIT + 2) } } as const;
     const { answers } = await generator.drive(loadOf(weir.grpcPort, '', { question, pace }));
     expect(answers).toEqual({ OK: 10 * LIMIT, OVER_LIMIT: 10 * 2, REFUSED: 0 });
   });
@@ -79,7 +79,7 @@ describe('the load generator, against the service', () => {
     await expect(generator.drive(load)).rejects.toThrow(/a call must end with grpc-status 0, got \d+ .*domain/);
   });
 
-  test('fails where nobody listens any more', async () => {
+  test('fails if the service no longer listens', async () => {
     await weir.stop();
     await expect(generator.drive(loadOf(weir.grpcPort, 'hot'))).rejects.toThrow('ECONNREFUSED');
   });
@@ -123,7 +123,7 @@ describe('the load generator, against a server that answers wrongly', () => {
     expect(inTime).toBeLessThanOrEqual(34);
   });
 
-  test('takes no more streams than it is allowed, and every shape of headers', async () => {
+  test('opens no more streams than allowed, and accepts every shape of headers', async () => {
     let calls = 0;
     answer = (stream) => answering(1, { 'x-filler': `${calls++}`.repeat(400), 'grpc-status': '0' })(stream);
     const { answers } = await generator.drive(loadOf(port, 'hot'));

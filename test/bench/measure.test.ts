@@ -13,9 +13,9 @@ beforeAll(() => {
 });
 afterAll(() => generator.stop());
 
-const shapeNamed = (wanted: string): Shape => {
-  const found = shapes.find(({ name }) => name === wanted);
-  if (!found) throw new Error(`there is no shape '${wanted}'`);
+const shapeNamed = (shape: string): Shape => {
+  const found = shapes.find(({ name }) => name === shape);
+  if (!found) throw new Error(`there is no shape '${shape}'`);
   return found;
 };
 
@@ -26,7 +26,7 @@ test('measures the service and its Redis', async () => {
   expect(toMarkdown([row], [weir])).toMatch(/^\| Redis, two descriptors \| Weir \(h2\) \| \d+ \| [\d.]+ \| [\d.]+ \|/m);
 });
 
-test('offers all services one rate where that is wanted', async () => {
+test('offers all services the same rate if requested', async () => {
   const row = await measureShape(
     { ...shapeNamed('memory, one hot key'), pace: 'half capacity' },
     [weir],
@@ -36,7 +36,7 @@ test('offers all services one rate where that is wanted', async () => {
   expect(row.callsPerSecond).toBeGreaterThan(0);
 });
 
-test('fails where a service answers wrongly', async () => {
+test('fails if a service answers wrongly', async () => {
   const wrong: Shape = { ...shapeNamed('memory, one hot key'), code: 'OVER_LIMIT' };
   const measuring = measureShape(wrong, [weir], generator, short);
   await expect(measuring).rejects.toThrow(
@@ -44,7 +44,7 @@ test('fails where a service answers wrongly', async () => {
   );
 });
 
-test('fails where a service has no rules', async () => {
+test('fails if a service has no rules', async () => {
   const measuring = measureShape({ ...shapeNamed('memory, one hot key'), rules: [] }, [weir], generator, short);
   await expect(measuring).rejects.toThrow('Weir (h2) must answer OVER_LIMIT to calls over the limit of a rule');
 });

@@ -167,7 +167,7 @@ describe('an answer', () => {
     expect(found(policy(onStoreFailure), [...passed(10), call(100, changes)], down)).toEqual(['as its policy says']);
   });
 
-  test('of an instance that was down may be no answer, under any policy', () => {
+  test('calls to an instance that was down may fail under any policy', () => {
     const killed = fault('instance killed', 50, 500, { on: 0 });
     expect(found(policy('deny'), [...passed(10), call(1_400, { outcome: 'UNAVAILABLE' })], [killed])).toEqual([]);
   });
@@ -201,7 +201,7 @@ describe('trouble', () => {
     expect(found(fixed, made, faults)).toEqual(['back to normal']);
   });
 
-  test('that nobody planned', () => {
+  test('that was not in the schedule', () => {
     const ended = fault('ended by itself', 100, 100, { on: 1, effects: ['unplanned'] });
     expect(found(fixed, passed(10), [ended])).toEqual(['no instance ends by itself']);
   });

@@ -92,7 +92,7 @@ test.each([
   ],
   [
     'rules: rules.yaml\ntests:\n- {domain: d, descriptors: [a=b], expects: {}}',
-    "tests.yaml:3: unknown key 'expects' of a test; wanted one of name, domain",
+    "tests.yaml:3: unknown key 'expects' of a test; expected one of name, domain",
   ],
   ['rules: [', 'tests.yaml:1: '],
 ])('%j is no file of tests', async (tests, reason) => {

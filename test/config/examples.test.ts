@@ -167,7 +167,7 @@ function login(address: string, account: string): string {
 /** The beginning of an hour everywhere, and in Berlin of the day on which summer time begins. */
 const START_MS = Date.UTC(2026, 2, 28, 23);
 
-/** What can be asked for an example: its rules, counters of their own, and a clock that goes where it is told. */
+/** The setup of an example: its rules, its own counters, and a controllable clock. */
 function open(name: string) {
   const loaded = loadRules([{ path: EXAMPLES + name, name }], { mergeDomains: false });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
@@ -230,7 +230,7 @@ describe.each(names)('%s', (name) => {
   });
 
   test.each(rows.flatMap((row, at) => (row[3].startsWith('refused') ? [[at, ...row] as const] : [])))(
-    'row %i, at %i ms: %s, %i hits: the wait it is told is right to the millisecond',
+    'row %i, at %i ms: %s, %i hits: the promised wait is exact to the millisecond',
     async (at, atMs, descriptors, hits) => {
       const asked = async (earlyMs: number): Promise<string> => {
         const ask = open(name);
@@ -248,7 +248,7 @@ test('all examples load together', async () => {
   expect(loaded).toMatchObject({ ok: true, warnings: [] });
 });
 
-test('the rules that Weir starts with have nothing to warn of', async () => {
+test('the default rules have no warnings', async () => {
   const loaded = await loadSource(plainPath(join(PROJECT, 'config/rules.yaml')), { mergeDomains: false });
   expect(loaded).toMatchObject({ ok: true, warnings: [] });
 });

@@ -1,6 +1,6 @@
 import type { Unit } from '../../src/algorithms/limit.ts';
 import { unitMs } from '../../src/algorithms/limit.ts';
-import { fromStruct } from '../../src/rls/struct.ts';
+import { fromStruct } from '../../src/protobuf/struct.ts';
 import { codeNumbers, unitNumbers, type WireRequest, type WireResponse } from '../../src/rls/wire.ts';
 
 export interface RecordedCase {

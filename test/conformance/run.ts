@@ -12,7 +12,7 @@ import { apiRoutes } from '../../src/http/api.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
-import { createRlsService, type Outcome, type RlsService } from '../../src/rls/service.ts';
+import { type CallOutcome, createRlsService, type RlsService } from '../../src/rls/service.ts';
 import { runtimeDirectory } from '../../src/rules/files.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
@@ -191,7 +191,7 @@ class Player {
   }
 
   private async ask({ request: asked = {}, repeat = 1, expect }: Step): Promise<readonly string[]> {
-    let outcome: Outcome | undefined;
+    let outcome: CallOutcome | undefined;
     for (let time = 0; time < repeat; time++) {
       outcome = await new Promise((resolve) => void this.service.shouldRateLimit(toWire(asked), callerWith(), resolve));
     }

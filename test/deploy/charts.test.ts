@@ -193,7 +193,7 @@ describe('the plain manifests', () => {
   const build = async (name: string): Promise<Outcome> =>
     outcomeOf(await kustomize(), ['build', join(PROJECT, 'deploy/kustomize', name)]);
 
-  test('of the base are what the chart renders with nothing set', async () => {
+  test('the base manifests equal the chart rendered without values', async () => {
     const { output } = await render('--values', valuesOf('minimal'), '--no-hooks', '--set', 'nameOverride=weir');
     const plain = output
       .replaceAll('app.kubernetes.io/managed-by: Helm', 'app.kubernetes.io/managed-by: kustomize')

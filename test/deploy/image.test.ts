@@ -70,7 +70,7 @@ const inPod = async (name: string, hosts: readonly string[]): Promise<PodReport>
   })) as PodReport; // what the script reports
 
 test(
-  'as docker run starts it, it answers, reports its health, cannot write, and ends on SIGTERM as PID 1',
+  'the image started like docker run answers, reports its health, cannot write, and ends on SIGTERM as PID 1',
   async () => {
     const { version } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8')) as { readonly version: string };
     const found = await inPod('entrypoint', []);

@@ -163,7 +163,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
       instance('without its store', RULES, { REDIS_URL: lost.url, STORE_TIMEOUT: '100ms' }),
       instance('waiting for a silent store', RULES, { REDIS_URL: silent.url, STORE_TIMEOUT: '100ms' }),
       instance('never connected', RULES, { REDIS_URL: `127.0.0.1:${await freePort()}` }),
-      instance('overloaded', HOLDING_RULES, { MAX_CALLS_UNDER_WAY: '5', GRPC_MAX_CONNECTIONS: '9' }),
+      instance('overloaded', HOLDING_RULES, { MAX_IN_FLIGHT_CALLS: '5', GRPC_MAX_CONNECTIONS: '9' }),
       instance('misconfigured', RULES, { MEMORY_MAX_COUNTERS: '1' }),
       instance('shadowed', HOLDING_RULES, { SHADOW_MODE: 'true' }),
     ]);

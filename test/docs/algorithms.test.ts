@@ -227,7 +227,7 @@ const examples: readonly Example[] = [
     ],
   },
   {
-    says: 'refused only when the count is already above the limit, as in envoyproxy/ratelimit. At 5 of 5 a look says OK, 0 remaining',
+    says: 'refused only when the count is already above the limit, as in envoyproxy/ratelimit. At 5 of 5 a peek says OK, 0 remaining',
     limit: fixed5,
     rows: [
       ['0:00:30', 5, 'OK', 0],
@@ -345,7 +345,7 @@ describe.each(twins)('the worked examples %s', (_, make) => {
       "a day's limit that is spent at midnight of 2026-03-29 is whole again after 23 h, at midnight of 2026-10-25 after 25 h",
     );
     const [limit] = limitsOf(blockWith('timezone: Europe/Berlin'));
-    if (!limit) throw new Error('wanted a limit');
+    if (!limit) throw new Error('expected a limit');
     const { store, setClock } = make();
     const counter = String(counters++);
     setClock(Date.parse(midnight));
@@ -401,7 +401,7 @@ test('docs/img holds these drawings and nothing else', () => {
 /** The page's rule file that has these words in it. */
 function blockWith(words: string): string {
   const block = yamlBlocks.find((text) => text.includes(words));
-  if (block === undefined) throw new Error(`wanted a yaml block with '${words}'`);
+  if (block === undefined) throw new Error(`expected a yaml block with '${words}'`);
   return block;
 }
 

@@ -9,15 +9,15 @@ const page = readFileSync(join(__dirname, '../../docs/http2.md'), 'utf8');
 
 /** What the page calls each limit. */
 const names: Readonly<Record<keyof Http2Limits | 'frame', string>> = {
-  maxConcurrentStreams: 'streams at a time',
-  frame: 'size of a frame',
+  maxConcurrentStreams: 'open streams',
+  frame: 'frame size',
   maxHeaderBlockBytes: 'header block in several frames',
-  maxHeaderListBytes: 'header fields of a request, and 32 octets for each',
+  maxHeaderListBytes: 'header fields of a request, plus 32 octets each',
   streamWindowBytes: 'window of a stream',
   connectionWindowBytes: 'window of the connection',
-  maxUnsentBytes: 'output that the client does not read',
-  controlFrames: 'control frames at once',
-  controlFramesPerSecond: 'control frames regained a second',
+  maxUnsentBytes: 'unread output',
+  controlFrames: 'control frames, burst',
+  controlFramesPerSecond: 'control frames, regained per second',
   stallTimeoutMs: 'stall timeout',
 };
 
@@ -38,22 +38,22 @@ function rowsBelow(title: string): readonly (readonly [string, string])[] {
   );
 }
 
-test('it tells every limit with its figure', () => {
-  const told = rowsBelow('Limits')
+test('docs/http2.md lists every limit with its value', () => {
+  const listed = rowsBelow('Limits')
     .slice(2) // the head of the table
     .map(([name, figure]) => [name, figureOf(figure)] as const);
   const inForce = Object.entries({ ...defaultLimits, frame: DEFAULT_MAX_FRAME_SIZE }).map(
     ([key, figure]) => [names[key as keyof typeof names], figure] as const, // a key of what is spread
   );
-  expect(Object.fromEntries(told)).toEqual(Object.fromEntries(inForce));
+  expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(inForce));
 });
 
-test('it tells how large a message may be', () => {
+test('docs/http2.md states the size limit of a message', () => {
   const [, text = ''] = rowsBelow('gRPC').find(([name]) => name === 'messages') ?? [];
   expect(figureOf(text.split(',')[0] ?? '')).toBe(MAX_REQUEST_BYTES);
 });
 
-test('it tells every limit of the side services with its figure', () => {
+test('docs/http2.md lists every limit of the side services with its value', () => {
   expect(
     Object.fromEntries(
       rowsBelow('Side services')
@@ -62,9 +62,9 @@ test('it tells every limit of the side services with its figure', () => {
     ),
   ).toEqual({
     'open streams': sideLimits.maxStreams,
-    'bytes of a message, also when it is decompressed': sideLimits.maxMessageBytes,
-    'output that the client has not taken': sideLimits.maxUnreadBytes,
-    'messages of a stream that its windows hold back': sideLimits.maxUnreadMessages,
+    'message, before and after decompression': sideLimits.maxMessageBytes,
+    'unread output': sideLimits.maxUnreadBytes,
+    'messages of a stream that wait for its windows': sideLimits.maxUnreadMessages,
     "time since the last message of a reflection stream's client": sideLimits.maxSilenceMs,
   });
 });

@@ -32,15 +32,15 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-test('the rules have nothing to warn of', () => expect(weir.output()).not.toContain('warning'));
+test('the rules in docs/layers.md have no warnings', () => expect(weir.output()).not.toContain('warning'));
 
-test('a user is refused by status, on a connection that passed', async () => {
+test('a user is refused by status on a connection that passed', async () => {
   const statuses = new Set<number>();
   for (let asked = 0; asked < 200; asked++) statuses.add((await envoy.get('10003', '/', 'ann')).status);
   expect([...statuses]).toEqual([200, 429]);
 });
 
-test('a client that opens a connection for every request is soon hung up on', async () => {
+test('a client that opens a connection for every request is soon disconnected', async () => {
   const ends = await Promise.all(Array.from({ length: 100 }, () => onOwnConnection(envoy.portOf('10003'))));
   expect([...new Set(ends)].sort()).toEqual([200, 'closed']);
 });

@@ -16,7 +16,7 @@ const page = readFileSync(join(__dirname, '../../docs/statistics.md'), 'utf8');
 /** The first two columns of the tables below this title, up to the next one, in order of their names. */
 function tableBelow(title: string): readonly (readonly [name: string, kind: string])[] {
   const section = page.split(/^## /m).find((text) => text.startsWith(`${title}\n`));
-  if (section === undefined) throw new Error(`wanted a section '${title}'`);
+  if (section === undefined) throw new Error(`expected a section '${title}'`);
   return sorted(
     Array.from(section.matchAll(/^\| `([^`]+)` \| (\w+) \|/gm), ([, name = '', kind = '']) => [name, kind]),
   );
@@ -53,7 +53,7 @@ const withPlaceholders = (name: string): string =>
     .replace('.d.domain_not_found', '.<domain>.domain_not_found')
     .replace('_d_domain_not_found', '_<domain>_domain_not_found');
 
-test('it names every statistic of StatsD', async () => {
+test('docs/statistics.md names every statistic of StatsD', async () => {
   const counters = [...(await referenceCounters(everything())).keys()].map(
     (name) => [withPlaceholders(name), 'counter'] as const,
   );
@@ -70,7 +70,7 @@ const metricsIn = (text: string) =>
       .map(([name, { type }]) => [withPlaceholders(name), type] as const),
   );
 
-test('it names every metric that Prometheus has under the names of envoyproxy/ratelimit', async () => {
+test('docs/statistics.md names every Prometheus metric with a name of envoyproxy/ratelimit', async () => {
   const statistics = everything();
   const gauges = () => referenceGauges(cache);
   const metrics = createReferenceMetrics(statistics, {
@@ -83,7 +83,7 @@ test('it names every metric that Prometheus has under the names of envoyproxy/ra
   );
 });
 
-test('it names every metric of the debug port, with its labels', async () => {
+test('docs/statistics.md names every metric of the debug port, with its labels', async () => {
   const store = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), leased: () => 0 };
   const metrics = createMetrics(everything(), () => true, store, {
     rules: () => rulesFrom('domain: d\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]'),
@@ -116,7 +116,7 @@ test.each([
   [12, 'at 12: passes'],
   [15, 'at 15: refused, and 2 are beyond the limit'],
   [25, 'at 25: refused'],
-])('its example at %d hits holds', (before, says) => {
+])('the example in docs/statistics.md at %d hits is right', (before, says) => {
   const statistics = createStatistics(0.8);
   statistics.answered('d', answerOf([verdictOf(['k'], { limit: 20, before, hits: 7 })]));
   const [counts] = statistics.rules();
@@ -124,12 +124,12 @@ test.each([
   expect(page).toContain(`| ${says} | ${row} |`);
 });
 
-test('its bounds hold', () => {
+test('the bounds in docs/statistics.md are those of the code', () => {
   const inWords = (count: number) => count.toLocaleString('en-US');
   const [name = ''] = cutName(['x'.repeat(MAX_NAME_LENGTH + 1)]);
   const digest = name.slice(name.indexOf('~') + 1);
   expect(page).toContain(`| ${MAX_NAME_LENGTH} characters, ${MAX_NAME_LEVELS} levels |`);
-  expect(page).toContain(`\`~\` and ${digest.length} characters of a digest`);
+  expect(page).toContain(`${digest.length} characters of a digest`);
   expect(page).toContain(`| names of limits | ${inWords(MAX_NAMES)} | counted under \`${OTHER}\``);
   expect(page).toContain(`| unknown domains | ${inWords(MAX_NAMES)} | counted under \`${OTHER}\``);
   expect(page).toContain(`in one turn of the event loop | ${inWords(SLICE_ITEMS)} |`);

@@ -38,7 +38,7 @@ beforeEach(async () => {
   if (leftMs < 15_000) await sleep(leftMs);
 });
 
-test('three requests of a user pass, the fourth is refused; another user is not concerned', async () => {
+test('three requests of a user pass and the fourth is refused, without affecting another user', async () => {
   for (const remaining of ['2', '1', '0']) {
     const passed = await get('10000', '/', 'ann');
     expect(passed).toMatchObject({ status: 200, body: 'hello from upstream', limit: '3, 3;w=60', remaining });
@@ -51,13 +51,13 @@ test('three requests of a user pass, the fourth is refused; another user is not 
   expect(await get('10000', '/', 'bob')).toMatchObject({ status: 200, remaining: '2', limitedBy: null });
 });
 
-test('a path has a limit of its own, whoever asks', async () => {
+test('a path has a limit of its own for all users', async () => {
   expect(await get('10000', '/login', 'cem')).toMatchObject({ status: 200, limit: '1, 3;w=60, 1;w=60' });
   expect(await get('10000', '/login', 'dee')).toMatchObject({ status: 429, remaining: '0' });
   expect(await get('10000', '/')).toMatchObject({ status: 200, limit: null });
 });
 
-test('without Weir one listener lets everything pass and the other nothing; when it is back, limits hold again', async () => {
+test('without Weir one listener allows everything and the other nothing, and limits apply again when it is back', async () => {
   expect(await weir.stop()).toEqual({ code: 0, signal: null });
   for (let request = 1; request <= 4; request++) {
     expect(await get('10000', '/', 'eve')).toMatchObject({ status: 200, body: 'hello from upstream', limit: null });

@@ -49,7 +49,7 @@ async function expectAnswers(): Promise<void> {
   client.socket.destroy();
 }
 
-test('a crowd of unfinished bodies takes no more memory than it may, and leaves the others alone', async () => {
+test('many unfinished bodies stay within their memory limit, and do not affect other callers', async () => {
   await start({ CALLER_MEMORY_BYTES: String(32 * MIB) });
   const first = await open();
   first.write(posting(asking('user')));
@@ -66,8 +66,8 @@ test('a crowd of unfinished bodies takes no more memory than it may, and leaves 
   expect((usageOf(weir.pid).memoryBytes - before) / MIB).toBeLessThan(100);
 });
 
-test('callers that hang up leave room for others, though their calls were to be held for up to an hour', async () => {
-  await start({ MAX_CALLS_UNDER_WAY: '10' });
+test('callers that disconnect free their slots, even if their calls were to be held for up to an hour', async () => {
+  await start({ MAX_IN_FLIGHT_CALLS: '10' });
   const ask = async (key: string): Promise<number> =>
     (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: asking(key) })).status;
   expect(await ask('queue')).toBe(200);
@@ -78,7 +78,7 @@ test('callers that hang up leave room for others, though their calls were to be 
   await eventually(async () => (await ask('user')) === 200);
 });
 
-test('the HTTP server takes HTTP_MAX_CONNECTIONS connections', async () => {
+test('the HTTP server accepts HTTP_MAX_CONNECTIONS connections', async () => {
   await start({ HTTP_MAX_CONNECTIONS: '3' });
   const kept = await Promise.all([open(), open(), open()]);
   await (await open()).ended;

@@ -34,8 +34,8 @@ test.each([
   const weir = await startWeir(env(), { args: ['--rules', join(folder, 'rules.yaml')] });
   try {
     const load = { target: `127.0.0.1:${weir.grpcPort}`, calls: CALLS, concurrency: 50, connections: 4 };
-    const who = { domain: 'demo', key: 'user', value: 'user-{{randomInt 0 1000}}' };
-    const { count, statusCodeDistribution } = JSON.parse(await runGhz({ ...load, ...who }, 'json'));
+    const target = { domain: 'demo', key: 'user', value: 'user-{{randomInt 0 1000}}' };
+    const { count, statusCodeDistribution } = JSON.parse(await runGhz({ ...load, ...target }, 'json'));
     expect({ count, statusCodeDistribution }).toEqual({ count: CALLS, statusCodeDistribution: { OK: CALLS } });
   } finally {
     await weir.stop();

@@ -34,8 +34,8 @@ afterAll(async () => {
 });
 
 /** Each answer begins the next call at once. */
-const drive = (connections: number, callsUnderWay: number, ms: number): Promise<Tally> => {
-  const pace: Load['pace'] = { kind: 'closed', callsUnderWay, end: { elapsedMs: ms } };
+const drive = (connections: number, callsInFlight: number, ms: number): Promise<Tally> => {
+  const pace: Load['pace'] = { kind: 'closed', callsInFlight, end: { elapsedMs: ms } };
   const question = { domain: 'demo', descriptors: [{ key: 'user', value: 'user', values: 1_000 }] };
   return generator.drive({ port: weir.grpcPort, connections, pace, question, mayRefuse: true });
 };
@@ -46,7 +46,7 @@ async function shed(): Promise<number> {
   return Number(/^weir_calls_shed_total (\d+)$/m.exec(metrics)?.[1]);
 }
 
-test('ten thousand calls at a time: each is answered or refused, memory has a bound, and then all is as before', async () => {
+test('each of ten thousand concurrent calls is answered or refused, memory is bounded, and the service recovers', async () => {
   expect((await drive(4, 20, 1_000)).answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
   expect(await shed()).toBe(0);
 

@@ -118,8 +118,8 @@ function load(envoy: Envoy) {
     /** Resolves when so many more requests have been answered by each caller, about. */
     async goesOn(answers = 50) {
       const total = () => [...counts.values()].reduce((sum, count) => sum + count, 0);
-      const wanted = total() + answers * CALLERS;
-      while (total() < wanted) await sleep(10);
+      const target = total() + answers * CALLERS;
+      while (total() < target) await sleep(10);
     },
     async stop() {
       isOver = true;
@@ -136,7 +136,7 @@ const tls = () => ({
 });
 
 describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT) => {
-  test('two instances are restarted one after the other: no request fails', async () => {
+  test('no request fails while two instances are restarted one after the other', async () => {
     const one = await instance({ GRPC_TRANSPORT });
     const other = await instance({ GRPC_TRANSPORT });
     const envoy = await proxy(one, [other]);
@@ -152,21 +152,21 @@ describe.each(['h2', 'grpc-js'])('behind a real Envoy, with %s', (GRPC_TRANSPORT
     expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
   });
 
-  test('rules change, to wrong ones too: no request fails, and then the new limit holds', async () => {
+  test('no request fails while rules change, to invalid ones too, and then the new limit applies', async () => {
     const weir = await instance({ GRPC_TRANSPORT });
     const envoy = await proxy(weir);
     const asking = load(envoy);
     for (const text of [rules(PLENTY + 1), 'domain: [', rules(PLENTY + 2)]) {
       await asking.goesOn();
       writeFileSync(join(folder, 'rules.yaml'), text);
-      await sleep(1_500); // they are looked at every second
+      await sleep(1_500); // they are polled every second
     }
     expect(await asking.stop()).toEqual({ 200: expect.any(Number) });
     writeFileSync(join(folder, 'rules.yaml'), rules(1));
     await envoy.waitFor(async () => (await envoy.get('10001', '/', 'user-0')).status === 429);
   });
 
-  test('the certificate changes: no request fails, and new connections see the new one', async () => {
+  test('no request fails while the certificate changes, and new connections use the new one', async () => {
     const weir = await instance({ GRPC_TRANSPORT, ...tls() });
     const shortLived = '          common_http_protocol_options: { max_connection_duration: 0.3s }\n';
     const envoy = await proxy(weir, [], trusting(join(folder, 'authority.pem')), shortLived);

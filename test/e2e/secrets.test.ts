@@ -65,13 +65,13 @@ async function saidBy(weir: Weir): Promise<string> {
 test.each([
   ['takes the password', PASSWORD, '"overall_code":1'],
   ['does not take it', `${PASSWORD}-wrong`, 'WRONGPASS'],
-])('nothing that is said by a service whose Redis %s has a secret in it', async (_what, password, wanted) => {
+])('the output of a service whose Redis %s contains no secret', async (_what, password, expected) => {
   const said = await saidBy(await service({ REDIS_URL: `redis://:${password}@127.0.0.1:${redis.port}` }));
-  expect(said).toContain(wanted);
+  expect(said).toContain(expected);
   expect(said).not.toContain('hunter2');
 });
 
-test('REDIS_AUTH is no different, and neither is a Redis that is not there', async () => {
+test('the output contains no secret with REDIS_AUTH and with a Redis that is down', async () => {
   const said = await saidBy(await service({ REDIS_URL: 'redis://127.0.0.1:1', REDIS_AUTH: PASSWORD }));
   expect(said).toContain('ECONNREFUSED');
   expect(said).not.toContain('hunter2');

@@ -46,7 +46,7 @@ async function burst(user: string, requests: number): Promise<Record<number, num
   return counts;
 }
 
-test('of 20 requests at once one passes at once, five in their turn, and the rest is refused', async () => {
+test('one of 20 concurrent requests passes at once, five in their turn, and the rest is refused', async () => {
   expect(await burst('queued', 20)).toEqual({ 200: 6, 429: 14 });
 });
 
@@ -54,7 +54,7 @@ test('without max_delay only the first passes', async () => {
   expect(await burst('impatient', 20)).toEqual({ 200: 1, 429: 19 });
 });
 
-test('a request on the soft part of a limit passes, and the client is told', async () => {
+test('a request on the soft part of a limit passes with a header for the client', async () => {
   const answers = [];
   for (let times = 0; times < 3; times++) {
     const { status, headers } = await envoy.get('10000', '/', 'warned');

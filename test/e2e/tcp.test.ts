@@ -34,18 +34,18 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-test('three connections of a client pass bytes, the fourth is closed without one; another client is not concerned', async () => {
+test('three connections of a client pass bytes and the fourth is closed without one, without affecting another client', async () => {
   expect(await connections(4, '127.0.0.2')).toEqual(['hello', 'hello', 'hello', 'closed']);
   expect(await connections(1, '127.0.0.3')).toEqual(['hello']);
 });
 
-test('of ten connections at once three pass', async () => {
+test('three of ten concurrent connections pass', async () => {
   const ends = await Promise.all(Array.from({ length: 10 }, () => converse(envoy, '127.0.0.4')));
   expect(ends.filter((end) => end === 'hello')).toHaveLength(3);
   expect(ends.filter((end) => end === 'closed')).toHaveLength(7);
 });
 
-test('without Weir every connection passes, or none where failure_mode_deny says so; when it is back, limits hold again', async () => {
+test('without Weir every connection passes, or none with failure_mode_deny, and limits apply again when it is back', async () => {
   const denying = await startEnvoy(weir.grpcPort, (config) =>
     patient(config).replaceAll('failure_mode_deny: false', 'failure_mode_deny: true'),
   );

@@ -60,15 +60,15 @@ const pieces = [
   '{},'.repeat(257),
 ];
 
-test('texts that are nearly right', () => {
+test('almost valid requests are answered or refused', () => {
   fc.assert(fc.property(anyMutated(texts, pieces), expectReadOrRefused), { numRuns: 10_000 });
 });
 
-test('any text', () => {
+test('random text is answered or refused', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), expectReadOrRefused), { numRuns: 2_000 });
 });
 
-test('any JSON in the place of any field', () => {
+test('random JSON in place of any field is answered or refused', () => {
   fc.assert(
     fc.property(fc.json(), fc.json(), (one, other) => {
       expectReadOrRefused(one);
@@ -84,7 +84,7 @@ test.each([
   ['lists', '['.repeat(1_000_000)],
   ['objects', '{"a":'.repeat(1_000_000)],
   ['descriptors', '{"descriptors":['.repeat(200_000)],
-])('%s without an end are refused', (_what, body) => {
+])('endless %s are refused', (_what, body) => {
   expect(() => requestFromJson(Buffer.from(body))).toThrow(InvalidJson);
 });
 
@@ -98,18 +98,18 @@ const anySpoilt = fc
     return body;
   });
 
-test('any octets are read or refused', () => {
+test('random octets are decoded or refused', () => {
   fc.assert(fc.property(fc.oneof(anySpoilt, fc.uint8Array({ maxLength: 100 })), expectReadOrRefused), {
     numRuns: 5_000,
   });
 });
 
-test.each(texts)('no beginning of a request is a request: %s', (text) => {
+test.each(texts)('no prefix of a request is a request: %s', (text) => {
   for (let length = 0; length < text.length; length++)
     expect(() => requestFromJson(Buffer.from(text.slice(0, length)))).toThrow(InvalidJson);
 });
 
-test('a request is read as it was written, whatever its texts are', () => {
+test('a request is decoded to the original, whatever its strings are', () => {
   const anyText = fc.string({ unit: 'grapheme', maxLength: 20 });
   const anyRequest = fc.record({
     domain: anyText,
@@ -126,7 +126,7 @@ test('a request is read as it was written, whatever its texts are', () => {
   );
 });
 
-test('/json answers 200 or 400 to any body, and lives on', async () => {
+test('/json answers 200 or 400 to any body, and keeps working', async () => {
   const errors: unknown[] = [];
   const routes = apiRoutes(agreeable, () => ({ ready: true, reasons: [] }));
   const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, (error) => errors.push(error));

@@ -18,7 +18,7 @@ const right = encoded({
   ],
 });
 
-/** Whatever the octets, there are rules, or it is told what is wrong. */
+/** Any octets give rules, or problems. */
 function expectTold(value: Uint8Array): void {
   const resources = [{ type_url: CONFIG_TYPE_URL, value: Buffer.from(value) }];
   const loaded = loadResources({ type_url: CONFIG_TYPE_URL, resources }, { mergeDomains: false });
@@ -26,12 +26,12 @@ function expectTold(value: Uint8Array): void {
   else for (const { message } of loaded.problems) expect(message).toMatch(/./);
 }
 
-test('it is right as it is', () => {
+test('the unchanged resource is valid', () => {
   const resources = [{ type_url: CONFIG_TYPE_URL, value: right }];
   expect(loadResources({ type_url: '', resources }, { mergeDomains: false })).toMatchObject({ ok: true });
 });
 
-test('resources that are nearly right', () => {
+test('almost valid resources are loaded or refused', () => {
   const anyChange = fc.record({
     at: fc.nat(right.length - 1),
     by: fc.integer({ min: 0, max: 255 }),
@@ -50,7 +50,7 @@ test('resources that are nearly right', () => {
   );
 });
 
-test('any octets', () => {
+test('random octets are loaded or refused', () => {
   fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), expectTold), { numRuns: 5_000 });
 });
 
@@ -69,6 +69,6 @@ function nested(levels: number): Buffer {
   return bytes;
 }
 
-test('descriptors in descriptors without an end', () => {
+test('endlessly nested descriptors are refused', () => {
   expectTold(nested(20_000));
 });

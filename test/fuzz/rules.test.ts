@@ -20,7 +20,7 @@ function load(content: string | Uint8Array): LoadedRules {
   return loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
 }
 
-/** Whatever the file, there are rules, or it is told what is wrong and on which line. */
+/** Any file gives rules, or problems with their lines. */
 function expectTold(content: string | Uint8Array): void {
   const loaded = load(content);
   if (loaded.ok) return expect(loaded.rules).toBeDefined();
@@ -59,11 +59,11 @@ const pieces = [
   '~1',
 ];
 
-test('files that are nearly right', () => {
+test('almost valid files are loaded or refused', () => {
   fc.assert(fc.property(anyMutated(texts, pieces), expectTold), { numRuns: 3_000 });
 });
 
-test('any text, any octets', () => {
+test('random text and octets are loaded or refused', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 200 }), expectTold), { numRuns: 1_000 });
   fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), expectTold), { numRuns: 1_000 });
 });
@@ -77,12 +77,12 @@ test.each([
   ['lists in lists, by lines', `${'- '.repeat(50_000)}a`],
   ['maps in maps that are keys', '? '.repeat(50_000)],
   ['descriptors in descriptors', nested(20_000)],
-])('%s: too deep, and told', (_what, text) => {
+])('%s that are too deep are reported', (_what, text) => {
   const loaded = load(text);
   expect(loaded).toMatchObject({ ok: false, problems: [{ line: expect.any(Number) }] });
 });
 
-test('descriptors in descriptors, as deep as anyone may want', () => {
+test('descriptors may be nested to any reasonable depth', () => {
   expect(load(nested(30)).ok).toBe(true);
 });
 

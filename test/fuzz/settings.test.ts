@@ -37,7 +37,7 @@ const anyValue = fc.oneof(
   ),
 );
 
-test('whatever the variables are set to, there are settings, or each variable that is wrong is told', () => {
+test('any environment gives settings, or a problem for each invalid variable', () => {
   const anyEnvironment = fc.dictionary(fc.constantFrom(...names), anyValue, { maxKeys: 8 });
   fc.assert(
     fc.property(anyEnvironment, (env) => {
@@ -52,7 +52,7 @@ test('whatever the variables are set to, there are settings, or each variable th
   );
 });
 
-test('each variable alone, each value', () => {
+test('each variable alone accepts or refuses any value', () => {
   fc.assert(
     fc.property(anyValue, (value) => {
       for (const name of names) {
@@ -70,7 +70,7 @@ test('each variable alone, each value', () => {
 
 const secrets = rows.filter(([, row]) => 'secret' in row && row.secret).map(([name]) => name);
 
-test('what is secret is in no message, whatever else is wrong', () => {
+test('no message contains a secret, whatever is invalid', () => {
   expect(secrets).toContain('ADMIN_TOKEN');
   const env = Object.fromEntries(names.map((name) => [name, secrets.includes(name) ? 'hunter2:,%\0' : '\0?']));
   expect(() => readSettings(env)).toThrow(InvalidSettings);

@@ -35,7 +35,7 @@ export function createAuthority(name = 'Test authority'): Authority {
   cert.sign(keys.privateKey, sha256());
   const issueFor: Authority['issueFor'] = (validMs, ...names) => {
     const own = pki.rsa.generateKeyPair(2048);
-    const leaf = newCertificate(own.publicKey, [{ name: 'commonName', value: names[0] ?? 'nobody' }], validMs);
+    const leaf = newCertificate(own.publicKey, [{ name: 'commonName', value: names[0] ?? 'unnamed' }], validMs);
     leaf.setIssuer(subject);
     leaf.setExtensions([
       { name: 'extKeyUsage', serverAuth: true, clientAuth: true },

@@ -1,8 +1,8 @@
 import { EventEmitter, once } from 'node:events';
 import { promisify } from 'node:util';
 import { type Metadata, Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
-import { fromStruct, toStruct } from '../../src/rls/struct.ts';
-import type { JsonObject } from '../../src/rules/metadata.ts';
+import type { JsonObject } from '../../src/json.ts';
+import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 import {
   CONFIG_TYPE_URL,
   configMessage,
@@ -54,7 +54,7 @@ export interface ControlPlaneOptions {
   readonly hangsUp?: boolean;
 }
 
-/** A control plane on 127.0.0.1 that does what a test tells it to, for one client. */
+/** A control plane on 127.0.0.1 controlled by a test, for one client. */
 export interface ControlPlane {
   readonly port: number;
   /** Hands out a snapshot, once there is a stream, and waits for the verdict on it. */
@@ -106,10 +106,10 @@ export async function startControlPlane({
   const bind = promisify(server.bindAsync.bind(server));
   const boundPort = await bind(`127.0.0.1:${port ?? (await freePort())}`, credentialsOf(tls));
 
-  /** Looks at each change, until there is what was looked for. */
-  async function find<T>(look: () => T | undefined): Promise<T> {
+  /** Checks after each change until `check` returns a value. */
+  async function find<T>(check: () => T | undefined): Promise<T> {
     for (;;) {
-      const found = look();
+      const found = check();
       if (found !== undefined) return found;
       await once(changes, 'change');
     }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { freePort } from './process.ts';
 
-/** A TCP proxy on 127.0.0.1 that breaks connections where it is told to. */
+/** A TCP proxy on 127.0.0.1 that breaks connections on command. */
 export interface CuttingProxy {
   readonly port: number;
   /** Breaks each connection that is open now in the middle of what the server says on it next. */

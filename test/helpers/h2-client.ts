@@ -26,14 +26,14 @@ export interface Reply {
   readonly reset?: ErrorName;
 }
 
-/** A client of HTTP/2 that sends whatever it is told to, one octet or many, right or wrong. */
+/** A client of HTTP/2 that sends arbitrary octets, valid or not. */
 export interface RawClient {
   readonly socket: Socket;
   /** All that has come. */
   readonly frames: readonly Frame[];
   send(...bytes: readonly Uint8Array[]): void;
-  /** Resolves with the first frame, of those that came and will come, that is as wanted; rejects when there cannot be one. */
-  find(wanted: (frame: Frame) => boolean, what?: string): Promise<Frame>;
+  /** Resolves with the first matching frame, received or to come; rejects when there can be none. */
+  find(matches: (frame: Frame) => boolean, what?: string): Promise<Frame>;
   /** The answer on a stream, when it has ended. */
   reply(streamId: number): Promise<Reply>;
   /** Resolves with what the server's GOAWAY says, when it has closed the connection. */
@@ -43,7 +43,7 @@ export interface RawClient {
   close(): void;
 }
 
-/** Opens a connection; with the preface and an empty SETTINGS unless told otherwise. */
+/** Opens a connection; by default with the preface and an empty SETTINGS. */
 export async function openRaw(
   port: number,
   { greeting = [PREFACE, settings()] as readonly Uint8Array[], socket = connect(port, '127.0.0.1') } = {},
@@ -52,7 +52,7 @@ export async function openRaw(
   const listeners = new Set<() => void>();
   let rest = Buffer.alloc(0);
   let isClosed = false;
-  const tell = (): void => {
+  const notify = (): void => {
     for (const listener of [...listeners]) listener();
   };
   socket.setNoDelay(true);
@@ -61,14 +61,14 @@ export async function openRaw(
     const { read, used } = parseFrames(rest);
     rest = rest.subarray(used);
     frames.push(...read);
-    tell();
+    notify();
   });
   socket.on('error', () => {}); // 'close' comes next
   socket.once('close', () => {
     isClosed = true;
-    tell();
+    notify();
   });
-  const until = <T>(look: () => T | undefined, what: string): Promise<T> =>
+  const until = <T>(poll: () => T | undefined, what: string): Promise<T> =>
     new Promise((resolve, reject) => {
       const done = (settle: () => void): void => {
         clearTimeout(timer);
@@ -77,7 +77,7 @@ export async function openRaw(
       };
       const came = () => `${what} did not come; what came: ${frames.map(describe).join(', ')}`;
       const check = (): void => {
-        const found = look();
+        const found = poll();
         if (found !== undefined) done(() => resolve(found));
         else if (isClosed) done(() => reject(new Error(`the connection has ended: ${came()}`)));
       };
@@ -88,7 +88,7 @@ export async function openRaw(
   const send = (...bytes: readonly Uint8Array[]): void => void socket.write(Buffer.concat(bytes));
   let pings = 0;
   send(...greeting);
-  const find: RawClient['find'] = (wanted, what = 'the frame') => until(() => frames.find(wanted), what);
+  const find: RawClient['find'] = (matches, what = 'the frame') => until(() => frames.find(matches), what);
   return {
     socket,
     frames,
@@ -166,7 +166,7 @@ export const callFields = (changes: Fields = {}): readonly (readonly [string, st
     ...changes,
   }).filter(([, value]) => value !== '');
 
-/** HEADERS of a call, without an end of the stream unless told so. */
+/** HEADERS of a call, by default without END_STREAM. */
 export const callHead = (streamId: number, changes: Fields = {}, flags = 0): Buffer =>
   frame(FrameType.HEADERS, Flag.END_HEADERS | flags, streamId, encodeFields(callFields(changes)));
 

@@ -7,19 +7,19 @@ export const literals = { indexing: [6, 0x40], 'without indexing': [4, 0x00], 'n
 
 const ENTRY_OVERHEAD = 32;
 
-/** An encoder of HPACK that uses whatever representation it is told to; its strings are raw. */
+/** An encoder of HPACK that uses the requested representations, with raw strings. */
 export class HpackEncoder {
   #table: NameAndValue[] = [];
   #limit = 4_096;
 
-  /** Tells the other side that the dynamic table has so many octets from now on. */
+  /** Announces a new size of the dynamic table. */
   resize(limit: number): Buffer {
     this.#limit = limit;
     this.#evict();
     return integer(limit, 5, 0x20);
   }
 
-  /** By its index where a table has it whole, else as a literal, whose name is an index where a table has that and it is wanted. */
+  /** As an index if a table has the field, otherwise as a literal, with an indexed name if possible and requested. */
   field([name, value]: NameAndValue, literal: keyof typeof literals, byIndex: boolean): Buffer {
     const entries = [...staticTable.map((entry): NameAndValue => [entry.name, entry.value]), ...this.#table];
     const whole = entries.findIndex((entry) => entry[0] === name && entry[1] === value) + 1;

@@ -13,7 +13,7 @@ export const ledgerOf = (main: Backend, changes: Partial<LedgerOptions> = {}): L
     },
   );
 
-/** A backend that answers as it is told to. */
+/** A backend with scripted answers. */
 export const backendThat = (run: Backend['run'], changes: Partial<Backend> = {}): Backend => ({
   atomic: 'request',
   run,

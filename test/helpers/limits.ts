@@ -28,7 +28,7 @@ const limitOf = <N extends Limit['algorithm']>(algorithm: N, requestsPerUnit: nu
 /** A limit, and what a rule decides around it. */
 export type PolicedLimit = Limit & LimitPolicy;
 
-/** How a limit is shown that has no name and is not said otherwise: in seconds. */
+/** The label of a limit without a name; by default its window in seconds. */
 export const labelOf = ({ windowMs }: Limit, changes: Partial<LimitLabel> = {}): LimitLabel => ({
   name: '',
   unit: 'SECOND',
@@ -36,17 +36,17 @@ export const labelOf = ({ windowMs }: Limit, changes: Partial<LimitLabel> = {}):
   ...changes,
 });
 
-/** A limit as a rule has it, with no policies. */
+/** A limit of a rule, without policies. */
 export const ruleLimitOf = (limit: Limit, changes: Partial<LimitLabel> = {}): RuleLimit => ({
   limit,
   label: labelOf(limit, changes),
   policy: {},
 });
 
-/** Numbers, label and policies of a rule's limit in one. */
+/** Numbers, label and policies of a rule's limit in one object. */
 export const flat = ({ limit, label, policy }: RuleLimit) => ({ ...limit, ...label, ...policy });
 
-/** A fixed window of any length; a minute from the epoch on unless told. */
+/** A fixed window of any length; by default a minute from the epoch on. */
 export const fixedWindowOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
@@ -89,7 +89,7 @@ export const slidingWindowCounterOf = (
   ...more,
 });
 
-/** Ten parts unless told. */
+/** Ten parts by default. */
 export const slidingWindowBucketsOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
@@ -99,7 +99,7 @@ export const slidingWindowBucketsOf = (
   return { ...common, counter: `${common.counter}/${buckets}`, buckets, ...more };
 };
 
-/** A full bucket holds what is refilled in a window unless told. */
+/** By default a full bucket holds the refill of one window. */
 export const tokenBucketOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,
@@ -112,7 +112,7 @@ export const tokenBucketOf = (
   ...more,
 });
 
-/** One hit at once unless told. */
+/** One hit at once by default. */
 export const leakyBucketOf = (
   requestsPerUnit: number,
   windowMs: number = MINUTE,

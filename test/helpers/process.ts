@@ -21,7 +21,7 @@ export interface Running {
   /** Both output streams in the order they arrived; the last million characters. */
   output(): string;
   /** Resolves when the output contains the text, or the predicate holds; rejects, showing the output, when that cannot be. */
-  waitFor(wanted: string | ((output: string) => boolean | Promise<boolean>), timeoutMs?: number): Promise<void>;
+  waitFor(expected: string | ((output: string) => boolean | Promise<boolean>), timeoutMs?: number): Promise<void>;
   /** Writes to its standard input, which ends at once unless it `readsInput`. */
   write(text: string): void;
   kill(signal: NodeJS.Signals): void;
@@ -65,8 +65,8 @@ export async function start(command: string, args: readonly string[], options: S
   const pid = child.pid ?? 0; // it has one, since it has been spawned
   killWithParent(pid, exited);
 
-  const waitFor: Running['waitFor'] = async (wanted, timeoutMs = 20_000) => {
-    const holds = typeof wanted === 'string' ? () => output.includes(wanted) : () => wanted(output);
+  const waitFor: Running['waitFor'] = async (expected, timeoutMs = 20_000) => {
+    const holds = typeof expected === 'string' ? () => output.includes(expected) : () => expected(output);
     const endMs = Date.now() + timeoutMs;
     while (!(await holds())) {
       if (exit) throw new Error(`${name} ended (${exit.signal ?? `exit code ${exit.code}`}); its output:\n${output}`);
@@ -99,7 +99,7 @@ function killWithParent(pid: number, exited: Promise<Exit>): void {
 let nextPort = randomInt(20_000, 30_000);
 
 /**
- * A port that nobody listens on, another one at every call. Below 32768, where Linux begins to hand out ports to outgoing
+ * A free port, another one at every call. Below 32768, where Linux begins to hand out ports to outgoing
  * connections, so that a server that is down for a while finds its port free again.
  */
 export async function freePort(): Promise<number> {

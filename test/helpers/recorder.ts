@@ -20,6 +20,6 @@ export async function record(port: number, speak: (port: number) => Promise<void
     for (const socket of sockets) socket.destroy();
     proxy.close();
   }
-  if (sockets.length !== 2) throw new Error(`wanted one connection, got ${sockets.length / 2}`);
+  if (sockets.length !== 2) throw new Error(`expected one connection, got ${sockets.length / 2}`);
   return Buffer.concat(chunks);
 }

@@ -15,7 +15,7 @@ export interface TestCluster {
   readonly nodes: readonly Redis[];
   /** Commands to one node. */
   readonly clients: readonly Client[];
-  /** One for each master, in their order; none unless wanted. */
+  /** One for each master, in their order; none by default. */
   readonly replicas: readonly Redis[];
   stop(): Promise<void>;
 }
@@ -26,7 +26,7 @@ export interface ClusterOptions {
   readonly withReplicas?: boolean;
   /** After so long a node that is silent has failed. */
   readonly nodeTimeoutMs?: number;
-  /** Directory in which each node keeps what it has, and who it is; absent: a node that is started again is another one. */
+  /** Directory with the data and identity of each node; absent: a restarted node is a new one. */
   readonly folder?: string;
 }
 
@@ -50,7 +50,7 @@ export async function startCluster({
   }
   for (const client of clients) await until(async () => (await clusterInfo(client)).includes('cluster_state:ok'));
   await Promise.all(replicas.map(({ redis }, at) => replicate(redis, clients[at], meetFirst)));
-  for (const client of clients) // else nobody would vote for one that takes over
+  for (const client of clients) // otherwise no node votes in a failover
     await until(async () => (await nodesKnownTo(client)).split(' slave ').length > replicas.length);
   return {
     nodes: nodes.map(({ redis }) => redis),
@@ -63,7 +63,7 @@ export async function startCluster({
   };
 }
 
-/** Servers that may become a Cluster, each with a port for the others that nobody else is given, unlike the one by default. */
+/** Servers that may become a Cluster, each with a port for the others that is reserved, unlike the default one. */
 function startNodes(count: number, nodeTimeoutMs: number, folder: string | undefined) {
   const timeout = ['--cluster-node-timeout', String(nodeTimeoutMs)];
   const args = ['--cluster-enabled', 'yes', ...timeout, '--cluster-replica-validity-factor', '0'];
@@ -85,7 +85,7 @@ function subfolder(folder: string, name: string): string {
 export interface Move {
   /** Takes one of its keys there. */
   take(key: string): Promise<void>;
-  /** Tells both masters that it is there. */
+  /** Announces it to both masters. */
   finish(): Promise<void>;
 }
 
@@ -182,7 +182,7 @@ export async function startWatched(password = ''): Promise<Watched> {
   };
 }
 
-/** Before, a failover would find nobody. */
+/** Before, a failover would find no replica. */
 async function knowsReplica(client: Client, name: string): Promise<boolean> {
   const replicas = (await client.call('SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
   return replicas.some((fields) => fields[fields.indexOf('master-link-status') + 1] === 'ok');

@@ -47,7 +47,7 @@ export async function eventually(
   }
 }
 
-/** Listens for datagrams. A line break is put behind each, so that lines are told apart. */
+/** Listens for datagrams. Appends a line break to each, so that lines are separate. */
 export async function startUdpStatsd(): Promise<StatisticsServer> {
   const packets: Buffer[] = [];
   const socket = createSocket('udp4', (packet) => packets.push(Buffer.concat([packet, Buffer.from('\n')])));

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Running } from './process.ts';
 
-/** A server of a test's own that fails when it is told to. */
+/** A server that fails on command. */
 export interface Stoppable {
   /** Freezes it: connections stay open and are accepted, nothing is answered. */
   pause(): void;
@@ -37,7 +37,7 @@ export async function startStoppable(launch: () => Promise<Running>): Promise<St
   };
 }
 
-/** By the state that the kernel tells of each thread; what is gone is as good as stopped. */
+/** By the kernel's state of each thread; an ended process counts as stopped. */
 function isStopped(pid: number): boolean {
   try {
     const threads = readdirSync(`/proc/${pid}/task`);

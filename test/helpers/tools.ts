@@ -269,7 +269,7 @@ async function goTool(name: string, command: string): Promise<string> {
 }
 
 /**
- * Makes a file or folder aside and moves it into place in one step, so that nobody ever sees half of it.
+ * Makes a file or folder aside and moves it into place in one step, so that it is never visible incomplete.
  * Where two processes install at once, both finish, and either one's result stays.
  */
 export async function install(target: string, make: (into: string) => Promise<void>): Promise<void> {

@@ -22,7 +22,7 @@ interface VerdictFacts {
   readonly degraded?: StoreFailurePolicy;
 }
 
-/** What a fixed window, of ten unless told, says of hits; the levels of its rule are these. */
+/** What a fixed window, of ten by default, says of hits; the levels of its rule are these. */
 export function verdictOf(
   levels: readonly string[],
   {

@@ -6,7 +6,7 @@ import type { HttpBounds } from '../../src/http/bounded-server.ts';
 import { CONNECTION_BYTES } from '../../src/http/connection.ts';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
 import { CallerMemory } from '../../src/overload/caller-memory.ts';
-import type { Caller, Outcome, RlsService } from '../../src/rls/service.ts';
+import type { Caller, CallOutcome, RlsService } from '../../src/rls/service.ts';
 import { gate } from '../helpers/gate.ts';
 import { agreeable } from '../helpers/grpc-server.ts';
 import { heapBytes } from '../helpers/heap.ts';
@@ -61,7 +61,7 @@ const getting = (path: string, headers = ''): string => `GET ${path} HTTP/1.1\r\
 const posting = (body: string, headers = ''): string =>
   `POST /json HTTP/1.1\r\nhost: weir\r\ncontent-length: ${body.length}\r\n${headers}\r\n${body}`;
 
-/** Resolves when the account is at this, and stays there for what is under way already. */
+/** Resolves when the account is at this, and stays there while requests are in flight. */
 const charged = (bytes: number): Promise<void> =>
   eventually(
     () => memory.bytes === bytes,
@@ -69,7 +69,7 @@ const charged = (bytes: number): Promise<void> =>
   );
 
 describe('the memory account', () => {
-  test('has nothing of a connection that has ended, however it ended', async () => {
+  test('is charged nothing for a connection after its end, however it ended', async () => {
     await start();
     const partial = posting('{"domain": "d"}').slice(0, -5);
     for (const text of [
@@ -90,7 +90,7 @@ describe('the memory account', () => {
     }
   });
 
-  test('has a request until its response is sent', async () => {
+  test('is charged for a request until its response is sent', async () => {
     await start();
     const client = await open();
     client.write(getting('/slow') + getting('/slow'));
@@ -100,7 +100,7 @@ describe('the memory account', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('has the header fields of a request', async () => {
+  test('is charged for the header fields of a request', async () => {
     await start();
     const client = await open();
     client.write(getting('/slow', `a: ${'x'.repeat(10_000)}\r\n`));
@@ -111,7 +111,7 @@ describe('the memory account', () => {
     await eventually(() => memory.bytes >= before + 1_000 * 100);
   });
 
-  test('has several times the octets of a body while it comes, and none when it was answered', async () => {
+  test('is charged several times the octets of a body while it arrives, and nothing after the response', async () => {
     await start();
     const client = await open();
     const body = `{"domain": "d"}${' '.repeat(300_000)}`;
@@ -122,7 +122,7 @@ describe('the memory account', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('has no more of a body that is too long than the longest body costs', async () => {
+  test('is charged no more for an oversized body than for the longest valid one', async () => {
     await start();
     const client = await open();
     let most = 0;
@@ -139,8 +139,8 @@ describe('the memory account', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('has what a decoded request takes, by its descriptors and entries, until it is answered', async () => {
-    const replies: ((outcome: Outcome) => void)[] = [];
+  test('is charged for a decoded request, by its descriptors and entries, until it is answered', async () => {
+    const replies: ((outcome: CallOutcome) => void)[] = [];
     await start({}, { shouldRateLimit: async (_request, _caller, reply) => void replies.push(reply) });
     const client = await open();
     const descriptor = `{"entries": [${Array(64).fill('{}')}]}`;
@@ -152,7 +152,7 @@ describe('the memory account', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('has a response until its client has read it', async () => {
+  test('is charged for a response until its client has read it', async () => {
     await start();
     const client = await open();
     client.socket.pause();
@@ -163,7 +163,7 @@ describe('the memory account', () => {
     expect(client.received().length).toBeGreaterThan(LARGE_PAGE.length);
   });
 
-  test('has responses that wait behind another one', async () => {
+  test('is charged for responses that wait behind another one', async () => {
     await start();
     const client = await open();
     client.write(getting('/slow') + getting('/large'));
@@ -188,7 +188,7 @@ describe('the memory account', () => {
     expect(memory.bytes).toBeLessThan(4 * MIB);
   });
 
-  test('makes a decision for no call whose connection it has just reset', async () => {
+  test('makes no decision for a call whose connection it has just reset', async () => {
     memory = new CallerMemory(MIB);
     let calls = 0;
     await start({}, { shouldRateLimit: async () => void calls++ });
@@ -198,7 +198,7 @@ describe('the memory account', () => {
     expect([calls, memory.bytes]).toEqual([0, 0]);
   });
 
-  test('lets no connection in when connections take three quarters of it', async () => {
+  test('refuses a connection when connections take three quarters of it', async () => {
     memory = new CallerMemory(4 * CONNECTION_BYTES); // of which connections may take three quarters
     await start();
     const first = [await open(), await open(), await open()];
@@ -215,7 +215,7 @@ describe('the memory account', () => {
 });
 
 describe('connections', () => {
-  test('beyond the most that there may be are closed at once, until one has ended', async () => {
+  test('beyond the limit are closed at once, until one has ended', async () => {
     await start({ maxConnections: 2 });
     const [first, second] = [await open(), await open()];
     second.write(getting('/good'));
@@ -228,7 +228,7 @@ describe('connections', () => {
     await next.receives('good');
   });
 
-  test('of a server that was given no bounds are bounded', async () => {
+  test('have default bounds', async () => {
     server = await startHttpServer({ host: '127.0.0.1', port: 0 }, new Map(), (error) => errors.push(error));
     const opened = await Promise.all(Array.from({ length: 101 }, open));
     await Promise.race(opened.map(({ ended }) => ended));
@@ -236,7 +236,7 @@ describe('connections', () => {
     expect(opened.filter(({ socket }) => socket.destroyed)).toHaveLength(1);
   });
 
-  test('may have so many requests in flight and no more', async () => {
+  test('end when they have too many requests in flight', async () => {
     await start({ maxRequestsInFlight: 5 });
     const client = await open();
     client.write(getting('/slow').repeat(5));
@@ -250,7 +250,7 @@ describe('connections', () => {
   });
 });
 
-describe('a client that takes its time', () => {
+describe('a slow client', () => {
   const quick = {
     headTimeoutMs: 200,
     requestTimeoutMs: 400,
@@ -282,7 +282,7 @@ describe('a client that takes its time', () => {
     await charged(0);
   });
 
-  test('is disconnected when it does nothing after a response', async () => {
+  test('is disconnected when it is idle after a response', async () => {
     const client = await open();
     client.write(getting('/good'));
     await client.receives('good');
@@ -307,7 +307,7 @@ describe('a client that takes its time', () => {
     await charged(0);
   });
 
-  test('may wait for a response as long as it takes', async () => {
+  test('may wait for a response for any time', async () => {
     const client = await open();
     client.write(getting('/slow'));
     await sleep(1_000); // more than all timeouts together
@@ -319,7 +319,7 @@ describe('a client that takes its time', () => {
 describe('a body that nothing reads', () => {
   const longBody = ' '.repeat(3 * MIB);
 
-  test('is taken off its connection, so that the next request is answered', async () => {
+  test('is discarded, so that the next request is answered', async () => {
     await start();
     const client = await open();
     client.write(posting(longBody).replace('/json', '/good') + getting('/slow'));
@@ -329,7 +329,7 @@ describe('a body that nothing reads', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('is taken off its connection where a call is shed', async () => {
+  test('is discarded if its call is shed', async () => {
     await start({}, agreeable, true);
     const client = await open();
     client.write(posting(longBody) + getting('/good'));
@@ -338,7 +338,7 @@ describe('a body that nothing reads', () => {
     await charged(CONNECTION_BYTES);
   });
 
-  test('costs nothing while the response is not there yet', async () => {
+  test('is not charged while the response is pending', async () => {
     await start();
     const client = await open();
     client.write(posting(longBody).replace('/json', '/slow') + getting('/good'));
@@ -349,7 +349,7 @@ describe('a body that nothing reads', () => {
     await client.receives('good');
   });
 
-  test.each(['/good', '/slow'])('ends its connection when it has no end: %s', async (path) => {
+  test.each(['/good', '/slow'])('ends its connection if it is endless: %s', async (path) => {
     await start();
     const client = await open();
     let sent = 0;
@@ -366,7 +366,7 @@ describe('a body that nothing reads', () => {
   });
 });
 
-test('/json answers a body without an end, and ends the connection', async () => {
+test('/json answers an endless body, and ends the connection', async () => {
   await start();
   const client = await open();
   client.write('POST /json HTTP/1.1\r\nhost: weir\r\ntransfer-encoding: chunked\r\n\r\n');
@@ -379,8 +379,8 @@ test('/json answers a body without an end, and ends the connection', async () =>
   await charged(0);
 });
 
-describe('a caller that goes away', () => {
-  /** Of calls that wait: whether their callers have gone, as often as they were told. */
+describe('a caller that disconnects', () => {
+  /** Of waiting calls: how often their cancellation was reported. */
   function holding() {
     const gone: number[] = [];
     const service: RlsService = {
@@ -388,14 +388,14 @@ describe('a caller that goes away', () => {
         const call = gone.push(0) - 1;
         caller.onGone?.(() => {
           gone[call] = (gone[call] ?? 0) + 1;
-          reply({ error: { code: 1, details: 'the caller has gone' } });
+          reply({ error: { code: 1, details: 'the caller cancelled' } });
         });
       },
     };
     return { service, gone };
   }
 
-  test('is known to have gone, once for each of its calls, in whatever order they wait', async () => {
+  test('is reported once for each of its calls, in any order', async () => {
     const { service, gone } = holding();
     await start({}, service);
     const client = await open();
@@ -407,7 +407,7 @@ describe('a caller that goes away', () => {
     await charged(0);
   });
 
-  test('is known to have gone when its connection is reset for its memory', async () => {
+  test('is reported when its connection is reset for its memory', async () => {
     memory = new CallerMemory(MIB);
     const { service, gone } = holding();
     await start({}, service);
@@ -419,7 +419,7 @@ describe('a caller that goes away', () => {
     await eventually(() => gone[0] === 1);
   });
 
-  test('is known to have gone where its call asks too late', async () => {
+  test('is reported to calls that subscribe too late', async () => {
     const asked = gate();
     let times = 0;
     await start(
@@ -439,7 +439,7 @@ describe('a caller that goes away', () => {
     await eventually(() => times === 1);
   });
 
-  test('has not gone when its response was sent', async () => {
+  test('is not reported after its response was sent', async () => {
     let times = 0;
     await start(
       {},
@@ -459,9 +459,9 @@ describe('a caller that goes away', () => {
   });
 });
 
-test('a call that waits for its answer keeps neither its body nor what was decoded', async () => {
+test('a waiting call keeps neither its body nor the decoded request alive', async () => {
   const CALLS = 20;
-  const replies: ((outcome: Outcome) => void)[] = [];
+  const replies: ((outcome: CallOutcome) => void)[] = [];
   const requests: WeakRef<object>[] = [];
   memory = new CallerMemory(1024 * MIB);
   await start(

@@ -69,7 +69,7 @@ test.each<[Record<string, string>, string]>([
     { origin: 'http://weir', host: 'weir', 'sec-fetch-site': 'cross-site' },
     "Sec-Fetch-Site must be same-origin or none, got 'cross-site'",
   ],
-])('/json refuses what a page of another site sent, and counts nothing: %j', async (headers, reason) => {
+])('/json refuses a request from a page of another site, and counts nothing: %j', async (headers, reason) => {
   expect(await post(headers)).toEqual({
     status: 403,
     headers: expect.objectContaining({ 'x-weir-reason': `sent by a page of another site: ${reason}` }),
@@ -78,6 +78,6 @@ test.each<[Record<string, string>, string]>([
   expect([calls, refusals]).toEqual([0, 0]);
 });
 
-test('/healthcheck answers pages of other sites as well, since it changes nothing', async () => {
+test('/healthcheck answers pages of other sites, since it changes nothing', async () => {
   expect(await post({ 'sec-fetch-site': 'cross-site' }, '/healthcheck')).toMatchObject({ status: 200 });
 });

@@ -62,7 +62,7 @@ test.each([
   ['a size with a space', '1 \r\na\r\n0\r\n\r\n'],
   ['lines that end with LF alone', '1\na\n0\n\n'],
   ['more octets than the size says', '1\r\nab\r\n0\r\n\r\n'],
-])('a body in chunks with %s ends the connection before what is behind it', async (_, text) => {
+])('a chunked body with %s ends the connection before the next request', async (_, text) => {
   const client = await rawClient(port);
   client.write(`${CHUNKED}${text}GET /smuggled HTTP/1.1\r\nhost: weir\r\n\r\n`);
   await client.ended;

@@ -49,7 +49,7 @@ test.each([
   ['a token cut short', `Bearer ${TOKEN.slice(0, -1)}`],
   ['an empty token', 'Bearer '],
   ['another scheme', `Basic ${TOKEN}`],
-])('with %s it answers 401', async (_, authorization) => {
+])('a profile is refused with 401 with %s', async (_, authorization) => {
   for (const path of [CPU, HEAP]) {
     const response = await get(path, authorization);
     expect(response.status).toBe(401);
@@ -57,12 +57,12 @@ test.each([
   }
 });
 
-test.each(['0', '61', '1.5', '', 'ten', '-1'])('for %j seconds it answers 400', async (seconds) => {
+test.each(['0', '61', '1.5', '', 'ten', '-1'])('a profile of %j seconds is refused with 400', async (seconds) => {
   const response = await get(`${CPU}?seconds=${seconds}`);
   expect([response.status, await response.text()]).toEqual([400, 'seconds must be a whole number from 1 to 60\n']);
 });
 
-test('takes one profile at a time, and no longer than its client stays', async () => {
+test('one profile is taken at a time, and ends when its client disconnects', async () => {
   const socket = connect(server.port, '127.0.0.1');
   socket.write(`GET ${CPU}?seconds=60 HTTP/1.1\r\nhost: weir\r\nauthorization: bearer ${TOKEN}\r\n\r\n`);
   while (!(await isBusy())); // until it has begun
@@ -71,7 +71,7 @@ test('takes one profile at a time, and no longer than its client stays', async (
   while (await isBusy()); // until it has ended
 });
 
-test('a server that closes waits for no profile', async () => {
+test('a closing server does not wait for a profile', async () => {
   const response = get(`${CPU}?seconds=60`);
   while (!(await isBusy()));
   await Promise.all([server.close(0), expect(response).rejects.toThrow('fetch failed')]);

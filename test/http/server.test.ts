@@ -84,14 +84,14 @@ const asking = (key: string, value = 'x'): string =>
 describe('/json', () => {
   beforeEach(() => start(apiRoutes(build().service, ready)));
 
-  test('a call that is shed is refused without a look at it', async () => {
+  test('refuses a shed call without reading it', async () => {
     await server?.close(0);
     const shedding = { refusal: () => ({ code: status.RESOURCE_EXHAUSTED, details: 'too much' }) };
     await start(apiRoutes(build().service, ready, shedding));
     expect(await post('/json', 'no JSON at all')).toMatchObject({ status: 400, reason: 'too much' });
   });
 
-  test('answers 200 within the limit and 429 over it, with the whole response', async () => {
+  test('answers 200 within the limit and 429 over it, with the full response', async () => {
     const answers = [];
     for (let times = 0; times < 3; times++) answers.push(await post('/json', asking('user')));
     expect(answers.map(({ status, type }) => [status, type])).toEqual([
@@ -124,13 +124,13 @@ describe('/json', () => {
     ]);
   });
 
-  test('answers in any method, and under any query', async () => {
+  test('answers any method and query', async () => {
     for (const method of ['PUT', 'DELETE']) {
       expect(await get('/json?x=1', { method, body: asking('user', method) })).toMatchObject({ status: 200 });
     }
   });
 
-  test('reads UTF-8, however the body is cut into packets', async () => {
+  test('decodes UTF-8 wherever the body is split into packets', async () => {
     const body = Buffer.from(asking('user', 'é😀'.repeat(10)));
     const socket = connect(server?.port ?? 0, '127.0.0.1');
     socket.setNoDelay(true).write(`POST /json HTTP/1.1\r\nhost: weir\r\ncontent-length: ${body.length}\r\n\r\n`);
@@ -155,23 +155,23 @@ describe('/json', () => {
       '{"domain": "demo", "descriptors": [{"limit": {"requestsPerUnit": 1}}]}',
       'descriptors[0].limit.unit must be a unit from SECOND (1) to WEEK (7), got 0',
     ],
-  ])('answers 400 to %j, and says why', async (body, reason) => {
+  ])('answers 400 with a reason to %j', async (body, reason) => {
     expect(await post('/json', body)).toEqual({ status: 400, type: plainText, body: 'Bad Request\n', reason });
   });
 
-  test('says why in visible ASCII, whatever the request was', async () => {
+  test('gives the reason in printable ASCII for any request', async () => {
     const answer = await post('/json', '{"domain": "demo", "x\\n\\u00e9": 1}');
     expect(answer.reason).toBe('x??: unknown field; expected one of domain, descriptors, hits_addend');
   });
 
   // A header of more than 16 KiB is refused by most clients and proxies: the answer would not arrive at all.
-  test('says why in few words, however long what came was', async () => {
+  test('gives a short reason for a long request', async () => {
     const answer = await post('/json', `{"hitsAddend": "${'x'.repeat(100_000)}"}`);
     expect(answer).toMatchObject({ status: 400, body: 'Bad Request\n' });
     expect(answer.reason?.length).toBeLessThan(2_000);
   });
 
-  test('answers 400 to a body that is too large, and lives on', async () => {
+  test('answers 400 to a body that is too large, and keeps working', async () => {
     const most = 1024 * 1024;
     expect(await post('/json', `${' '.repeat(most - 2)}{}`)).toMatchObject({
       status: 400,
@@ -187,7 +187,7 @@ describe('/json', () => {
   });
 });
 
-test('/json tells in its metadata what the API has no fields for', async () => {
+test('/json returns facts that the API has no fields for in the metadata', async () => {
   await start(apiRoutes(build({ rules: () => newRules }).service, ready));
   const answers = [];
   for (const key of ['soft', 'soft', 'odd']) answers.push(JSON.parse((await post('/json', asking(key))).body));
@@ -200,7 +200,7 @@ test('/json tells in its metadata what the API has no fields for', async () => {
   expect(answers[1].responseHeadersToAdd).toContainEqual({ key: 'X-Soft', value: 'demo.soft' });
 });
 
-test('/json lives on when a client goes away in the middle of its body', async () => {
+test('/json keeps working after a client disconnects in the middle of its body', async () => {
   const began = gate();
   const routes = new Map(apiRoutes(build().service, ready));
   const json = routes.get('/json');
@@ -246,7 +246,7 @@ describe('/healthcheck', () => {
     [{ ready: true, reasons: [] }, 200, 'OK'],
     [{ ready: false, reasons: ['no rate limit configuration loaded'] }, 500, 'no rate limit configuration loaded\n'],
     [{ ready: false, reasons: ['one', 'two'] }, 500, 'one\ntwo\n'],
-  ])('of %j answers %d', async (readiness, status, body) => {
+  ])('answers for %j with status %d', async (readiness, status, body) => {
     await start(apiRoutes(build().service, () => readiness));
     expect(await get('/healthcheck?verbose')).toEqual({ status, type: plainText, body });
     const quiet = { status, type: plainText, body: status === 200 ? body : '' };
@@ -293,7 +293,7 @@ describe('the debug pages', () => {
       rules,
       broken,
       [
-        '# The newest rules are wrong; what is listed below is what was loaded before.',
+        '# The newest rules are invalid; the rules listed below were loaded before.',
         '# a.yaml:3: descriptors[0]: no good',
         ...full,
       ],
@@ -303,7 +303,7 @@ describe('the debug pages', () => {
     expect(await get('/rlconfig?verbose')).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
   });
 
-  test('/rlconfig by itself shows no warnings, so that it reads as the service does that this replaces', async () => {
+  test('/rlconfig without verbose shows no warnings, so that it matches envoyproxy/ratelimit', async () => {
     const odd = { file: 'a.yaml', line: 3, path: '', severity: 'warning', message: 'odd' } as const;
     await start(
       debugRoutes({ rules: () => rules, lastLoad: () => ({ ok: true, rules, warnings: [odd] }), ...numbers }),
@@ -311,7 +311,7 @@ describe('the debug pages', () => {
     expect((await get('/rlconfig')).body).toBe(listed.map((line) => `${line}\n`).join(''));
   });
 
-  test('/rlconfig shows a line a limit, and what the service that this replaces has no words for', async () => {
+  test('/rlconfig shows one line per limit, and the features that envoyproxy/ratelimit does not have', async () => {
     await start(debugRoutes({ rules: () => newRules, lastLoad: () => undefined, ...numbers }));
     const modes = 'shadow_mode: false, quota_mode: false';
     expect((await get('/rlconfig')).body.split('\n')).toEqual([
@@ -325,7 +325,7 @@ describe('the debug pages', () => {
     ]);
   });
 
-  test('/rlconfig?verbose and ?format=json show all that decides', async () => {
+  test('/rlconfig?verbose and ?format=json show everything that affects decisions', async () => {
     const tree = rulesFrom(`
 domain: demo
 spend: all_or_nothing
@@ -362,7 +362,7 @@ descriptors:
     expect((await get('/rlconfig', { headers: { accept: 'application/json' } })).body).toBe(asJson.body);
   });
 
-  test('/metrics is OpenMetrics for who accepts that, and Prometheus text for others', async () => {
+  test('/metrics is OpenMetrics for clients that accept it, and Prometheus text for others', async () => {
     await start(debugRoutes({ rules: () => rules, lastLoad: () => undefined, ...numbers }));
     const text = await get('/metrics', { headers: { accept: 'text/plain' } });
     expect(text.type).toBe('text/plain; version=0.0.4; charset=utf-8');
@@ -400,7 +400,7 @@ descriptors:
     expect((await encodingOf('/', 'gzip'))[0]).toBeNull(); // too small to gain anything
   });
 
-  test('paths of programs are answered 404 and 405, others by the index', async () => {
+  test('unknown paths of APIs are answered with 404 and 405, others with the index', async () => {
     const route = { help: 'x', methods: ['GET', 'HEAD'], answer: () => plain(200, 'here') };
     const sources = { rules: () => rules, lastLoad: () => undefined, ...numbers };
     await start(debugRoutes(sources, new Map([['/api/v1/known', route]])));
@@ -412,14 +412,14 @@ descriptors:
     for (const path of ['/apis', '/nowhere']) expect((await get(path)).body).toContain('/rlconfig: ');
   });
 
-  test.each(['/', '/nowhere', '/debug/pprof/'])('%s lists them, in order', async (path) => {
+  test.each(['/', '/nowhere', '/debug/pprof/'])('%s lists the pages, in order', async (path) => {
     const sources = { rules: () => rules, lastLoad: () => undefined, ...numbers };
     await start(debugRoutes(sources, new Map([['/more', { help: 'one more', answer: () => plain(200, 'more') }]])));
     const lines = [
-      '/metrics: numbers for Prometheus, or in OpenMetrics where that is accepted',
+      '/metrics: metrics for Prometheus, or in OpenMetrics for clients that accept it',
       '/more: one more',
-      '/rlconfig: the rules in force, and what is wrong with newer ones; ?verbose adds places and warnings, ?format=json is for programs',
-      '/stats: statistics under the names of envoyproxy/ratelimit',
+      '/rlconfig: the rules in force, and the problems of newer ones; ?verbose adds positions and warnings, ?format=json returns JSON',
+      '/stats: statistics with the names of envoyproxy/ratelimit',
     ];
     expect(await get(path)).toEqual({ ...page, body: lines.map((line) => `${line}\n`).join('') });
     expect(await get('/more')).toEqual({ ...page, body: 'more' });
@@ -437,7 +437,7 @@ descriptors:
     ...['REFUSED_STREAM', 'COMPRESSION_ERROR', 'ENHANCE_YOUR_CALM', 'TOO_MANY_CONNECTIONS'],
   ];
 
-  test('/metrics has the numbers of what was answered, the same when it is asked again', async () => {
+  test('/metrics has the counts of answers, unchanged by a second scrape', async () => {
     const { service, statistics, metrics, numbers: counted } = build();
     const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
     await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
@@ -506,7 +506,7 @@ descriptors:
     expect(await metricsPage()).toEqual(first);
   });
 
-  test('/stats has the statistics under the names of the service that this replaces, in order', async () => {
+  test('/stats has the statistics with the names of envoyproxy/ratelimit, in order', async () => {
     const { service, numbers: counted } = build();
     const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
     await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
@@ -530,7 +530,7 @@ descriptors:
     });
   });
 
-  test('/metrics tells what shadow mode let pass, and that the service is not ready', async () => {
+  test('/metrics shows hits that shadow mode let pass, and that the service is not ready', async () => {
     const { service, numbers: counted } = build({ shadowMode: true }, false);
     const sources = { rules: () => rules, lastLoad: () => undefined, ...counted };
     await start(new Map([...apiRoutes(service, ready), ...debugRoutes(sources)]));
@@ -553,7 +553,7 @@ describe('the server', () => {
     },
   );
 
-  test('answers 500 for a page that throws, tells the reason to its owner alone, and lives on', async () => {
+  test('answers 500 for a page that throws, reports the error only to its owner, and keeps working', async () => {
     const bug = new Error('secret reason');
     const throws: Route['answer'] = () => {
       throw bug;
@@ -579,7 +579,7 @@ describe('the server', () => {
     return { asked: asked.passed, finish: answered.open };
   }
 
-  test('that closes lets a request under way finish, and takes no more', async () => {
+  test('waits for a request in flight when it closes, and accepts no more', async () => {
     const { asked, finish } = await slowPage();
     const agent = new Agent(); // no connection outlives its request
     const response = once(request({ port: server?.port, path: '/slow', agent }).end(), 'response');
@@ -593,7 +593,7 @@ describe('the server', () => {
   });
 
   // Else it waits until the client or the keep-alive timeout ends the connection, seconds later.
-  test('that closes keeps no connection alive for the sake of an answer that was under way', async () => {
+  test('does not keep a connection open after the last answer when it closes', async () => {
     const { asked, finish } = await slowPage();
     const socket = connect(server?.port ?? 0, '127.0.0.1');
     socket.write('GET /slow HTTP/1.1\r\nhost: weir\r\n\r\n');
@@ -606,7 +606,7 @@ describe('the server', () => {
     expect(String(reply)).toMatch(/^connection: close\r$/im);
   });
 
-  test('that closes takes no more on connections that are kept alive either', async () => {
+  test('accepts no more requests on open connections when it closes', async () => {
     const { asked, finish } = await slowPage();
     const socket = connect(server?.port ?? 0, '127.0.0.1');
     const asking = 'GET /slow HTTP/1.1\r\nhost: weir\r\n\r\n';
@@ -626,7 +626,7 @@ describe('the server', () => {
     expect(replies.match(/HTTP\/1.1 200 OK/g)).toHaveLength(1);
   });
 
-  test('that closes ends what is still under way after its grace', async () => {
+  test('ends requests in flight after the grace period when it closes', async () => {
     const asked = gate();
     const never: Route['answer'] = () => {
       asked.open();
@@ -638,7 +638,7 @@ describe('the server', () => {
     await Promise.all([server?.close(1), expect(response).rejects.toThrow('fetch failed')]);
   });
 
-  test('that cannot listen says so', async () => {
+  test('reports that it cannot listen', async () => {
     await start(new Map([['/', good]]));
     const address = { host: '127.0.0.1', port: server?.port ?? 0 };
     await expect(startHttpServer(address, new Map(), () => {})).rejects.toThrow(/EADDRINUSE/);

@@ -1,6 +1,6 @@
 import { shareRendering } from '../../src/http/share-rendering.ts';
 
-/** Renderings that end when they are told to, numbered from 1. */
+/** Renderings that end on command, numbered from 1. */
 function renderings() {
   const ends: ((error?: Error) => void)[] = [];
   const render = () =>
@@ -13,7 +13,7 @@ function renderings() {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test('those who ask together share one rendering, those who ask while it runs the next one', async () => {
+test('concurrent requests share one rendering, requests during a rendering share the next one', async () => {
   const { ends, shared } = renderings();
   const first = [shared(), shared()];
   await turn();
@@ -33,7 +33,7 @@ test('those who ask together share one rendering, those who ask while it runs th
   expect(await last).toBe(3);
 });
 
-test('a rendering that fails fails for those who share it, and no other', async () => {
+test('a failed rendering fails for the requests that share it, and no others', async () => {
   const { ends, shared } = renderings();
   const first = [shared(), shared()];
   await turn();

@@ -121,7 +121,7 @@ test('while it is away, each limit has its policy', async () => {
   ]);
 });
 
-test('where one limit of a request has none, the request has no answer, and nothing is counted', async () => {
+test('a request with one limit without a local share has no answer, and counts nothing', async () => {
   const ledger = instance();
   isAway = true;
   const local = limitWith('local');
@@ -177,7 +177,7 @@ test('a bucket admits at most what it and the shares hold and are refilled with'
   expect(passed).toBeLessThanOrEqual(10 + 30 + 2 * (5 + 15));
 });
 
-test('what was counted here is counted in the store when that is back, once', async () => {
+test('local counts are added to the store once when it is back', async () => {
   const ledger = instance();
   const limit = limitWith('local');
   await spend(ledger, hit(limit, 2));
@@ -241,7 +241,7 @@ test('a debt that comes while a settlement is on its way, and one that is put ba
   expect([await stands(limit), await stands(limit, 'other')]).toEqual([3, 1]);
 });
 
-test('what the limit has no room for is counted all the same', async () => {
+test('local counts beyond the limit are settled too', async () => {
   const ledger = instance();
   const limit = limitWith('local', undefined, tokenBucketOf(6));
   await spend(ledger, hit(limit, 4));
@@ -252,7 +252,7 @@ test('what the limit has no room for is counted all the same', async () => {
   expect(await stands(limit)).toBe(9);
 });
 
-test('what was counted in a window that is over is not settled', async () => {
+test('local counts of a past window are not settled', async () => {
   const ledger = instance();
   const limit = limitWith('local');
   isAway = true;
@@ -277,7 +277,7 @@ describe('a request that spends all or nothing', () => {
     expect(await stands(limit)).toBe(0);
   });
 
-  test('owes nothing where one of its local limits refuses', async () => {
+  test('has no debts if one of its local limits refuses', async () => {
     const ledger = instance();
     isAway = true;
     const [wide, narrow] = [limitWith('local'), limitWith('local', 2)];
@@ -372,7 +372,7 @@ test.each([
   expect(counts).toEqual(Array(100).fill(1));
 });
 
-test('settlements of a node that was owed nothing for a while go on with higher numbers', async () => {
+test('settlements of a node without debts for a while continue with higher numbers', async () => {
   const ledger = instance();
   const limit = limitWith('local');
   for (let outage = 0; outage < 3; outage++) {
@@ -385,7 +385,7 @@ test('settlements of a node that was owed nothing for a while go on with higher 
   expect(await stands(limit)).toBe(3);
 });
 
-test('a log that outgrows the bytes that debts may cost owes what it owed before', async () => {
+test('a log that outgrows the memory for debts keeps its previous debts', async () => {
   const ledger = instance('one', { maxBytes: 4_000 });
   const limit = limitWith('local', undefined, slidingWindowLogOf(1_000));
   isAway = true;
@@ -400,7 +400,7 @@ test('a log that outgrows the bytes that debts may cost owes what it owed before
   expect(settled).toBeLessThan(150);
 });
 
-test('at its end a process settles what it still owes, where the store is there', async () => {
+test('a process that stops settles its debts if the store is up', async () => {
   const ledger = instance();
   const limit = limitWith('local');
   isAway = true;
@@ -411,7 +411,7 @@ test('at its end a process settles what it still owes, where the store is there'
   for (const key of keys) expect(await stands(limit, key)).toBe(2);
 });
 
-test('and ends all the same where it is not', async () => {
+test('a process that stops while the store is down does not wait for it', async () => {
   const ledger = instance();
   isAway = true;
   await spend(ledger, hit(limitWith('local')));

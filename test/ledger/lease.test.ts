@@ -81,7 +81,7 @@ describe.each([1, 2, 8])('with %d processes', (count) => {
     expect(await drive(limit, 100, 200)).toBe(10_000); // and it is used up to the last hit
   });
 
-  test('in every window again', async () => {
+  test('a lease is taken again in every window', async () => {
     instances(count);
     const limit = leased(fixedWindowOf(1_000, 1_000));
     for (let window = 0; window < 3; window++) {
@@ -111,7 +111,7 @@ test('a process that dies takes its lease with it: fewer pass, never more', asyn
   expect(before + (await drive(limit, 20, 600))).toBe(10_000 - lost);
 });
 
-test('what is not used is given back', async () => {
+test('unused hits are given back', async () => {
   instances(1, 20);
   const limit = leased(fixedWindowOf(10_000));
   const passed = await drive(limit, 20, 50);
@@ -122,7 +122,7 @@ test('what is not used is given back', async () => {
   expect(await standsAt(limit)).toBe(passed);
 });
 
-test('what is left at the end is given back', async () => {
+test('remaining hits are given back on close', async () => {
   const [store] = instances(1);
   const limit = leased(fixedWindowOf(10_000));
   const passed = await drive(limit, 20, 50);
@@ -151,7 +151,7 @@ test('while the store is away, what is leased goes on, and then there is no answ
   expect(await store?.debit([hitOn(limit)], each)).toMatchObject([{ code: 'UNAVAILABLE', reason: 'away' }]);
 });
 
-test('looks and give-backs concern the counter itself; so do strict limits, and requests that spend as a set', async () => {
+test('peeks, give-backs, strict limits and requests that spend as a set use the counter itself', async () => {
   const [store] = instances(1);
   const limit = leased(fixedWindowOf(10_000));
   await drive(limit, 20, 50);

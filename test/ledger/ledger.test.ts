@@ -78,7 +78,7 @@ async function leaseOn(ledger: Ledger, limit: Limit): Promise<number> {
   return passed;
 }
 
-test('what needs no waiting is answered without a promise', async () => {
+test('operations that do not wait are answered without a promise', async () => {
   const ledger = ledgerOf(counters);
   expect(ledger.debit([on(fixedWindowOf(5))], each)).toMatchObject([{ code: 'OK' }]);
   const remembering = open(caching);
@@ -169,7 +169,7 @@ describe('a remembered refusal', () => {
     expect(asked).toHaveLength(3);
   });
 
-  test('of several hits that were not charged says nothing of one hit', async () => {
+  test('does not refuse one hit after several hits that were not charged', async () => {
     const ledger = open(caching);
     const limit = fixedWindowOf(2, MINUTE_MS, { soft: 5 });
     await ledger.debit([on(limit, 5)], { ...each, spend: 'all_or_nothing' });
@@ -211,7 +211,7 @@ describe('a remembered refusal', () => {
   });
 });
 
-test('forgetting a counter voids its lease, its refusal and its receipts, and other instances are told', async () => {
+test('forgetting a counter voids its lease, its refusal and its receipts, and notifies other instances', async () => {
   const ledger = open({ ...leasing, ...caching });
   const limit = leased(fixedWindowOf(1_000));
   const [entry] = await ledger.debit([on(limit, 3)], { ...each, receipts: true });

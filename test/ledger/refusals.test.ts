@@ -43,7 +43,7 @@ function cached(maxBytes = 1_000_000) {
 
 const limit = fixedWindowOf(2, unitMs.MINUTE);
 
-test('what the store has refused is refused without asking it, until a hit could pass', async () => {
+test('hits that the store has refused are refused without a call until a hit could pass', async () => {
   const { clock, asked, each } = cached();
   expect(await each(on('a', limit, 3))).toMatchObject([{ code: 'OVER_LIMIT' }]);
   const leftMs = unitMs.MINUTE - (clock() % unitMs.MINUTE);
@@ -64,7 +64,7 @@ test('one that fills the limit exactly is not remembered', async () => {
   expect(cache.size()).toBe(0);
 });
 
-describe('a look', () => {
+describe('a peek', () => {
   test('is refused from memory where the counter stands above the limit', async () => {
     const { each, asked } = cached();
     await each(on('a', limit, 3));
@@ -116,7 +116,7 @@ test.each([
   expect(await each(on('a', other))).toMatchObject([{ code: 'OK' }]);
 });
 
-test('who can wait longer asks the store', async () => {
+test('a caller with a longer max_delay calls the store', async () => {
   const { each } = cached();
   const queue = (maxDelayMs: number) => leakyBucketOf(1, 1_000, { maxDelayMs });
   await each(on('a', queue(0)));
@@ -150,7 +150,7 @@ test.each(['all_or_nothing', 'spare_others'] as const)(
   },
 );
 
-test('what could not be decided is told, and not remembered', async () => {
+test('a failure of the store is returned, and not cached', async () => {
   const unavailable = { code: 'UNAVAILABLE', reason: 'away' } as const;
   const away = backendThat((operations) => operations.map(() => unavailable));
   const ledger = ledgerOf(away, { denyCacheBytes: 1_000 });
@@ -179,7 +179,7 @@ test('it counts what it does', async () => {
   expect(cache.size()).toBe(0);
 });
 
-test('whatever the limit and the schedule, nothing is refused that the store would let pass', async () => {
+test('no hit is refused that the store would let pass, for any limit and schedule', async () => {
   const step = fc.record({ waitMs: fc.integer({ min: 0, max: 900 }), hits: fc.integer({ min: -1, max: 3 }) });
   const limits = limitsOfEach(3, 2_000);
   let refusals = 0;

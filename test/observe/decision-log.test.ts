@@ -53,7 +53,7 @@ async function logged(wire: WireRequest, times: number, options: Partial<Decisio
   return { lines, decisions, dropped, isOff: log === undefined };
 }
 
-test('nothing is called where neither decisions nor debug lines are wanted', async () => {
+test('nothing is called if neither decisions nor debug lines are enabled', async () => {
   expect((await logged(request('shop', 'user'), 1, { decisions: 'off', debug: undefined })).isOff).toBe(true);
 });
 
@@ -82,7 +82,7 @@ test.each([
   expect((await logged(request('shop', 'user'), times, { decisions })).decisions).toHaveLength(count);
 });
 
-test('what is beyond the bound of a second is dropped and counted', async () => {
+test('decisions beyond the limit per second are dropped and counted', async () => {
   const { decisions, dropped } = await logged(request('shop', 'user'), 5, { maxPerSecond: 2 });
   expect([decisions.length, dropped]).toEqual([2, 3]);
   let nowMs = 0;

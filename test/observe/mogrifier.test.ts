@@ -17,7 +17,7 @@ const written = (mogrifiers: readonly Mogrifier[], ...names: readonly string[]):
   );
 
 describe('a statistic', () => {
-  test('is rewritten by the first mogrifier that matches: groups become a part of name and tags', () => {
+  test('is rewritten by the first matching mogrifier, with groups in name and tags', () => {
     const mogrifiers = mogrifiersOf(['FOO', 'BAR'], {
       FOO_PATTERN: '^ratelimit\\.service\\.rate_limit\\.(.*)\\.(.*)\\.(total_hits)$',
       FOO_NAME: 'ratelimit.service.rate_limit.$3',
@@ -49,23 +49,23 @@ describe('a statistic', () => {
   });
 });
 
-test('a pattern that takes for ever is left out, and that is told; the next ones still count', () => {
+test('a pattern that takes too long is dropped and reported, and the next ones still apply', () => {
   const mogrifiers = mogrifiersOf(['SLOW', 'GOOD'], {
     SLOW_PATTERN: '^(a+)+$',
     SLOW_NAME: 'slow',
     GOOD_PATTERN: '!$',
     GOOD_NAME: 'good',
   });
-  const told: string[] = [];
-  const mogrify = createMogrify(mogrifiers, ({ label }) => told.push(label));
+  const dropped: string[] = [];
+  const mogrify = createMogrify(mogrifiers, ({ label }) => dropped.push(label));
   const names = (...asked: readonly string[]) => mogrify(asked).map(({ name }) => name);
   expect(names('aaa')).toEqual(['slow']);
   expect(names('b', `${'a'.repeat(60)}!`)).toEqual(['b', 'good']);
   expect(names('aaa', `${'a'.repeat(60)}!`)).toEqual(['aaa', 'good']);
-  expect(told).toEqual(['SLOW']);
+  expect(dropped).toEqual(['SLOW']);
 });
 
-describe('wrong variables are told by their names', () => {
+describe('invalid variables are reported by name', () => {
   const right = { A_PATTERN: 'x', A_NAME: 'y' };
 
   test.each<readonly [variables: Readonly<Record<string, string>>, problem: string | RegExp]>([
@@ -79,7 +79,7 @@ describe('wrong variables are told by their names', () => {
       (tags) =>
         [
           { ...right, A_TAGS: tags },
-          `DOG_STATSD_MOGRIFIER_A_TAGS must be key:value pairs with commas between them, neither part empty, got '${tags}'`,
+          `DOG_STATSD_MOGRIFIER_A_TAGS must be comma-separated key:value pairs, neither part empty, got '${tags}'`,
         ] as const,
     ),
   ])('%j', (variables, problem) => {
@@ -87,7 +87,7 @@ describe('wrong variables are told by their names', () => {
     expect(parsed).toEqual({ ok: false, problems: [expect.stringMatching(problem)] });
   });
 
-  test('all of them at once', () => {
+  test('several are reported at once', () => {
     const parsed = parseMogrifiers(['A', 'B'], prefixed({ A_PATTERN: '(', A_NAME: 'x' }));
     expect(parsed.ok ? [] : parsed.problems.map((problem) => problem.split(' ')[0])).toEqual([
       'DOG_STATSD_MOGRIFIER_A_PATTERN',
@@ -96,7 +96,7 @@ describe('wrong variables are told by their names', () => {
     ]);
   });
 
-  test('those of mogrifiers that are not named mean nothing', () => {
+  test('variables of unlisted mogrifiers are ignored', () => {
     expect(parseMogrifiers([], prefixed({ A_PATTERN: '(' }))).toEqual({ ok: true, mogrifiers: [] });
   });
 });

@@ -74,14 +74,14 @@ function watched(statistics: Statistics, step: () => void): Statistics {
 }
 
 describe.each(Object.entries(pages))('%s', (_name, render) => {
-  test('is made of at most 1,000 lines in a turn of the event loop', async () => {
+  test('is rendered with at most 1,000 lines in a turn of the event loop', async () => {
     const statistics = statisticsOf(2_000);
     const most = await mostStepsInATurn((step) => render(watched(statistics, step)));
     expect(most).toBeGreaterThan(SLICE_ITEMS / 2);
     expect(most).toBeLessThanOrEqual(SLICE_ITEMS + 7); // the numbers of a rule may be read for one line
   });
 
-  test('stays below 20 MB after 100 MB of long names, and tells them apart', async () => {
+  test('stays below 20 MB after 100 MB of long names, and keeps them apart', async () => {
     const statistics = statisticsOf(12_000, (at) => `${'"x\n'.repeat(1_333)}${at}`);
     const body = await render(statistics);
     expect(Buffer.byteLength(body)).toBeLessThan(20_000_000);
@@ -91,7 +91,7 @@ describe.each(Object.entries(pages))('%s', (_name, render) => {
 });
 
 describe.each(expositions)('%s', (_name, render) => {
-  test('has each series once, and those that there were at its beginning, while statistics change', async () => {
+  test('has each series that existed at its beginning once, while statistics change', async () => {
     const statistics = statisticsOf(3_000);
     let added = 0;
     const timer = setInterval(() => hit(statistics, `later_${added++}`), 0);
@@ -133,7 +133,7 @@ async function check(body: string): Promise<{ readonly code: number; readonly ou
   });
 }
 
-test('/rlconfig is made of at most 1,000 rules in a turn of the event loop', async () => {
+test('/rlconfig is rendered with at most 1,000 rules in a turn of the event loop', async () => {
   const nodes = Array.from({ length: 3_000 }, (_, at) => `  - key: user_${at}\n    rate_limit: { unit: day }\n`);
   const rules = rulesFrom(`domain: shop\ndescriptors:\n${nodes.join('')}`);
   let body = '';
@@ -151,7 +151,7 @@ test('/rlconfig is made of at most 1,000 rules in a turn of the event loop', asy
   expect(most).toBe(SLICE_ITEMS);
 });
 
-test('what is sent to StatsD is at most 1,000 counters in a turn of the event loop, each once', async () => {
+test('StatsD is sent at most 1,000 counters in a turn of the event loop, each once', async () => {
   const counters = new Map(Array.from({ length: 5_500 }, (_, at) => [`counter_${at}`, at + 1]));
   const named: string[] = [];
   const most = await mostStepsInATurn(async (step) => {

@@ -39,7 +39,7 @@ function played(): Statistics {
   return statistics;
 }
 
-test('series have the names and labels of envoyproxy/ratelimit; what is 0 is absent', async () => {
+test('series have the names and labels of envoyproxy/ratelimit, and zeros are absent', async () => {
   const metrics = await scrape(played());
   expect(seriesOf(metrics, /^ratelimit_service_(?!response)/)).toEqual({
     [`${PREFIX}near_limit{domain="d",key1="k3"}`]: 1,
@@ -66,7 +66,7 @@ test('series have the names and labels of envoyproxy/ratelimit; what is 0 is abs
   expect([...metrics.keys()].filter((name) => /shadow|load_error|local_cache/.test(name))).toEqual([]);
 });
 
-test('every level has its own label, whatever is in it, and refusals from memory their own metric', async () => {
+test('every level has its own label, and refusals from the cache have their own metric', async () => {
   const statistics = createStatistics(0.8);
   const levels = ['route_api', 'verb_GET', 'b.c', 'a"b\\c\nd', 'x,key1="y"'];
   statistics.answered('v.w', answerOf([verdictOf(levels, { before: 10, fromCache: true, shadow: true })]));
@@ -82,13 +82,13 @@ test('every level has its own label, whatever is in it, and refusals from memory
   });
 });
 
-test('domains that are written alike are counted together', async () => {
+test('domains with the same escaped name are counted together', async () => {
   const statistics = createStatistics(0.8);
   for (const domain of ['a.b', 'a-b', 'a😀b']) statistics.answered(domain, answerOf([{ kind: 'no_domain' }]));
   expect(seriesOf(await scrape(statistics), /not_found/)).toEqual({ [`${PREFIX}a_b_domain_not_found`]: 3 });
 });
 
-test('extra tags are labels of every series, and never stand in for one of its own', async () => {
+test('extra tags are labels of every series, and never override its own', async () => {
   const extraTags = new Map([
     ['app.k8s/name', 'r:l.1'],
     ['app-k8s-name', 'last'],
@@ -115,7 +115,7 @@ test('extra tags are labels of every series, and never stand in for one of its o
 test.each([
   [false, 0.1 + 0.002],
   [true, 100 + 2],
-])('response times, in milliseconds: %p', async (responseTimeAsMilliseconds, sum) => {
+])('response times are in milliseconds: %p', async (responseTimeAsMilliseconds, sum) => {
   const metrics = createReferenceMetrics(createStatistics(0.8), { ...options, responseTimeAsMilliseconds });
   for (const elapsedMs of [100, 2]) metrics.called('Check', elapsedMs);
   const series = seriesOf(parseExposition((await metrics.render()).body), /^ratelimit_service_response_time_seconds$/);
@@ -136,7 +136,7 @@ test('gauges of the local cache have their escaped names', async () => {
   });
 });
 
-test('a port of its own serves them, and nothing else', async () => {
+test('a separate port serves them, and nothing else', async () => {
   const metrics = createReferenceMetrics(played(), options);
   const routes = new Map([['/numbers', metricsRoute(metrics.render)]]);
   const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {});

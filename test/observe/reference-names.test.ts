@@ -22,7 +22,7 @@ describe('names', () => {
     ['ip_v10.1.2.3x', 'ip_v10_1_2_3x'],
     ['ip_x.y z/é', 'ip_x.y z/é'],
     ['a\r\nb', 'a__b'],
-  ])('%j is %j', (name, becomes) => {
+  ])('%j becomes %j', (name, becomes) => {
     expect(asStatisticName(name)).toBe(becomes);
   });
 
@@ -30,7 +30,7 @@ describe('names', () => {
     .array(fc.constantFrom('1', '23', '.', '.', 'a', ':', '|', '\n', 'é'))
     .map((of) => of.join(''));
 
-  test('keep their length, and have nothing that means something to StatsD, nor an address', () => {
+  test("keep their length, and contain neither StatsD's separators nor an address", () => {
     fc.assert(
       fc.property(fc.oneof(nearlyAddresses, fc.string()), (name) => {
         const becomes = asStatisticName(name);
@@ -42,12 +42,12 @@ describe('names', () => {
     );
   });
 
-  test('of tags have no dots either', () => {
+  test('used as tag values have no dots either', () => {
     expect(asTagValue('1.2:3|4\n5_é')).toBe('1_2_3_4_5_é');
   });
 });
 
-test('hits count under domain and levels; two rules of one name count together', async () => {
+test('hits count under domain and levels, and rules with the same name count together', async () => {
   const statistics = createStatistics(0.8);
   statistics.answered('x', answerOf([verdictOf(['a.b']), verdictOf(['a', 'b'])]));
   statistics.answered('x.a', answerOf([verdictOf(['b'], { hits: 12 })]));
@@ -62,7 +62,7 @@ test('hits count under domain and levels; two rules of one name count together',
   });
 });
 
-test('what the service does counts as well', async () => {
+test('the service has counters of its own', async () => {
   const statistics = createStatistics(0.8);
   statistics.answered('no:pe', answerOf([{ kind: 'no_domain' }], { shadowed: true }));
   statistics.answered('no|pe', answerOf([{ kind: 'no_domain' }]));
@@ -82,7 +82,7 @@ test('what the service does counts as well', async () => {
   });
 });
 
-test('the local cache has the gauges of the service that this replaces', () => {
+test('the local cache has the gauges of envoyproxy/ratelimit', () => {
   const counts = { lookups: 10, hits: 4, expired: 3, evicted: 2, overwritten: 1 };
   expect(Object.fromEntries(referenceGauges({ counts, size: () => 7 }))).toEqual({
     'ratelimit.localcache.averageAccessTime': 0,

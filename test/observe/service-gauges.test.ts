@@ -57,7 +57,7 @@ test('each limit is a gauge: its rule, its window in seconds, and whether it is 
   });
 });
 
-test('rules that nobody has hit are there with 0, once, but for those whose names a request makes', async () => {
+test('rules without hits are reported once with 0, except those whose names depend on the request', async () => {
   const user = 'weir_hits_total{domain="shop",rule="user",algorithm="fixed_window"}';
   const path = 'weir_hits_total{domain="shop",rule="path",algorithm="token_bucket"}';
   expect(await samples('weir_hits_total')).toEqual({ [user]: 0, [path]: 0 });

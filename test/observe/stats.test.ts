@@ -14,7 +14,7 @@ import { answerOf as answer, verdictOf } from '../helpers/verdicts.ts';
 
 const NOW_MS = 1_700_000_000_000;
 
-interface Told {
+interface Case {
   readonly requestsPerUnit: number;
   /** What the counter stood at. */
   readonly before: number;
@@ -24,7 +24,7 @@ interface Told {
 }
 
 /** What a fixed window says of these hits. */
-function limited({ requestsPerUnit, before, hits, ...more }: Told): Verdict {
+function limited({ requestsPerUnit, before, hits, ...more }: Case): Verdict {
   const limit = fixedWindowOf(requestsPerUnit, unitMs.HOUR);
   return saidBy(limit, [NOW_MS - (NOW_MS % limit.windowMs), before], hits, more);
 }
@@ -34,7 +34,7 @@ function saidBy(
   limit: Limit,
   before: State | undefined,
   hits: number,
-  { shadow = false, levels = ['k'] }: Pick<Told, 'shadow' | 'levels'> = {},
+  { shadow = false, levels = ['k'] }: Pick<Case, 'shadow' | 'levels'> = {},
 ): Verdict {
   const { step, describe } = algorithmFor(limit);
   const { accepted, state, report = state } = step(limit, before, NOW_MS, hits, true);
@@ -65,9 +65,9 @@ function countsOf(statistics: Statistics): Record<string, number> {
   return Object.fromEntries(Object.entries(all).filter(([, count]) => count !== 0));
 }
 
-function counted(told: Told, nearLimitRatio = 0.8): Record<string, number> {
+function counted(given: Case, nearLimitRatio = 0.8): Record<string, number> {
   const statistics = createStatistics(nearLimitRatio);
-  statistics.answered('d', answer([limited(told)]));
+  statistics.answered('d', answer([limited(given)]));
   return countsOf(statistics);
 }
 
@@ -86,19 +86,19 @@ describe('hits of a limit', () => {
     { requestsPerUnit: 10, before: 27, hits: 3, counts: { total: 3, over: 3 } },
     { requestsPerUnit: 10, before: 0, hits: 12, counts: { total: 12, near: 2, over: 2 } },
     { requestsPerUnit: 0, before: 0, hits: 1, counts: { total: 1, over: 1 } },
-    { requestsPerUnit: 10, before: 9, hits: 0, counts: {} }, // a look
+    { requestsPerUnit: 10, before: 9, hits: 0, counts: {} }, // a peek
     { requestsPerUnit: 10, before: 11, hits: 0, counts: {} },
     { requestsPerUnit: 10, before: 9, hits: -3, counts: {} }, // given back
-  ])('of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...told }) => {
-    expect(counted(told)).toEqual(counts);
+  ])('of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...given }) => {
+    expect(counted(given)).toEqual(counts);
   });
 
   test.each([
     { requestsPerUnit: 20, before: 25, hits: 3, counts: { total: 3, over: 3, shadow: 3 } },
     { requestsPerUnit: 20, before: 19, hits: 3, counts: { total: 3, near: 1, over: 2, shadow: 2 } },
     { requestsPerUnit: 20, before: 16, hits: 3, counts: { total: 3, within: 3, near: 3 } },
-  ])('in shadow mode, of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...told }) => {
-    expect(counted({ ...told, shadow: true })).toEqual(counts);
+  ])('in shadow mode, of $requestsPerUnit at $before, $hits more: $counts', ({ counts, ...given }) => {
+    expect(counted({ ...given, shadow: true })).toEqual(counts);
   });
 
   test.each([
@@ -113,7 +113,7 @@ describe('hits of a limit', () => {
     expect([mark > 0 ? near(mark - 1) : 0, near(mark)]).toEqual([0, mark < requestsPerUnit ? 1 : 0]);
   });
 
-  test('add up, 25 one after the other on a limit of 20', () => {
+  test('add up over 25 requests on a limit of 20', () => {
     const statistics = createStatistics(0.8);
     for (let before = 0; before < 25; before++)
       statistics.answered('d', answer([limited({ requestsPerUnit: 20, before, hits: 1 })]));
@@ -149,7 +149,7 @@ describe('hits of a limit with a burst', () => {
     });
   });
 
-  test('that are held until their turn are within it, and near it', () => {
+  test('that are held are within it, and near it', () => {
     const queue = leakyBucketOf(3_600, unitMs.HOUR, { burst: 2, maxDelayMs: 10_000 });
     expect(countedOn(queue, 2, 1)).toEqual({ total: 1, within: 1, near: 1 });
   });
@@ -166,7 +166,7 @@ describe('hits of a limit with a burst', () => {
   });
 });
 
-test('hits on the soft part of a window are counted besides', () => {
+test('hits on the soft part of a window have an additional counter', () => {
   const statistics = createStatistics(0.8);
   const limit = fixedWindowOf(10, unitMs.HOUR, { soft: 5 });
   const startMs = NOW_MS - (NOW_MS % limit.windowMs);
@@ -178,7 +178,7 @@ test.each([
   { hits: 3, shadow: false, counts: { total: 3, over: 3, cached: 3 } },
   { hits: 3, shadow: true, counts: { total: 3, over: 3, cached: 3, shadow: 3 } },
   { hits: 0, shadow: false, counts: {} },
-])('$hits hits refused from memory, in shadow mode: $shadow, are over the limit whole', ({ hits, shadow, counts }) => {
+])('all $hits hits refused from the cache are over the limit, in shadow mode: $shadow', ({ hits, shadow, counts }) => {
   const statistics = createStatistics(0.8);
   statistics.answered('d', answer([verdictOf(['k'], { before: 10, hits, shadow, fromCache: true })]));
   expect(countsOf(statistics)).toEqual(counts);
@@ -206,7 +206,7 @@ descriptors:
     return statistics;
   }
 
-  test('counts its hits where the counters could not be reached, and nothing else of its rules', async () => {
+  test('counts the hits if the store was unavailable, and nothing else of its rules', async () => {
     const descriptors = [descriptor('user', 2), descriptor('free'), descriptor('none'), descriptor('user')];
     const statistics = await failed([...descriptors, descriptor('user', 0), descriptor('user', -1)]);
     expect(countsOf(statistics)).toEqual({ total: 3 });
@@ -218,21 +218,21 @@ descriptors:
   test.each([
     ['an invalid request', [], {}],
     ['no rules', [descriptor('user')], { rules: () => undefined }],
-  ])('counts as a failure of the service: %s', async (_, descriptors, changes) => {
+  ])('counts as a failure of the service for %s', async (_, descriptors, changes) => {
     const statistics = await failed(descriptors, changes);
     expect({ ...statistics.failures }).toEqual({ store: 0, service: 1 });
     expect(rulesOf(statistics)).toEqual([]);
   });
 });
 
-test('what has no limit counts for no rule', () => {
+test('requests without a limit count for no rule', () => {
   const statistics = createStatistics(0.8);
   const rule = ruleOf({ unlimited: true });
   statistics.answered('d', answer([{ kind: 'no_rule' }, { kind: 'unlimited', rule }]));
   expect(rulesOf(statistics)).toEqual([]);
 });
 
-test('rules are named by their domain, and their path without it', () => {
+test('rules are named by domain and path', () => {
   const statistics = createStatistics(0.8);
   const one = { requestsPerUnit: 5, before: 0, hits: 1 };
   statistics.answered(
@@ -249,18 +249,18 @@ test('rules are named by their domain, and their path without it', () => {
   ]);
 });
 
-test('rules of two domains are told apart, though their paths read alike', () => {
+test('rules of two domains are counted apart, even if their joined paths are equal', () => {
   const statistics = createStatistics(0.8);
-  const told = { requestsPerUnit: 5, before: 0, hits: 1 };
-  statistics.answered('d', answer([limited({ ...told, levels: ['e', 'user'] })]));
-  statistics.answered('d.e', answer([limited({ ...told, levels: ['user'] })]));
+  const given = { requestsPerUnit: 5, before: 0, hits: 1 };
+  statistics.answered('d', answer([limited({ ...given, levels: ['e', 'user'] })]));
+  statistics.answered('d.e', answer([limited({ ...given, levels: ['user'] })]));
   expect(rulesOf(statistics)).toMatchObject([
     { domain: 'd', rule: 'e.user', totalHits: 1 },
     { domain: 'd.e', rule: 'user', totalHits: 1 },
   ]);
 });
 
-test('answers count by their overall code, those that shadow mode made OK besides', () => {
+test('answers count by overall code, with an additional counter for those that shadow mode made OK', () => {
   const statistics = createStatistics(0.8);
   statistics.answered('d', answer([]));
   statistics.answered('d', answer([], { shadowed: true }));
@@ -268,14 +268,14 @@ test('answers count by their overall code, those that shadow mode made OK beside
   expect({ ...statistics.answers, shadowed: statistics.sums.shadowed }).toEqual({ OK: 2, OVER_LIMIT: 1, shadowed: 1 });
 });
 
-test('unknown domains count a descriptor each', () => {
+test('unknown domains count one per descriptor', () => {
   const statistics = createStatistics(0.8);
   statistics.answered('nope', answer([{ kind: 'no_domain' }, { kind: 'no_domain' }]));
   statistics.answered('constructor', answer([{ kind: 'no_domain' }]));
   expect(Object.fromEntries(statistics.unknownDomains)).toEqual({ nope: 2, constructor: 1 });
 });
 
-describe('past 10,000 names', () => {
+describe('beyond 10,000 names', () => {
   const MAX_NAMES = 10_000;
 
   test('unknown domains are counted together, known ones as before', () => {
@@ -287,7 +287,7 @@ describe('past 10,000 names', () => {
     expect(statistics.unknownDomains.get('domain-0')).toBe(2);
   });
 
-  test("limits that callers bring along are counted together, known ones and the operator's as before", () => {
+  test("overrides are counted together, known ones and the operator's rules as before", () => {
     const statistics = createStatistics(0.8);
     const verdict = (level: string) => limited({ requestsPerUnit: 5, before: 0, hits: 2, levels: [level] });
     const hit = (at: number) => {
@@ -305,7 +305,7 @@ describe('past 10,000 names', () => {
     expect(rules[0]).toMatchObject({ domain: 'd', rule: 'rule-0', totalHits: 4 });
   });
 
-  test('a rule and a domain of the operator that are called (other) are counted with the rest, under one name', () => {
+  test("an operator's rule and domain named (other) are counted with the rest", () => {
     const statistics = createStatistics(0.8, 0);
     const verdict = limited({ requestsPerUnit: 5, before: 0, hits: 2, levels: [OTHER] });
     statistics.answered('d', answer([namedByCaller(['any'])]));
@@ -324,7 +324,7 @@ function namedByCaller(levels: readonly string[], named: 'by_levels' | 'by_reque
   return own.kind === 'limited' ? { ...own, rule: { ...own.rule, named } } : own;
 }
 
-describe('names that callers make', () => {
+describe('names that callers create', () => {
   const levelsAfter = (levels: readonly string[]): readonly string[] => {
     const statistics = createStatistics(0.8);
     statistics.answered('d', answer([namedByCaller(levels)]));
@@ -337,7 +337,7 @@ describe('names that callers make', () => {
     ['of 256 characters in two levels', ['x'.repeat(200), 'y'.repeat(55)]],
     ['of 32 levels', new Array<string>(32).fill('a')],
     ['that are empty', ['', '', '']],
-  ])('%s stay as they are', (_, levels) => {
+  ])('%s are unchanged', (_, levels) => {
     expect(levelsAfter(levels)).toEqual(levels);
   });
 
@@ -348,7 +348,7 @@ describe('names that callers make', () => {
     ['of 1,000 empty levels', new Array<string>(1_000).fill('')],
     ['of 64 long levels', new Array<string>(64).fill('z'.repeat(10_000))],
     ['of characters beyond the first 65,536', ['\u{1F600}'.repeat(200)]],
-  ])('%s are cut, and end with a digest of the whole', (_, levels) => {
+  ])('%s are cut, and end with a digest of the full name', (_, levels) => {
     const shown = levelsAfter(levels);
     expect(lengthOf(shown)).toBeLessThanOrEqual(256);
     expect(shown.length).toBeLessThanOrEqual(32);
@@ -363,7 +363,7 @@ describe('names that callers make', () => {
       expect(levelsAfter(other)).not.toEqual(shown);
   });
 
-  test('that are long stay apart, of limits and of domains', () => {
+  test('that are long stay different, for limits and for domains', () => {
     const statistics = createStatistics(0.8);
     const long = 'x'.repeat(10_000);
     for (const last of ['a', 'b', 'a']) {
@@ -380,7 +380,7 @@ describe('names that callers make', () => {
     ]);
   });
 
-  test('are told apart while they come to so many bytes, half of limits and half of domains; rules always are', () => {
+  test('are counted apart up to a budget, half for limits and half for domains; rules always are', () => {
     const statistics = createStatistics(0.8, 100_000);
     for (let at = 0; at < 1_000; at++) {
       const name = `"${at}`.padEnd(200, 'é');
@@ -399,10 +399,10 @@ describe('names that callers make', () => {
   });
 });
 
-describe('what several processes have counted', () => {
+describe('the counts of several processes', () => {
   const hit = (level: string, before: number) => limited({ requestsPerUnit: 5, before, hits: 1, levels: [level] });
 
-  test('adds up to what one would have', () => {
+  test('add up to those of one process', () => {
     const [one, other, whole] = [createStatistics(0.8), createStatistics(0.8), createStatistics(0.8)];
     for (const [before, statistics] of [one, other, one, other, one, other, one].entries()) {
       for (const each of [statistics, whole]) {
@@ -423,7 +423,7 @@ describe('what several processes have counted', () => {
     expect(merged.loads).toEqual({ success: 0, error: 0 });
   });
 
-  test('has as many names as one may have, and the rest counted together', () => {
+  test('have as many names as those of one process, and the rest is counted together', () => {
     const brought = (at: number): Verdict => {
       const own = hit(`rule-${at}`, 0);
       return own.kind === 'limited' ? { ...own, rule: { ...own.rule, named: 'by_request' } } : own;

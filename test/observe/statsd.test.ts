@@ -16,11 +16,11 @@ async function listening(server: Promise<StatisticsServer>): Promise<StatisticsS
   return started;
 }
 
-/** A sink that sends to 127.0.0.1 every 20 ms, with what it tells in `told`. */
+/** A sink that sends to 127.0.0.1 every 20 ms, with its up and down events in `events`. */
 function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, 'port'>) {
   const counters = new Map<string, number>();
   const gauges = new Map<string, number>();
-  const told: string[] = [];
+  const events: string[] = [];
   const sink = createStatsdSink({
     host: '127.0.0.1',
     protocol: 'udp',
@@ -28,8 +28,8 @@ function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, 'port'>
     names: statsdNames(new Map()),
     counters: () => counters,
     gauges: () => gauges,
-    onDown: () => told.push('down'),
-    onUp: () => told.push('up'),
+    onDown: () => events.push('down'),
+    onUp: () => events.push('up'),
     ...changes,
   });
   let closed: Promise<void> | undefined;
@@ -38,7 +38,7 @@ function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, 'port'>
     return closed;
   };
   closers.push(close);
-  return { sink: { ...sink, close }, counters, gauges, told };
+  return { sink: { ...sink, close }, counters, gauges, events };
 }
 
 /** What the lines of a counter add up to. */
@@ -56,7 +56,7 @@ describe.each([
     server = await listening(start());
   });
 
-  test('counters are sent as what they grew by, and only where they grew', async () => {
+  test('counters are sent as increments, and only if they have grown', async () => {
     const { counters } = startSink({ protocol, port: server.port });
     counters.set('a', 3).set('none', 0).set('b', 1);
     await server.until((lines) => lines.length >= 2);
@@ -78,7 +78,7 @@ describe.each([
     const { sink } = startSink({ protocol, port: server.port, flushIntervalMs: 1_000_000 });
     for (let call = 0; call < 20; call++) sink.called('ShouldRateLimit', call + 0.9);
     sink.called('Check', 0.1);
-    // over TCP only what is told while there is a connection is sent
+    // over TCP, timers are only sent while connected
     if (protocol === 'tcp') {
       await eventually(() => {
         sink.called('Check', 0.1);
@@ -95,14 +95,14 @@ describe.each([
     expect(server.packets.length).toBeLessThan(lines.length / 4);
   });
 
-  test('names keep what is not ASCII, and cannot break a line', async () => {
+  test('names keep non-ASCII characters, and cannot break a line', async () => {
     const { counters } = startSink({ protocol, port: server.port });
     counters.set('a.é z/雪', 1).set('b\nc:1|g', 1);
     await server.until((lines) => lines.length >= 2);
     expect(server.lines()).toEqual(['a.é z/雪:1|c', 'b_c_1_g:1|c']);
   });
 
-  test('what is left is sent at the end', async () => {
+  test('the remaining increments are sent on close', async () => {
     const { sink, counters, gauges } = startSink({ protocol, port: server.port, flushIntervalMs: 1_000_000 });
     gauges.set('g', 1);
     if (protocol === 'tcp')
@@ -115,7 +115,7 @@ describe.each([
     await server.until((lines) => lines.includes('late:5|c') && lines.includes('g:1|g'));
   });
 
-  test('packets fit the usual way, however many counters there are', async () => {
+  test('packets fit the usual MTU, however many counters there are', async () => {
     const { counters } = startSink({ protocol, port: server.port });
     for (let at = 0; at < 500; at++) counters.set(`ratelimit.service.rate_limit.domain.rule_${at}.total_hits`, at + 1);
     await server.until((lines) => lines.length >= 500);
@@ -124,25 +124,25 @@ describe.each([
   });
 });
 
-describe('a server of TCP', () => {
-  test('that is not there, goes away and comes back misses no hit; each is told once', async () => {
+describe('a TCP server', () => {
+  test('that is down, up, down and up again misses no hit, and each change is reported once', async () => {
     const port = await freePort();
-    const { counters, told } = startSink({ protocol: 'tcp', port });
+    const { counters, events } = startSink({ protocol: 'tcp', port });
     counters.set('hits', 1);
-    await eventually(() => told.length > 0);
+    await eventually(() => events.length > 0);
     counters.set('hits', 5);
     const first = await startTcpStatsd(port);
     await first.until((lines) => sumOf(lines, 'hits') === 5);
-    expect(told).toEqual(['down', 'up']);
+    expect(events).toEqual(['down', 'up']);
     await first.close();
-    await eventually(() => told.length === 3);
+    await eventually(() => events.length === 3);
     counters.set('hits', 12);
     const second = await listening(startTcpStatsd(port));
     await second.until((lines) => sumOf(lines, 'hits') === 7);
-    expect(told).toEqual(['down', 'up', 'down', 'up']);
+    expect(events).toEqual(['down', 'up', 'down', 'up']);
   });
 
-  test('that reads nothing gets only so much, and the end does not wait for it', async () => {
+  test('that reads nothing is sent a bounded amount, and does not delay close', async () => {
     const server = await listening(startTcpStatsd(0, { reads: false }));
     const { sink, counters } = startSink({ protocol: 'tcp', port: server.port, flushIntervalMs: 5 });
     const before = process.memoryUsage().external;
@@ -162,27 +162,24 @@ describe('a server of TCP', () => {
     await sink.close();
   });
 
-  test('that is never there does not keep the end waiting', async () => {
+  test('that is never up does not delay close', async () => {
     const { sink, counters } = startSink({ protocol: 'tcp', port: await freePort() });
     counters.set('a', 1);
     await sink.close();
   });
 });
 
-test.each(['nowhere.invalid', '255.255.255.255'])(
-  'where nothing can be sent to %s, that is told once',
-  async (host) => {
-    let flushes = 0;
-    const counters = () => new Map([['a', ++flushes]]);
-    const { told } = startSink({ host, port: 8125, counters });
-    await eventually(() => told.length > 0);
-    const before = flushes;
-    await eventually(() => flushes > before + 3);
-    expect(told).toEqual(['down']);
-  },
-);
+test.each(['nowhere.invalid', '255.255.255.255'])('failing to send to %s is reported once', async (host) => {
+  let flushes = 0;
+  const counters = () => new Map([['a', ++flushes]]);
+  const { events } = startSink({ host, port: 8125, counters });
+  await eventually(() => events.length > 0);
+  const before = flushes;
+  await eventually(() => flushes > before + 3);
+  expect(events).toEqual(['down']);
+});
 
-test('a host is found by its name', async () => {
+test('a host is resolved by name', async () => {
   const server = await listening(startUdpStatsd());
   const { counters } = startSink({ host: 'localhost', port: server.port });
   counters.set('a', 1);
@@ -195,7 +192,7 @@ describe('tags', () => {
     ['a', 'b.c:d|e'],
   ]);
 
-  test('are a part of the name for StatsD, in order', async () => {
+  test('are appended to the name for StatsD, sorted', async () => {
     const server = await listening(startUdpStatsd());
     const { counters, sink } = startSink({ port: server.port, names: statsdNames(extraTags) });
     counters.set('ratelimit.service.rate_limit.d.k2.total_hits', 1);
@@ -207,7 +204,7 @@ describe('tags', () => {
     ]);
   });
 
-  test('are tags for DogStatsD, in order, with those that a mogrifier makes', async () => {
+  test('are tags for DogStatsD, sorted, with those of mogrifiers', async () => {
     const server = await listening(startUdpStatsd());
     const parsed = parseMogrifiers(['ONE'], {
       DOG_STATSD_MOGRIFIER_ONE_PATTERN: String.raw`^ratelimit\.(.*)\.total_hits$`,
@@ -228,7 +225,7 @@ describe('tags', () => {
   });
 });
 
-test('nothing of the environment goes along', async () => {
+test('environment variables of the client library are ignored', async () => {
   const kept = { ...process.env };
   Object.assign(process.env, { DD_ENV: 'prod', DD_TAGS: 'x:y', DD_ENTITY_ID: 'e', DD_AGENT_HOST: '203.0.113.1' });
   try {

@@ -68,7 +68,7 @@ function serviceOn(store: Backend = createMemoryBackend(fakeClock(), { maxCounte
   return tracing.service(createRlsService(decider, extras, observer));
 }
 
-/** Asks once for each list of headers, then tells which spans came, those of one request after those of another. */
+/** Sends one request per list of headers, then returns the spans, request by request. */
 async function spansOf(
   ...calls: readonly (readonly (readonly [string, string])[])[]
 ): Promise<readonly ReceivedSpan[]> {
@@ -90,7 +90,7 @@ const execution = 'ShouldRateLimit Execution';
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const parentId = 'b7ad6b7169203331';
 
-test('a request is a span, and what it asks of its store one below it', async () => {
+test('a request is a span, with its store call as a child', async () => {
   start();
   const spans = await spansOf([], []);
   expect(spans.map(({ name, kind }) => [name, kind])).toEqual([
@@ -128,8 +128,8 @@ test.each<[string, readonly (readonly [string, string])[]]>([
       ['b3', `${traceId}-${parentId}-1`],
     ],
   ],
-])('a request belongs to the trace that came with it: %s', async (_, headers) => {
-  start({ samplingRate: 0 }); // who began the trace says whether it is sent
+])("a request belongs to its caller's trace: %s", async (_, headers) => {
+  start({ samplingRate: 0 }); // the origin of the trace decides
   const [store, request] = await spansOf(headers);
   expect(request).toMatchObject({ name: execution, traceId, parentId });
   expect(store).toMatchObject({ traceId, parentId: request?.spanId });
@@ -137,13 +137,13 @@ test.each<[string, readonly (readonly [string, string])[]]>([
 
 test.each<[string, readonly (readonly [string, string])[], number]>([
   ['begins here, at the rate of 0', [], 0],
-  ['came as not wanted', [['traceparent', `00-${traceId}-${parentId}-00`]], 1],
-])('no trace is sent that %s', async (_, headers, samplingRate) => {
+  ['came unsampled', [['traceparent', `00-${traceId}-${parentId}-00`]], 1],
+])('a trace is not sent if it %s', async (_, headers, samplingRate) => {
   start({ samplingRate });
   expect(await spansOf(headers)).toEqual([]);
 });
 
-test('a part of the traces is sent, as the rate says', async () => {
+test('traces are sampled at the configured rate', async () => {
   start({ samplingRate: 0.5 });
   const spans = await spansOf(...Array<[]>(200).fill([]));
   const requests = spans.filter(({ name }) => name === execution).length;
@@ -152,7 +152,7 @@ test('a part of the traces is sent, as the rate says', async () => {
   expect(spans).toHaveLength(2 * requests);
 });
 
-test('a request over HTTP is a span below that of /json, in the trace that came with it', async () => {
+test("a request over HTTP is a child of the /json span, in the caller's trace", async () => {
   start();
   const routes = tracing.routes(apiRoutes(serviceOn(), () => ({ ready: true, reasons: [] })));
   const server = await startHttpServer({ host: '127.0.0.1', port: 0 }, routes, () => {});
@@ -174,7 +174,7 @@ test('a request over HTTP is a span below that of /json, in the trace that came 
   expect(store).toMatchObject({ name: 'Redis Pipeline Execution', traceId, parentId: decision?.spanId });
 });
 
-test('requests that go on at once have spans of their own', async () => {
+test('concurrent requests have separate spans', async () => {
   start();
   const service = serviceOn();
   const request = { domain: 'demo', descriptors: [], hits_addend: 1 };
@@ -191,7 +191,7 @@ test('requests that go on at once have spans of their own', async () => {
   expect(stores.map(({ parentId: id }) => id).sort()).toEqual(requests.map(({ spanId }) => spanId).sort());
 });
 
-test('what fails is told by its span', async () => {
+test('a failure is recorded in its span', async () => {
   start();
   const service = serviceOn(
     backendThat(async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }))),
@@ -213,7 +213,7 @@ test('what fails is told by its span', async () => {
   ]);
 });
 
-test('spans tell whose they are', async () => {
+test("spans have the service's names", async () => {
   start({ serviceName: 'limiter', serviceNamespace: 'edge', serviceInstanceId: 'one' });
   const [span] = await spansOf([]);
   expect(span?.resource).toMatchObject({
@@ -250,7 +250,7 @@ describe('a collector that', () => {
       .service(agreeable)
       .shouldRateLimit({ domain: 'demo', descriptors: [], hits_addend: 1 }, callerWith(), () => {});
 
-  test('is away is complained about, and that is all: over gRPC', async () => {
+  test('is down is logged, and has no other effect, over gRPC', async () => {
     process.env[ENDPOINT] = `http://127.0.0.1:${await freePort()}`;
     process.env[TIMEOUT] = '1000';
     start();
@@ -259,13 +259,13 @@ describe('a collector that', () => {
     expect(problems).toEqual([expect.stringMatching(/^1 span\(s\) could not be sent: ./)]);
   });
 
-  test('is away is complained about, and that is all: over HTTP', async () => {
+  test('is down is logged, and has no other effect, over HTTP', async () => {
     const run = await traceOverHttp(`http://localhost:${await freePort()}`, { [TIMEOUT]: '100' });
     expect(await run.exited).toEqual({ code: 0, signal: null });
     expect(run.output()).toMatch(/^1 span\(s\) could not be sent: .*ECONNREFUSED/);
   });
 
-  test('is away for long is complained about once a minute', async () => {
+  test('is down for long is logged once a minute', async () => {
     const clock = fakeClock();
     process.env[ENDPOINT] = `http://127.0.0.1:${await freePort()}`;
     process.env[TIMEOUT] = '1';
@@ -281,7 +281,7 @@ describe('a collector that', () => {
     expect(problems).toHaveLength(1);
   });
 
-  test('never answers is waited for, but not for ever', async () => {
+  test('never answers does not delay close forever', async () => {
     const sockets: Socket[] = [];
     const silent = createServer((socket) => sockets.push(socket));
     silent.listen(0, '127.0.0.1');

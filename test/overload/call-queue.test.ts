@@ -31,7 +31,7 @@ test('lets a call run at once while the slice of this turn has room', async () =
   expect(queue.mayRun(1)).toBe(true);
 });
 
-test('runs as many calls a turn as fit its slice, in the order in which they came', async () => {
+test('runs as many calls per turn as fit its slice, in order of arrival', async () => {
   queue.spend(SLICE_UNITS);
   for (const name of ['a', 'b', 'c', 'd', 'e']) queue.add(call(name, SLICE_UNITS / 2), 1);
   expect(queue.length).toBe(5);
@@ -45,7 +45,7 @@ test('runs as many calls a turn as fit its slice, in the order in which they cam
   expect(queue.length).toBe(0);
 });
 
-test('lets a new call wait for those that came before it', async () => {
+test('lets a new call wait for those before it', async () => {
   queue.spend(SLICE_UNITS);
   for (const name of ['a', 'b']) queue.add(call(name, SLICE_UNITS), 1);
   await nextTurn();
@@ -53,7 +53,7 @@ test('lets a new call wait for those that came before it', async () => {
   expect(queue.mayRun(1)).toBe(false);
 });
 
-test('refuses a call that has waited for too long, and one that is in time runs', async () => {
+test('refuses a call that has waited for too long, and runs one that is in time', async () => {
   queue.spend(SLICE_UNITS);
   queue.add(call('early'), 1);
   nowMs = 5;
@@ -63,7 +63,7 @@ test('refuses a call that has waited for too long, and one that is in time runs'
   expect(log).toEqual(['early refused', 'late']);
 });
 
-test('refuses four calls that waited for too long for the work of one descriptor', async () => {
+test('refuses four late calls for the work of one descriptor', async () => {
   queue.spend(SLICE_UNITS);
   for (let count = 0; count < 5 * SLICE_UNITS; count++) queue.add(call(`${count}`), 1);
   nowMs = 11;
@@ -71,13 +71,13 @@ test('refuses four calls that waited for too long for the work of one descriptor
   expect(log).toHaveLength(4 * SLICE_UNITS);
 });
 
-describe('is behind', () => {
+describe('the queue', () => {
   const fill = (count: number): void => {
     queue.spend(SLICE_UNITS);
     for (let at = 0; at < count; at++) queue.add(call(`${at}`), 1);
   };
 
-  test('while more calls than a turn takes wait, and the first has waited for too long', () => {
+  test('is behind while more calls wait than fit a turn, and the first has waited for too long', () => {
     fill(SLICE_UNITS);
     nowMs = 10;
     expect(queue.isBehind).toBe(false);
@@ -85,13 +85,13 @@ describe('is behind', () => {
     expect(queue.isBehind).toBe(true);
   });
 
-  test('not while a turn takes all calls that wait: what is late then is the machine', () => {
+  test('is not behind while all waiting calls fit a turn: the lag has another cause', () => {
     fill(SLICE_UNITS - 1);
     nowMs = 11;
     expect(queue.isBehind).toBe(false);
   });
 
-  test('not where no wait is too long', () => {
+  test('is never behind without a limit for waiting', () => {
     queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
     fill(SLICE_UNITS);
     nowMs = 1e9;
@@ -99,7 +99,7 @@ describe('is behind', () => {
   });
 });
 
-test('never refuses a call where no wait is too long', async () => {
+test('never refuses a call without a limit for waiting', async () => {
   queue = createCallQueue(Number.POSITIVE_INFINITY, () => nowMs);
   queue.spend(SLICE_UNITS);
   queue.add(call('patient'), 1);
@@ -111,7 +111,7 @@ test('never refuses a call where no wait is too long', async () => {
 describe('costly calls', () => {
   const COSTLY = 1_025;
 
-  test('run one a turn, after all others', async () => {
+  test('run one per turn, after all others', async () => {
     for (const name of ['costly 1', 'costly 2']) queue.add(call(name, COSTLY), COSTLY);
     queue.add(call('cheap 1'), 1);
     await nextTurn();

@@ -38,7 +38,7 @@ test('refuses a new connection when connections themselves take three quarters o
   expect(memory.open(4 * KIB, () => {})).toBeDefined();
 });
 
-test('keeps a client that works while another opens as many connections as it can', () => {
+test('does not reset a client with requests while another opens as many connections as it can', () => {
   const memory = new CallerMemory(1024 * KIB);
   let isReset = false;
   const honest = memory.open(4 * KIB, () => {
@@ -49,14 +49,14 @@ test('keeps a client that works while another opens as many connections as it ca
   expect(isReset).toBe(false);
 });
 
-test('refuses a new connection when others of its size hold the rest', () => {
+test('refuses a new connection when others of the same size hold the rest', () => {
   const memory = new CallerMemory(40 * KIB);
   for (let count = 0; count < 5; count++) memory.open(4 * KIB, () => {})?.set(7 * KIB);
   memory.open(4 * KIB, () => {});
   expect(memory.open(4 * KIB, () => {})).toBeUndefined();
 });
 
-test('makes room for a new connection where another holds much more', () => {
+test('makes room for a new connection if another holds much more', () => {
   const memory = new CallerMemory(40 * KIB);
   const resets: string[] = [];
   const large = memory.open(4 * KIB, () => resets.push('large'));

@@ -1,5 +1,5 @@
 import { createShedding, type Shedding } from '../../src/overload/shedding.ts';
-import type { Outcome, RlsService } from '../../src/rls/service.ts';
+import type { CallOutcome, RlsService } from '../../src/rls/service.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { OK } from '../helpers/grpc-server.ts';
 import { question } from '../helpers/h2-client.ts';
@@ -14,8 +14,8 @@ function holding(shedding: Shedding) {
   };
   const counting = shedding.counting(service);
   return {
-    ask(times: number): readonly Outcome[] {
-      const outcomes: Outcome[] = [];
+    ask(times: number): readonly CallOutcome[] {
+      const outcomes: CallOutcome[] = [];
       for (let time = 0; time < times; time++)
         counting.shouldRateLimit(question, callerWith(), (outcome) => outcomes.push(outcome));
       return outcomes;

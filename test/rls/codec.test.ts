@@ -1,7 +1,7 @@
 import { MAX_COUNT, unitMs } from '../../src/algorithms/limit.ts';
 import { type Answer, InvalidRequest, type Verdict } from '../../src/decide.ts';
+import { fromStruct } from '../../src/protobuf/struct.ts';
 import { decodeRequest, encodeAnswer } from '../../src/rls/codec.ts';
-import { fromStruct } from '../../src/rls/struct.ts';
 import type { WireDescriptor, WireOverride } from '../../src/rls/wire.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 import { ruleOf } from '../helpers/rules.ts';
@@ -38,7 +38,7 @@ test.each<[string, number, number | undefined, boolean, number]>([
   ['the request says', 5, undefined, false, 5],
   ['the descriptor says', 0, 7, false, 7],
   ['the descriptor says otherwise', 5, 7, false, 7],
-  ['the descriptor says none: only a look', 5, 0, false, 0],
+  ['the descriptor has 0: a peek', 5, 0, false, 0],
   ['the descriptor says none, and back', 5, 0, true, 0],
   ['the descriptor gives back', 5, 7, true, -7],
   ['the descriptor gives back what the request says', 5, undefined, true, -5],
@@ -51,7 +51,7 @@ test.each<[string, number, number | undefined, boolean, number]>([
   expect(decode({ hits_addend, is_negative_hits }, requestHits)?.hits).toBe(hits);
 });
 
-test('a request that its reader found too large is refused', () => {
+test('a request that its reader found too large throws InvalidRequest', () => {
   const request = { domain: '', descriptors: [], hits_addend: 0, problem: 'descriptors must have at most 256' };
   expect(() => decodeRequest(request)).toThrow(new InvalidRequest('descriptors must have at most 256'));
 });
@@ -95,7 +95,7 @@ describe('a limit in the request', () => {
     });
   });
 
-  test.each([0, 8, 99, -1])('with unit %d is none', (unit) => {
+  test.each([0, 8, 99, -1])('with unit %d is invalid', (unit) => {
     expect(override({ unit })).toEqual({
       problem: `descriptors[0].limit.unit must be a unit from SECOND (1) to WEEK (7), got ${unit}`,
     });
@@ -106,13 +106,13 @@ describe('a limit in the request', () => {
     [101, 6, '101 × YEAR'],
     [0xffff_ffff, 1, '4294967295 × SECOND'],
     [0xffff_ffff, 6, '4294967295 × YEAR'],
-  ])('with multiplier %d of unit %d is none', (value, unit, got) => {
+  ])('with multiplier %d of unit %d is invalid', (value, unit, got) => {
     expect(override({ unit, unit_multiplier: { value } })).toEqual({
       problem: `descriptors[0].limit.unit_multiplier must make a window of 1 unit to 100 years, got ${got}`,
     });
   });
 
-  test.each([0, 0xffff_ffff])('may be of %d requests', (requests_per_unit) => {
+  test.each([0, 0xffff_ffff])('may have %d requests', (requests_per_unit) => {
     expect(override({ requests_per_unit })).toMatchObject({ limit: { limit: { requestsPerUnit: requests_per_unit } } });
   });
 });
@@ -192,11 +192,11 @@ describe('an answer', () => {
     [36_000.5, 37],
     [60_000, 60],
     [1e15, 315_576_000_000], // the longest duration that protobuf allows
-  ])('of %d ms to the reset says %d seconds: never too few', (durationUntilResetMs, seconds) => {
+  ])('with %d ms until the reset says %d seconds, rounded up', (durationUntilResetMs, seconds) => {
     expect(status(limited({ durationUntilResetMs }))?.duration_until_reset).toEqual({ seconds, nanos: 0 });
   });
 
-  test('has a status a descriptor in order, the overall code and the headers', () => {
+  test('has one status per descriptor in order, the overall code and the headers', () => {
     const answer: Answer = {
       overallCode: 'OVER_LIMIT',
       verdicts: [{ kind: 'no_rule' }, limited(), { kind: 'unlimited', rule }],
@@ -209,20 +209,20 @@ describe('an answer', () => {
     expect(encoded.statuses.map(({ limit_remaining }) => limit_remaining)).toEqual([0, 6, 4_294_967_295]);
   });
 
-  test('of a service in shadow mode is OK, though its statuses are not', () => {
+  test('is OK in global shadow mode even if its statuses are not', () => {
     const over: Verdict = { ...limited({ code: 'OVER_LIMIT' }), code: 'OVER_LIMIT' };
     const encoded = encodeAnswer({ overallCode: 'OK', verdicts: [over], shadowed: true, delayMs: 0 }, [], undefined);
     expect([encoded.overall_code, encoded.statuses[0]?.code]).toEqual([1, 2]);
   });
 
-  test('has the metadata that goes with it', () => {
+  test('has its dynamic metadata', () => {
     const answer: Answer = { overallCode: 'OK', verdicts: [limited()], shadowed: false, delayMs: 0 };
     const { dynamic_metadata } = encodeAnswer(answer, [], { rule: 'demo.user', list: [1, null] });
     expect(dynamic_metadata && fromStruct(dynamic_metadata)).toEqual({ rule: 'demo.user', list: [1, null] });
     expect(encodeAnswer(answer, [], undefined)).not.toHaveProperty('dynamic_metadata');
   });
 
-  test('tells a limit without a unit as UNKNOWN', () => {
+  test('shows a limit without a unit as UNKNOWN', () => {
     const odd: Verdict = { ...limited(), label: { ...label, unit: 'UNKNOWN' } };
     expect(status(odd)).toMatchObject({ current_limit: { requests_per_unit: 10, unit: 0 } });
     expect(status(odd)?.current_limit).not.toHaveProperty('unit_multiplier');

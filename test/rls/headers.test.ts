@@ -6,7 +6,7 @@ import { ruleOf } from '../helpers/rules.ts';
 
 const limits = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
 
-/** A limited verdict whose limit tells it apart. */
+/** A limited verdict with a distinct limit. */
 function verdict(
   requestsPerUnit: number,
   limitRemaining: number,
@@ -44,13 +44,13 @@ const unmatched: Verdict = { kind: 'no_rule' };
 const headersOf = (verdicts: readonly Verdict[], quotaMode = false) =>
   extrasOf({ limits, quotaMode }).headers({ overallCode: 'OK', verdicts, shadowed: false, delayMs: 0 });
 
-/** The limit and what remains of it, as the headers tell; undefined where there are none. */
-const told = (verdicts: readonly Verdict[], quotaMode = false) => {
+/** The limit and what remains of it, according to the headers; undefined without headers. */
+const shownBy = (verdicts: readonly Verdict[], quotaMode = false) => {
   const [limit, remaining] = headersOf(verdicts, quotaMode);
   return limit && remaining && `${limit.value}, ${remaining.value}`;
 };
 
-test('are three, in this order, with the names that were set', () => {
+test('are three, in this order, with the configured names', () => {
   expect(headersOf([verdict(10, 0, 'over'), unmatched])).toEqual([
     { key: 'RateLimit-Limit', value: '10' },
     { key: 'RateLimit-Remaining', value: '0' },
@@ -76,15 +76,15 @@ test.each<[string, readonly Verdict[], string | undefined]>([
   ['none with as many hits left as unlimited', [verdict(4_294_967_295, 4_294_967_295)], undefined],
   ['none where nothing is limited', [unmatched, unlimited, { kind: 'no_domain' }], undefined],
 ])('describe %s', (_, verdicts, expected) => {
-  expect(told(verdicts)).toBe(expected);
+  expect(shownBy(verdicts)).toBe(expected);
 });
 
-test('in quota mode every refusal is a quota: the first with nothing left', () => {
+test('in quota mode the headers describe the first limit without hits left', () => {
   const verdicts = [verdict(10, 0, 'over'), verdict(20, 0, 'over')];
-  expect([told(verdicts, false), told(verdicts, true)]).toEqual(['20, 0', '10, 0']);
+  expect([shownBy(verdicts, false), shownBy(verdicts, true)]).toEqual(['20, 0', '10, 0']);
 });
 
-test('are none where they are not wanted', () => {
+test('are not sent unless enabled', () => {
   const none = extrasOf().headers;
   expect(none({ overallCode: 'OK', verdicts: [verdict(10, 3)], shadowed: false, delayMs: 0 })).toEqual([]);
 });
@@ -96,15 +96,15 @@ describe('the rules on whose soft part a request passed', () => {
     if (passed.kind !== 'limited') return passed;
     return { ...passed, rule: { ...passed.rule, path }, decision: { ...passed.decision, soft: true } };
   }
-  const headers = (wanted: typeof limits | undefined, verdicts: readonly Verdict[]) =>
-    extrasOf({ limits: wanted, soft: 'X-Soft' }).headers({
+  const headers = (names: typeof limits | undefined, verdicts: readonly Verdict[]) =>
+    extrasOf({ limits: names, soft: 'X-Soft' }).headers({
       overallCode: 'OK',
       verdicts,
       shadowed: false,
       delayMs: 0,
     });
 
-  test('come in one header, in order, after the others', () => {
+  test('are named by one header, in order, after the others', () => {
     const verdicts = [verdict(10, 0), soft('d.user'), unlimited, unmatched, soft('d.path_/login')];
     expect(headers(limits, verdicts)).toEqual([
       { key: 'RateLimit-Limit', value: '10' },
@@ -114,16 +114,16 @@ describe('the rules on whose soft part a request passed', () => {
     ]);
   });
 
-  test('are told even where no other headers are wanted', () => {
+  test('are named even if no other headers are enabled', () => {
     expect(headers(undefined, [soft('d.user')])).toEqual([{ key: 'X-Soft', value: 'd.user' }]);
   });
 
-  test('have no header where there are none', () => {
+  test('are not named if there are none', () => {
     expect(headers(undefined, [verdict(10, 3), unlimited])).toEqual([]);
   });
 });
 
-describe('how long to wait', () => {
+describe('the Retry-After header', () => {
   const refused = (retryAfterMs: number, mode: 'over' | 'shadow over' | 'quota over' = 'over'): Verdict => {
     const over = verdict(10, 0, mode);
     return over.kind === 'limited' ? { ...over, decision: { ...over.decision, retryAfterMs } } : over;
@@ -136,20 +136,20 @@ describe('how long to wait', () => {
       delayMs: 0,
     });
 
-  test('is told under each name: the longest of the refusals, rounded up', () => {
+  test('has each configured name, and the longest wait of all refusals, rounded up', () => {
     expect(waits([verdict(10, 3), refused(1_001), unlimited, refused(900), refused(9_000, 'shadow over')])).toEqual([
       { key: 'Retry-After', value: '2' },
       { key: 'X-RateLimit-Retry-After', value: '2' },
     ]);
   });
 
-  test('is not told of a request that passed, nor where no waiting helps', () => {
+  test('is not sent if the request passed, or could never pass', () => {
     expect(waits([refused(1_000, 'quota over')], 'OK')).toEqual([]);
     expect(waits([refused(1_000), refused(Number.POSITIVE_INFINITY)])).toEqual([]);
   });
 });
 
-test('of every descriptor have a value each, in order', () => {
+test('headers for every descriptor have one value per descriptor, in order', () => {
   const { headers } = extrasOf({ limits, ofEveryDescriptor: true });
   const verdicts = [verdict(10, 3), unmatched, verdict(20, 0, 'over'), unlimited, verdict(30, 9, 'shadow over')];
   const answer = { overallCode: 'OVER_LIMIT', shadowed: false, delayMs: 0 } as const;

@@ -20,7 +20,7 @@ function turn(isReady: boolean): void {
   health.refresh();
 }
 
-test('the service follows readiness at each question, the process is always serving, other names are unknown', () => {
+test('the service follows readiness at each check, the process is always serving, other names are unknown', () => {
   const statuses = () => ['ratelimit', '', 'other', 'constructor'].map((name) => health.status(name));
   expect(statuses()).toEqual(['SERVING', 'SERVING', undefined, undefined]);
   ready = false;
@@ -28,7 +28,7 @@ test('the service follows readiness at each question, the process is always serv
   expect(Object.fromEntries(health.statuses())).toEqual({ '': 'SERVING', ratelimit: 'NOT_SERVING' });
 });
 
-test('a watch gets the status at once and each one that differs from the one before', () => {
+test('a watch receives the status at once, then each change', () => {
   const [service, process, other] = [watch('ratelimit'), watch(''), watch('other')];
   for (const isReady of [true, false, false, true]) turn(isReady);
   expect(service.seen).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
@@ -36,7 +36,7 @@ test('a watch gets the status at once and each one that differs from the one bef
   expect(other.seen).toEqual(['SERVICE_UNKNOWN']);
 });
 
-test('a watch that was stopped gets nothing more, and counts once', () => {
+test('a stopped watch receives nothing more, and stopping it twice counts once', () => {
   const [one, two] = [watch('ratelimit'), watch('other')];
   expect(health.openWatches).toBe(2);
   one.stop();
@@ -48,7 +48,7 @@ test('a watch that was stopped gets nothing more, and counts once', () => {
   expect(health.openWatches).toBe(0);
 });
 
-test('closing sets the service NOT_SERVING for good', () => {
+test('closing sets the service to NOT_SERVING permanently', () => {
   const { seen } = watch('ratelimit');
   health.close();
   turn(true);
@@ -56,7 +56,7 @@ test('closing sets the service NOT_SERVING for good', () => {
   expect([health.status('ratelimit'), health.status('')]).toEqual(['NOT_SERVING', 'SERVING']);
 });
 
-test('keeps no name that was watched, neither while the watch is open nor afterwards', () => {
+test('names of watched services are not kept, neither during the watch nor after it', () => {
   const before = heapBytes();
   const stops = Array.from({ length: 20 }, (_, at) => watch(Buffer.alloc(2 ** 20, `${at}`).toString('latin1')).stop);
   expect(heapBytes() - before).toBeLessThan(2 ** 20);

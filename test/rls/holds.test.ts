@@ -5,10 +5,10 @@ import { type CallOptions, Client, type ClientUnaryCall, credentials, type Servi
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import type { Decider } from '../../src/decide.ts';
 import { createShedding } from '../../src/overload/shedding.ts';
+import { fromStruct } from '../../src/protobuf/struct.ts';
 import { createHealth, type Health } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
-import { createRlsService, type Observer, type Outcome, type RlsService } from '../../src/rls/service.ts';
-import { fromStruct } from '../../src/rls/struct.ts';
+import { type CallOutcome, createRlsService, type Observer, type RlsService } from '../../src/rls/service.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';
@@ -24,7 +24,7 @@ import { rulesFrom } from '../helpers/rules.ts';
 const OK = 1;
 const OVER_LIMIT = 2;
 
-/** A queue: so many a second, one at once, and who comes then is held for up to ten seconds. */
+/** A queue with this rate per second and a burst of one, which holds requests for up to ten seconds. */
 const queueOf = (requestsPerSecond: number, more = '') =>
   `{unit: second, requests_per_unit: ${requestsPerSecond}, algorithm: leaky_bucket, max_delay: 10s${more}}`;
 
@@ -40,7 +40,7 @@ descriptors:
   - {key: hard, rate_limit: {unit: minute, requests_per_unit: 1}}
 `);
 
-/** Stands still: who is held how long depends on the order of the calls alone, never on how long they took to arrive. */
+/** A stopped clock: delays depend only on the order of the calls, not on when they arrive. */
 const clock = fakeClock();
 
 let server: GrpcServer;
@@ -90,7 +90,7 @@ const asking = (keys: readonly string[], hits_addend = 1): WireRequest => ({
 
 type Reply = { readonly overallCode: number; readonly delayMs: number } | { readonly error: status };
 
-/** How long a call was held, as its metadata tells. */
+/** How long a call was held, according to its metadata. */
 function delayOf({ dynamic_metadata }: WireResponse): number {
   const { weir } = (dynamic_metadata ? fromStruct(dynamic_metadata) : {}) as { weir?: { delay_ms?: number } }; // what codec.ts writes
   return weir?.delay_ms ?? 0;
@@ -118,11 +118,11 @@ function decided(calls: number): Promise<void> {
 
 const passed = (delayMs: number): Reply => ({ overallCode: OK, delayMs });
 
-describe('a call that has to wait for its turn', () => {
+describe('a held call', () => {
   test.each([
     ['fast', [0, 20, 40, 60, 80, 100]],
     ['bucket', [0, 0, 20, 40, 60, 80]],
-  ])('is answered in the order of the calls: %s', async (key, delays) => {
+  ])('is answered in the order of arrival: %s', async (key, delays) => {
     const order: number[] = [];
     const replies = delays.map(async (_, at) => {
       const reply = await ask(key);
@@ -133,19 +133,19 @@ describe('a call that has to wait for its turn', () => {
     expect(order).toEqual([...delays.keys()]);
   });
 
-  test('is not answered before', async () => {
+  test('is not answered before its turn', async () => {
     await ask('slow');
     const startedMs = performance.now();
     expect(await ask('slow')).toEqual(passed(500));
     expect(performance.now() - startedMs).toBeGreaterThanOrEqual(498); // timers count whole milliseconds
   });
 
-  test('takes the longest turn of all its limits', async () => {
+  test('waits for the longest delay of its limits', async () => {
     await ask(['fast', 'slow']);
     expect(await ask(['fast', 'slow'])).toEqual(passed(500));
   });
 
-  test('is told at once where another limit refuses it', async () => {
+  test('is answered at once if another limit refuses it', async () => {
     await ask(['hard', 'slow']);
     const refused = ask(['hard', 'slow']);
     expect(await Promise.race([refused, sleep(400, 'held')])).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
@@ -158,7 +158,7 @@ describe('a call that has to wait for its turn', () => {
     expect(await ask(['shadow', 'fast'])).toEqual(passed(20)); // by the other rule alone
   });
 
-  test('is not held by a service in shadow mode', async () => {
+  test('is not held in global shadow mode', async () => {
     const service = serviceWith({ shadowMode: true });
     for (let times = 0; times < 2; times++) {
       const answered = new Promise((resolve) => service.shouldRateLimit(asking(['slow']), callerWith(5_000), resolve));
@@ -166,13 +166,13 @@ describe('a call that has to wait for its turn', () => {
     }
   });
 
-  test('is refused where its caller would be gone by then, and takes no place in the queue', async () => {
+  test("is refused if its caller's deadline is earlier, and takes no place in the queue", async () => {
     await ask('slow');
     expect(await ask('slow', { deadline: Date.now() + 300 })).toEqual({ overallCode: OVER_LIMIT, delayMs: 0 });
     expect(await ask('slow', { deadline: Date.now() + 5_000 })).toEqual(passed(500)); // the next place, not the one after
   });
 
-  test('is refused where its turn is the moment at which the caller goes', async () => {
+  test("is refused if its turn is exactly at the caller's deadline", async () => {
     const service = serviceWith();
     const reply = (timeoutMs: number) =>
       new Promise((resolve) => service.shouldRateLimit(asking(['slow']), callerWith(timeoutMs), resolve));
@@ -183,7 +183,7 @@ describe('a call that has to wait for its turn', () => {
     expect(await reply(505)).toEqual(code(OK)); // 5 ms for the answer to travel
   });
 
-  test('is refused where the queue is full', async () => {
+  test('is refused if the queue is full', async () => {
     const replies = await Promise.all(Array.from({ length: 10 }, () => ask('short')));
     expect(replies).toEqual([
       ...[0, 100, 200, 300, 400, 500].map(passed),
@@ -192,7 +192,7 @@ describe('a call that has to wait for its turn', () => {
   });
 });
 
-test('a turn that would be further away than the longest hold is refused when rules load', () => {
+test('rules with a longer delay than the longest hold are refused when they load', () => {
   const limit = (maxDelay: string) =>
     `{unit: year, requests_per_unit: 1, algorithm: leaky_bucket, max_delay: ${maxDelay}}`;
   const rules = (maxDelay: string) =>
@@ -201,8 +201,8 @@ test('a turn that would be further away than the longest hold is refused when ru
   expect(() => rules('1h1ms')).toThrow("max_delay must be a time such as 300ms or 2s, up to 1h, got '1h1ms'");
 });
 
-describe('a server that closes', () => {
-  test('answers the calls that are held, each in its turn', async () => {
+describe('a closing server', () => {
+  test('answers held calls, each in its turn', async () => {
     const order: number[] = [];
     const allDecided = decided(4);
     const replies = [0, 1, 2, 3].map(async (at) => {
@@ -216,7 +216,7 @@ describe('a server that closes', () => {
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
-  test('ends what is still held after its grace, and nothing breaks when the turn comes', async () => {
+  test('ends calls that are still held after the grace period', async () => {
     await ask('slow');
     const held = decided(1);
     const reply = ask('slow');
@@ -227,7 +227,7 @@ describe('a server that closes', () => {
   });
 });
 
-test('who goes away while being held is no trouble to those behind', async () => {
+test('a caller that cancels while being held does not delay those behind it', async () => {
   await ask('slow');
   const allDecided = decided(2);
   const gone = await new Promise<Reply>((resolve) => {
@@ -240,7 +240,7 @@ test('who goes away while being held is no trouble to those behind', async () =>
 });
 
 // Which of them takes which place is up to the client: it may send what it was given first after what it was given later.
-test('10,000 calls held at once on one connection are all answered, each with a place of its own', async () => {
+test('10,000 calls held at once on one connection are all answered, each in its turn', async () => {
   const CALLS = 10_000;
   const FIRST_MS = 2_000;
   await ask('crowd', { hits: 10_000 }); // fills the bucket
@@ -253,7 +253,7 @@ test('10,000 calls held at once on one connection are all answered, each with a 
   expect(delaysMs).toEqual(Array.from({ length: CALLS }, (_, at) => FIRST_MS + Math.ceil((at + 1) / 5)));
 });
 
-describe('a caller that goes away while its call is held', () => {
+describe('a caller that cancels while its call is held', () => {
   /** A caller that can go away, as often as it likes. */
   function caller() {
     const listeners: (() => void)[] = [];
@@ -263,7 +263,7 @@ describe('a caller that goes away while its call is held', () => {
 
   /** A call that is held for half a second, of a service that has answered one before. */
   async function holdOne(service: RlsService) {
-    const outcomes: Outcome[] = [];
+    const outcomes: CallOutcome[] = [];
     const { caller: one, listeners } = caller();
     await service.shouldRateLimit(asking(['slow']), callerWith(), () => {});
     await service.shouldRateLimit(asking(['slow']), one, (outcome) => outcomes.push(outcome));
@@ -273,9 +273,9 @@ describe('a caller that goes away while its call is held', () => {
     return { outcomes, go };
   }
 
-  const gone: Outcome = { error: { code: status.CANCELLED, details: 'the caller has gone' } };
+  const gone: CallOutcome = { error: { code: status.CANCELLED, details: 'the caller cancelled' } };
 
-  test('is answered with CANCELLED at once, so that its call is in flight no longer', async () => {
+  test('is answered with CANCELLED at once, so that its call is no longer in flight', async () => {
     const shedding = createShedding({ maxInFlight: 1, share: () => 1, waiting: () => 0 });
     const { outcomes, go } = await holdOne(shedding.counting(serviceWith()));
     expect(outcomes).toEqual([]);
@@ -285,7 +285,7 @@ describe('a caller that goes away while its call is held', () => {
     expect(shedding.mustShed()).toBe(false);
   });
 
-  test('is answered once, whenever it goes', async () => {
+  test('is answered once, whenever it cancels', async () => {
     const first = await holdOne(serviceWith());
     first.go();
     first.go();
@@ -307,7 +307,7 @@ describe('a caller that goes away while its call is held', () => {
   });
 });
 
-test('a call that is held keeps its response and nothing of its request', async () => {
+test('a held call keeps its response alive, but not its request', async () => {
   const service = serviceWith();
   const hold = async (): Promise<WeakRef<WireRequest>> => {
     const request = asking(['slow']);

@@ -1,7 +1,7 @@
+import type { JsonObject } from '../../src/json.ts';
+import { fromStruct, toStruct } from '../../src/protobuf/struct.ts';
 import { requestFromJson, responseToJson } from '../../src/rls/json.ts';
 import { InvalidJson } from '../../src/rls/json-reader.ts';
-import { fromStruct, toStruct } from '../../src/rls/struct.ts';
-import type { JsonObject } from '../../src/rules/metadata.ts';
 
 /** A request with one descriptor that has these fields, as JSON. */
 const withDescriptor = (fields: string): string => `{"domain": "d", "descriptors": [{${fields}}]}`;
@@ -40,25 +40,25 @@ describe('a request', () => {
       `{"domain": "d", "hitsAddend": "9", "descriptors": [{"entries": [{"key": "k", "value": "v"}], "hitsAddend": "7",
         "isNegativeHits": true, "limit": {"requestsPerUnit": "5", "unit": "MINUTE", "unitMultiplier": "3"}}]}`,
     ],
-  ])('in %s', (_, body) => {
+  ])('may be written in %s', (_, body) => {
     expect(read(body)).toEqual(full);
   });
 
   test.each(['{}', '{"domain": null, "descriptors": null, "hitsAddend": null}', ' \n{"descriptors": []}\n '])(
-    'has the defaults in %j',
+    'has its defaults in %j',
     (body) => {
       expect(read(body)).toEqual({ domain: '', descriptors: [], hits_addend: 0 });
     },
   );
 
   test.each(['', '"entries": null, "limit": null, "hitsAddend": null, "isNegativeHits": null', '"entries": []'])(
-    'has the defaults in a descriptor {%s}',
+    'has its defaults in a descriptor {%s}',
     (fields) => {
       expect(descriptorOf(fields)).toEqual({ entries: [], limit: null, hits_addend: null, is_negative_hits: false });
     },
   );
 
-  test('has the defaults in an entry and in a limit', () => {
+  test('has its defaults in an entry and in a limit', () => {
     expect(descriptorOf('"entries": [{}, {"key": null, "value": null}], "limit": {}')).toMatchObject({
       entries: [
         { key: '', value: '' },
@@ -69,13 +69,13 @@ describe('a request', () => {
   });
 
   test.each([
-    ['0', 0], // a look, not the default
+    ['0', 0], // a peek, not the default
     ['7.0', 7],
     ['1e3', 1_000],
     ['18446744073709551615', 2 ** 64],
     ['"18446744073709551615"', 2 ** 64],
     ['"0"', 0],
-  ])('may ask for %s hits', (written, value) => {
+  ])('may request %s hits', (written, value) => {
     expect(descriptorOf(`"hitsAddend": ${written}`)?.hits_addend).toEqual({ value });
   });
 
@@ -110,21 +110,21 @@ describe('a request', () => {
     ['"Domain": "d"', 'Domain: unknown field; expected one of domain, descriptors, hits_addend'],
     ['"__proto__": {}', '__proto__: unknown field; expected one of domain, descriptors, hits_addend'],
     ['"constructor": {}', 'constructor: unknown field; expected one of domain, descriptors, hits_addend'],
-    ['"hitsAddend": 1, "hits_addend": 1', 'hits_addend: the field is there twice'],
-    ['"hits_addend": null, "hitsAddend": 1', 'hitsAddend: the field is there twice'],
-    ['"hitsAddend": 1, "hitsAddend": 1', 'hitsAddend: the field is there twice'],
-    ['"domain": "d", "domain": "d"', 'domain: the field is there twice'],
-    ['"domain": null, "domain": null', 'domain: the field is there twice'],
-    ['"domain": "d", "dom\\u0061in": "d"', 'domain: the field is there twice'],
+    ['"hitsAddend": 1, "hits_addend": 1', 'hits_addend: duplicate field'],
+    ['"hits_addend": null, "hitsAddend": 1', 'hitsAddend: duplicate field'],
+    ['"hitsAddend": 1, "hitsAddend": 1', 'hitsAddend: duplicate field'],
+    ['"domain": "d", "domain": "d"', 'domain: duplicate field'],
+    ['"domain": null, "domain": null', 'domain: duplicate field'],
+    ['"domain": "d", "dom\\u0061in": "d"', 'domain: duplicate field'],
   ])('cannot be {%s}', (fields, message) => {
     expect(() => read(`{${fields}}`)).toThrow(new InvalidJson(message));
   });
 
   test.each([
     ['"entries": [{"key": 5}]', 'descriptors[0].entries[0].key must be a string, got 5'],
-    ['"entries": [{"key": "k", "key": "k"}]', 'descriptors[0].entries[0].key: the field is there twice'],
-    ['"isNegativeHits": true, "is_negative_hits": true', 'descriptors[0].is_negative_hits: the field is there twice'],
-    ['"limit": {"unit": 1, "unit": 1}', 'descriptors[0].limit.unit: the field is there twice'],
+    ['"entries": [{"key": "k", "key": "k"}]', 'descriptors[0].entries[0].key: duplicate field'],
+    ['"isNegativeHits": true, "is_negative_hits": true', 'descriptors[0].is_negative_hits: duplicate field'],
+    ['"limit": {"unit": 1, "unit": 1}', 'descriptors[0].limit.unit: duplicate field'],
     ['"entries": [{"keys": "k"}]', 'descriptors[0].entries[0].keys: unknown field; expected one of key, value'],
     ['"entries": [{"key": "k"}, null]', 'descriptors[0].entries[1] must be an object, got null'],
     ['"hitsAddend": -1', 'descriptors[0].hits_addend must be a whole number from 0 to 18446744073709551615, got -1'],
@@ -181,7 +181,7 @@ describe('a request', () => {
     ['[]', 'a list'],
     ['"d"', '"d"'],
     ['5', '5'],
-  ])('cannot be %s, which is no object', (body, got) => {
+  ])('cannot be %s, which is not an object', (body, got) => {
     expect(() => read(body)).toThrow(new InvalidJson(`the body must be an object, got ${got}`));
   });
 
@@ -254,7 +254,7 @@ describe('a response', () => {
     expect(responseToJson({ ...response, response_headers_to_add: [] })).toStrictEqual(expected);
   });
 
-  test('has the headers, and its fields in the order of the service this replaces', () => {
+  test('has the headers, and its fields in the order of envoyproxy/ratelimit', () => {
     const response = {
       overall_code: 1,
       statuses: [
@@ -273,7 +273,7 @@ describe('a response', () => {
     );
   });
 
-  test('has its metadata as JSON, under the names that were given', () => {
+  test('has its metadata as JSON, with unchanged names', () => {
     const weir = { delay_ms: 200, statuses: [{ index: 0, rule: 'demo.user', soft: true, window_ms: 1_500 }] };
     const response = {
       overall_code: 1,
@@ -294,7 +294,7 @@ test.each<JsonObject>([
   { a: null, b: true, c: false, d: 0, e: -1.5, f: '', g: 'text' },
   { list: [], lists: [[1], ['x', { y: null }]], struct: { in: { struct: {} } } },
   { constructor: 1, hasOwnProperty: [2] },
-])('a struct stands for the JSON it was made from: %j', (object) => {
+])('a struct converts back to the JSON it was made from: %j', (object) => {
   expect(fromStruct(toStruct(object))).toEqual(object);
 });
 
@@ -326,27 +326,24 @@ describe('a string', () => {
     },
   );
 
-  test.each(['\\ud800', '\\udc00', '\\ud800x', '\\udc00\\ud800'])(
-    'cannot have half of a character: "%s"',
-    (written) => {
-      expect(() => read(`{"domain": "${written}"}`)).toThrow(
-        new InvalidJson(`domain must be text without halves of surrogate pairs, got "${written}"`),
-      );
-    },
-  );
+  test.each(['\\ud800', '\\udc00', '\\ud800x', '\\udc00\\ud800'])('cannot have lone surrogates: "%s"', (written) => {
+    expect(() => read(`{"domain": "${written}"}`)).toThrow(
+      new InvalidJson(`domain must be text without lone surrogates, got "${written}"`),
+    );
+  });
 
   test.each([
     ['an octet that begins nothing', [0xff]],
     ['half of a character', [0xc3]],
     ['a character written longer than need be', [0xc0, 0xaf]],
     ['a surrogate', [0xed, 0xa0, 0x80]],
-  ])('cannot have %s, as over gRPC', (_, octets) => {
+  ])('cannot have %s, like over gRPC', (_, octets) => {
     const body = Buffer.concat([Buffer.from('{"domain": "'), Buffer.from(octets), Buffer.from('"}')]);
     expect(() => requestFromJson(body)).toThrow(new InvalidJson('not JSON: not UTF-8'));
   });
 });
 
-describe('the largest request that is decided', () => {
+describe('the largest valid request', () => {
   const texts = [
     'x'.repeat(16_384),
     'é'.repeat(16_384),
@@ -355,7 +352,7 @@ describe('the largest request that is decided', () => {
     '\\n'.repeat(16_384),
   ];
 
-  test('is read', () => {
+  test('is decoded in full', () => {
     const entry = '{"key": "k"}';
     const descriptor = `{"entries": [${Array(64).fill(entry)}]}`;
     const { descriptors } = read(`{"domain": "d", "descriptors": [${Array(256).fill(descriptor)}]}`);
@@ -366,7 +363,7 @@ describe('the largest request that is decided', () => {
     }
   });
 
-  // What follows is no JSON: that nobody complains of it shows that it was not read.
+  // What follows is not JSON: the absence of an error shows that it was not read.
   const unread = ' and the rest is not read';
   test.each([
     [
@@ -390,7 +387,7 @@ describe('the largest request that is decided', () => {
       'descriptors[0].entries[0].value must have at most 16384 characters',
     ],
     ['unknown fields', `{"x": 1${unread}`, 'x: unknown field; expected one of domain, descriptors, hits_addend'],
-    ['fields of the same name', `{"domain": "d", "domain"${':'}${unread}`, 'domain: the field is there twice'],
+    ['fields of the same name', `{"domain": "d", "domain"${':'}${unread}`, 'domain: duplicate field'],
     ['lists where a text belongs', `{"domain": [[[[${unread}`, 'domain must be a string, got a list'],
     ['objects where a text belongs', `{"domain": {"a": {${unread}`, 'domain must be a string, got an object'],
     [
@@ -398,11 +395,11 @@ describe('the largest request that is decided', () => {
       `{"hits_addend": ${'1'.repeat(1_000)}${unread}`,
       `hits_addend must be a whole number from 0 to 4294967295, got ${'1'.repeat(100)}`,
     ],
-  ])('ends what is read: more %s', (_, body, message) => {
+  ])('ends decoding when exceeded: more %s', (_, body, message) => {
     expect(() => read(body)).toThrow(new InvalidJson(message));
   });
 
-  test('has field names that are short: what follows the first characters of a longer one is not read', () => {
+  test('has short field names: the rest of a longer name is not read', () => {
     expect(() => read(`{"${'x'.repeat(1_000)}${unread}`)).toThrow(
       new InvalidJson(`"${'x'.repeat(99)}: unknown field; expected one of domain, descriptors, hits_addend`),
     );

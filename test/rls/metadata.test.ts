@@ -1,8 +1,8 @@
 import { unitMs } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
+import type { JsonObject } from '../../src/json.ts';
 import { createDynamicMetadata } from '../../src/rls/metadata.ts';
 import type { WireDescriptor, WireRequest } from '../../src/rls/wire.ts';
-import type { JsonObject } from '../../src/rules/metadata.ts';
 import { fixedWindowOf, labelOf } from '../helpers/limits.ts';
 import { ruleOf } from '../helpers/rules.ts';
 
@@ -31,7 +31,7 @@ function limited(decision: Partial<Limited['decision']> = {}): Limited {
 const request: WireRequest = { domain: 'demo', descriptors: [], hits_addend: 0 };
 const answer: Answer = { overallCode: 'OK', verdicts: [], shadowed: false, delayMs: 0 };
 
-describe('of its own accord the service', () => {
+describe('dynamic metadata under `weir`', () => {
   const delayed = (decision: Partial<Extract<Verdict, { kind: 'limited' }>['decision']>, path: string): Verdict => ({
     ...limited(decision),
     rule: { ...rule, path },
@@ -40,7 +40,7 @@ describe('of its own accord the service', () => {
     return createDynamicMetadata({ ofRequest: false })(request, { ...answer, verdicts, delayMs });
   };
 
-  test('tells nothing where the fields of the API say it all', () => {
+  test('is absent if the fields of the API have everything', () => {
     expect(metadataOf([limited()])).toBeUndefined();
   });
 
@@ -51,11 +51,11 @@ describe('of its own accord the service', () => {
       { ...limited(), limit: { ...limit, windowMs: 1_500 }, label: { ...label, unit: 'UNKNOWN' } },
       { window_ms: 1_500 },
     ],
-  ])('tells %s', (_, verdict, facts) => {
+  ])('has %s', (_, verdict, facts) => {
     expect(metadataOf([verdict])).toEqual({ weir: { statuses: [{ index: 0, rule: 'demo.user', ...facts }] } });
   });
 
-  test('tells of each status that has more to tell, by its index, and the longest delay of all', () => {
+  test('has each status with further facts, by its index, and the longest delay of all', () => {
     const verdicts: Verdict[] = [
       { kind: 'no_rule' },
       delayed({ delayMs: 100 }, 'demo.user'),
@@ -74,13 +74,13 @@ describe('of its own accord the service', () => {
     });
   });
 
-  test('tells no delay of a request that was not held', () => {
+  test('has no delay of a request that was not held', () => {
     expect(metadataOf([delayed({ delayMs: 100 }, 'demo.user')], 0)).toBeUndefined();
   });
 });
 
-describe('on request the proxy is told', () => {
-  const told = createDynamicMetadata({ ofRequest: true });
+describe('with ofRequest, dynamic metadata has', () => {
+  const metadataOf = createDynamicMetadata({ ofRequest: true });
   const wire = (fields: Partial<WireDescriptor>): WireDescriptor => ({
     entries: [{ key: 'user', value: 'alice' }],
     limit: null,
@@ -94,7 +94,7 @@ describe('on request the proxy is told', () => {
     code,
   });
 
-  test('what was asked', () => {
+  test('domain, descriptors and hits of the request', () => {
     const descriptors = [
       wire({
         entries: [
@@ -106,7 +106,7 @@ describe('on request the proxy is told', () => {
       wire({ limit: { requests_per_unit: 3, unit: 3, unit_multiplier: null } }),
       wire({ limit: { requests_per_unit: 3, unit: 99, unit_multiplier: null } }),
     ];
-    expect(told({ ...request, descriptors, hits_addend: 5 }, answer)).toEqual({
+    expect(metadataOf({ ...request, descriptors, hits_addend: 5 }, answer)).toEqual({
       domain: 'demo',
       descriptors: [
         { entries: ['user=', 'path=a=b'] },
@@ -118,7 +118,7 @@ describe('on request the proxy is told', () => {
     });
   });
 
-  test('the metadata of the rules that let the request pass, put together', () => {
+  test('the merged metadata of the rules that let the request pass', () => {
     const verdicts: Verdict[] = [
       { kind: 'no_rule' },
       of({ plan: 'free', at: { a: 1 }, list: [1] }),
@@ -127,16 +127,16 @@ describe('on request the proxy is told', () => {
       of(undefined),
       of({ plan: 'paid', at: { a: 2, b: 3 }, list: [2], none: null }),
     ];
-    expect(told(request, { ...answer, verdicts })).toEqual({
+    expect(metadataOf(request, { ...answer, verdicts })).toEqual({
       domain: 'demo',
       descriptors: [],
       metadata: { plan: 'free', at: { a: 1, b: 3 }, list: [1], none: null },
     });
-    expect(told(request, { ...answer, verdicts: [of({})] })).not.toHaveProperty('metadata');
+    expect(metadataOf(request, { ...answer, verdicts: [of({})] })).not.toHaveProperty('metadata');
   });
 
-  test('besides what it is always told', () => {
-    expect(told(request, { ...answer, verdicts: [limited({ soft: true })] })).toEqual({
+  test('the facts under `weir` as well', () => {
+    expect(metadataOf(request, { ...answer, verdicts: [limited({ soft: true })] })).toEqual({
       domain: 'demo',
       descriptors: [],
       weir: { statuses: [{ index: 0, rule: 'demo.user', soft: true }] },
@@ -144,7 +144,7 @@ describe('on request the proxy is told', () => {
   });
 });
 
-test('the metadata of the rules stays what it was', () => {
+test('the metadata of the rules is not modified', () => {
   const metadata = { at: { a: 1 } };
   const verdicts = [{ at: { b: 2 } }, metadata, { at: { c: 3 } }].map((one): Verdict => {
     return { ...limited(), rule: ruleOf({ metadata: one }) };

@@ -18,10 +18,10 @@ import type { Backend } from '../../src/backends/backend.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import type { Clock } from '../../src/clock.ts';
 import type { Decider } from '../../src/decide.ts';
+import { fromStruct } from '../../src/protobuf/struct.ts';
 import { createHealth, type Health, type Readiness } from '../../src/rls/health.ts';
 import { shouldRateLimit } from '../../src/rls/proto.ts';
-import { createRlsService, type Observer, type Outcome } from '../../src/rls/service.ts';
-import { fromStruct } from '../../src/rls/struct.ts';
+import { type CallOutcome, createRlsService, type Observer } from '../../src/rls/service.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';
@@ -50,17 +50,17 @@ let server: GrpcServer;
 let health: Health;
 let client: Client;
 let readiness: Readiness;
-/** What the observer was told: `answered OK`, or the status and its cause. */
-let told: unknown[];
+/** What the observer was notified of: `answered OK`, or the status and its cause. */
+let observed: unknown[];
 /** Is called right after an answer was given. */
 let onAnswer: () => void;
 
 const observer: Observer = {
   answered(_request, answer) {
-    told.push(`answered ${answer.overallCode}`);
+    observed.push(`answered ${answer.overallCode}`);
     onAnswer();
   },
-  failed: ({ code }, cause) => told.push({ code, cause }),
+  failed: ({ code }, cause) => observed.push({ code, cause }),
 };
 
 async function start(changes: Partial<Decider> = {}, now: Clock = clock): Promise<void> {
@@ -81,7 +81,7 @@ const port = (): number => Number(server.target.split(':').at(-1));
 
 beforeEach(() => {
   readiness = { ready: true, reasons: [] };
-  told = [];
+  observed = [];
   onAnswer = () => {};
 });
 afterEach(async () => {
@@ -118,7 +118,7 @@ const sendBytes = (bytes: Buffer): Promise<Reply<WireResponse>> =>
   unary({ ...shouldRateLimit, requestSerialize: (): Buffer => bytes } as typeof shouldRateLimit, {} as WireRequest);
 
 describe('ShouldRateLimit', () => {
-  test('answers a call, then the next one by what the first spent', async () => {
+  test('answers a call, then the next one after what the first spent', async () => {
     await start();
     const descriptors = [
       descriptorOf('user', 'alice'),
@@ -141,10 +141,10 @@ describe('ShouldRateLimit', () => {
       },
     });
     expect(await ask()).toMatchObject({ response: { overall_code: 2, statuses: [{ code: 2, limit_remaining: 0 }] } });
-    expect(told).toEqual(['answered OK', 'answered OVER_LIMIT']);
+    expect(observed).toEqual(['answered OK', 'answered OVER_LIMIT']);
   });
 
-  test('tells on the wire what the API has fields for, and the rest in the metadata', async () => {
+  test('returns the fields of the API, and other facts in the metadata', async () => {
     const newRules = rulesFrom(`
 domain: demo
 descriptors:
@@ -181,7 +181,7 @@ descriptors:
     });
   });
 
-  test('keeps any text apart that a key or value may be', async () => {
+  test('counts any different keys and values apart', async () => {
     await start();
     for (const value of ['', '__proto__', 'é', '\u0000', '😀'.repeat(1_000)])
       expect(await ask({ descriptors: [descriptorOf('user', value)] })).toMatchObject({
@@ -207,20 +207,20 @@ descriptors:
       },
       'descriptors[1].limit.unit must be a unit from SECOND (1) to WEEK (7), got 0',
     ],
-  ])('of a request with %s: INVALID_ARGUMENT', async (_, request, details) => {
+  ])('fails with INVALID_ARGUMENT for a request with %s', async (_, request, details) => {
     await start();
     expect(await ask(request)).toEqual({ code: status.INVALID_ARGUMENT, details });
-    expect(told).toEqual([{ code: status.INVALID_ARGUMENT, cause: expect.objectContaining({ message: details }) }]);
+    expect(observed).toEqual([{ code: status.INVALID_ARGUMENT, cause: expect.objectContaining({ message: details }) }]);
     expect(await ask()).toMatchObject({ response: { statuses: [{ limit_remaining: 1 }] } }); // nothing was spent
   });
 
-  test('before there are rules: UNAVAILABLE', async () => {
+  test('fails with UNAVAILABLE before rules are loaded', async () => {
     await start({ rules: () => undefined });
     const details = 'no rate limit configuration loaded';
     expect(await ask()).toEqual({ code: status.UNAVAILABLE, details });
   });
 
-  test('without its counters: UNAVAILABLE, but not where none are needed', async () => {
+  test('fails with UNAVAILABLE without its counters, unless none are needed', async () => {
     const apply: Backend['run'] = async (hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'no connection' }));
     await start({ ledger: ledgerOf(backendThat(apply)) });
     const details = 'rate limit store unavailable: no connection';
@@ -230,31 +230,31 @@ descriptors:
     });
   });
 
-  test('with a bug of ours: INTERNAL without the cause, which the observer is told', async () => {
+  test('fails with INTERNAL after a bug, and passes the cause only to the observer', async () => {
     const bug = new Error('secret cause');
     await start({ ledger: ledgerOf(backendThat(() => Promise.reject(bug))) });
     expect(await ask()).toEqual({ code: status.INTERNAL, details: 'internal error' });
-    expect(told).toEqual([{ code: status.INTERNAL, cause: bug }]);
+    expect(observed).toEqual([{ code: status.INTERNAL, cause: bug }]);
   });
 
   test.each([
     ['no message at all', Buffer.from([0xff, 0xff, 0xff])],
     ['a message cut short', Buffer.from([0x12])],
     ['a message in a message cut short', Buffer.from([0x12, 0x05, 0x0a])],
-  ])('of bytes that are %s is an error, and the server lives on', async (_, bytes) => {
+  ])('fails for bytes that are %s, and the server survives', async (_, bytes) => {
     await start();
     expect(await sendBytes(bytes)).toMatchObject({ code: status.INTERNAL });
     expect(await ask()).toMatchObject({ response: { overall_code: 1 } });
   });
 
-  test('of more than 4 MiB: RESOURCE_EXHAUSTED, and the server lives on', async () => {
+  test('fails with RESOURCE_EXHAUSTED for more than 4 MiB, and the server survives', async () => {
     await start();
     const domain = 'x'.repeat(4 * 1024 * 1024);
     expect(await ask({ domain })).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
     expect(await ask()).toMatchObject({ response: { overall_code: 1 } });
   });
 
-  test('waits for its store as long as the service may, and no longer than its caller', async () => {
+  test("waits for its store up to the store timeout, and no longer than the caller's deadline", async () => {
     const waited: number[] = [];
     const store = backendThat(async (hits, { timeoutMs }) => {
       waited.push(timeoutMs);
@@ -270,7 +270,7 @@ descriptors:
   });
 });
 
-test('a decision comes to its end whatever the observer does', async () => {
+test('a decision completes even if the observer throws', async () => {
   const service = createRlsService(deciderOf(rules, { ledger: ledgerOf(memory()) }), noHeaders, {
     answered() {
       throw new Error('a bug in the statistics');
@@ -279,7 +279,7 @@ test('a decision comes to its end whatever the observer does', async () => {
       throw new Error('a bug in the log');
     },
   });
-  const outcomes: Outcome[] = [];
+  const outcomes: CallOutcome[] = [];
   for (const domain of ['demo', '']) {
     const request = { domain, descriptors: [descriptorOf('user', 'alice')], hits_addend: 1 };
     await service.shouldRateLimit(request, callerWith(1_000), (outcome) => outcomes.push(outcome)); // as promised: never rejects
@@ -288,10 +288,10 @@ test('a decision comes to its end whatever the observer does', async () => {
 });
 
 describe('closing', () => {
-  /** How often a closing server looks whether it is done. */
-  const LOOK_INTERVAL_MS = 50;
+  /** How often a closing server checks for calls in flight. */
+  const CHECK_INTERVAL_MS = 50;
 
-  test('lets a call under way finish, however late, and takes no more', async () => {
+  test('waits for a call in flight, and accepts no more', async () => {
     const asked = gate();
     const answered = gate();
     const store = memory();
@@ -312,11 +312,11 @@ describe('closing', () => {
         closed = true;
       });
       expect(await accepts(port())).toBe(false);
-      onAnswer = () => jest.advanceTimersByTime(LOOK_INTERVAL_MS); // a look at the worst moment: given, but not yet sent
+      onAnswer = () => jest.advanceTimersByTime(CHECK_INTERVAL_MS); // a check at the worst moment: answered, but not yet sent
       answered.open();
       expect(await reply).toMatchObject({ response: { overall_code: 1 } });
       while (!closed) {
-        jest.advanceTimersByTime(LOOK_INTERVAL_MS);
+        jest.advanceTimersByTime(CHECK_INTERVAL_MS);
         await new Promise(setImmediate);
       }
     } finally {
@@ -324,7 +324,7 @@ describe('closing', () => {
     }
   });
 
-  test('ends what is still under way after its grace', async () => {
+  test('ends calls still in flight after the grace period', async () => {
     const asked = gate();
     await start({
       ledger: ledgerOf(
@@ -351,7 +351,7 @@ describe('closing', () => {
   });
 });
 
-test('an address that is taken cannot be listened on', async () => {
+test('listening on an address in use fails', async () => {
   await start();
   const service = createRlsService({} as Decider, noHeaders, observer);
   const address = { host: '127.0.0.1', port: port() };
@@ -372,7 +372,7 @@ const healthService = serviceIn(
 
 function methodOf(service: ServiceDefinition, name: string): MethodDefinition<object, Record<string, unknown>> {
   const method = service[name];
-  if (!method) throw new Error(`there is no method ${name}`);
+  if (!method) throw new Error(`unknown method ${name}`);
   return method as MethodDefinition<object, Record<string, unknown>>; // of any messages
 }
 
@@ -384,7 +384,7 @@ function watch(service: string): ClientReadableStream<Record<string, unknown>> {
 describe('health', () => {
   const check = (service: string) => unary(methodOf(healthService, 'Check'), { service });
 
-  test('of the service is whether it is ready, of the process that it answers; others are not there', async () => {
+  test('reports readiness for the service, SERVING for the process, and NOT_FOUND for other names', async () => {
     readiness = { ready: false, reasons: ['no rules'] };
     await start();
     expect(await check('')).toEqual({ response: { status: 'SERVING' } });
@@ -392,7 +392,7 @@ describe('health', () => {
     expect(await check('other')).toMatchObject({ code: status.NOT_FOUND });
   });
 
-  test('follows the service, and ends with NOT_SERVING', async () => {
+  test('follows readiness, and ends with NOT_SERVING', async () => {
     await start();
     const stream = watch('ratelimit');
     expect(await once(stream, 'data')).toEqual([{ status: 'SERVING' }]);
@@ -443,7 +443,7 @@ describe('reflection', () => {
     ...nestedType.flatMap(typesUsedIn),
   ];
 
-  test('names the services', async () => {
+  test('lists the services', async () => {
     await start();
     const { list_services_response } = await reflect({ list_services: '' });
     expect(list_services_response).toEqual({
@@ -458,7 +458,7 @@ describe('reflection', () => {
     'envoy.service.ratelimit.v3.RateLimitService',
     'envoy.service.ratelimit.v3.RateLimitRequest',
     'grpc.health.v1.Health',
-  ])('describes %s and all that it depends on, by full names', async (symbol) => {
+  ])('describes %s and its dependencies, by full names', async (symbol) => {
     await start();
     const files = await filesWith({ file_containing_symbol: symbol });
     for (const file of files) {
@@ -474,7 +474,7 @@ describe('reflection', () => {
     expect(files.flatMap(typesUsed)).not.toEqual([]);
   });
 
-  test('is enough for grpcurl to ask for a decision', async () => {
+  test('lets grpcurl call ShouldRateLimit', async () => {
     await start();
     const request = { domain: 'demo', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] };
     const method = 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';

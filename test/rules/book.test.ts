@@ -95,7 +95,7 @@ test('nothing is loaded again while nothing changes', async () => {
   expect(book?.rules()).toBe(rules);
 });
 
-test('nor before the next look is due', async () => {
+test('nothing is loaded before the next poll is due', async () => {
   write('rules.yaml', ruleFor('user'));
   await open('rules.yaml');
   write('rules.yaml', ruleFor('address'));
@@ -193,7 +193,7 @@ describe('rules are loaded again, once, after', () => {
   });
 });
 
-test('wrong rules leave those in force alone and tell all their problems, once; right ones take over again', async () => {
+test('invalid rules change nothing and report all problems once, and valid ones take effect again', async () => {
   write('rules.yaml', ruleFor('user'));
   await open('rules.yaml');
   const before = book?.rules();
@@ -214,7 +214,7 @@ test('wrong rules leave those in force alone and tell all their problems, once; 
   expect({ rules: inForce(), loads: loads.length }).toEqual({ rules: ['demo.address'], loads: 3 });
 });
 
-test('there are no rules until the files have been right for the first time', async () => {
+test('there are no rules until the files are valid for the first time', async () => {
   write('rules.yaml', 'domain: [');
   await open('rules.yaml');
   expect(book?.rules()).toBeUndefined();
@@ -223,7 +223,7 @@ test('there are no rules until the files have been right for the first time', as
   expect(inForce()).toEqual(['demo.user']);
 });
 
-test('a place that cannot be read is told once, keeps the rules in force, and is read when it is there', async () => {
+test('an unreadable path is reported once, keeps the rules in force, and is read when it exists', async () => {
   const unreadable = [`${at('rules')}:1: cannot be read: ENOENT: no such file or directory, stat '${at('rules')}'`];
   await open('rules');
   await look();
@@ -248,7 +248,7 @@ test('a place that cannot be read is told once, keeps the rules in force, and is
   expect(inForce()).toEqual(['demo.address']);
 });
 
-test('a file that links to nothing keeps the rules in force until it is mended', async () => {
+test('a broken link keeps the rules in force until it is fixed', async () => {
   mkdirSync(at('rules'));
   write('rules/a.yaml', ruleFor('user'));
   await open('rules');
@@ -266,7 +266,7 @@ test('a file that links to nothing keeps the rules in force until it is mended',
   expect(inForce()).toEqual(['demo.user', 'other.user']);
 });
 
-test('files of one domain are put together only where that is wanted', async () => {
+test('files of one domain are merged only if enabled', async () => {
   mkdirSync(at('rules'));
   write('rules/a.yaml', ruleFor('user'));
   write('rules/b.yaml', ruleFor('address'));
@@ -277,7 +277,7 @@ test('files of one domain are put together only where that is wanted', async () 
   expect(inForce()).toEqual(['demo.user', 'demo.address']);
 });
 
-test('requests are answered while the file system does not answer, and files are polled once it does', async () => {
+test('requests are answered while the file system hangs, and files are polled when it recovers', async () => {
   write('rules.yaml', ruleFor('user'));
   const answers = gate();
   let isSlow = false;
@@ -306,7 +306,7 @@ test('requests are answered while the file system does not answer, and files are
   expect(asked).toBe(3);
 });
 
-test('a file that vanishes while a directory is listed is no problem', async () => {
+test('a file may vanish while a directory is listed', async () => {
   write('rules.yaml', ruleFor('user'));
   const source = plainPath(at('rules.yaml'));
   let asked = 0;
@@ -320,7 +320,7 @@ test('a file that vanishes while a directory is listed is no problem', async () 
   expect((await loadSource(racing, { mergeDomains: false })).ok).toBe(true);
 });
 
-test('a closed book looks no more', async () => {
+test('a closed book stops polling', async () => {
   write('rules.yaml', ruleFor('user'));
   await open('rules.yaml');
   book?.close();
@@ -338,7 +338,7 @@ test('a source can be loaded once, without a book', async () => {
   ]);
 });
 
-test('a file that cannot be read for a moment is read at the next look, though nothing about it changes', async () => {
+test('a file that was unreadable for a moment is read at the next poll, even if it has not changed', async () => {
   write('rules.yaml', ruleFor('user'));
   await open('rules.yaml');
   write('rules.yaml', ruleFor('path').replace('requests_per_unit: 1', 'requests_per_unit: 22'));
@@ -356,7 +356,7 @@ test('a file that cannot be read for a moment is read at the next look, though n
   expect(inForce()).toEqual(['demo.path']);
 });
 
-test('broken rules are parsed ever more rarely while no file changes, and at once when one does', async () => {
+test('invalid rules are retried with increasing delays while no file changes, and at once when one does', async () => {
   write('rules.yaml', 'domain: [');
   const parsed: number[] = [];
   const check = createFileChecker({ mergeDomains: false });
@@ -378,7 +378,7 @@ test('broken rules are parsed ever more rarely while no file changes, and at onc
   expect(inForce()).toEqual(['demo.user']);
 });
 
-test('of many files, only those that have changed are read again', async () => {
+test('only changed files are read again', async () => {
   mkdirSync(at('rules'));
   for (let file = 0; file < 10; file++) write(`rules/${file}.yaml`, ruleFor('user', `domain-${file}`));
   await open('rules');

@@ -21,7 +21,7 @@ function loaded(descriptors: string, name = 'rules.yaml') {
 const node = (key: string, requests: number): string =>
   `  - { key: ${key}, rate_limit: { unit: day, requests_per_unit: ${requests} } }\n`;
 
-test('rules that are new, others and gone are told apart; where they stand does not matter', async () => {
+test('added, changed and removed rules are distinguished, regardless of their position', async () => {
   const before = loaded(node('a', 1) + node('b', 1) + node('c', 1));
   const after = loaded(`# moved\n${node('c', 2)}${node('a', 1)}${node('new', 1)}`, 'other.yaml');
   const changes = await findChanges(before, after);
@@ -37,7 +37,7 @@ test('the hash is that of what decides, not of how it is written', async () => {
   expect(hashOf(loaded(node('a', 2)).packed)).not.toBe(hashOf(before.packed));
 });
 
-test('of many changes the first five are named', async () => {
+test('only the first five of many changes are named', async () => {
   const many = Array.from({ length: 250 }, (_, at) => node(`k${at}`, 1)).join('');
   const text = describeChanges(await findChanges(loaded(node('a', 1)), loaded(node('a', 1) + many)));
   expect(text).toBe('added d.k0, d.k1, d.k2, d.k3, d.k4 and 245 more');

@@ -9,7 +9,7 @@ const listed = (...nodes: readonly string[]): readonly string[] =>
 
 const ORDINARY = 'shadow_mode: false, quota_mode: false';
 
-test('what envoyproxy/ratelimit knows is listed as it does', () => {
+test('limits of envoyproxy/ratelimit are listed in its format', () => {
   expect(
     listed(
       'rate_limit: {unit: minute, requests_per_unit: 3}',
@@ -60,11 +60,11 @@ test.each([
     'DAY',
     'algorithm: leaky_bucket, burst: 1, max_delay: 2000ms',
   ],
-])('what it has no words for follows: %s', (limit, unit, more) => {
+])('features beyond envoyproxy/ratelimit are appended: %s', (limit, unit, more) => {
   expect(listed(`rate_limit: {${limit}}`)).toEqual([`d.k0: unit=${unit} requests_per_unit=2, ${ORDINARY}, ${more}`]);
 });
 
-test('several limits of a rule have a line each', () => {
+test('several limits of a rule have one line each', () => {
   expect(listed('rate_limits: [{unit: second, requests_per_unit: 1}, {unit: day, requests_per_unit: 9}]')).toEqual([
     `d.k0: unit=SECOND requests_per_unit=1, ${ORDINARY}`,
     `d.k0: unit=DAY requests_per_unit=9, ${ORDINARY}`,
@@ -76,7 +76,7 @@ test.each([
   ['unit: second, unit_multiplier: 30', '2 per 30 seconds'],
   ['window: 1500ms', '2 per 1500 ms'],
   ['unit: day, algorithm: token_bucket', '2 per day by token_bucket'],
-])('a limit in short: %s', (limit, expected) => {
+])('a limit has a short form: %s', (limit, expected) => {
   const [rule] = rulesFrom(`domain: d\ndescriptors: [{key: k, rate_limit: {${limit}, requests_per_unit: 2}}]`).rules;
   expect(rule?.limits.map(describeLimit)).toEqual([expected]);
 });

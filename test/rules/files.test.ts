@@ -62,7 +62,7 @@ describe('a plain path', () => {
     await expect(names('rules')).rejects.toThrow('the directory holds no .yaml or .yml file');
   });
 
-  test('calls files by the path they were found at', async () => {
+  test('names files by the path they were found at', async () => {
     files('rules/a.yaml');
     const path = join(folder, 'rules/a.yaml');
     expect(await plainPath(join(folder, 'rules')).list()).toMatchObject([{ path, name: path }]);
@@ -73,7 +73,7 @@ describe('a plain path', () => {
     expect([await names('.rules'), await names('.hidden.yaml')]).toEqual([['.rules/a.yaml'], ['.hidden.yaml']]);
   });
 
-  test('follows links', async () => {
+  test('follows symbolic links', async () => {
     files('elsewhere/a.yaml');
     link('elsewhere', 'rules');
     link('a.yaml', 'elsewhere/b.yaml');
@@ -85,7 +85,7 @@ describe('a plain path', () => {
     expect(await names('rules')).toEqual(['rules/more.yaml', 'rules/rules.yaml']);
   });
 
-  test('is looked at anew each time', async () => {
+  test('is listed again each time', async () => {
     files('rules/a.yaml');
     const source = plainPath(join(folder, 'rules'));
     expect(await source.list()).toHaveLength(1);
@@ -93,7 +93,7 @@ describe('a plain path', () => {
     expect(await source.list()).toHaveLength(2);
   });
 
-  test('that is not there throws', async () => {
+  test('that does not exist throws', async () => {
     await expect(plainPath(join(folder, 'nowhere')).list()).rejects.toThrow(/ENOENT.*nowhere/);
   });
 });
@@ -181,7 +181,7 @@ describe('a runtime directory', () => {
     expect(found[0]?.path).toBe('current/config/a/b.yaml');
   });
 
-  test('that is not there throws', async () => {
+  test('that does not exist throws', async () => {
     await expect(source({ root: join(folder, 'nowhere') }).list()).rejects.toThrow(/ENOENT.*nowhere/);
     await expect(source({ appDirectory: 'nowhere', watchRoot: false }).list()).rejects.toThrow(/ENOENT.*nowhere/);
   });

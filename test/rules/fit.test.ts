@@ -52,7 +52,7 @@ test.each([
   expect(problems(text, traits)).toEqual([`rules.yaml:2: descriptors[0].rate_limit.${message}`]);
 });
 
-test('an algorithm that the store cannot hold is told wherever it stands', () => {
+test('an algorithm that the store does not support is reported wherever it is used', () => {
   const text = `domain: d
 descriptors:
   - key: a
@@ -70,11 +70,14 @@ descriptors:
   expect(problems(text, {})).toEqual([]);
 });
 
-test.each(['all_or_nothing', 'spare_others'])('spend: %s wants a store for which a request is one step', (spend) => {
-  const text = `domain: d\nspend: ${spend}\ndescriptors: [{key: a, rate_limit: ${plain}}]\n`;
-  expect(problems(text, { atomic: 'counter' })).toEqual([
-    `rules.yaml:2: spend: spend: ${spend} wants all limits of a request counted in one step, which memcached cannot do`,
-  ]);
-  expect(problems(text, {})).toEqual([]);
-  expect(problems(text.replace(spend, 'each'), { atomic: 'counter' })).toEqual([]);
-});
+test.each(['all_or_nothing', 'spare_others'])(
+  'spend: %s requires a store that decides a request in one step',
+  (spend) => {
+    const text = `domain: d\nspend: ${spend}\ndescriptors: [{key: a, rate_limit: ${plain}}]\n`;
+    expect(problems(text, { atomic: 'counter' })).toEqual([
+      `rules.yaml:2: spend: spend: ${spend} wants all limits of a request counted in one step, which memcached cannot do`,
+    ]);
+    expect(problems(text, {})).toEqual([]);
+    expect(problems(text.replace(spend, 'each'), { atomic: 'counter' })).toEqual([]);
+  },
+);

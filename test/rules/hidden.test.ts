@@ -62,7 +62,7 @@ test.each<[what: string, nodes: readonly Written[], hidden: readonly number[]]>(
   expect(load(nodes).hidden).toEqual(hidden);
 });
 
-test('a node that two patterns hide is told of once', () => {
+test('a node that two patterns hide is reported once', () => {
   expect(load([node('k', '*'), node('k', 'a*'), node('k', 'ab*')]).hidden).toEqual([1, 2]);
 });
 
@@ -78,7 +78,7 @@ const level = fc.uniqueArray(fc.record({ key: keys, value: letters }), {
 const textsUpTo = (length: number): readonly string[] =>
   length === 0 ? [''] : ['', ...textsUpTo(length - 1).flatMap((text) => ['a', 'b', 'c'].map((one) => one + text))];
 
-test('no entry gets to a hidden node', () => {
+test('no entry reaches a hidden node', () => {
   const entries = textsUpTo(3).flatMap((key) => textsUpTo(4).map((value) => ({ key, value })));
   fc.assert(
     fc.property(level, (nodes) => {
@@ -91,7 +91,7 @@ test('no entry gets to a hidden node', () => {
   );
 });
 
-test('of two nodes, an entry gets to each that is not hidden', () => {
+test('an entry reaches each of two nodes that is not hidden', () => {
   const filled = (text: string): string => text.replaceAll('*', 'c'); // a letter that no pattern has
   fc.assert(
     fc.property(fc.tuple(keys, letters, keys, letters), ([key, value, otherKey, otherValue]) => {
@@ -108,7 +108,7 @@ test('of two nodes, an entry gets to each that is not hidden', () => {
   );
 });
 
-test('a level in which finding out would take too long is left alone', () => {
+test('a level with too many patterns is not analysed', () => {
   const unlike = Array.from({ length: 6_000 }, (_, at) => node('k', `*${10_000 + at}x`));
   const { hidden } = load([node('k', 'a*'), node('k', 'ab*'), ...unlike, node('k', 'ac*')]);
   expect(hidden).toEqual([1]);

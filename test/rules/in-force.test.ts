@@ -31,7 +31,7 @@ test('a hundred reloads leave no more memory in use than the first ones', async 
   expect(inForce.tree?.rules).toHaveLength(2 * 10 * 32);
 });
 
-test('a domain that has not changed is not compiled again, and listeners hear of each change', async () => {
+test('a domain that has not changed is not compiled again, and listeners are notified of each change', async () => {
   const inForce = new RulesInForce();
   let changes = 0;
   inForce.onChange(() => {

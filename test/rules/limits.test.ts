@@ -157,7 +157,7 @@ describe('a limit', () => {
     });
   });
 
-  test('by the calendar of a time zone has its boundaries', () => {
+  test('aligned to the calendar of a time zone has its boundaries', () => {
     const limit = limitFrom('window: 1d, requests_per_unit: 5, alignment: calendar, timezone: Asia/Kolkata');
     if (limit.algorithm !== 'fixed_window' || typeof limit.alignment === 'string') throw new Error('no calendar');
     const midnight = Date.parse('2024-01-01T00:00+05:30');
@@ -253,7 +253,7 @@ describe('extremes', () => {
   });
 });
 
-describe('what is too large is told where it stands', () => {
+describe('a value that is too large is reported with its position', () => {
   test.each([
     ['a rate, beside a small burst', 'unit: day, requests_per_unit: 4294967295, burst: 1', 'requests_per_unit'],
     ['a burst', 'unit: year, requests_per_unit: 1, burst: 4294967295', 'burst'],
@@ -269,7 +269,7 @@ describe('what is too large is told where it stands', () => {
 describe('counters', () => {
   const countersOf = (...blocks: readonly string[]) => limitsFrom(...blocks).map(({ counter }) => counter);
 
-  test('of several limits of a node differ, even where algorithm and window are the same', () => {
+  test('differ between the limits of a node, even with the same algorithm and window', () => {
     expect(countersOf(FIVE_A_MINUTE, FIVE_A_MINUTE, 'unit: hour', 'window: 60s, requests_per_unit: 9')).toEqual([
       'fixed_window|60000',
       'fixed_window|60000#1',
@@ -302,7 +302,7 @@ describe('counters', () => {
     expect(countersOf(one)).toEqual(countersOf(other));
   });
 
-  test('of another algorithm, window, alignment, time zone or number of parts are others', () => {
+  test('differ by algorithm, window, alignment, time zone and number of parts', () => {
     const blocks = [
       ...['fixed_window', 'sliding_window_log', 'sliding_window_counter', 'token_bucket', 'leaky_bucket'].map(
         (algorithm) => `unit: day, requests_per_unit: 5, algorithm: ${algorithm}`,
@@ -369,14 +369,14 @@ describe('spend', () => {
     expect(spendOf(load([domain('user', one), domain('path', other)], true))).toBe('all_or_nothing');
   });
 
-  test('of files that are put together must not differ, whatever comes between', () => {
+  test('must be the same in all merged files, whatever their order', () => {
     const files = [domain('user', 'each'), domain('path'), domain('host', 'spare_others')];
     expect(told(load(files, true))).toEqual([
       "c.yaml:2: spend: spend must be the same in all files of domain 'demo', got each and spare_others",
     ]);
   });
 
-  test('of one domain is not that of another', () => {
+  test('applies only to its own domain', () => {
     const loaded = load([domain('user', 'all_or_nothing'), domain('user').replace('demo', 'other')]);
     expect(loaded.ok && loaded.rules.domains.get('other')?.spend).toBeUndefined();
   });
@@ -409,7 +409,7 @@ describe('one mistake brings no message about another', () => {
     expect(problemsOf(block)).toEqual([expect.stringContaining(message)]);
   });
 
-  test('but all mistakes of a limit are told at once', () => {
+  test('all errors of a limit are reported at once', () => {
     expect(problemsOf('unit: minutes, requests_per_unit: 5, algorithm: tokens')).toHaveLength(2);
     const problems = problemsOf('unit: minutes, requests_per_unit: 5, burst: 5, buckets: 3');
     expect(problems.map((problem) => /rate_limit\.(\w+)/.exec(problem)?.[1])).toEqual(['unit', 'burst', 'buckets']);

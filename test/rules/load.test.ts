@@ -44,8 +44,8 @@ const ALGORITHMS =
 const UNITS = 'second, minute, hour, day, week, month, year';
 
 describe('other ways to the same messages', () => {
-  const count = 'wanted a whole number from 0 to 4294967295, not in quotes';
-  const mismatch = 'error loading config file: wanted';
+  const count = 'expected a whole number from 0 to 4294967295, not in quotes';
+  const mismatch = 'error loading config file: expected';
   const USER = 'descriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 5}}\n';
 
   test.each([
@@ -80,31 +80,31 @@ describe('other ways to the same messages', () => {
     ['- key: user\n  metadata: [a]', `4: descriptors[0].metadata: ${mismatch} a mapping, got a list`],
     [
       '- key: user\n  rate_limit: {unit: day, requests_per_unit: yes}',
-      `4: descriptors[0].rate_limit.requests_per_unit: ${mismatch.replace(' wanted', '')} ${count}, got the flag 'yes'`,
+      `4: descriptors[0].rate_limit.requests_per_unit: ${mismatch.replace(' expected', '')} ${count}, got the flag 'yes'`,
     ],
     [
       '- key: 5e10',
-      `3: descriptors[0].key: error checking config: wanted text, got the number '5e10'; put it in quotes: "5e10"`,
+      `3: descriptors[0].key: error checking config: expected text, got the number '5e10'; put it in quotes: "5e10"`,
     ],
     [
       '- key: user\n  shadow_mode: 0.5',
-      `4: descriptors[0].shadow_mode: error checking config: wanted true or false, got the number '0.5'`,
+      `4: descriptors[0].shadow_mode: error checking config: expected true or false, got the number '0.5'`,
     ],
     [
       '- key: user\n  value: 9223372036854775808',
-      `4: descriptors[0].value: error checking config: wanted text, got the number '9223372036854775808'; put it in quotes: "9223372036854775808"`,
+      `4: descriptors[0].value: error checking config: expected text, got the number '9223372036854775808'; put it in quotes: "9223372036854775808"`,
     ],
     [
       '- key: user\n  rate_limit: {unit: UNKNOWN}',
-      `4: descriptors[0].rate_limit.unit: invalid rate limit unit 'UNKNOWN'; wanted one of ${UNITS}, or a window`,
+      `4: descriptors[0].rate_limit.unit: invalid rate limit unit 'UNKNOWN'; expected one of ${UNITS}, or a window`,
     ],
     [
       '- key: user\n  rate_limit: {}',
-      `4: descriptors[0].rate_limit.unit: invalid rate limit unit ''; wanted one of ${UNITS}, or a window`,
+      `4: descriptors[0].rate_limit.unit: invalid rate limit unit ''; expected one of ${UNITS}, or a window`,
     ],
     [
       '- key: user\n  rate_limit: {unit: day, algorithm: constructor}',
-      `4: descriptors[0].rate_limit.algorithm: unknown algorithm 'constructor'; wanted one of ${ALGORITHMS}`,
+      `4: descriptors[0].rate_limit.algorithm: unknown algorithm 'constructor'; expected one of ${ALGORITHMS}`,
     ],
     [
       '- key: user\n- key: user',
@@ -114,28 +114,31 @@ describe('other ways to the same messages', () => {
       '- key: path\n  share_threshold: true',
       `4: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path'`,
     ],
-    ['- key: ""', '3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing'],
-    ['- key: ~', '3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing'],
+    ['- key: ""', '3: descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing'],
+    ['- key: ~', '3: descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing'],
   ])('%j', (descriptors, message) => {
     expect(told(loadDescriptors(descriptors))).toEqual([`rules.yaml:${message}`]);
   });
 
   test.each([
-    ['', '1: domain: config file cannot have empty domain: wanted a name, got nothing'],
-    ['# nothing but a comment\n', '1: domain: config file cannot have empty domain: wanted a name, got nothing'],
-    ['---\n', '1: domain: config file cannot have empty domain: wanted a name, got nothing'],
-    ['\n{}\n', '2: domain: config file cannot have empty domain: wanted a name, got nothing'],
-    ['\ndomain: ""\n', '2: domain: config file cannot have empty domain: wanted a name, got nothing'],
-    ['domain: ~\n', '1: domain: config file cannot have empty domain: wanted a name, got nothing'],
+    ['', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
+    ['# nothing but a comment\n', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
+    ['---\n', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
+    ['\n{}\n', '2: domain: config file cannot have empty domain: expected a name, got nothing'],
+    ['\ndomain: ""\n', '2: domain: config file cannot have empty domain: expected a name, got nothing'],
+    ['domain: ~\n', '1: domain: config file cannot have empty domain: expected a name, got nothing'],
     ['domain: "demo\n', '2: error loading config file: unexpected end of the stream within a double quoted scalar'],
-    ['just words\n', "1: error loading config file: wanted a mapping, got the text 'just words'"],
-    ['# read me\n404\n', "2: error loading config file: wanted a mapping, got the number '404'"],
-    ['yes\n', "1: error loading config file: wanted a mapping, got the flag 'yes'"],
-    ['domain: 1.5\n', '1: domain: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"'],
+    ['just words\n', "1: error loading config file: expected a mapping, got the text 'just words'"],
+    ['# read me\n404\n', "2: error loading config file: expected a mapping, got the number '404'"],
+    ['yes\n', "1: error loading config file: expected a mapping, got the flag 'yes'"],
+    [
+      'domain: 1.5\n',
+      '1: domain: error checking config: expected text, got the number \'1.5\'; put it in quotes: "1.5"',
+    ],
     [`domain: d\n${USER}domain: d\n`, "4: warning: domain: 'domain' was given before, on line 1; the last one counts"],
     [
       `domain: d\nunit: day\n${USER}`,
-      "2: warning: unit: 'unit' means nothing here and is ignored; here go domain, descriptors, spend",
+      "2: warning: unit: 'unit' has no effect here and is ignored; this block takes domain, descriptors, spend",
     ],
   ])('file %j', (text, message) => {
     expect(told(loadRules([file('rules.yaml', text)], apart))).toEqual([`rules.yaml:${message}`]);
@@ -160,8 +163,8 @@ describe('one mistake brings no message about another', () => {
   test('files without a domain do not share one', () => {
     const text = 'descriptors:\n- key: user\n';
     expect(told(loadRules([file('a.yaml', text), file('b.yaml', text)], apart))).toEqual([
-      'a.yaml:1: domain: config file cannot have empty domain: wanted a name, got nothing',
-      'b.yaml:1: domain: config file cannot have empty domain: wanted a name, got nothing',
+      'a.yaml:1: domain: config file cannot have empty domain: expected a name, got nothing',
+      'b.yaml:1: domain: config file cannot have empty domain: expected a name, got nothing',
     ]);
   });
 });
@@ -178,7 +181,7 @@ describe('several files', () => {
     ]);
   });
 
-  test('of one domain are refused, unless they are to be put together', () => {
+  test('are refused if they have the same domain, unless they are merged', () => {
     const files = [file('a.yaml', user), file('b.yaml', path)];
     expect(told(loadRules(files, apart))).toEqual([
       "b.yaml:1: domain: duplicate domain 'demo' in config file: give each domain one file, or set MERGE_DOMAIN_CONFIG=true",
@@ -186,47 +189,47 @@ describe('several files', () => {
     expect(pathsOf(loadRules(files, merged))).toEqual(['demo.user', 'demo.path']);
   });
 
-  test('of one domain must not have the same node', () => {
+  test('cannot have the same node if they are merged', () => {
     expect(told(loadRules([file('a.yaml', user), file('b.yaml', user)], merged))).toEqual([
       "b.yaml:3: descriptors[0].key: duplicate descriptor composite key 'demo.user'; what was given before has it too",
     ]);
   });
 
-  test('are no rules at all where there are none', () => {
+  test('without content are no rules', () => {
     expect(right(loadRules([], apart))).toEqual({ domains: new Map(), rules: [] });
   });
 
-  test('tell all their problems at once, warnings too, by file and line', () => {
+  test('have all problems reported at once, warnings too, by file and line', () => {
     const files = [
       file('a.yaml', 'domain: a\ndescriptors:\n- kee: user\n  rate_limit: {unit: moment}\n- key: x\n  unit: day\n'),
       file('b.yaml', 'domain: b\ndescriptors: [&x {key: y}, *z]\n'),
       file('c.yaml', 'domain: c\ndescriptors:\n- {key: x, value: 1.5}\n- {key: y, shadow_mode: 1}\n'),
       file('d.yaml', other),
     ];
-    expect(told(loadRules(files, apart)).map((line) => line.replace(/; wanted.*|; here go.*/, ''))).toEqual([
+    expect(told(loadRules(files, apart)).map((line) => line.replace(/; expected.*|; this block takes.*/, ''))).toEqual([
       "a.yaml:3: descriptors[0].kee: config error, unknown key 'kee'; did you mean 'key'?",
-      'a.yaml:3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing',
+      'a.yaml:3: descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing',
       "a.yaml:4: descriptors[0].rate_limit.unit: invalid rate limit unit 'moment'",
-      "a.yaml:6: warning: descriptors[1].unit: 'unit' means nothing here and is ignored",
+      "a.yaml:6: warning: descriptors[1].unit: 'unit' has no effect here and is ignored",
       `b.yaml:2: error loading config file: unknown anchor 'z' referenced; if the text is meant, put it in quotes: "*z"`,
-      'c.yaml:3: descriptors[0].value: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"',
-      "c.yaml:4: descriptors[1].shadow_mode: error loading config file: wanted true or false, got the number '1'",
+      'c.yaml:3: descriptors[0].value: error checking config: expected text, got the number \'1.5\'; put it in quotes: "1.5"',
+      "c.yaml:4: descriptors[1].shadow_mode: error loading config file: expected true or false, got the number '1'",
     ]);
   });
 
-  test('that are no UTF-8 are told so', () => {
+  test('that are not UTF-8 are reported', () => {
     const latin1 = Buffer.from('domain: caf\u00e9\n', 'latin1');
     expect(told(loadRules([file('a.yaml', latin1)], apart))).toEqual([
       'a.yaml:1: cannot be read: The encoded data was not valid for encoding utf-8',
     ]);
   });
 
-  test('that cannot be read are told with the reason, and the others all the same', () => {
+  test("that cannot be read are reported with the reason, along with the others' problems", () => {
     const missing = { path: join(folder, 'missing.yaml'), name: 'missing.yaml' };
     mkdirSync(join(folder, 'directory.yaml'));
     const directory = { path: join(folder, 'directory.yaml'), name: 'directory.yaml' };
     expect(told(loadRules([missing, directory, file('c.yaml', 'domain: ""')], apart))).toEqual([
-      'c.yaml:1: domain: config file cannot have empty domain: wanted a name, got nothing',
+      'c.yaml:1: domain: config file cannot have empty domain: expected a name, got nothing',
       'directory.yaml:1: cannot be read: EISDIR: illegal operation on a directory, read',
       `missing.yaml:1: cannot be read: ENOENT: no such file or directory, open '${missing.path}'`,
     ]);
@@ -285,7 +288,7 @@ describe('a file beyond a bound is refused, with its name:', () => {
   });
 });
 
-test('messages show the first 200 characters of a text, and say where it is', () => {
+test('messages show the first 200 characters of a text, and its position', () => {
   const long = 'x'.repeat(100_000);
   const same = `- key: ${long}\n  rate_limit: {unit: day, requests_per_unit: 1}\n`;
   const files = [
@@ -299,7 +302,7 @@ test('messages show the first 200 characters of a text, and say where it is', ()
   expect(problems.filter((problem) => problem.includes(`${'x'.repeat(200)}…`))).toHaveLength(5);
 });
 
-test('2,000 files of one domain are put together', () => {
+test('2,000 files of one domain are merged', () => {
   const files = Array.from({ length: 2_000 }, (_, at) =>
     file(
       `${at}.yaml`,
@@ -309,7 +312,7 @@ test('2,000 files of one domain are put together', () => {
   expect(pathsOf(loadRules(files, merged))).toEqual(files.map((_, at) => `demo.user_${at}`));
 });
 
-describe('a file that is right', () => {
+describe('a valid file', () => {
   test.each([
     ['carriage returns', 'domain: demo\r\ndescriptors:\r\n- key: user\r\n  rate_limit:\r\n    unit: day\r\n'],
     ['a byte order mark', '\uFEFFdomain: demo\ndescriptors:\n- key: user\n  rate_limit: {unit: day}\n'],
@@ -332,7 +335,7 @@ describe('a file that is right', () => {
     expect(pathsOf(loadRules([file('rules.yaml', text)], apart))).toContain('demo.user');
   });
 
-  test('has all the parts of a rule', () => {
+  test('has all parts of a rule', () => {
     const loaded = loadDescriptors(`
 - key: user
   value: alice
@@ -397,14 +400,14 @@ describe('a file that is right', () => {
     expect(right(loadDescriptors(descriptors)).rules).toMatchObject([{ named }]);
   });
 
-  test('may not have a mapping as a key of its metadata', () => {
+  test('cannot have a mapping as a key of its metadata', () => {
     const loaded = loadDescriptors('- {key: user, metadata: {a: {[x]: 1}}}');
     expect(told(loaded)).toEqual([
-      'rules.yaml:3: descriptors[0].metadata: error parsing metadata: wanted text as a key, got a list',
+      'rules.yaml:3: descriptors[0].metadata: error parsing metadata: expected text as a key, got a list',
     ]);
   });
 
-  test('has the defaults where nothing is said', () => {
+  test('has defaults for absent keys', () => {
     const [rule] = right(loadDescriptors('- key: user\n  rate_limit: {unit: day}\n')).rules;
     expect(rule).toMatchObject({ unlimited: false, shadow: false, quota: false, replaces: [] });
     expect(rule?.limits).toMatchObject([
@@ -488,7 +491,7 @@ describe('a file that is right', () => {
   test.each(['constructor', '__proto__', 'hasOwnProperty'])('but not %s as a key of the format', (word) => {
     expect(told(loadDescriptors(`- {key: user, ${word}: {unit: day}}\n`))).toEqual([
       expect.stringContaining(
-        `rules.yaml:3: descriptors[0].${word}: config error, unknown key '${word}'; wanted one of key, `,
+        `rules.yaml:3: descriptors[0].${word}: config error, unknown key '${word}'; expected one of key, `,
       ),
     ]);
   });

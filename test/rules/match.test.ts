@@ -171,14 +171,14 @@ describe('a descriptor', () => {
     expect(told(find(domain, written))).toBe(expected);
   });
 
-  test('of a domain that has no rules', () => {
+  test('in a domain without rules has no match', () => {
     const descriptor = { entries: entriesOf('k2=v2'), override: undefined };
     expect(
       ['nope', '', 'D', 'constructor', '__proto__'].map((name) => told(match(domains.d, name, descriptor))),
     ).toEqual(Array(5).fill('no domain'));
   });
 
-  test('whose key or value is a reserved word that rules do name', () => {
+  test('may have a reserved word as key or value', () => {
     const rules = rulesFrom(`
 domain: constructor
 descriptors:
@@ -222,7 +222,7 @@ describe('the entries that name the counter', () => {
     expect(found.kind === 'limited' && show(found.entries)).toBe(expected);
   });
 
-  test('are made anew: the list of the caller stays as it was', () => {
+  test("are a new list: the caller's list is not modified", () => {
     const entries = entriesOf('svc=svc/u,ep=get');
     match(domains.s, 's', { entries, override: undefined });
     expect(show(entries)).toBe('svc=svc/u,ep=get');
@@ -244,7 +244,7 @@ descriptors:
   });
 });
 
-describe('a limit that the caller brings along', () => {
+describe('an override', () => {
   const limit = ruleLimitOf(fixedWindowOf(10, 86_400_000), { unit: 'DAY', unitMultiplier: 1 });
 
   test.each([
@@ -260,7 +260,7 @@ describe('a limit that the caller brings along', () => {
     expect(told(found)).toBe(expected);
   });
 
-  test('has no mode, is never replaced and counts by the entries as they came', () => {
+  test('has no mode, is never replaced and counts by the entries as sent', () => {
     const found = match(domains.s, 's', { entries: entriesOf('files=files/a'), override: { limit } });
     expect(found).toMatchObject({
       kind: 'limited',
@@ -270,7 +270,7 @@ describe('a limit that the caller brings along', () => {
     });
   });
 
-  test('that is none matters only where the domain is known', () => {
+  test('that is invalid matters only if the domain has rules', () => {
     const descriptor = { entries: entriesOf('k2=v2'), override: { problem: 'no such unit' } };
     expect([told(match(domains.d, 'd', descriptor)), told(match(domains.d, 'nope', descriptor))]).toEqual([
       'no such unit',
@@ -325,7 +325,7 @@ describe('limits that replace others of the same request', () => {
     expect(all('r', ...written)).toEqual(expected);
   });
 
-  test('do not replace what has no name', () => {
+  test('do not replace limits without a name', () => {
     const limit = ruleLimitOf(fixedWindowOf(10));
     const matches = matchAll(domains.r, 'r', [
       { entries: entriesOf('a=1'), override: { limit } },

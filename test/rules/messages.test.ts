@@ -21,52 +21,52 @@ const messages: Readonly<Record<string, string>> = {
   'unknown-anchor.yaml': `4: error loading config file: unknown anchor 'per_minute' referenced; if the text is meant, put it in quotes: "*per_minute"`,
   'merge-of-no-mapping.yaml': '3: error loading config file: map merge requires map or sequence of maps as the value',
   'alias-bomb.yaml': '10: error loading config file: the file holds more than 1000000 values, aliases written out',
-  'root-is-a-list.yaml': '1: error loading config file: wanted a mapping, got a list',
+  'root-is-a-list.yaml': '1: error loading config file: expected a mapping, got a list',
   'key-is-no-text.yaml': '4: descriptors[0]: config error, key is not of type string: true; put the key in quotes',
   'unknown-key.yaml': "4: descriptors[0].ratelimit: config error, unknown key 'ratelimit'; did you mean 'rate_limit'?",
   'unknown-key-of-the-file.yaml':
-    "1: x-limits: config error, unknown key 'x-limits'; wanted one of domain, descriptors, spend",
+    "1: x-limits: config error, unknown key 'x-limits'; expected one of domain, descriptors, spend",
   'unknown-key-of-a-limit.yaml':
     "6: descriptors[0].rate_limit.requestsPerUnit: config error, unknown key 'requestsPerUnit'; did you mean 'requests_per_unit'?",
   'unknown-key-of-replaces.yaml':
-    "9: descriptors[0].rate_limit.replaces[0].unit_of_time: config error, unknown key 'unit_of_time'; wanted one of name",
-  'descriptors-is-no-list.yaml': '3: descriptors: error loading config file: wanted a list, got a mapping',
+    "9: descriptors[0].rate_limit.replaces[0].unit_of_time: config error, unknown key 'unit_of_time'; expected one of name",
+  'descriptors-is-no-list.yaml': '3: descriptors: error loading config file: expected a list, got a mapping',
   'descriptor-is-no-mapping.yaml':
     '4: descriptors[1]: config error, yaml file contains list of type other than map: address',
   'rate-limit-is-no-mapping.yaml':
-    "4: descriptors[0].rate_limit: error loading config file: wanted a mapping, got the number '5'",
-  'text-is-a-list.yaml': '4: descriptors[0].value: error loading config file: wanted text, got a list',
+    "4: descriptors[0].rate_limit: error loading config file: expected a mapping, got the number '5'",
+  'text-is-a-list.yaml': '4: descriptors[0].value: error loading config file: expected text, got a list',
   'text-is-a-fraction.yaml':
-    '4: descriptors[0].value: error checking config: wanted text, got the number \'1.5\'; put it in quotes: "1.5"',
+    '4: descriptors[0].value: error checking config: expected text, got the number \'1.5\'; put it in quotes: "1.5"',
   'flag-is-text.yaml':
-    "4: descriptors[0].shadow_mode: error loading config file: wanted true or false, got the text 'true'",
+    "4: descriptors[0].shadow_mode: error loading config file: expected true or false, got the text 'true'",
   'count-is-quoted.yaml':
-    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the text '5'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 4294967295, not in quotes, got the text '5'",
   'count-is-negative.yaml':
-    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the number '-1'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 4294967295, not in quotes, got the number '-1'",
   'count-is-too-large.yaml':
-    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: wanted a whole number from 0 to 4294967295, not in quotes, got the number '4294967296'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error loading config file: expected a whole number from 0 to 4294967295, not in quotes, got the number '4294967296'",
   'count-is-a-fraction.yaml':
-    "6: descriptors[0].rate_limit.requests_per_unit: error checking config: wanted a whole number from 0 to 4294967295, not in quotes, got the number '5.0'",
+    "6: descriptors[0].rate_limit.requests_per_unit: error checking config: expected a whole number from 0 to 4294967295, not in quotes, got the number '5.0'",
   'metadata-is-text.yaml':
-    "4: descriptors[0].metadata: error loading config file: wanted a mapping, got the text 'team-a'",
-  'no-domain.yaml': '1: domain: config file cannot have empty domain: wanted a name, got nothing',
-  'no-key.yaml': '3: descriptors[0].key: descriptor has empty key: wanted a name such as user, got nothing',
+    "4: descriptors[0].metadata: error loading config file: expected a mapping, got the text 'team-a'",
+  'no-domain.yaml': '1: domain: config file cannot have empty domain: expected a name, got nothing',
+  'no-key.yaml': '3: descriptors[0].key: descriptor has empty key: expected a name such as user, got nothing',
   'same-node-twice.yaml':
     "8: descriptors[0].descriptors[2].key: duplicate descriptor composite key 'demo.user.path_/login'; what was given before has it too",
   'share-threshold-without-wildcard.yaml':
     "5: descriptors[0].share_threshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'path_/login'",
-  'unknown-algorithm.yaml': `7: descriptors[0].rate_limit.algorithm: unknown algorithm 'sliding_window'; wanted one of ${ALGORITHMS}`,
+  'unknown-algorithm.yaml': `7: descriptors[0].rate_limit.algorithm: unknown algorithm 'sliding_window'; expected one of ${ALGORITHMS}`,
   'window-when-unlimited.yaml':
     '7: descriptors[0].rate_limit.window: window means nothing when unlimited: leave one of them out',
   'unlimited-with-unit.yaml':
     '6: descriptors[0].rate_limit.unit: should not specify rate limit unit when unlimited: leave one of them out',
   'unknown-unit.yaml': `5: descriptors[0].rate_limit.unit: invalid rate limit unit 'minutes'; did you mean 'minute'?`,
-  'no-unit.yaml': `5: descriptors[0].rate_limit.unit: invalid rate limit unit ''; wanted one of ${UNITS}, or a window`,
+  'no-unit.yaml': `5: descriptors[0].rate_limit.unit: invalid rate limit unit ''; expected one of ${UNITS}, or a window`,
   'replaces-nothing.yaml':
-    "8: descriptors[0].rate_limit.replaces[0].name: should not have an empty replaces entry: wanted the name of another limit, got ''",
+    "8: descriptors[0].rate_limit.replaces[0].name: should not have an empty replaces entry: expected the name of another limit, got ''",
   'replaces-itself.yaml':
-    "9: descriptors[0].rate_limit.replaces[0].name: replaces should not contain name of same descriptor: wanted the name of another limit, got 'per-user'",
+    "9: descriptors[0].rate_limit.replaces[0].name: replaces should not contain name of same descriptor: expected the name of another limit, got 'per-user'",
   'alignment-with-a-sliding-window.yaml':
     '8: descriptors[0].rate_limit.alignment: alignment means nothing with sliding_window_counter; it goes with fixed_window',
   'buckets-do-not-divide.yaml':
@@ -111,7 +111,7 @@ const messages: Readonly<Record<string, string>> = {
   'rate-limit-and-rate-limits.yaml':
     '5: descriptors[0].rate_limits: rate_limit and rate_limits exclude one another: leave one of them out',
   'rate-limits-is-a-mapping.yaml':
-    '4: descriptors[0].rate_limits: error loading config file: wanted a list, got a mapping',
+    '4: descriptors[0].rate_limits: error loading config file: expected a list, got a mapping',
   'rate-limits-is-empty.yaml': '4: descriptors[0].rate_limits: rate_limits must hold 1 to 16 limits, got 0',
   'rate-limits-too-many.yaml': '4: descriptors[0].rate_limits: rate_limits must hold 1 to 16 limits, got 17',
   'refill-with-a-leaky-bucket.yaml':

@@ -22,7 +22,7 @@ const shapesOf = ({ domains, rules }: RuleTree) => [
   Array.from(domains.values(), ({ name, spend, root }) => [name, spend, shapeOf(root)]),
 ];
 
-test.each(files)('the rules of %s are the same when they have been packed and unpacked', (name) => {
+test.each(files)('the rules of %s are the same after packing and unpacking', (name) => {
   const file = { path: join(CONFIG, name), name };
   const direct = loadRules([file], { mergeDomains: true });
   const checked = createFileChecker({ mergeDomains: true })([{ ...file, state: '1' }]);

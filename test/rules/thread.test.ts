@@ -32,15 +32,12 @@ test('jobs are done one after another, with the options of the thread', async ()
 test.each([
   ['throw', 'no such job'],
   ['exit', 'the thread ended with exit code 3'],
-])(
-  'a job that makes the thread fail (%s) is rejected, and the next one is done by another thread',
-  async (job, why) => {
-    await expect(thread.do(job)).rejects.toThrow(why);
-    expect(await thread.do('c')).toBe('did c');
-  },
-);
+])('a job that makes the thread fail (%s) is rejected, and the next one runs in a new thread', async (job, why) => {
+  await expect(thread.do(job)).rejects.toThrow(why);
+  expect(await thread.do('c')).toBe('did c');
+});
 
-test('closing rejects the job that is being done, and those that wait', async () => {
+test('closing rejects the running job and those that wait', async () => {
   const jobs = [thread.do('hang'), thread.do('d')];
   const settled = Promise.allSettled(jobs);
   await new Promise(setImmediate);

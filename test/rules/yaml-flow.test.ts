@@ -65,8 +65,8 @@ function show(node: YamlNode | undefined): string {
   return node?.text ?? '';
 }
 
-describe('indenting what is in brackets, braces and quotes', () => {
-  test('changes nothing of what is YAML already: neither its values nor its lines', () => {
+describe('indenting the contents of brackets, braces and quotes', () => {
+  test('does not change valid YAML: neither its values nor its lines', () => {
     let valid = 0;
     fc.assert(
       fc.property(anyText, (text) => {
@@ -82,7 +82,7 @@ describe('indenting what is in brackets, braces and quotes', () => {
     expect(valid).toBeGreaterThan(300);
   });
 
-  test('makes YAML of what is indented too little, wherever that is', () => {
+  test('turns insufficient indentation into valid YAML, wherever it is', () => {
     let mended = 0;
     fc.assert(
       fc.property(anyText, (text) => {
@@ -119,18 +119,18 @@ describe('indenting what is in brackets, braces and quotes', () => {
     ['tabs that indent a block', 'a: [b,\nc]\nd:\n\t- e\n', 4],
     ['a document mark within brackets', 'a: [b,\n---\nc]\n', 2],
     ['brackets that are never closed', 'a: [b,\nc\n', 3],
-  ])('leaves %s wrong', (_, text, line) => {
+  ])('leaves %s invalid', (_, text, line) => {
     expect(() => parseYaml(text)).toThrow(expect.objectContaining({ name: 'YamlError', line }));
   });
 
-  test('takes any number of lines and tabs, 1,000 of either', () => {
+  test('accepts any number of lines and tabs, 1,000 of either', () => {
     const text = `a: [${'b,\t'.repeat(1_000)}\n${'{c: d,\ne:\tf},\n'.repeat(1_000)}]\n`;
     const { root } = parseYaml(text);
     const [list] = root?.kind === 'map' ? root.entries.map(({ value }) => value) : [];
     expect(list?.kind === 'list' && list.items).toHaveLength(2_000);
   });
 
-  test('gives up where a text would become more than four times as long', () => {
+  test('gives up if a text would become more than four times as long', () => {
     const far = ' '.repeat(50_000);
     expect(indentFlow(`a:\n${far}b: [x,\n${'y,\n'.repeat(1_000)}]\n`)).toBeUndefined();
     expect(() => parseYaml(`a:\n${far}b: [x,\n${'y,\n'.repeat(1_000)}]\n`)).toThrow('deficient indentation');

@@ -183,7 +183,7 @@ test.each([
   expect(parsed(text)).toBe(shown);
 });
 
-describe('what is no YAML', () => {
+describe('invalid YAML', () => {
   test.each([
     ["'''\n", 2, 'unexpected end of the stream within a single quoted scalar'],
     ['a: 1\nb: [1, 2\nc: 3\n', 3, 'missed comma between flow collection entries'],
@@ -210,14 +210,14 @@ describe('what is no YAML', () => {
       .map((item, at) => `- &a${at} ${item}\n`)
       .join('');
 
-  test('aliases that stand for 10^20 values are refused, not written out', () => {
+  test('aliases of 10^20 values are refused, not expanded', () => {
     expect(failure(laughs(21))).toEqual({
       line: 7,
       message: 'the file holds more than 1000000 values, aliases written out',
     });
   });
 
-  test('aliases that stand for many values, but not too many, are written out', () => {
+  test('aliases of many values, within the limit, are expanded', () => {
     expect(parsed(laughs(6))?.match(/x/g)).toHaveLength(111_111);
   });
 

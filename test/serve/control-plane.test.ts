@@ -72,7 +72,7 @@ test('rules come from the control plane; before the first, nothing is answered',
   expect(weir.output()).toContain('resources[0]: cannot be decoded');
 });
 
-test('the control plane is told who asks, as the settings say', async () => {
+test('the control plane receives the configured node', async () => {
   const { controlPlane } = await both({
     CONFIG_GRPC_XDS_NODE_ID: 'edge',
     CONFIG_GRPC_XDS_NODE_METADATA: 'a=b,c=d',
@@ -98,7 +98,7 @@ test('a message above XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is not taken', async () =
   expect(await controlPlane.serve('v2', [])).toEqual({ ack: 'v2' });
 });
 
-test('a control plane that goes and comes back is told of, and rules stay meanwhile', async () => {
+test('losing and regaining the control plane is logged, and the rules are kept meanwhile', async () => {
   const { controlPlane: first, weir } = await both();
   const where = `the control plane at 127.0.0.1:${first.port}`;
   await first.serve('v1', rules(5));
@@ -171,6 +171,6 @@ test.each<[string, Readonly<Record<string, string>>, string]>([
   const { PATH } = process.env;
   const running = await start(process.execPath, [MAIN, 'serve'], { env: { PATH, ...urlOf(port), ...env } });
   expect(await running.exited).toEqual({ code: 1, signal: null });
-  const what = `the control plane at 127.0.0.1:${port} cannot be asked`;
+  const what = `the control plane at 127.0.0.1:${port} cannot be used`;
   expect(running.output()).toContain(`weir: CONFIG_GRPC_XDS_*: ${what}: ${reason}`);
 });

@@ -113,7 +113,7 @@ async function untilRedisIsAlone(): Promise<void> {
   own.disconnect();
 }
 
-test('admit exactly the limit together, and are told of as one', async () => {
+test('admit exactly the limit together, and have common statistics', async () => {
   const weir = await service({ LOCAL_CACHE_SIZE_IN_BYTES: '1000000' });
   expect(weir.output()).toContain('  workers   3 processes\n');
   const calls = clients(weir, 20).flatMap((client) => Array.from({ length: 10 }, () => client.ask()));
@@ -268,7 +268,7 @@ test.each<[string, (weir: Weir) => void]>([
     'SIGINT to all, as a terminal sends it',
     (weir) => [weir.pid, ...workersOf(weir).values()].forEach((pid) => void process.kill(pid, 'SIGINT')),
   ],
-])('%s: what is under way is answered, and no process stays', async (_, end) => {
+])('answer calls in flight and end after %s', async (_, end) => {
   const weir = await service();
   const [one, other] = clients(weir, 2);
   await one?.send(queued);
@@ -281,7 +281,7 @@ test.each<[string, (weir: Weir) => void]>([
   expect(weir.output()).not.toContain('another takes its place');
 });
 
-test('SIGTERM to one of them: it answers what is under way, and is replaced', async () => {
+test('answer calls in flight and are replaced if one receives SIGTERM', async () => {
   const weir = await service({ WORKERS: '2' });
   const [one, other] = clients(weir, 2);
   await one?.send(queued);
@@ -338,7 +338,7 @@ test('share a unix socket, one that was left behind included, and a port for TLS
   await expect(client(`unix:${socket}`).ask()).rejects.toThrow('UNAVAILABLE');
 });
 
-test('an occupied port ends the start, and is told once', async () => {
+test('an occupied port stops start-up, and is reported once', async () => {
   const occupied = createServer().listen(await freePort(), '127.0.0.1');
   stops.push(() => occupied.close());
   await once(occupied, 'listening');

@@ -41,7 +41,7 @@ const overwrite = ({ cert, key }: Certificate): void => {
   writeFileSync(files.key, key);
 };
 
-describe('certificates that are wrong to begin with', () => {
+describe('certificates that are invalid at the start', () => {
   const write = (name: string, text: string): string => {
     const path = join(folder, name);
     writeFileSync(path, text);
@@ -53,29 +53,25 @@ describe('certificates that are wrong to begin with', () => {
     ['no key', () => ({ key: '/nowhere.key' }), /^the private key \/nowhere.key cannot be read: ENOENT/],
     ['no authority', () => ({ clientCa: '/nowhere.ca' }), /^the client authority \/nowhere.ca cannot be read: ENOENT/],
     ['a folder', () => ({ cert: folder }), /^the certificate .* cannot be read: EISDIR/],
-    ['a certificate that is none', () => ({ cert: write('odd.crt', 'odd') }), /odd.crt holds no certificate in PEM: /],
-    [
-      'a key that is none',
-      () => ({ key: write('odd.key', 'odd') }),
-      /odd.key holds no private key in PEM without a passphrase: /,
-    ],
-    ['an authority that is none', () => ({ clientCa: write('odd.ca', 'odd') }), /odd.ca holds no certificate in PEM: /],
+    ['a certificate that is none', () => ({ cert: write('odd.crt', 'odd') }), /odd.crt holds no PEM certificate: /],
+    ['a key that is none', () => ({ key: write('odd.key', 'odd') }), /odd.key holds no unencrypted PEM private key: /],
+    ['an authority that is none', () => ({ clientCa: write('odd.ca', 'odd') }), /odd.ca holds no PEM certificate: /],
     [
       'the key of another certificate',
       () => ({ key: write('other.key', other.key) }),
-      /^the private key .*other.key is not that of the certificate .*server.crt$/,
+      /^the private key .*other.key does not match the certificate .*server.crt$/,
     ],
-  ])('are refused, and the file is named: %s', (_, changed, message) => {
+  ])('are refused with the name of the file: %s', (_, changed, message) => {
     files = { ...files, ...changed() };
     expect(open).toThrow(message);
   });
 });
 
-describe('certificates that change', () => {
+describe('changed certificates', () => {
   test.each<[string, () => void]>([
     ['in place', () => overwrite(other)],
     ['by renaming', () => void writeCertificate(folder, 'server', other)],
-  ])('%s are taken', (_, change) => {
+  ])('%s are loaded', (_, change) => {
     open();
     expect(certificates?.current()).toEqual({ ...one, ca: undefined });
     change();
@@ -85,7 +81,7 @@ describe('certificates that change', () => {
   });
 
   // As Kubernetes mounts a Secret: files are links into `..data`, itself a link to a folder that is replaced.
-  test('behind symbolic links are taken', () => {
+  test('are loaded when a symbolic link changes', () => {
     const version = (name: string, certificate: Certificate): void => {
       mkdirSync(join(folder, name));
       writeCertificate(join(folder, name), 'tls', certificate);
@@ -105,7 +101,7 @@ describe('certificates that change', () => {
     expect([changes, problems]).toEqual([[other.cert], []]);
   });
 
-  test('with their authority alone are taken', () => {
+  test('are loaded when only the client CA changes', () => {
     files = { ...files, clientCa: join(folder, 'ca.crt') };
     writeFileSync(join(folder, 'ca.crt'), authority.cert);
     open();
@@ -115,19 +111,19 @@ describe('certificates that change', () => {
     expect(certificates?.current()).toEqual({ ...one, ca });
   });
 
-  test('into wrong ones are told once, and those of before stay', () => {
+  test('are reported once when they are invalid, and the previous ones stay in force', () => {
     open();
     writeFileSync(files.cert, other.cert);
     notice();
     notice();
-    const message = `the private key ${files.key} is not that of the certificate ${files.cert}; what was in force before stays so`;
+    const message = `the private key ${files.key} does not match the certificate ${files.cert}; the previous certificates stay in force`;
     expect([changes, problems]).toEqual([[], [message]]);
     expect(certificates?.current()).toEqual({ ...one, ca: undefined });
 
     rmSync(files.cert);
     notice();
     notice();
-    const gone = expect.stringMatching(/server.crt cannot be read: ENOENT.*; what was in force before stays so$/);
+    const gone = expect.stringMatching(/server.crt cannot be read: ENOENT.*; the previous certificates stay in force$/);
     expect([changes, problems]).toEqual([[], [message, gone]]);
 
     overwrite(other);
@@ -135,14 +131,14 @@ describe('certificates that change', () => {
     expect([changes, problems]).toEqual([[other.cert], [message, gone]]);
   });
 
-  test('one file after the other are taken without a word', () => {
+  test('are loaded without a problem when one file changes after the other', () => {
     open();
     for (const certificate of [other, one, other]) {
       for (const [path, text] of [
         [files.cert, certificate.cert],
         [files.key, certificate.key],
       ] as const) {
-        jest.advanceTimersByTime(1_000); // a look at the worst moment: between the two
+        jest.advanceTimersByTime(1_000); // a poll at the worst moment: between the two
         writeFileSync(path, text);
       }
       notice();
@@ -150,7 +146,7 @@ describe('certificates that change', () => {
     expect([changes, problems]).toEqual([[other.cert, one.cert, other.cert], []]);
   });
 
-  test('are nobody’s business once closed, or for who asked to be told no more', () => {
+  test('are ignored after close, and by listeners that have unsubscribed', () => {
     open();
     certificates?.onChange(() => changes.push('unwanted'))();
     overwrite(other);

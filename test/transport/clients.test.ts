@@ -31,7 +31,7 @@ const PYTHON_CALLS = fileURLToPath(new URL('../tools/grpcio/calls.py', import.me
 const run = async (program: string, args: readonly (string | number)[], env: NodeJS.ProcessEnv = {}): Promise<string> =>
   (await promisify(execFile)(program, args.map(String), { env: { ...process.env, ...env } })).stdout;
 
-describe.each(['plain text', 'TLS'])('over %s', (security) => {
+describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
   const isSecure = security === 'TLS';
   let folder: string;
   let authority: string;
@@ -81,14 +81,14 @@ describe.each(['plain text', 'TLS'])('over %s', (security) => {
     return JSON.parse(report).statusCodeDistribution;
   }
 
-  test('ghz makes many calls at a time (grpc-go)', async () => {
+  test('ghz completes many concurrent calls (grpc-go)', async () => {
     await start();
     expect(await load(5_000)).toEqual({ OK: 5_000 });
     expect(asked).toBe(5_000);
   });
 
-  // What ghz reports are attempts: a call that has not left when its connection is told to go fails there once, and is made again.
-  test('ghz has each of its calls taken once while its connections come of age again and again', async () => {
+  // ghz reports attempts: a call that was not sent before GOAWAY fails once, and is retried.
+  test('ghz has each call counted once while its connections keep reaching their maximum age', async () => {
     await start({ connections: aging });
     expect(Object.keys(await load(5_000))).toContain('OK');
     expect(asked).toBe(5_000);
@@ -108,7 +108,7 @@ describe.each(['plain text', 'TLS'])('over %s', (security) => {
     expect(asked).toBe(1);
   });
 
-  test('h2load makes many calls at a time (nghttp2)', async () => {
+  test('h2load completes many concurrent calls (nghttp2)', async () => {
     await start();
     const body = join(folder, 'body');
     writeFileSync(body, framed(message));
@@ -122,7 +122,7 @@ describe.each(['plain text', 'TLS'])('over %s', (security) => {
   });
 
   test.each([{}, { settings: { headerTableSize: 0 } }, { settings: { initialWindowSize: 5, maxFrameSize: 20_000 } }])(
-    'the client of Node asks, with %j',
+    "Node's HTTP/2 client can call with %j",
     async (options) => {
       await start();
       const url = `${isSecure ? 'https' : 'http'}://${server.target}`;
@@ -149,7 +149,7 @@ describe.each(['plain text', 'TLS'])('over %s', (security) => {
   test.each([
     ['on one connection', undefined],
     ['on connections that come of age again and again', aging],
-  ])('grpcio calls in every way that it has, %s (gRPC core)', async (_when, connections) => {
+  ])('grpcio can call in each of its ways, %s (gRPC core)', async (_when, connections) => {
     await start(connections && { connections });
     const health = Buffer.from('\n\tratelimit');
     const SERVING = Buffer.of(8, 1);

@@ -76,8 +76,8 @@ async function askOn(session: ClientHttp2Session): Promise<string> {
   return trailers['grpc-status'];
 }
 
-describe('a connection that comes of age', () => {
-  test('is sent GOAWAY, and ends when the call on it does', async () => {
+describe('a connection that reaches its maximum age', () => {
+  test('is sent GOAWAY, and ends after its last call', async () => {
     const { service, asked, answer } = slowly();
     await start({ service, connections: { ...unlimited, maxAgeMs: 50, maxAgeGraceMs: 60_000 } });
     const session = openSession();
@@ -89,7 +89,7 @@ describe('a connection that comes of age', () => {
     if (!session.destroyed) await once(session, 'close');
   });
 
-  test('ends after the grace, whatever is on it', async () => {
+  test('ends after the grace period even with calls in flight', async () => {
     const { service, asked } = slowly();
     await start({ service, connections: { ...unlimited, maxAgeMs: 50, maxAgeGraceMs: 50 } });
     const session = openSession();
@@ -99,7 +99,7 @@ describe('a connection that comes of age', () => {
     await closed;
   });
 
-  /** A call that comes when its connection has just been told to go is refused before it is looked at: it is safe to ask again. */
+  /** A call that arrives just after GOAWAY is refused unprocessed, so it is safe to retry. */
   async function askAgain(asking: GrpcClient): Promise<unknown> {
     try {
       return await asking.ask();
@@ -109,7 +109,7 @@ describe('a connection that comes of age', () => {
     }
   }
 
-  test('costs a client no call', async () => {
+  test('does not lose a call', async () => {
     const asking = await start({ connections: { ...unlimited, maxAgeMs: 20, maxAgeGraceMs: 60_000 } });
     const session = openSession();
     let goaways = 0;
@@ -120,7 +120,7 @@ describe('a connection that comes of age', () => {
   });
 
   // A timer of Node's that is set for longer than it runs, fires at once.
-  test('may be as old as can be said', async () => {
+  test('accepts the longest age that can be set', async () => {
     await start({ connections: { ...unlimited, maxAgeMs: 2 ** 31 - 1, keepaliveTimeMs: 2 ** 31 - 1 } });
     const session = openSession();
     let wentAway = false;
@@ -133,7 +133,7 @@ describe('a connection that comes of age', () => {
   });
 });
 
-test('a connection whose client answers no ping is given up', async () => {
+test('a connection whose client does not answer pings is closed', async () => {
   await start({ connections: { ...unlimited, keepaliveTimeMs: 50, keepaliveTimeoutMs: 50 } });
   const live = openSession();
   const dead = connect(Number(server?.target.split(':').at(-1)), '127.0.0.1')
@@ -146,7 +146,7 @@ test('a connection whose client answers no ping is given up', async () => {
   live.destroy();
 });
 
-describe('on a unix socket', () => {
+describe('a server on a unix socket', () => {
   let folder: string;
   let path: string;
   beforeEach(() => {
@@ -155,7 +155,7 @@ describe('on a unix socket', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  test('a server answers, and leaves no file behind', async () => {
+  test('answers, and removes its file on close', async () => {
     const asking = await start({ address: { path } });
     expect(server?.target).toBe(`unix:${path}`);
     expect(await asking.ask()).toMatchObject({ overall_code: 1 });
@@ -163,7 +163,7 @@ describe('on a unix socket', () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test('a server takes over what a dead one left', async () => {
+  test('replaces the stale socket of a dead server', async () => {
     const script = `require('node:net').createServer().listen(${JSON.stringify(path)}, () => console.log('listening'))`;
     const other = await startProcess(process.execPath, ['-e', script]);
     await other.waitFor('listening');
@@ -173,31 +173,31 @@ describe('on a unix socket', () => {
     expect(await asking.ask()).toMatchObject({ overall_code: 1 });
   });
 
-  test('a server does not take what another one uses', async () => {
+  test('refuses a socket that another server uses', async () => {
     const asking = await start({ address: { path } });
     await expect(startServer({ address: { path } })).rejects.toThrow(`another process listens on ${path}`);
     expect(await asking.ask()).toMatchObject({ overall_code: 1 });
   });
 
-  test('a server removes no other file', async () => {
+  test('refuses to replace a file that is not a socket', async () => {
     writeFileSync(path, 'precious');
     await expect(startServer({ address: { path } })).rejects.toThrow(`${path} exists and is not a socket`);
     expect(existsSync(path)).toBe(true);
   });
 
-  test('a server says what is wrong with the path', async () => {
+  test('reports what is wrong with the path', async () => {
     const nowhere = join(folder, 'nowhere', 'weir.sock');
     await expect(startServer({ address: { path: nowhere } })).rejects.toThrow(/EACCES|ENOENT/);
   });
 });
 
-test('on an address of IPv6 it says where in brackets', async () => {
+test('the target of an IPv6 address has brackets', async () => {
   const asking = await start({ address: { host: '::1', port: 0 } });
   expect(server?.target).toMatch(/^\[::1\]:\d+$/);
   expect(await asking.ask()).toMatchObject({ overall_code: 1 });
 });
 
-test('a service is told the headers of a call, several of a name as one', async () => {
+test('a service can read the headers of a call, with repeated ones joined', async () => {
   const callers: Caller[] = [];
   const asking = await start({
     service: {
@@ -219,7 +219,7 @@ test('a service is told the headers of a call, several of a name as one', async 
   ]);
 });
 
-test('each unary call that was answered is told about, with its status', async () => {
+test('each answered unary call is reported with its status', async () => {
   const calls: unknown[] = [];
   const asking = await start({
     service: {
@@ -233,7 +233,7 @@ test('each unary call that was answered is told about, with its status', async (
   await asking.ask();
   await expect(asking.ask('other')).rejects.toMatchObject({ code: status.UNAVAILABLE, details: 'no such domain' });
   expect(await asking.check()).toEqual({ status: 'SERVING' });
-  await expect(asking.check('nobody')).rejects.toMatchObject({ code: status.NOT_FOUND });
+  await expect(asking.check('unknown')).rejects.toMatchObject({ code: status.NOT_FOUND });
   await once(asking.watch(), 'data');
   expect(calls).toEqual([
     ['ShouldRateLimit', status.OK, expect.any(Number)],
@@ -273,14 +273,14 @@ describe('a deadline, on either transport,', () => {
     ['20S', 20_000],
     ['20000m', 20_000],
     ['3H', 10_800_000],
-  ])('of %s is what the service has left', async (timeout, timeoutMs) => {
+  ])('of %s is passed to the service as the time left', async (timeout, timeoutMs) => {
     const asked = await askWithin(timeout);
     expect(asked).toMatchObject({ grpcStatus: status.OK, calls: [status.OK] });
     expect(asked.timeoutMs).toBeGreaterThan(timeoutMs - 10_000);
     expect(asked.timeoutMs).toBeLessThanOrEqual(timeoutMs);
   });
 
-  test('that is absent leaves the service all the time there is', async () => {
+  test('that is absent gives the service unlimited time', async () => {
     expect(await askWithin(undefined)).toMatchObject({ grpcStatus: status.OK, timeoutMs: Number.POSITIVE_INFINITY });
   });
 
@@ -291,12 +291,12 @@ describe('a deadline, on either transport,', () => {
     expect(calls).toEqual([status.DEADLINE_EXCEEDED]);
   });
 
-  test('that cannot be read is refused with INTERNAL, and the service is not asked', async () => {
+  test('that is malformed is refused with INTERNAL without calling the service', async () => {
     expect(await askWithin('1 hour')).toMatchObject({ grpcStatus: status.INTERNAL, timeoutMs: undefined });
   });
 });
 
-test('who watches its health sees NOT_SERVING before a server that closes ends the connection', async () => {
+test('a health Watch receives NOT_SERVING before a closing server ends the connection', async () => {
   const health = createHealth(() => ({ ready: true, reasons: [] }));
   const stream = (await start({ health })).watch();
   const seen: string[] = [];
@@ -322,7 +322,7 @@ describe('health', () => {
     while (health.openWatches !== count) await nextTurn();
   };
 
-  test('List shows the service and the process, whatever names clients have asked for', async () => {
+  test('List shows only the service and the process, also after other names were requested', async () => {
     const asking = await start({ health });
     await once(asking.watch('other'), 'data');
     await expect(asking.check('another')).rejects.toMatchObject({ code: status.NOT_FOUND });
@@ -419,7 +419,7 @@ describe('a reflection stream', () => {
     session.destroy();
   });
 
-  test('answers few of the questions of a client that does not read', async () => {
+  test('answers only a few requests of a client that does not read', async () => {
     const answers = jest.spyOn(ReflectionV1Implementation.prototype, 'handleServerReflectionRequest');
     await start();
     const session = connectHttp2(`http://${server?.target}`, { settings: { initialWindowSize: 0 } });
@@ -452,7 +452,7 @@ describe('a reflection stream', () => {
   });
 });
 
-test('connections beyond the most at a time are closed at once, and told; when one has gone another is taken', async () => {
+test('connections beyond the limit are closed at once and reported, until another connection ends', async () => {
   const codes: string[] = [];
   const connections = { ...unlimited, maxCount: 2 };
   await start({ connections, onConnectionError: (code) => codes.push(code) });
@@ -470,7 +470,7 @@ test('connections beyond the most at a time are closed at once, and told; when o
   for (const session of [second, third]) session.destroy();
 });
 
-test('a call that is shed is not read: its service is not asked, and the next one is', async () => {
+test('a shed call does not reach the service, and the next call does', async () => {
   const refusals = [{ code: status.RESOURCE_EXHAUSTED, details: 'too much' }, undefined];
   let asked = 0;
   const asking = await start({

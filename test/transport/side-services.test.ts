@@ -81,12 +81,12 @@ describe.each([CHECK, WATCH, REFLECT])('%s', (path) => {
 
   test('refuses a larger message as soon as its length is known', async () => {
     send(1, Buffer.concat([Buffer.of(0), uint32(MAX_MESSAGE_BYTES + 1)]));
-    expect((await client.reply(1)).fields).toMatchObject(exhausted('4096 bytes at most'));
+    expect((await client.reply(1)).fields).toMatchObject(exhausted('at most 4096 bytes'));
   });
 
-  test('refuses a message that is larger when it is decompressed', async () => {
+  test('refuses a message that exceeds the limit when decompressed', async () => {
     send(1, framed(gzipSync(named('x'.repeat(MAX_MESSAGE_BYTES))), 1), { 'grpc-encoding': 'gzip' });
-    expect((await client.reply(1)).fields).toMatchObject(exhausted('4096 bytes at most'));
+    expect((await client.reply(1)).fields).toMatchObject(exhausted('at most 4096 bytes'));
   });
 });
 
@@ -104,7 +104,7 @@ describe('the streams of side services on one connection', () => {
   const statusOf = async (id: number): Promise<string | undefined> => (await client.reply(id)).fields['grpc-status'];
   const after = 1 + 2 * MAX_STREAMS;
 
-  test('are 100 at a time at most; decisions and other connections are not affected', async () => {
+  test('are limited to 100, without affecting decisions and other connections', async () => {
     await watchAll(MAX_STREAMS);
     for (const [at, path] of [CHECK, WATCH, REFLECT].entries()) {
       client.send(callHead(after + 2 * at, { ':path': path }));
@@ -122,7 +122,7 @@ describe('the streams of side services on one connection', () => {
     ['are cancelled', (id) => rstStream(id, 8)],
     ['break the limit of a message', (id) => data(id, Buffer.concat([Buffer.of(0), uint32(MAX_MESSAGE_BYTES + 1)]))],
     ['are ended by their clients', (id) => data(id, Buffer.alloc(0), true)],
-  ])('leave their places when they %s', async (_how, end) => {
+  ])('free their slots when they %s', async (_how, end) => {
     for (let round = 0; round < 3; round++) {
       const from = 1 + round * 2 * MAX_STREAMS;
       for (let at = 0; at < MAX_STREAMS; at++) client.send(callHead(from + 2 * at, { ':path': REFLECT }));
@@ -135,7 +135,7 @@ describe('the streams of side services on one connection', () => {
     expect(await statusOf(last)).toBe('0');
   });
 
-  test('leave their places at their deadlines', async () => {
+  test('free their slots at their deadlines', async () => {
     for (let at = 0; at < MAX_STREAMS; at++)
       client.send(callHead(1 + 2 * at, { ':path': REFLECT, 'grpc-timeout': '20m' }));
     for (let at = 0; at < MAX_STREAMS; at++) expect(await statusOf(1 + 2 * at)).toBe(String(status.DEADLINE_EXCEEDED));
@@ -154,7 +154,7 @@ describe('a reflection stream whose client does not read', () => {
     client.send(callHead(1, { ':path': REFLECT }), ...frames);
   };
 
-  test('is ended when its window holds back 64 KiB', async () => {
+  test('is ended when 64 KiB wait for its window', async () => {
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]));
     askAll();
     await client.settled();
@@ -201,7 +201,7 @@ test('a Watch whose client does not read is ended when 16 statuses wait', async 
   expect(body).toHaveLength(MAX_UNREAD_MESSAGES * 7);
 });
 
-test('a client that sends more after the end of its request harms no other call', async () => {
+test('data after the end of a request does not affect other calls', async () => {
   const unruly = await startH2({ health });
   const other = await openRaw(unruly.port);
   other.send(callHead(1, { ':path': WATCH }), data(1, framed(named('ratelimit')), true));
@@ -215,7 +215,7 @@ test('a client that sends more after the end of its request harms no other call'
   expect(unruly.failures).toEqual(['STREAM_CLOSED']);
 });
 
-test('what comes on a stream that was ended, but whose end waits for the window, is dropped', async () => {
+test('data on a stream whose end waits for the window is dropped', async () => {
   client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]));
   const tooLarge = Buffer.concat([Buffer.of(0), uint32(MAX_MESSAGE_BYTES + 1)]);
   client.send(callHead(1, { ':path': REFLECT }), data(1, fileOfService), data(1, tooLarge));
@@ -227,7 +227,7 @@ test('what comes on a stream that was ended, but whose end waits for the window,
   expect(body.length).toBe(5 + body.readUInt32BE(1)); // one answer
 });
 
-describe('what a stream is charged', () => {
+describe('the memory charged for a stream', () => {
   /** The sum for each stream, in the order in which they were opened. */
   let sums: Map<Stream, number>;
   const charged = (): readonly number[] => [...sums.values()];
@@ -238,7 +238,7 @@ describe('what a stream is charged', () => {
     });
   });
 
-  test('is a constant, and more while a part of a message is there', async () => {
+  test('is constant, plus the buffer of a partial message', async () => {
     client.send(callHead(1, { ':path': REFLECT }));
     await client.settled();
     expect(charged()).toEqual([HOSTED_CALL_BYTES]);
@@ -250,7 +250,7 @@ describe('what a stream is charged', () => {
     expect(charged()).toEqual([HOSTED_CALL_BYTES]);
   });
 
-  test('is more while its handler does not have the request', async () => {
+  test('includes the request until its handler is called', async () => {
     const name = 'x'.repeat(1_000);
     client.send(callHead(1, { ':path': WATCH }), data(1, framed(named(name))));
     await client.settled();
@@ -260,7 +260,7 @@ describe('what a stream is charged', () => {
     expect(charged()).toEqual([HOSTED_CALL_BYTES]);
   });
 
-  test('keeps nothing open when it ends the stream at once', async () => {
+  test('leaves nothing open when the charge ends the stream at once', async () => {
     jest.spyOn(Stream.prototype, 'charge').mockImplementation(function (this: Stream) {
       this.reset(ErrorCode.ENHANCE_YOUR_CALM);
     });
@@ -298,7 +298,7 @@ test.each<[string, string, Buffer]>([
   expect(timers.size).toBe(0);
 });
 
-describe('the memory that open streams take', () => {
+describe('the memory of open streams', () => {
   const CONNECTIONS = 10;
   const NAME = 'x'.repeat(MAX_MESSAGE_BYTES - 8);
 
@@ -319,7 +319,7 @@ describe('the memory that open streams take', () => {
           data(id, framed(Buffer.of(0x3a, 0))),
         ]),
     ],
-  ])('is less than what they are charged: %s', async (_what, open) => {
+  ])('is less than what is charged: %s', async (_what, open) => {
     const rounds: Cost[] = [];
     for (let round = 0; round < 3; round++) rounds.push(await costOf(open));
     const least = Math.min(...rounds.map(({ heap }) => heap)); // whatever else the process does meanwhile only adds to it

@@ -92,7 +92,7 @@ test('a server over TLS answers', async () => {
   await expect(createClient(server.target).ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });
 });
 
-test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is spoken', async (version) => {
+test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is accepted', async (version) => {
   await start();
   expect(await shakeHands({ minVersion: version, maxVersion: version })).toMatchObject({
     protocol: version,
@@ -100,21 +100,21 @@ test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is spoken', async (version) => {
   });
 });
 
-test('TLS 1.1 is not spoken', async () => {
+test('TLS 1.1 is refused', async () => {
   await start();
   const old = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
   await expect(shakeHands(old)).rejects.toThrow(/protocol version/);
 });
 
-describe('where clients must have a certificate', () => {
-  test('those that have one are answered', async () => {
+describe('a server that requires client certificates', () => {
+  test('answers clients that have one', async () => {
     await start(authority);
     expect(await client(envoy).ask()).toMatchObject({ overall_code: 1 });
     const { cert, key } = writeCertificate(folder, 'client', envoy);
     expect(JSON.parse(await ask('-cert', cert, '-key', key))).toEqual({ overallCode: 'OK' });
   });
 
-  test('the others are not', async () => {
+  test('refuses clients that have none', async () => {
     await start(authority);
     const stranger = createAuthority().issue('envoy.mesh.local');
     for (const certificate of [undefined, stranger])
@@ -128,7 +128,7 @@ describe('where clients must have a certificate', () => {
     ['another name', ['other.mesh.local'], false],
     ['a name above', ['mesh.local'], false],
     ['an address only', ['127.0.0.1'], false],
-  ])('for a certain name, one with %s: %j', async (_, names, isIn) => {
+  ])('with a required name treats a certificate with %s as %j', async (_, names, isIn) => {
     await start(authority, 'envoy.mesh.local');
     const answer = client(authority.issue(...names)).ask();
     if (isIn) expect(await answer).toMatchObject({ overall_code: 1 });
@@ -136,7 +136,7 @@ describe('where clients must have a certificate', () => {
   });
 });
 
-test('a certificate that changes is shown to new connections, and those there are go on', async () => {
+test('a changed certificate is used for new connections, and open ones continue', async () => {
   await start();
   const asking = client();
   const stream = asking.watch();
@@ -156,7 +156,7 @@ test('a certificate that changes is shown to new connections, and those there ar
   expect([ended, problems]).toEqual([false, []]);
 });
 
-test('a wrong certificate changes nothing', async () => {
+test('an invalid certificate changes nothing', async () => {
   await start();
   const before = await shakeHands();
   writeCertificate(folder, 'server', { cert: own.cert, key: envoy.key });
@@ -165,7 +165,7 @@ test('a wrong certificate changes nothing', async () => {
   expect(await client().ask()).toMatchObject({ overall_code: 1 });
 });
 
-test('a certificate that has expired is shown and refused by clients, and the one that takes its place is accepted', async () => {
+test('an expired certificate is used and refused by clients, until its replacement is accepted', async () => {
   await start(undefined, undefined, {}, authority.issueExpired('localhost', '127.0.0.1'));
   await expect(client().ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });
   expect(problems).toEqual([expect.stringMatching(/server.crt expired at .* GMT: clients refuse it$/)]);
@@ -180,14 +180,14 @@ test('a certificate that has expired is shown and refused by clients, and the on
   while (!(await answers())) await sleep(20);
 });
 
-test('a client whose certificate has expired is not answered', async () => {
+test('a client with an expired certificate is refused', async () => {
   await start(authority);
   const late = authority.issueExpired('envoy.mesh.local');
   await expect(client(late).ask()).rejects.toMatchObject({ code: status.UNAVAILABLE });
   expect(await client(envoy).ask()).toMatchObject({ overall_code: 1 });
 });
 
-test('an authority for clients that changes holds for new connections', async () => {
+test('a changed client CA applies to new connections', async () => {
   await start(authority);
   const next = createAuthority();
   expect(await client(envoy).ask()).toMatchObject({ overall_code: 1 });
@@ -203,14 +203,14 @@ test('an authority for clients that changes holds for new connections', async ()
   expect(await client(next.issue('envoy.mesh.local')).ask()).toMatchObject({ overall_code: 1 });
 });
 
-test('closing ends connections that have not shaken hands', async () => {
+test('closing ends connections that have not completed their handshake', async () => {
   await start();
   const socket = connectPlain(Number(server.target.split(':').at(-1)), '127.0.0.1').on('error', () => {});
   await once(socket, 'connect');
   await Promise.all([server.close(60_000), once(socket, 'close')]);
 });
 
-test('ends the oldest of many half-open handshakes, and completes those of honest clients', async () => {
+test('too many half-open handshakes end the oldest ones, while legitimate clients can connect', async () => {
   const overload = overloadOf();
   await start(undefined, undefined, { overload });
   const port = Number(server.target.split(':').at(-1));

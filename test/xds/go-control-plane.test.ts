@@ -60,7 +60,7 @@ async function inForce(...rules: readonly string[]): Promise<void> {
   while (JSON.stringify(found()?.sort()) !== JSON.stringify(rules)) await sleep(5);
 }
 
-test('rules arrive, change and go', async () => {
+test('rules can be added, changed and removed', async () => {
   set('v1', 5, 'a', 'b');
   await inForce('a.user: 5 per hour', 'b.user: 5 per hour');
   await controlPlane.waitFor('request "v1" "1" ""');
@@ -71,7 +71,7 @@ test('rules arrive, change and go', async () => {
   await inForce();
 });
 
-test('a snapshot that is wrong leaves the rules alone; the next one counts', async () => {
+test('an invalid snapshot changes nothing, and the next valid one is loaded', async () => {
   set('v1', 5, 'a');
   await inForce('a.user: 5 per hour');
   set('v2', 6, 'b', 'b');
@@ -81,7 +81,7 @@ test('a snapshot that is wrong leaves the rules alone; the next one counts', asy
   await inForce('b.user: 7 per hour');
 });
 
-test('a control plane that starts anew is asked again', async () => {
+test('a restarted control plane is subscribed to again', async () => {
   set('v1', 5, 'a');
   await inForce('a.user: 5 per hour');
   await controlPlane.stop();

@@ -17,12 +17,12 @@ const own = authority.issue('127.0.0.1', 'control-plane.example');
 let folder: string;
 let controlPlane: ControlPlane;
 let book: RuleBook | undefined;
-let told: string[];
+let events: string[];
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'xds-'));
   book = undefined;
-  told = [];
+  events = [];
   trust(authority);
 });
 afterEach(() => {
@@ -50,9 +50,9 @@ function open(tls: Partial<ControlPlaneTls> = {}): void {
     {
       mergeDomains: false,
       checker: answerChecker({ mergeDomains: false }),
-      onLoad: ({ ok }) => told.push(ok ? 'loaded' : 'refused'),
-      onUp: () => told.push('up'),
-      onDown: (reason) => told.push(`down: ${reason}`),
+      onLoad: ({ ok }) => events.push(ok ? 'loaded' : 'refused'),
+      onUp: () => events.push('up'),
+      onDown: (reason) => events.push(`down: ${reason}`),
     },
   );
 }
@@ -73,13 +73,13 @@ async function until(holds: () => boolean): Promise<void> {
 /** Rules arrive. */
 async function expectRules(): Promise<void> {
   expect(await controlPlane.serve('v1', [])).toEqual({ ack: 'v1' });
-  expect(told.slice(-2)).toEqual(['up', 'loaded']);
+  expect(events.slice(-2)).toEqual(['up', 'loaded']);
 }
 
 /** No stream comes about; why not matches. */
 async function expectDown(reason: RegExp): Promise<void> {
-  await until(() => told.length > 0);
-  expect(told).toEqual([expect.stringMatching(reason)]);
+  await until(() => events.length > 0);
+  expect(events).toEqual([expect.stringMatching(reason)]);
   expect(controlPlane.streamCount()).toBe(0);
 }
 
@@ -89,38 +89,38 @@ test('rules arrive over TLS', async () => {
   await expectRules();
 });
 
-test('a control plane of an authority that is not trusted is not asked', async () => {
+test('a control plane with an untrusted certificate is refused', async () => {
   trust(other);
   await start();
   open();
   await expectDown(/^down: UNAVAILABLE: .*(unable to verify|self-signed|certificate)/);
 });
 
-test('nor one of an authority that Node does not know, where none is set', async () => {
+test('a control plane with a private CA is refused if no CA is configured', async () => {
   await start();
   open({ caFile: undefined });
   await expectDown(/^down: UNAVAILABLE: .*(unable to verify|self-signed|certificate)/);
 });
 
-test('nor one whose certificate has another name than its host', async () => {
+test('a control plane whose certificate has another name than its host is refused', async () => {
   await start({ certificate: authority.issue('control-plane.example') });
   open();
   await expectDown(/^down: UNAVAILABLE: .*(altnames|does not match|not in the cert)/i);
 });
 
-test('the name that is set counts in place of the host', async () => {
+test('a configured name is accepted in place of the host', async () => {
   await start({ certificate: authority.issue('control-plane.example') });
   open({ serverName: 'control-plane.example' });
   await expectRules();
 });
 
-test('and is then the only one that counts', async () => {
+test('a configured name is the only one accepted', async () => {
   await start();
   open({ serverName: 'another.example' });
   await expectDown(/^down: UNAVAILABLE: .*(altnames|does not match|not in the cert)/i);
 });
 
-test('a control plane that asks for a certificate is shown one', async () => {
+test('a control plane that requires a client certificate receives one', async () => {
   await start({ clientAuthority: authority });
   open(clientFiles(authority));
   await expectRules();
@@ -129,34 +129,34 @@ test('a control plane that asks for a certificate is shown one', async () => {
 test.each<[string, () => Partial<ControlPlaneTls>]>([
   ['without one', () => ({})],
   ['with one of another authority', () => clientFiles(other)],
-])('and has no stream from a client %s', async (_, files) => {
+])('a control plane that requires a client certificate gets no stream from a client %s', async (_, files) => {
   await start({ clientAuthority: authority });
   open(files());
   await expectDown(/^down: UNAVAILABLE: /);
 });
 
-test('certificate files are read anew for each connection', async () => {
+test('certificate files are read again for each connection', async () => {
   trust(other);
   await start();
   open();
-  await until(() => told.length > 0);
+  await until(() => events.length > 0);
   trust(authority);
   await expectRules();
 });
 
-test('files that are wrong for a while keep the connection from coming about for that while', async () => {
+test('invalid certificate files delay the connection until they are fixed', async () => {
   await start();
   open();
   await expectRules();
   rmSync(join(folder, 'ca.crt'));
   await controlPlane.hangUp();
   await sleep(300); // several tries
-  expect(told).toEqual(['up', 'loaded', 'down: it ended the stream', expect.stringMatching(/^down: .*ENOENT/)]);
+  expect(events).toEqual(['up', 'loaded', 'down: it ended the stream', expect.stringMatching(/^down: .*ENOENT/)]);
   trust(authority);
   await expectRules();
 });
 
-describe('there is no book', () => {
+describe('opening the rules fails', () => {
   test.each<[string, () => Partial<ControlPlaneTls>, RegExp]>([
     ['without the file of the authority', () => ({ caFile: join(folder, 'none') }), /ENOENT.*none/],
     ['with a certificate without its key', () => ({ ...clientFiles(authority), keyFile: undefined }), /private key/i],

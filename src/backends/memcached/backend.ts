@@ -27,7 +27,7 @@ import { packState, unpackState } from './state.ts';
 /** Operations of one request on one counter, and what they come to. */
 interface Waiting {
   readonly operations: readonly Operation[];
-  /** On the monotonic clock: nobody waits any longer then. */
+  /** Deadline on the monotonic clock. */
   readonly untilMs: number;
   resolve(decisions: readonly Decision[]): void;
   reject(error: Error): void;
@@ -42,7 +42,7 @@ export interface Clocks {
 }
 
 /** Counters that are kept otherwise than as states, on which other programs count as well. */
-export interface ForeignCounters {
+export interface ForeignStates {
   has(operation: Operation): boolean;
   /** Runs operations on one counter, one after the other. */
   count(
@@ -55,7 +55,7 @@ export interface ForeignCounters {
 
 /**
  * Counters in memcached, which any number of instances share. Each counter is exact by itself: its state is read, stepped on this
- * process's clock, and swapped for the new one only if nobody has changed it meanwhile, else once more. Operations that come while that is
+ * process's clock, and swapped for the new one only if it has not changed meanwhile, otherwise again. Operations that come while that is
  * in progress go together with the next. The limits of a request are not one step: `spend` has no meaning here.
  */
 export class MemcachedBackend implements Backend {
@@ -63,17 +63,12 @@ export class MemcachedBackend implements Backend {
   readonly #servers: MemcachedServers;
   readonly #clocks: Required<Clocks>;
   readonly #queues = new Map<string, Waiting[]>();
-  readonly #foreign: ForeignCounters | undefined;
+  readonly #foreign: ForeignStates | undefined;
   /** How late this process has lately been. */
   readonly #latenessMs: () => number;
 
   /** @param foreign  counters of other programs beside our own */
-  constructor(
-    servers: MemcachedServers,
-    clocks: Clocks,
-    latenessMs: () => number = () => 0,
-    foreign?: ForeignCounters,
-  ) {
+  constructor(servers: MemcachedServers, clocks: Clocks, latenessMs: () => number = () => 0, foreign?: ForeignStates) {
     this.#servers = servers;
     this.#latenessMs = latenessMs;
     this.#clocks = { dateClock: clocks.clock, ...clocks };
@@ -92,7 +87,7 @@ export class MemcachedBackend implements Backend {
     return key;
   }
 
-  /** A settlement that may have been counted is taken for counted: there is nothing in memcached that would tell. */
+  /** A settlement that may have been counted is assumed to be counted: memcached stores nothing to check it with. */
   async settle({ operations }: Settlement, timeoutMs: number): Promise<boolean> {
     const outcome = await within(timeoutMs, this.#count(operations, timeoutMs));
     return 'value' in outcome || isSent(outcome.reason);
@@ -189,7 +184,7 @@ export class MemcachedBackend implements Backend {
 /** Nothing is sent to a server that there is no connection to. */
 const isSent = (reason: string): boolean => !reason.startsWith('no connection') && reason !== 'no server is known yet';
 
-/** Steps a counter by all operations in order, as if nobody else were there. */
+/** Steps a counter by all operations in order, as if there were no other writers. */
 async function stepAll(
   serverOf: (key: string) => MemcachedClient,
   key: string,

@@ -1,7 +1,7 @@
 import type { BackendHealth } from '../backend.ts';
 import type { SwapStore } from '../cas.ts';
 import { Connection, type ConnectionSettings } from './connection.ts';
-import type { Reply } from './replies.ts';
+import type { MemcachedReply } from './replies.ts';
 
 /** One memcached server. Keys are what the protocol takes: `safeKey` makes them. Calls reject while it cannot be reached. */
 export interface MemcachedClient extends SwapStore {
@@ -52,6 +52,6 @@ export function createMemcachedClient(settings: ConnectionSettings): MemcachedCl
   };
 }
 
-function unexpected(command: string, reply: Reply): Error {
+function unexpected(command: string, reply: MemcachedReply): Error {
   return new Error(`'${typeof reply === 'string' ? reply : 'items'}' is no reply to ${command}`);
 }

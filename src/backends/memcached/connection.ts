@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { Monotonic } from '../../clock.ts';
 import type { BackendHealth } from '../backend.ts';
-import { BrokenProtocol, isError, type Reply, ReplyReader } from './replies.ts';
+import { BrokenProtocol, isError, type MemcachedReply, ReplyReader } from './replies.ts';
 
 export interface ConnectionSettings {
   readonly host: string;
@@ -10,7 +10,7 @@ export interface ConnectionSettings {
   /** Undefined: plain text. */
   readonly tls: ConnectionOptions | undefined;
   readonly monotonicMs: Monotonic;
-  /** Told of each connection that is ready, and of what ends or prevents one. */
+  /** Called when a connection is ready, and when one fails or ends. */
   onReady(): void;
   onError(error: Error): void;
 }
@@ -27,7 +27,7 @@ const MIN_CONNECT_MS = 500;
 const CONNECT_MARGIN = 4;
 
 interface Pending {
-  resolve(reply: Reply): void;
+  resolve(reply: MemcachedReply): void;
   reject(error: Error): void;
 }
 
@@ -42,7 +42,7 @@ export class Connection {
   private attempt = 0;
   private retry: NodeJS.Timeout | undefined;
   /** Fires when the server has been silent, or an attempt to connect has taken, too long. Writes do not put it off. */
-  private patience: NodeJS.Timeout | undefined;
+  private replyTimeout: NodeJS.Timeout | undefined;
   private slowestConnectMs = FIRST_CONNECT_MS / CONNECT_MARGIN;
   private readonly pending: Pending[] = [];
 
@@ -52,7 +52,7 @@ export class Connection {
   }
 
   /** Rejects at once while there is no connection, and with what the server refuses. */
-  call(...parts: readonly (string | Buffer)[]): Promise<Reply> {
+  call(...parts: readonly (string | Buffer)[]): Promise<MemcachedReply> {
     return new Promise((resolve, reject) => {
       if (!this.isReady || !this.socket) {
         reject(new Error(`no connection to ${this.address}: ${this.lastError}`));
@@ -71,7 +71,7 @@ export class Connection {
   close(): void {
     this.isClosed = true;
     clearTimeout(this.retry);
-    clearTimeout(this.patience);
+    clearTimeout(this.replyTimeout);
     this.socket?.destroy();
   }
 
@@ -90,7 +90,7 @@ export class Connection {
     socket.once(tls ? 'secureConnect' : 'connect', () => {
       const tookMs = monotonicMs() - startedMs;
       this.slowestConnectMs = this.wasReady ? Math.max(this.slowestConnectMs, tookMs) : tookMs;
-      clearTimeout(this.patience);
+      clearTimeout(this.replyTimeout);
       this.isReady = true;
       this.wasReady = true;
       this.attempt = 0;
@@ -104,32 +104,35 @@ export class Connection {
   }
 
   private expect(socket: Socket, withinMs: number): void {
-    clearTimeout(this.patience);
-    this.patience = setTimeout(() => socket.destroy(new Error(`no reply within ${Math.ceil(withinMs)} ms`)), withinMs);
-    this.patience.unref();
+    clearTimeout(this.replyTimeout);
+    this.replyTimeout = setTimeout(
+      () => socket.destroy(new Error(`no reply within ${Math.ceil(withinMs)} ms`)),
+      withinMs,
+    );
+    this.replyTimeout.unref();
   }
 
   private receive(socket: Socket, reader: ReplyReader, piece: Buffer): void {
     try {
       for (const reply of reader.read(piece)) this.answer(reply);
       if (this.pending.length > 0) this.expect(socket, SILENCE_MS);
-      else clearTimeout(this.patience);
+      else clearTimeout(this.replyTimeout);
     } catch (error) {
       if (!(error instanceof BrokenProtocol)) throw error;
       socket.destroy(error);
     }
   }
 
-  private answer(reply: Reply): void {
+  private answer(reply: MemcachedReply): void {
     const first = this.pending.shift();
-    if (!first) throw new BrokenProtocol('a reply came that nobody waits for');
+    if (!first) throw new BrokenProtocol('received a reply without a request');
     if (typeof reply === 'string' && isError(reply)) first.reject(new Error(reply));
     else first.resolve(reply);
   }
 
   private lost(): void {
     this.isReady = false;
-    clearTimeout(this.patience);
+    clearTimeout(this.replyTimeout);
     const error = new Error(`connection to ${this.address} lost: ${this.lastError}`);
     for (const { reject } of this.pending.splice(0)) reject(error);
     if (this.isClosed) return;

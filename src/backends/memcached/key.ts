@@ -8,7 +8,7 @@ const MAX_KEY_BYTES = 250;
  * not too long. Other keys are replaced by their digest, so that no text of a caller is ever taken for a command.
  */
 export function safeKey(key: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: it is those that are looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are the ones to find
   const isSafe = key !== '' && !/[\x00-\x20\x7f]/.test(key) && Buffer.byteLength(key) <= MAX_KEY_BYTES;
   return isSafe ? key : `#${createHash('sha256').update(key).digest('base64url')}`;
 }

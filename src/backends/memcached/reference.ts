@@ -2,7 +2,7 @@ import { capacityOf } from '../../algorithms/index.ts';
 import { type Decision, MAX_COUNT } from '../../algorithms/limit.ts';
 import { type Operation, signedHits } from '../backend.ts';
 import { describeShared } from '../shared-counters.ts';
-import type { Clocks, ForeignCounters } from './backend.ts';
+import type { Clocks, ForeignStates } from './backend.ts';
 import type { MemcachedClient } from './client.ts';
 import { countIn } from './count.ts';
 import { exptimeOf } from './exptime.ts';
@@ -14,7 +14,7 @@ const MAX_TRIES = 100;
  * `COUNTER_KEYS=reference` in memcached: counters that envoyproxy/ratelimit counts on as well. They are added to at once, and judged by what came
  * of it.
  */
-export const referenceCounters: ForeignCounters = {
+export const referenceCounters: ForeignStates = {
   has: ({ shared }) => shared !== undefined,
   count: addAll,
 };

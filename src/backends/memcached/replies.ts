@@ -1,7 +1,7 @@
 import type { Item } from '../cas.ts';
 
 /** What a server said to one command: one word or number, or the items it holds by key. */
-export type Reply = string | ReadonlyMap<string, Item>;
+export type MemcachedReply = string | ReadonlyMap<string, Item>;
 
 /** A server does not speak the protocol: nothing that it says next can be trusted. */
 export class BrokenProtocol extends Error {
@@ -28,9 +28,9 @@ export class ReplyReader {
    *
    * @throws BrokenProtocol  what came is no reply
    */
-  read(piece: Buffer): Reply[] {
+  read(piece: Buffer): MemcachedReply[] {
     this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece]);
-    const replies: Reply[] = [];
+    const replies: MemcachedReply[] = [];
     for (;;) {
       const reply = this.next();
       if (reply === undefined) return replies;
@@ -38,7 +38,7 @@ export class ReplyReader {
     }
   }
 
-  private next(): Reply | typeof MORE_ITEMS | undefined {
+  private next(): MemcachedReply | typeof MORE_ITEMS | undefined {
     const end = this.rest.indexOf(END_OF_LINE);
     if (end < 0 ? this.rest.length > MAX_LINE_BYTES : end > MAX_LINE_BYTES)
       throw new BrokenProtocol(`a reply's line has more than ${MAX_LINE_BYTES} bytes`);

@@ -14,28 +14,28 @@ export interface MemcachedServers {
 }
 
 export interface ServersOptions {
-  /** `host:port` each, or the DNS record that names them and how often it is looked up; 0: once it was found, never again. */
+  /** `host:port` each, or the DNS record that names them and how often it is resolved; 0: only until it is found. */
   readonly servers: readonly string[] | { readonly srv: string; readonly refreshMs: number };
   readonly tls: ConnectionOptions | undefined;
   readonly monotonicMs: Monotonic;
-  /** Told once of each time of trouble, and of its end. */
+  /** Called once per outage, and once when it ends. */
   onDown(server: string, error: Error): void;
   onUp(server: string): void;
   /** Only for tests. */
-  readonly lookUp?: (name: string) => Promise<readonly { readonly name: string; readonly port: number }[]>;
+  readonly resolveSrvRecord?: (name: string) => Promise<readonly { readonly name: string; readonly port: number }[]>;
 }
 
-/** How soon a record is looked up again that could not be found so far. */
-const LOOK_UP_AGAIN_MS = 1_000;
+/** How soon a record that has never been found is resolved again. */
+const RESOLVE_RETRY_MS = 1_000;
 
 /** @throws Error  an address that is none */
 export function openServers(options: ServersOptions): MemcachedServers {
-  const { servers, lookUp = resolveSrv } = options;
+  const { servers, resolveSrvRecord = resolveSrv } = options;
   let clients = new Map<string, MemcachedClient>();
   let names: readonly string[] = [];
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
-  let lookUpError = 'not looked up yet';
+  let resolveError = 'not resolved yet';
 
   const use = (addresses: readonly string[]): void => {
     const kept = new Map(addresses.map((address) => [address, clients.get(address) ?? openClient(address, options)]));
@@ -47,15 +47,15 @@ export function openServers(options: ServersOptions): MemcachedServers {
   const refresh = async (srv: string, refreshMs: number): Promise<void> => {
     let waitMs = refreshMs;
     try {
-      const found = await lookUp(srv);
+      const found = await resolveSrvRecord(srv);
       if (isClosed) return;
       if (found.length === 0) throw new Error('it names no server');
       use(found.map(({ name, port }) => `${name}:${port}`).sort()); // the same order for every instance
       options.onUp(srv);
     } catch (error) {
-      lookUpError = error instanceof Error ? error.message : String(error);
-      options.onDown(srv, new Error(lookUpError)); // those known so far stay
-      if (names.length === 0) waitMs = LOOK_UP_AGAIN_MS;
+      resolveError = error instanceof Error ? error.message : String(error);
+      options.onDown(srv, new Error(resolveError)); // those known so far stay
+      if (names.length === 0) waitMs = RESOLVE_RETRY_MS;
     }
     if (waitMs > 0 && !isClosed) timer = setTimeout(() => refresh(srv, refreshMs), waitMs).unref();
   };
@@ -66,7 +66,7 @@ export function openServers(options: ServersOptions): MemcachedServers {
   return {
     of: (key) => clients.get(names[names.length > 1 ? crc32(key) % names.length : 0] ?? ''),
     health() {
-      if (names.length === 0) return { ready: false, reason: lookUpError };
+      if (names.length === 0) return { ready: false, reason: resolveError };
       const states = Array.from(clients.values(), (client) => client.health());
       return states.find(({ ready }) => !ready) ?? { ready: true };
     },

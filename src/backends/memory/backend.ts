@@ -86,7 +86,7 @@ export function createMemoryBackend(
       const copy = createMemoryBackend(() => nowMs, { maxCounters: copied.length + 1 }, new Map(known));
       return { backend: copy, nowMs: () => nowMs, stateOf: copy.stateOf };
     },
-    invalidations: () => ({ publish: () => {}, isLive: () => true }), // nobody else changes these counters
+    invalidations: () => ({ publish: () => {}, isLive: () => true }), // no other process changes these counters
     health: () => ({ ready: true }),
     async close() {
       counters.clear();

@@ -11,8 +11,8 @@ export interface KeyIndex {
 const SHARD_KEYS = 1_024;
 
 /**
- * Many small Maps instead of a large one, which would stand still for tens of milliseconds whenever it grows. Who chooses
- * keys so that they meet in one shard gets the large Map, and nothing worse: the Maps themselves hash with a secret.
+ * Many small Maps instead of a large one, which would block for tens of milliseconds whenever it grows. A client that chooses keys
+ * of one shard only gets the behaviour of the large Map: Maps hash with a secret.
  *
  * @param maxKeys  how many keys to expect at most
  */

@@ -4,13 +4,13 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** As whom to speak to a server. */
+/** Credentials of a server. */
 export interface Credentials {
   readonly username?: string;
   readonly password?: string;
 }
 
-/** Where a Redis is, and what kind it is: one server, one that sentinels watch, or a Cluster of which some nodes are named. */
+/** The address of a Redis: a single server, a master behind sentinels, or some nodes of a Cluster. */
 export type RedisAddress =
   | ({ readonly kind: 'unix'; readonly path: string } & Credentials & Database)
   | ({ readonly kind: 'tcp'; readonly tls: boolean } & Endpoint & Credentials & Database)
@@ -18,13 +18,13 @@ export type RedisAddress =
       readonly kind: 'sentinel';
       readonly master: string;
       readonly sentinels: readonly Endpoint[];
-      /** Of the sentinels and of the master. */
+      /** For the sentinels and the master. */
       readonly tls?: boolean;
       readonly sentinelCredentials?: Credentials;
     } & Credentials)
   | ({ readonly kind: 'cluster'; readonly nodes: readonly Endpoint[]; readonly tls?: boolean } & Credentials);
 
-/** A part of an address that cannot be honoured, and why. */
+/** Why an address is not supported. */
 export interface RefusedAddress {
   readonly refusal: string;
 }
@@ -52,7 +52,7 @@ const withTls = ({ tls }: { readonly tls?: boolean }): string => (tls ? ' over T
 const describeEndpoint = ({ host, port }: Endpoint): string => `${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 /** What an address must look like, in words, by the kind of Redis. */
-export const wantedAddress = {
+export const expectedAddress = {
   SINGLE: 'host:port, redis://[user:password@]host:port[/database], or the path of a socket',
   SENTINEL:
     'the name of the master and at least one sentinel: master,host:port,host:port or master,redis://[user:password@]host:port',
@@ -66,7 +66,7 @@ export const wantedAddress = {
  */
 export function parseAddress(
   written: string,
-  type: keyof typeof wantedAddress,
+  type: keyof typeof expectedAddress,
   { socket, auth }: { readonly socket: 'unix' | 'tcp' | undefined; readonly auth: string | undefined },
 ): RedisAddress | RefusedAddress | undefined {
   const credentials = parseCredentials(auth);
@@ -95,10 +95,10 @@ export function parseCredentials(written: string | undefined): Credentials {
   return { ...(username !== '' && { username }), ...(password !== '' && { password }) };
 }
 
-/** Whatever stands before an `@` is nobody's business. */
+/** Masks everything before the `@`: it may hold a password. */
 export const withoutCredentials = (written: string): string => written.replace(/^([a-z]+:\/\/)?.*@/s, '$1***@');
 
-/** Servers that are spoken to alike. */
+/** Servers with the same TLS and credentials. */
 interface Servers {
   readonly endpoints: readonly Endpoint[];
   readonly tls: boolean;

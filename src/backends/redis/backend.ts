@@ -20,7 +20,7 @@ import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import { type Batch, type BatchRequest, decodeBatch, encodeBatch, type ForeignCounters } from './batch.ts';
 import { Batcher } from './batcher.ts';
-import type { Connection } from './connect.ts';
+import type { RedisConnection } from './connect.ts';
 import { openInvalidations, type RedisInvalidations } from './invalidations.ts';
 import { reasonOf } from './reason.ts';
 import { script } from './script.ts';
@@ -57,7 +57,7 @@ export const SETTLED_TTL_MS = 24 * 3_600_000;
  */
 export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
-  readonly #redis: Connection;
+  readonly #redis: RedisConnection;
   readonly #clock: Clock;
   readonly #options: Required<Omit<RedisBackendOptions, 'foreign'>> & Pick<RedisBackendOptions, 'foreign'>;
   readonly #slotKeys: SlotKeys;
@@ -67,9 +67,9 @@ export class RedisBackend implements Backend {
 
   /**
    * @param redis   a connection of `connect`; closed with the backend
-   * @param clock   this process's: calendar windows are looked for around it, since Redis knows no time zones
+   * @param clock   this process's: calendar windows are searched around it, since Redis has no time zones
    */
-  constructor(redis: Connection, clock: Clock, options: RedisBackendOptions = {}) {
+  constructor(redis: RedisConnection, clock: Clock, options: RedisBackendOptions = {}) {
     const monotonicMs = options.monotonicMs ?? ((): number => performance.now());
     const breakers = options.breakers ?? new Breakers(monotonicMs);
     const usual = {
@@ -193,7 +193,7 @@ export class RedisBackend implements Backend {
     if (known) return known;
     const { breakers, slowMs, monotonicMs, latenessMs } = this.#options;
     const batcher = new Batcher({
-      ...{ slowMs, maxUnderWay: MAX_UNDER_WAY, monotonicMs, latenessMs },
+      ...{ slowMs, maxInFlight: MAX_IN_FLIGHT, monotonicMs, latenessMs },
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests),
       breaker: () => breakers.of(this.#nodeOf(slot)),
@@ -251,7 +251,7 @@ export class RedisBackend implements Backend {
 /** Stands for all slots where one node has them all. */
 const ONE_NODE = -1;
 /** Calls to a node at a time: while one is counted, the next is gathered. */
-const MAX_UNDER_WAY = 2;
+const MAX_IN_FLIGHT = 2;
 
 function bytes(reply: unknown): Buffer {
   if (Buffer.isBuffer(reply)) return reply;

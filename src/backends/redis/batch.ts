@@ -57,7 +57,7 @@ const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1
   number
 >; // of every name
 
-/** What the script calls an operation; those that only count are told apart by their hits. */
+/** What the script calls an operation; operations that only count differ by their hits. */
 const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4 } as const;
 /** In place of how a request spends: its only operation stands for as many requests as follow. */
 const REPEATED = spends.length;
@@ -67,7 +67,7 @@ const REPEATED = spends.length;
  * Requests that spend the same hits on the same counter, and nothing else, are packed as one with a count. They keep their order on that
  * counter: a request in between that touches it ends the group.
  *
- * @param nowMs  this process's clock: where calendar windows are looked for
+ * @param nowMs  this process's clock: where calendar windows are searched
  */
 export function encodeBatch(
   requests: readonly BatchRequest[],

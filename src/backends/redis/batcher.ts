@@ -12,8 +12,8 @@ const MAX_KEY_CHARS = 65_536;
 /** The part of a time limit by which the event loop must have been late, so that its end is the fault of this process. */
 const LATE_SHARE = 0.5;
 
-/** How much the last call says of how long the next one takes. */
-const NEWS = 0.2;
+/** Weight of the last call in the moving average of the time per call. */
+const NEWEST_CALL_WEIGHT = 0.2;
 
 interface Waiting extends BatchRequest {
   readonly timeoutMs: number;
@@ -29,8 +29,8 @@ export interface BatcherOptions {
   readonly unavailable: (reason: string) => Unavailable;
   /** How late the event loop has lately been, in milliseconds: then a time-out says nothing of the node. Absent: never. */
   readonly latenessMs?: (() => number) | undefined;
-  /** Calls that may be under way at a time: what is asked meanwhile waits for one of them, and goes together. */
-  readonly maxUnderWay: number;
+  /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
+  readonly maxInFlight: number;
   /** A call that takes longer has failed, whatever becomes of it. */
   readonly slowMs: number;
   /** Of the node that the calls go to. */
@@ -42,12 +42,12 @@ export interface BatcherOptions {
 }
 
 /**
- * Gathers what is asked in one turn of the event loop, and while calls are under way, into one call. Nothing waits for a timer, and nothing is sent
+ * Combines requests of one turn of the event loop, and those that arrive while calls are in flight, into one call. Nothing waits for a timer, and nothing is sent
  * whose time is over. What would
- * wait for longer than it has is refused at once: else, with more to do than can be done, everything would be answered too late, and Redis kept
- * busy with what nobody waits for.
+ * wait for longer than it has is refused at once: otherwise, under overload, every answer would be late, and Redis would
+ * work on requests whose callers have given up.
  *
- * A timer that fires looks once more after a `setImmediate`: on a busy core the reply may already lie in the socket, and timers come
+ * A timer that fires checks again after a `setImmediate`: on a busy core the reply may already be in the socket, and timers come
  * before sockets in a turn of the event loop.
  */
 export class Batcher {
@@ -58,7 +58,7 @@ export class Batcher {
   /** How long a call takes, about. */
   #callMs = 0;
   readonly #sent = new Set<readonly Waiting[]>();
-  #underWay = 0;
+  #inFlight = 0;
   #isScheduled = false;
   #timer: NodeJS.Timeout | undefined;
   #timerAtMs = Number.POSITIVE_INFINITY;
@@ -81,20 +81,20 @@ export class Batcher {
     });
   }
 
-  /** Why a request that has so long need not wait; undefined: it may. The next call of all is never refused: what it takes tells of better times. */
+  /** Why a request with so much time left is refused; undefined: it may wait. The very next call is never refused, so that recovery is measured. */
   #tooManyBefore(timeoutMs: number): string | undefined {
     const callsBefore = Math.floor(this.#queuedHits / MAX_HITS);
     if (callsBefore === 0) return undefined;
-    const waitMs = this.#callMs * (1 + callsBefore / this.#options.maxUnderWay);
+    const waitMs = this.#callMs * (1 + callsBefore / this.#options.maxInFlight);
     return waitMs > timeoutMs ? `too many requests wait: no reply within ${timeoutMs} ms` : undefined;
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#underWay >= this.#options.maxUnderWay) return;
+    if (this.#isScheduled || this.#inFlight >= this.#options.maxInFlight) return;
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      while (this.#queue.length > 0 && this.#underWay < this.#options.maxUnderWay && !this.#giveUpQueue())
+      while (this.#queue.length > 0 && this.#inFlight < this.#options.maxInFlight && !this.#giveUpQueue())
         this.#send(this.#take());
     });
   }
@@ -126,25 +126,25 @@ export class Batcher {
   #send(requests: readonly Waiting[]): void {
     const { send, slowMs, isAnswer } = this.#options;
     const breaker = this.#options.breaker();
-    this.#underWay++;
+    this.#inFlight++;
     this.#sent.add(requests);
     breaker.began();
-    let isUnderWay = true;
+    let isPending = true;
     const sentAtMs = this.#nowMs();
     const end = (): void => {
-      isUnderWay = false;
+      isPending = false;
       clearTimeout(slow);
-      this.#underWay--;
+      this.#inFlight--;
       if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
     };
     const succeed = (): void => {
-      if (!isUnderWay) return; // too late
-      this.#callMs += (this.#nowMs() - sentAtMs - this.#callMs) * NEWS;
+      if (!isPending) return; // too late
+      this.#callMs += (this.#nowMs() - sentAtMs - this.#callMs) * NEWEST_CALL_WEIGHT;
       breaker.succeeded();
       end();
     };
     const fail = (reason: string, isLate = false): void => {
-      if (!isUnderWay) return;
+      if (!isPending) return;
       if (isLate) breaker.inconclusive();
       else breaker.failed(reason);
       end(); // a slow one makes room for the next
@@ -191,7 +191,7 @@ export class Batcher {
     );
   }
 
-  /** Makes sure that somebody looks then. */
+  /** Ensures that a timer checks at that time. */
   #watch(untilMs: number): void {
     if (untilMs >= this.#timerAtMs) return;
     clearTimeout(this.#timer);
@@ -202,13 +202,13 @@ export class Batcher {
   #expire(): void {
     const nowMs = this.#nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
-    const look = (request: Waiting): void => {
+    const considerDeadline = (request: Waiting): void => {
       if (request.isSettled) return;
       if (request.untilMs <= nowMs) this.#expireOne(request);
       else nextMs = Math.min(nextMs, request.untilMs);
     };
-    for (const requests of this.#sent) requests.forEach(look);
-    this.#queue.forEach(look);
+    for (const requests of this.#sent) requests.forEach(considerDeadline);
+    this.#queue.forEach(considerDeadline);
     this.#queue = this.#queue.filter(({ isSettled }) => !isSettled);
     this.#queuedHits = this.#queue.reduce((sum, { operations }) => sum + operations.length, 0);
     this.#timerAtMs = Number.POSITIVE_INFINITY;

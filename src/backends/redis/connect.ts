@@ -5,14 +5,14 @@ import type { Credentials, RedisAddress } from './address.ts';
 import { isReadOnly } from './reason.ts';
 
 /** A connection to one server, or to all nodes of a Cluster. */
-export type Connection = Redis | Cluster;
+export type RedisConnection = Redis | Cluster;
 
 /** What a connection is besides an address. */
 export interface RedisConnectOptions {
   readonly address: RedisAddress;
   /** Undefined: plain text, unless the address itself says otherwise. */
   readonly tls: ClientTls | undefined;
-  /** As whom to speak to the sentinels. */
+  /** Credentials for the sentinels. */
   readonly sentinelCredentials: Credentials;
   /** The longest that connecting may take. */
   readonly connectTimeoutMs: number;
@@ -36,11 +36,11 @@ const SILENCE_MS = 1_000;
  * Opens a connection that reconnects by itself, for ever, and says at once when it cannot be used.
  *
  * A counting call must not run twice: ioredis neither queues commands while there is no connection nor sends again what
- * was under way when one broke. On a Cluster, what a node refused before it ran (MOVED, ASK, TRYAGAIN) is sent again.
+ * was in flight when one broke. On a Cluster, what a node refused before it ran (MOVED, ASK, TRYAGAIN) is sent again.
  *
  * @throws Error  of the file system, when a file of `tls` cannot be read
  */
-export function connect(options: RedisConnectOptions): Connection {
+export function connect(options: RedisConnectOptions): RedisConnection {
   let wasReady = false;
   const retryStrategy = (attempt: number): number =>
     withJitter(
@@ -60,7 +60,7 @@ export function connect(options: RedisConnectOptions): Connection {
  * After the first connection, attempts that take much longer than connecting took before are given up and made anew. On a Cluster the first one to any node
  * counts: a node that is lost gets a client of its own for each attempt.
  */
-export function hurryReconnects(connection: Connection, connectTimeoutMs: number): void {
+export function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
   let slowestMs: number | undefined;
   const hurry = ({ options }: Redis): void => {
     if (slowestMs === undefined) return;
@@ -86,7 +86,7 @@ const withJitter = (ms: number): number => ms + Math.floor(Math.random() * ms * 
 
 type RetryStrategy = (attempt: number) => number;
 
-function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Connection {
+function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): RedisConnection {
   const { address } = options;
   const common = commonOptions(options);
   const own = { ...common, enableOfflineQueue: false, retryStrategy };
@@ -112,9 +112,9 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Conne
         clusterRetryStrategy: retryStrategy,
         retryDelayOnFailover: 0, // else it would send again what may have run
         ...{ maxRedirections: MAX_REDIRECTIONS, retryDelayOnTryAgain: 1 },
-        retryDelayOnClusterDown: 0, // it is told at once, instead of after the caller has gone
+        retryDelayOnClusterDown: 0, // reported at once, instead of after the caller has given up
         redisOptions: common,
-        dnsLookup: (host, done) => done(null, host), // each connection looks it up, and certificates name hosts
+        dnsLookup: (host, done) => done(null, host), // each connection resolves it, and certificates name hosts
       });
       connectEachNode(cluster);
       return cluster;
@@ -123,7 +123,7 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Conne
 }
 
 /**
- * To where a slot is now, and to the other node of one that is moving. What nobody can answer then (TRYAGAIN: half the counters of a call have
+ * To where a slot is now, and to the other node of one that is moving. What no node can answer then (TRYAGAIN: half the counters of a call have
  * moved) fails within a few milliseconds, while its caller is there.
  */
 const MAX_REDIRECTIONS = 4;
@@ -131,7 +131,7 @@ const MAX_REDIRECTIONS = 4;
 /** Else a node is connected to for its first command, and those that come meanwhile are refused. */
 function connectEachNode(cluster: Cluster): void {
   const connectTo = (node: Redis): void => {
-    if (node.status === 'wait') node.connect().catch(() => {}); // it is told as an error of the Cluster
+    if (node.status === 'wait') node.connect().catch(() => {}); // reported as an error of the Cluster
   };
   cluster.on('ready', () => cluster.nodes().forEach(connectTo));
   cluster.on('+node', (node: Redis) => {
@@ -161,7 +161,7 @@ function outliveFailovers(redis: Redis): void {
     disconnect(reconnect);
   };
   redis.on('end', () => {
-    if (!isClosed) redis.connect().catch(() => {}); // it is told as an error of the connection
+    if (!isClosed) redis.connect().catch(() => {}); // reported as an error of the connection
   });
 }
 

@@ -3,7 +3,7 @@ import { Cluster, type Redis } from 'ioredis';
 import type { Monotonic } from '../../clock.ts';
 import type { InvalidationListener, Invalidations } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
-import { type Connection, hurryReconnects, mendSentinelClient } from './connect.ts';
+import { hurryReconnects, mendSentinelClient, type RedisConnection } from './connect.ts';
 
 /** How often an instance publishes to itself, to see that changes arrive. */
 const BEAT_MS = 250;
@@ -38,7 +38,10 @@ interface Message {
  * published in one turn of the event loop goes in one message. Subscribed again, for ever, where that fails: without a connection, or where
  * the user may not use the channel.
  */
-export function openInvalidations(redis: Connection, { prefix, listener, monotonicMs }: Options): RedisInvalidations {
+export function openInvalidations(
+  redis: RedisConnection,
+  { prefix, listener, monotonicMs }: Options,
+): RedisInvalidations {
   const instance = randomUUID();
   const channel = `${prefix}weir|changes`;
   const beatChannel = `${channel}|${instance}`;
@@ -76,7 +79,7 @@ export function openInvalidations(redis: Connection, { prefix, listener, monoton
         isSubscribing = false;
       });
   };
-  subscriber.on('error', () => {}); // of which the main connection tells
+  subscriber.on('error', () => {}); // the main connection reports them
   subscriber.on('ready', subscribe);
   subscriber.on('close', () => {
     isSubscribed = false;
@@ -112,7 +115,7 @@ export function openInvalidations(redis: Connection, { prefix, listener, monoton
   };
 }
 
-function subscriberOf(redis: Connection): Redis | Cluster {
+function subscriberOf(redis: RedisConnection): Redis | Cluster {
   if (redis instanceof Cluster) {
     const subscriber = redis.duplicate();
     hurryReconnects(subscriber, redis.options.redisOptions?.connectTimeout ?? Number.POSITIVE_INFINITY);

@@ -1,11 +1,11 @@
 import type { FixedWindowLimit } from '../../algorithms/fixed-window.ts';
 import type { Backend, RequestOperation } from '../backend.ts';
 import type { CounterKeys } from '../key.ts';
-import type { Connection } from './connect.ts';
+import type { RedisConnection } from './connect.ts';
 
 export interface ProbeOptions {
   readonly backend: Backend;
-  readonly redis: Connection;
+  readonly redis: RedisConnection;
   /** Keys like those of counters: a user may be restricted to them. */
   readonly keys: CounterKeys;
   /** The script has run, after Redis had refused it. */

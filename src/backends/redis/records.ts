@@ -1,12 +1,12 @@
-import type { Connection } from './connect.ts';
+import type { RedisConnection } from './connect.ts';
 
 /** Keeps operators' records in a Redis, under keys of their own. */
 export class RedisRecords {
-  readonly #redis: Connection;
+  readonly #redis: RedisConnection;
   readonly #prefix: string;
 
   /** @param prefix  put before every key, as before those of the counters */
-  constructor(redis: Connection, prefix: string) {
+  constructor(redis: RedisConnection, prefix: string) {
     this.#redis = redis;
     this.#prefix = prefix;
   }

@@ -14,8 +14,8 @@ interface Handle {
 }
 
 /**
- * Tracks the connections that the primary process has handed to a worker and that the worker has not acknowledged. Node does not close them when
- * the worker dies: their clients would wait for ever.
+ * Tracks connections that the primary process has passed to a worker and that the worker has not acknowledged. Node does not close them when the
+ * worker dies: their clients would wait forever.
  *
  * @returns  closes them
  */

@@ -6,27 +6,27 @@ import type { Counted } from '../../observe/stats.ts';
 import type { PackedDomain } from '../../rules/packed.ts';
 import type { OnCall } from '../../transport/grpc-server.ts';
 
-/** Where a worker listens. */
+/** A worker's addresses. */
 export interface Listening {
   readonly grpc: string;
   readonly http: string;
 }
 
-/** What a worker has counted since its last report. */
+/** A worker's counts since its last report. */
 export interface Report {
   readonly counted: Counted;
   readonly calls: readonly CallTimes[];
-  /** Of its circuits to the nodes of the store. */
+  /** Its circuits, by node of the store. */
   readonly circuits: ReadonlyMap<string, BreakerState>;
-  /** Hits that it has leased and not used. */
+  /** Leased but unused hits. */
   readonly leased: number;
-  /** How busy it is. */
+  /** Its load. */
   readonly load: Load;
-  /** Of its cache of refusals, since the worker's start; undefined where it has none. */
+  /** Its cache of refusals since its start; undefined: none. */
   readonly cache: { readonly counts: DenyCacheCounts; readonly size: number } | undefined;
 }
 
-/** How long calls of a method took that ended alike. */
+/** Durations of calls with the same method and status. */
 export interface CallTimes {
   readonly method: Parameters<OnCall>[0];
   readonly status: Parameters<OnCall>[1];
@@ -34,30 +34,30 @@ export interface CallTimes {
 }
 
 /**
- * The rules in force: parts of domains, those of the same domain in their order, and then an end, which says whether there are rules at all. Large
- * rules are many messages, so that none holds up the worker's requests.
+ * The rules in force: parts of domains, in order within a domain, then an end, which says whether rules are loaded. Large rules are sent in
+ * many messages, so that none delays the worker's requests.
  */
 export type RulesMessage =
   | { readonly kind: 'rules_part'; readonly part: PackedDomain }
   | { readonly kind: 'rules_end'; readonly areLoaded: boolean };
 
-/** What the primary process tells a worker. */
+/** Messages of the primary process to a worker. */
 export type ToWorker =
   | RulesMessage
-  /** Report, under this number. */
+  /** Requests a report with this number. */
   | { readonly kind: 'report'; readonly number: number }
-  /** Answer an operator, under this number. */
+  /** Answer an operator's question, under this number. */
   | { readonly kind: 'ask'; readonly number: number; readonly question: Question }
-  /** Answer what is under way, then end. */
+  /** Finish the calls in flight, then end. */
   | { readonly kind: 'close' };
 
-/** What a worker tells the primary process. */
+/** Messages of a worker to the primary process. */
 export type FromWorker =
-  /** It takes rules from now on: those in force, then each change. */
+  /** Ready to receive rules: those in force, then each change. */
   | { readonly kind: 'takes_rules' }
   | { readonly kind: 'listening'; readonly at: Listening }
   | { readonly kind: 'cannot_start'; readonly message: string }
-  /** A report, or a part of one: all parts together are the report. */
+  /** A part of a report. */
   | { readonly kind: 'report'; readonly report: Report }
   /** All parts of the report with this number have been sent. */
   | { readonly kind: 'reported'; readonly number: number }

@@ -3,98 +3,98 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type NamedReply, type Question, type ReplyTo, replyTo } from '../../admin/agent.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { RuleBook } from '../../rules/book.ts';
-import { forkMember, type Member } from './member.ts';
 import type { Listening, Report } from './messages.ts';
+import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
 
 export interface PoolOptions {
-  /** How many workers there are. */
+  /** Number of workers. */
   readonly count: number;
-  /** How long workers that close may take before they are killed. */
+  /** Closing workers are killed after this time. */
   readonly closeWithinMs: number;
-  /** The rules in force, which each worker is given when it starts and when they change. */
+  /** The rules in force, sent to each worker at its start and when they change. */
   readonly rules: Pick<RuleBook, 'packed' | 'onChange'>;
   readonly onReport: (id: number, report: Report) => void;
-  /** Worker `id` has ended, and reports no more. */
+  /** Worker `id` has ended, and sends no more reports. */
   readonly onEnd: (id: number) => void;
-  /** Another worker takes the place of one that ended. */
+  /** A worker is replaced. */
   readonly onRestart: () => void;
 }
 
 /** Workers on the same ports. */
 export interface Pool extends Listening {
-  /** Has all workers report; resolves when the reports are there, but does not wait for a worker that hangs. */
+  /** Requests reports of all workers; resolves when they have arrived, without waiting for a worker that hangs. */
   report(): Promise<void>;
-  /** Asks all workers for operators; those that hang are left out. */
+  /** Sends a question to all workers; those that hang are skipped. */
   ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-  /** Has all workers answer what is under way, report for the last time, and end. */
+  /** Lets all workers finish the calls in flight, send their last report, and end. */
   close(): Promise<void>;
 }
 
-/** How often workers report: so much is lost with one that is killed. */
+/** How often workers report; a killed worker loses the counts of this time. */
 const REPORT_INTERVAL_MS = 250;
 
-/** A worker that lived for so long is replaced at once, another one after a while that doubles with each, from the first to the longest. */
+/** A worker that lived this long is replaced at once; otherwise after a delay that doubles each time. */
 const STEADY_MS = 10_000;
-const FIRST_WAIT_MS = 100;
-const LONGEST_WAIT_MS = 10_000;
+const FIRST_DELAY_MS = 100;
+const MAX_DELAY_MS = 10_000;
 
 /**
- * Starts workers, which share the connections that come, and replaces those that end.
+ * Starts workers, among which connections are distributed, and replaces those that end.
  *
- * @throws CannotStart  a worker cannot listen; then none is left
+ * @throws CannotStart if a worker cannot listen; then all are ended
  */
 export async function openPool(
   { count, closeWithinMs, rules, onReport, onEnd, onRestart }: PoolOptions,
   log: Logger,
 ): Promise<Pool> {
   cluster.schedulingPolicy = cluster.SCHED_RR;
-  cluster.setupPrimary({ serialization: 'advanced' }); // reports have maps
-  const members = new Set<Member>();
+  cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
+  const workers = new Set<WorkerHandle>();
   const closing = new AbortController();
-  const employ = (): Member => {
-    const member = forkMember(rules.packed, onReport);
-    members.add(member);
-    void member.ended.then(() => {
-      members.delete(member);
-      onEnd(member.id);
+  const spawn = (): WorkerHandle => {
+    const worker = spawnWorker(rules.packed, onReport);
+    workers.add(worker);
+    void worker.ended.then(() => {
+      workers.delete(worker);
+      onEnd(worker.id);
     });
-    return member;
+    return worker;
   };
-  const replace = (): Member => {
+  const replace = (): WorkerHandle => {
     onRestart();
-    return employ();
+    return spawn();
   };
   rules.onChange(() => {
-    for (const member of members) member.sendRules();
+    for (const worker of workers) worker.sendRules();
   });
   const report = async (): Promise<void> => {
-    await Promise.all(Array.from(members, (member) => member.report()));
+    await Promise.all(Array.from(workers, (worker) => worker.report()));
   };
   const ask: Pool['ask'] = async (question) => {
     const replies = await Promise.all(
-      Array.from(members, async (member) => ({ process: member.name, reply: await member.ask(question) })),
+      Array.from(workers, async (worker) => ({ process: worker.name, reply: await worker.ask(question) })),
     );
     return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
   };
   const close = async (): Promise<void> => {
     closing.abort();
     const last = setTimeout(() => {
-      for (const member of members) {
-        log.error(`${member.name} has not ended within ${closeWithinMs} ms and is killed`);
-        member.kill();
+      for (const worker of workers) {
+        log.error(`${worker.name} has not ended within ${closeWithinMs} ms and is killed`);
+        worker.kill();
       }
     }, closeWithinMs);
-    for (const member of members) member.close();
-    await Promise.all(Array.from(members, ({ ended }) => ended));
+    for (const worker of workers) worker.close();
+    await Promise.all(Array.from(workers, ({ ended }) => ended));
     clearTimeout(last);
   };
 
-  const first = Array.from({ length: count }, employ);
+  const first = Array.from({ length: count }, spawn);
   try {
     const [at] = await Promise.all(first.map(({ listening }) => listening));
     if (!at) throw new RangeError('a pool has one worker at least');
     for (const { name } of first) log.info(`${name} listens`);
-    for (const member of first) void keepUp(member, replace, closing.signal, log);
+    for (const worker of first) void keepUp(worker, replace, closing.signal, log);
     void repeat(report, closing.signal);
     return { ...at, report, ask, close };
   } catch (error) {
@@ -103,22 +103,27 @@ export async function openPool(
   }
 }
 
-/** Puts another worker in the place of one that ends, as often as it takes. */
-async function keepUp(first: Member, employ: () => Member, closing: AbortSignal, log: Logger): Promise<void> {
-  let member = first;
+/** Replaces a worker each time it ends. */
+async function keepUp(
+  first: WorkerHandle,
+  spawn: () => WorkerHandle,
+  closing: AbortSignal,
+  log: Logger,
+): Promise<void> {
+  let worker = first;
   let startedMs = performance.now();
   let shortLives = 0;
   for (;;) {
-    const how = await member.ended;
+    const how = await worker.ended;
     if (closing.aborted) return;
     shortLives = performance.now() - startedMs < STEADY_MS ? shortLives + 1 : 0;
-    const waitMs = shortLives === 0 ? 0 : Math.min(FIRST_WAIT_MS * 2 ** (shortLives - 1), LONGEST_WAIT_MS);
-    log.error(`${member.name} ended (${how}); another takes its place in ${waitMs} ms`);
+    const waitMs = shortLives === 0 ? 0 : Math.min(FIRST_DELAY_MS * 2 ** (shortLives - 1), MAX_DELAY_MS);
+    log.error(`${worker.name} ended (${how}); it is replaced in ${waitMs} ms`);
     await pause(waitMs, closing);
     if (closing.aborted) return;
-    member = employ();
+    worker = spawn();
     startedMs = performance.now();
-    const { name, listening } = member;
+    const { name, listening } = worker;
     listening.then(
       () => log.warn(`${name} listens`),
       (error: Error) => log.error(`${name} cannot start: ${error.message}`), // a CannotStart

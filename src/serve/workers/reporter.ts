@@ -3,12 +3,12 @@ import type { DenyCacheState } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
 import { type Counted, countedBy, createStatistics } from '../../observe/stats.ts';
 import { SLICE_ITEMS } from '../../slices.ts';
-import type { Told } from '../answering.ts';
-import { NO_LOAD } from '../crew.ts';
+import type { ServiceObserver } from '../answering.ts';
+import { NO_LOAD } from '../responders.ts';
 import type { CallTimes, Report } from './messages.ts';
 
-/** What a worker keeps of its counters, as a report tells of it. */
-export interface Kept {
+/** The gauges of a worker in its reports. */
+export interface WorkerGauges {
   readonly ledger: {
     readonly refusals: DenyCacheState | undefined;
     readonly leases: { readonly leased: number } | undefined;
@@ -16,18 +16,18 @@ export interface Kept {
   readonly breakers: Pick<Breakers, 'states'>;
 }
 
-/** Gathers what a worker is told, for the primary process. */
-export interface Reporter extends Told {
-  /** What has come since the last time. */
-  take(kept: Kept | undefined, load?: Load): Report;
+/** Collects a worker's counts for the primary process. */
+export interface Reporter extends ServiceObserver {
+  /** The counts since the last report. */
+  take(gauges: WorkerGauges | undefined, load?: Load): Report;
 }
 
-/** How many calls of a kind are timed in one report: a primary process that asks for none must not fill the memory. */
+/** Timed calls of a kind per report, so that memory is bounded even if no reports are requested. */
 const MAX_TIMES = 100_000;
 
 /**
- * @param nearLimitRatio  the part of a limit above which hits count as near it, 0 to 1
- * @param maxNameBytes    what the names that callers make may come to in one report
+ * @param nearLimitRatio  fraction of a limit above which hits count as near it, 0 to 1
+ * @param maxNameBytes    limit for names created by callers, in one report
  */
 export function createReporter(nearLimitRatio: number, maxNameBytes?: number): Reporter {
   let statistics = createStatistics(nearLimitRatio, maxNameBytes);
@@ -45,14 +45,14 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
       if (!known) times.set(kind, { method, status, elapsedMs: [elapsedMs] });
       else if (known.elapsedMs.length < MAX_TIMES) known.elapsedMs.push(elapsedMs);
     },
-    take(kept, load = NO_LOAD) {
+    take(gauges, load = NO_LOAD) {
       const counted = countedBy(statistics);
       const calls = [...times.values()];
       statistics = createStatistics(nearLimitRatio, maxNameBytes);
       times = new Map();
-      const cache = kept?.ledger.refusals;
-      const circuits = kept?.breakers.states() ?? new Map();
-      const leased = kept?.ledger.leases?.leased ?? 0;
+      const cache = gauges?.ledger.refusals;
+      const circuits = gauges?.breakers.states() ?? new Map();
+      const leased = gauges?.ledger.leases?.leased ?? 0;
       return { counted, calls, circuits, leased, load, cache: cache && { counts: cache.counts, size: cache.size() } };
     },
   };
@@ -61,8 +61,8 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
 const NOTHING: Counted = countedBy(createStatistics(0));
 
 /**
- * A report as several that say the same together, with so few names each that writing or reading one takes no longer than a slice of other work. The first
- * has all that is not counted by name.
+ * Splits a report into parts with a limited number of names, so that handling one takes no longer than a slice of other work. The first part
+ * has everything that is not counted by name.
  */
 export function* partsOf(report: Report): Iterable<Report> {
   const { rules, unknownDomains } = report.counted;

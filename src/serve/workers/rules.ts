@@ -5,10 +5,10 @@ import type { PackedDomain, PackedRules } from '../../rules/packed.ts';
 import type { OpenRules } from '../rules.ts';
 import type { RulesMessage } from './messages.ts';
 
-/** Pieces of rules in a message: some 256 rules. */
+/** Pieces of rules per message: about 256 rules. */
 const MESSAGE_PIECES = 8;
 
-/** The messages that carry the rules in force to a worker. */
+/** The messages that send the rules in force to a worker. */
 export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMessage> {
   for (const { name, spend, hash, pieces } of packed ?? []) {
     for (let at = 0; at === 0 || at < pieces.length; at += MESSAGE_PIECES) {
@@ -18,10 +18,10 @@ export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMes
   yield { kind: 'rules_end', areLoaded: packed !== undefined };
 }
 
-/** The rules of a worker: those that the primary process sends, which alone reads files or asks a control plane. */
+/** The rules of a worker, received from the primary process, which alone reads files or connects to a control plane. */
 export interface ReceivedRules extends OpenRules {
   receive(message: RulesMessage): void;
-  /** Resolves when the first message about rules has been dealt with: a worker without rules must not listen where there are some. */
+  /** Resolves when the first rules have been received: a worker must not listen without the rules in force. */
   readonly arrived: Promise<void>;
 }
 
@@ -36,7 +36,7 @@ export function receiveRules(log: Logger): ReceivedRules {
   const put = async (packed: PackedRules | undefined): Promise<void> => {
     if (packed) {
       const { rules } = await inForce.replace(packed);
-      log.debug(`took ${rules.length} rules from the primary process`);
+      log.debug(`received ${rules.length} rules from the primary process`);
     }
     arrive();
   };
@@ -64,7 +64,7 @@ export function receiveRules(log: Logger): ReceivedRules {
   };
 }
 
-/** Puts the parts of each domain together. */
+/** Joins the parts of each domain. */
 function joined(parts: readonly PackedDomain[]): PackedRules {
   const domains = new Map<string, Omit<PackedDomain, 'name' | 'pieces'> & { readonly pieces: string[] }>();
   for (const { name, spend, hash, pieces } of parts) {

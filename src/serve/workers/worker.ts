@@ -5,34 +5,34 @@ import type { Clock } from '../../clock.ts';
 import { createLogger } from '../../observe/log.ts';
 import type { Settings } from '../../settings.ts';
 import { openAnswering } from '../answering.ts';
-import { openBasis } from '../basis.ts';
 import { CannotStart } from '../cannot-start.ts';
+import { openCore } from '../core.ts';
 import { createParts } from '../parts.ts';
 import type { FromWorker, ToWorker } from './messages.ts';
 import { createReporter, partsOf } from './reporter.ts';
 import { receiveRules } from './rules.ts';
 
 /**
- * Answers requests as one of several processes, and tells the primary one of it. What keeps it from starting is told there as well.
+ * Answers requests as one of several processes, and reports to the primary process, also if it cannot start.
  *
- * A worker whose primary process is gone ends at once: that is what Node does where nobody has asked it to disconnect.
+ * If the primary process ends, Node ends its workers at once.
  *
- * @param self  this process, as the cluster knows it
- * @returns     what answers what is under way, reports for the last time, and lets the process end
+ * @param self  this process as a cluster worker
+ * @returns     finishes the calls in flight, sends a last report, and lets the process end
  */
 export async function serveAsWorker(settings: Settings, clock: Clock, self: Worker): Promise<() => Promise<void>> {
   const log = createLogger({ level: settings.LOG_LEVEL, format: settings.LOG_FORMAT, worker: self.id });
   const reporter = createReporter(settings.NEAR_LIMIT_RATIO, settings.STATISTICS_MAX_BYTES);
   const parts = createParts();
   const rules = receiveRules(log);
-  const tell = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
+  const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
   let takeReport = () => reporter.take(undefined);
-  /** The report that is being sent, in parts. */
+  /** The report that is being sent. */
   let reporting = Promise.resolve();
   const report = (): Promise<void> => {
     reporting = reporting.then(async () => {
       for (const part of partsOf(takeReport())) {
-        await tell({ kind: 'report', report: part });
+        await send({ kind: 'report', report: part });
         await nextTurn();
       }
     });
@@ -55,10 +55,10 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
         return void close();
       case 'ask': {
         const { number, question } = message;
-        return void agent?.ask(question).then((reply) => tell({ kind: 'reply', number, reply }));
+        return void agent?.ask(question).then((reply) => send({ kind: 'reply', number, reply }));
       }
       case 'report':
-        return void report().then(() => tell({ kind: 'reported', number: message.number }));
+        return void report().then(() => send({ kind: 'reported', number: message.number }));
       default:
         return rules.receive(message);
     }
@@ -66,21 +66,21 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
 
   try {
     const takeRules = async () => {
-      await tell({ kind: 'takes_rules' });
+      await send({ kind: 'takes_rules' });
       await rules.arrived;
       return rules;
     };
     const options = { clock, openRules: takeRules, isClosing: () => closing !== undefined };
-    const basis = parts.add(await openBasis(settings, options, log));
-    takeReport = () => reporter.take(basis.counters);
-    const answering = parts.add(await openAnswering(settings, basis, reporter, clock, log));
+    const core = parts.add(await openCore(settings, options, log));
+    takeReport = () => reporter.take(core.counters);
+    const answering = parts.add(await openAnswering(settings, core, reporter, clock, log));
     const { grpc, http, load } = answering;
     agent = answering.agent;
-    takeReport = () => reporter.take(basis.counters, load());
-    await tell({ kind: 'listening', at: { grpc, http } });
+    takeReport = () => reporter.take(core.counters, load());
+    await send({ kind: 'listening', at: { grpc, http } });
   } catch (error) {
     if (!(error instanceof CannotStart)) throw error;
-    await tell({ kind: 'cannot_start', message: error.message });
+    await send({ kind: 'cannot_start', message: error.message });
     await close();
   }
   return close;

@@ -4,17 +4,17 @@ import type { RuleBook } from '../../rules/book.ts';
 import type { Settings } from '../../settings.ts';
 import { removeStaleSocket } from '../../transport/listener.ts';
 import { start } from '../cannot-start.ts';
-import type { Crew } from '../crew.ts';
+import type { Responders } from '../responders.ts';
 import { openPool, type Pool } from './pool.ts';
-import { createWhole } from './whole.ts';
+import { createWorkerTotals } from './worker-totals.ts';
 
-/** How long a worker may take after DRAIN_DELAY and DRAIN_TIMEOUT to end: to send its last traces, say. */
+/** Time for a worker to end after DRAIN_DELAY and DRAIN_TIMEOUT, for example to send its last traces. */
 const END_GRACE_MS = 10_000;
 
-/** WORKERS processes answer. */
-export function createWorkers(settings: Settings, rules: RuleBook, statistics: Statistics, log: Logger): Crew {
+/** Answers requests in WORKERS processes. */
+export function createWorkers(settings: Settings, rules: RuleBook, statistics: Statistics, log: Logger): Responders {
   const { GRPC_UDS: path, WORKERS: count, DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: drainMs } = settings;
-  const whole = createWhole(statistics);
+  const totals = createWorkerTotals(statistics);
   let pool: Pool | undefined;
   let restarts = 0;
   return {
@@ -25,8 +25,8 @@ export function createWorkers(settings: Settings, rules: RuleBook, statistics: S
           count,
           rules,
           closeWithinMs: delayMs + drainMs + END_GRACE_MS,
-          onReport: (id, report) => whole.add(id, report, onCall),
-          onEnd: whole.ended,
+          onReport: (id, report) => totals.add(id, report, onCall),
+          onEnd: totals.ended,
           onRestart: () => {
             restarts++;
           },
@@ -36,10 +36,10 @@ export function createWorkers(settings: Settings, rules: RuleBook, statistics: S
       return pool;
     },
     ask: async (question) => (await pool?.ask(question)) ?? [],
-    cache: whole.cache,
-    circuits: whole.circuits,
-    leased: whole.leased,
-    load: whole.load,
+    cache: totals.cache,
+    circuits: totals.circuits,
+    leased: totals.leased,
+    load: totals.load,
     restarts: () => restarts,
     refresh: async () => pool?.report(),
   };

@@ -1,15 +1,15 @@
 import { status } from '../../grpc-status.ts';
 import { encodeFields } from '../h2/hpack/encode.ts';
-import type { NoCall } from './call-head.ts';
+import type { NotGrpc } from './call-head.ts';
 
-/** The blocks of header fields that answers are made of. Most are always the same, and made once. */
+/** The header blocks of answers. Most never change, and are encoded once. */
 
 const contentType = ['content-type', 'application/grpc'] as const;
 
-/** What comes before the messages of every answer. */
+/** The head of every answer that has messages. */
 export const HEAD = encodeFields([[':status', '200'], contentType]);
 
-/** What comes after them when all went well. */
+/** The trailers of a successful answer. */
 export const OK_TRAILERS = encodeFields([['grpc-status', String(status.OK)]]);
 
 export interface Failure {
@@ -23,19 +23,19 @@ const trailersOf = ({ code, details }: Failure) =>
     ['grpc-message', encodeDetails(details)],
   ] as const;
 
-/** What comes after the messages of an answer that fails. */
+/** The trailers of an answer that fails after its head was sent. */
 export const failureTrailers = (failure: Failure): Buffer => encodeFields(trailersOf(failure));
 
-/** An answer that fails before any message. */
+/** The head of an answer that fails before any message. */
 export const failureHead = (failure: Failure): Buffer =>
   encodeFields([[':status', '200'], contentType, ...acceptedEncodings(failure), ...trailersOf(failure)]);
 
-/** Who hears that something is not implemented may want to know what is. */
+/** Lists the encodings that are supported, for clients that used another one. */
 const acceptedEncodings = ({ code }: Failure) =>
   code === status.UNIMPLEMENTED ? ([['grpc-accept-encoding', 'identity,gzip,deflate']] as const) : [];
 
-/** What a client that does not speak gRPC is told, as plain HTTP. */
-export function noCallHead(problem: NoCall | 431): Buffer {
+/** The head of the plain HTTP answer to a request that is not gRPC. */
+export function plainHead(problem: NotGrpc | 431): Buffer {
   return encodeFields([
     [':status', String(problem)],
     ['content-type', 'text/plain'],
@@ -43,18 +43,18 @@ export function noCallHead(problem: NoCall | 431): Buffer {
   ]);
 }
 
-export const noCallText: Readonly<Record<NoCall | 431, string>> = {
+export const plainText: Readonly<Record<NotGrpc | 431, string>> = {
   405: 'gRPC calls are POST requests\n',
-  415: 'here are only gRPC calls: content-type application/grpc\n',
+  415: 'expected content-type application/grpc\n',
   431: 'the header fields are too large\n',
 };
 
-/** What some clients take of all trailers together is 8 KiB. */
+/** Some clients accept at most 8 KiB of trailers in total. */
 const MAX_DETAILS_OCTETS = 4_096;
 
 /**
- * Percent-encodes a text for `grpc-message`: space to `~` stand for themselves, but for `%` and for a space at either end, since HTTP/2 forbids
- * fields that begin or end with one. A text that is too long is cut between two characters.
+ * Percent-encodes a text for `grpc-message`: space to `~` are left as they are, except `%`, and spaces at either end, which HTTP/2 forbids.
+ * A text that is too long is cut between two characters.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113#section-8.2.1
  * @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses

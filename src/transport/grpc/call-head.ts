@@ -1,35 +1,35 @@
 import type { RequestHead } from '../h2/request-head.ts';
 import { parseTimeout } from './timeout.ts';
 
-/** What gRPC reads from a request's head. */
+/** The parts of a request's head that gRPC uses. */
 export interface CallHead {
   /** `/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` */
   readonly path: string;
-  /** Infinity: the caller waits for ever. */
+  /** Infinity: the caller set no deadline. */
   readonly timeoutMs: number;
-  /** How compressed messages are compressed: `identity` where nothing is said. */
+  /** The encoding of compressed messages; `identity` by default. */
   readonly encoding: string;
-  /** A header by its name in lower case: several of that name as one, with commas between. */
+  /** A header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
 }
 
-/** Or the HTTP status of what is no gRPC call. */
-export type NoCall = 405 | 415;
+/** The HTTP status for a request that is not a gRPC call. */
+export type NotGrpc = 405 | 415;
 
-const known = new WeakMap<RequestHead, CallHead | NoCall>();
+const cache = new WeakMap<RequestHead, CallHead | NotGrpc>();
 
 /** @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
-export function readCallHead(head: RequestHead): CallHead | NoCall {
-  const before = known.get(head);
-  if (before !== undefined) return before;
+export function readCallHead(head: RequestHead): CallHead | NotGrpc {
+  const cached = cache.get(head);
+  if (cached !== undefined) return cached;
   const read = interpret(head);
-  known.set(head, read);
+  cache.set(head, read);
   return read;
 }
 
-function interpret({ method, path, fields }: RequestHead): CallHead | NoCall {
-  const header = (wanted: string): string | undefined => {
-    const values = fields.filter(({ name }) => name === wanted).map(({ value }) => value);
+function interpret({ method, path, fields }: RequestHead): CallHead | NotGrpc {
+  const header = (key: string): string | undefined => {
+    const values = fields.filter(({ name }) => name === key).map(({ value }) => value);
     return values.length > 0 ? values.join(', ') : undefined;
   };
   if (!/^application\/grpc($|[+;])/.test(header('content-type') ?? '')) return 415;

@@ -9,15 +9,15 @@ const decompressors = new Map<string, Decompress>([
   ['deflate', inflateSync],
 ]);
 
-/** The most that DEFLATE makes of one octet (RFC 1951): 258 octets a match, two bits a match. */
+/** DEFLATE's largest compression ratio (RFC 1951): matches of 258 octets, two bits each. */
 const MAX_RATIO = 1_032;
-/** The last field of a gzip stream is the size of what it holds (RFC 1952, 2.3.1). */
+/** The trailing field of a gzip stream: the uncompressed size (RFC 1952, 2.3.1). */
 const GZIP_SIZE_BYTES = 4;
 
-/** Whether messages can be compressed in this way. */
+/** Whether this message encoding is supported. */
 export const isEncoding = (name: string): boolean => name === 'identity' || decompressors.has(name);
 
-/** The most octets that a compressed message can unpack to: what a gzip stream says of itself, which `decompress` holds it to. */
+/** Upper bound for the unpacked size. A gzip stream states its size, and `decompress` enforces it. */
 export const unpackedBound = (encoding: string, bytes: Buffer, from: number, to: number): number =>
   Math.min(gzipSize(encoding, bytes, from, to) ?? Number.POSITIVE_INFINITY, (to - from) * MAX_RATIO);
 
@@ -27,12 +27,12 @@ const gzipSize = (encoding: string, bytes: Buffer, from: number, to: number): nu
 /**
  * Unpacks a compressed message.
  *
- * @param maxBytes  of the message when it is unpacked
- * @throws GrpcError  RESOURCE_EXHAUSTED: it is larger; INTERNAL: it is not compressed in this way
+ * @param maxBytes  limit of the unpacked size
+ * @throws GrpcError  RESOURCE_EXHAUSTED: the message is larger; INTERNAL: it is not valid for this encoding
  */
 export function decompress(encoding: string, bytes: Buffer, maxBytes: number): Buffer {
   const unpack = decompressors.get(encoding);
-  if (!unpack) throw new GrpcError(status.INTERNAL, 'a message is compressed, but grpc-encoding does not say how');
+  if (!unpack) throw new GrpcError(status.INTERNAL, 'a message is compressed, but grpc-encoding is missing');
   const size = gzipSize(encoding, bytes, 0, bytes.length) ?? maxBytes;
   if (size > bytes.length * MAX_RATIO && encoding === 'gzip') throw notCompressed(encoding);
   if (size > maxBytes) throw tooLarge(maxBytes);
@@ -45,7 +45,7 @@ export function decompress(encoding: string, bytes: Buffer, maxBytes: number): B
 }
 
 const notCompressed = (encoding: string): GrpcError =>
-  new GrpcError(status.INTERNAL, `a message cannot be decompressed by ${encoding}`);
+  new GrpcError(status.INTERNAL, `a message is not valid ${encoding}`);
 
 const tooLarge = (maxBytes: number): GrpcError =>
-  new GrpcError(status.RESOURCE_EXHAUSTED, `a message may have ${maxBytes} bytes at most when it is decompressed`);
+  new GrpcError(status.RESOURCE_EXHAUSTED, `a decompressed message may have at most ${maxBytes} bytes`);

@@ -1,11 +1,11 @@
 import type { status } from '../../grpc-status.ts';
 
-/** A call ends with this status instead of an answer. */
+/** Ends a call with this status. */
 export class GrpcError extends Error {
   override readonly name = 'GrpcError';
   readonly code: status;
 
-  /** @param message  told to the caller */
+  /** @param message  sent to the caller */
   constructor(code: status, message: string) {
     super(message);
     this.code = code;

@@ -16,29 +16,29 @@ import { GrpcError } from './grpc-error.ts';
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts';
 import { failureOf } from './unary-call.ts';
 
-/** A method as grpc-js has it, and the handler that was written for it. Methods where only the client streams are not supported. */
+/** A method in grpc-js's terms, with its handler. Client-streaming methods are not supported. */
 export interface HostedMethod {
   readonly definition: MethodDefinition<unknown, unknown>;
   readonly handler: UntypedHandleCall;
 }
 
 /**
- * Bytes that an open call is charged for besides its stream. Of 1,000 calls each took 1.6 KB of heap (Watch) or 3.1 KB (reflection with a deadline), stream
- * included.
+ * Memory charged for an open call besides its stream. Measured over 1,000 calls, a call took 1.6 KB of heap (Watch) or 3.1 KB (reflection with a
+ * deadline), its stream included.
  */
 export const HOSTED_CALL_BYTES = 4_096;
 
-/** The longest time for which a timer of Node's runs. */
+/** The longest delay of Node's timers. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const INTERNAL: Failure = { code: status.INTERNAL, details: 'internal error' };
 const DEADLINE: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 const UNREAD = 'the client does not read its answers';
 
-/** What a handler sees of a call: of grpc-js's calls, the part that health and reflection use. */
+/** The part of grpc-js's call objects that the handlers of health and reflection use. */
 class CallSurface extends EventEmitter {
   cancelled = false;
-  /** The message of a method that takes one, until the handler has returned. */
+  /** The request of a unary or server-streaming call, until the handler has returned. */
   request: unknown;
   readonly write: (message: unknown) => void;
   readonly end: () => void;
@@ -51,17 +51,17 @@ class CallSurface extends EventEmitter {
 }
 
 /**
- * A call of a side service, whose handler was written for grpc-js. Slower than `UnaryCall`, and held to `sideLimits`. The handler's call emits
- * `cancelled` however it ends, unless the handler has ended it; what the handler writes after the end is dropped.
+ * A call of a side service, whose handler was written for grpc-js. Slower than `UnaryCall`, and bound by `sideLimits`. The call emits
+ * `cancelled` unless the handler ended it; writes after the end are dropped.
  */
 export class HostedCall implements Receiver {
   readonly #method: HostedMethod;
   readonly #stream: Stream;
-  /** Undefined when the call is over. */
+  /** Undefined once the call is over. */
   #reader: MessageReader | undefined;
   readonly #surface: CallSurface;
   #deadline: NodeJS.Timeout | undefined;
-  /** The message of a method that takes one, until its handler is called. */
+  /** The request of a unary or server-streaming call, until its handler is called. */
   #request: { readonly message: unknown; readonly bytes: number } | undefined;
   #chargedBytes = 0;
   #unreadMessages = 0;
@@ -81,7 +81,7 @@ export class HostedCall implements Receiver {
     stream.peer.sideStreams++;
     stream.charge(HOSTED_CALL_BYTES);
     if (stream.isOver)
-      this.#close(); // there was no room for it
+      this.#close(); // the charge reset the connection
     else this.#open(timeoutMs);
   }
 
@@ -124,7 +124,7 @@ export class HostedCall implements Receiver {
     if (requestStream && this.#stream.peer.unreadBytes() > sideLimits.maxUnreadBytes)
       throw new GrpcError(
         status.RESOURCE_EXHAUSTED,
-        `${UNREAD}: more than ${sideLimits.maxUnreadBytes} bytes of them wait`,
+        `${UNREAD}: more than ${sideLimits.maxUnreadBytes} bytes are unread`,
       );
     const message = requestDeserialize(Buffer.from(bytes.subarray(from, to)));
     if (!requestStream) {
@@ -134,15 +134,15 @@ export class HostedCall implements Receiver {
     this.#emit('data', message);
   }
 
-  /** Charges what is kept of messages. The reader's buffer, however short, may keep a whole pool of Node's alive. */
+  /** Charges the memory of buffered messages. Even a short buffer may keep one of Node's pools alive. */
   #chargeMessages(): void {
-    if (!this.#reader) return; // the stream may be gone, and with it all that was charged
+    if (!this.#reader) return; // the stream, and its charge, may be gone
     const bytes = (this.#reader.pending > 0 ? Buffer.poolSize : 0) + (this.#request?.bytes ?? 0);
     if (bytes !== this.#chargedBytes) this.#stream.charge(bytes - this.#chargedBytes);
     this.#chargedBytes = bytes;
   }
 
-  /** @param request  of a method that takes one message; not kept */
+  /** @param request  of a unary or server-streaming call; not kept */
   #invoke(request?: unknown): void {
     this.#request = undefined;
     this.#chargeMessages();
@@ -154,9 +154,9 @@ export class HostedCall implements Receiver {
   #callHandler(): void {
     const { definition, handler } = this.#method;
     const surface = this.#surface as unknown as ServerDuplexStream<unknown, unknown> &
-      ServerUnaryCall<unknown, unknown>; // as far as handlers here go
+      ServerUnaryCall<unknown, unknown>; // the handlers here use no more of it
     if (definition.requestStream || definition.responseStream)
-      return (handler as handleBidiStreamingCall<unknown, unknown>)(surface); // one that streams takes the call alone
+      return (handler as handleBidiStreamingCall<unknown, unknown>)(surface); // streaming handlers take only the call
     const unary = handler as handleUnaryCall<unknown, unknown>; // by its definition
     unary(surface, (error, message) => {
       if (error) return this.#fail({ code: error.code ?? status.UNKNOWN, details: error.details ?? '' });
@@ -169,7 +169,7 @@ export class HostedCall implements Receiver {
     this.#guard(() => void this.#surface.emit(event, ...values));
   }
 
-  /** A bug of a handler's ends its call, not the connection. */
+  /** A bug in a handler ends its call, not the connection. */
   #guard(action: () => void): void {
     try {
       action();
@@ -184,11 +184,11 @@ export class HostedCall implements Receiver {
     if (this.#unreadMessages >= sideLimits.maxUnreadMessages)
       return this.#abort({
         code: status.RESOURCE_EXHAUSTED,
-        details: `${UNREAD}: ${sideLimits.maxUnreadMessages} of them wait`,
+        details: `${UNREAD}: ${sideLimits.maxUnreadMessages} messages are unread`,
       });
     this.#guard(() => {
       const bytes = this.#method.definition.responseSerialize(message);
-      const framed = Buffer.allocUnsafeSlow(PREFIX_BYTES + bytes.length); // the pool would outlive the rest of its slab
+      const framed = Buffer.allocUnsafeSlow(PREFIX_BYTES + bytes.length); // a pooled buffer would keep its whole pool alive
       framed[0] = 0;
       framed.writeUInt32BE(bytes.length, 1);
       framed.set(bytes, PREFIX_BYTES);
@@ -212,7 +212,7 @@ export class HostedCall implements Receiver {
     else this.#stream.headOnly(failureHead(failure));
   }
 
-  /** Ends a call that its handler has not ended. */
+  /** Fails a call that its handler has not ended. */
   #abort(failure: Failure): void {
     if (this.#isOver) return;
     this.#fail(failure);

@@ -2,17 +2,17 @@ import { status } from '../../grpc-status.ts';
 import { decompress } from './compression.ts';
 import { GrpcError } from './grpc-error.ts';
 
-/** One octet whether it is compressed, four how long the message is. */
+/** A message's prefix: one octet for the compression flag, four for the length. */
 export const PREFIX_BYTES = 5;
 
-/** The first room for a message that comes in pieces. */
+/** The first buffer for a message that arrives in pieces. */
 const MIN_HELD_BYTES = 1_024;
 
-/** Takes a message: the part of `bytes` is only valid during the call. */
+/** Receives a message; `bytes` is only valid during the call. */
 export type OnMessage = (bytes: Buffer, from: number, to: number) => void;
 
 /**
- * Puts the messages of a call together. A message that comes in one piece, as most do, is handed on where it lies.
+ * Reassembles the messages of a call. A message that arrives in one piece, as most do, is passed on without copying.
  */
 export class MessageReader {
   readonly #encoding: string;
@@ -21,19 +21,19 @@ export class MessageReader {
   #held: Buffer | undefined;
   #heldLength = 0;
 
-  /** @param maxBytes  of a message, also when it is no longer compressed */
+  /** @param maxBytes  of a message, before and after decompression */
   constructor(encoding: string, maxBytes: number, onMessage: OnMessage) {
     this.#encoding = encoding;
     this.#maxBytes = maxBytes;
     this.#onMessage = onMessage;
   }
 
-  /** Octets that have come of a message that is not complete. */
+  /** Octets received of an incomplete message. */
   get pending(): number {
     return this.#heldLength;
   }
 
-  /** @throws GrpcError  a message that is too large, or that cannot be decompressed */
+  /** @throws GrpcError if a message is too large, or cannot be decompressed */
   push(bytes: Buffer, from: number, to: number): void {
     let at = from;
     while (at < to) {
@@ -52,7 +52,7 @@ export class MessageReader {
     }
   }
 
-  /** @returns how many octets it took */
+  /** @returns the number of octets consumed */
   #fill(held: Buffer, bytes: Buffer, at: number, to: number): number {
     const count = bytes.copy(held, this.#heldLength, at, Math.min(to, at + held.length - this.#heldLength));
     this.#heldLength += count;
@@ -63,7 +63,7 @@ export class MessageReader {
       this.#heldLength = 0;
       this.#deliver(held, 0, whole);
     } else {
-      const doubled = Math.min(whole, Math.max(held.length * 2, MIN_HELD_BYTES)); // what is announced need never come
+      const doubled = Math.min(whole, Math.max(held.length * 2, MIN_HELD_BYTES)); // the announced length may never arrive
       this.#held = Buffer.allocUnsafe(doubled);
       held.copy(this.#held, 0, 0, this.#heldLength);
     }
@@ -75,7 +75,7 @@ export class MessageReader {
     if (length > this.#maxBytes)
       throw new GrpcError(
         status.RESOURCE_EXHAUSTED,
-        `a message may have ${this.#maxBytes} bytes at most, got ${length}`,
+        `a message may have at most ${this.#maxBytes} bytes, got ${length}`,
       );
     return length;
   }
@@ -83,7 +83,7 @@ export class MessageReader {
   #deliver(bytes: Buffer, from: number, to: number): void {
     const flag = bytes[from];
     if (flag === 0) return this.#onMessage(bytes, from + PREFIX_BYTES, to);
-    if (flag !== 1) throw new GrpcError(status.INTERNAL, `a message's compression flag is 0 or 1, got ${flag}`);
+    if (flag !== 1) throw new GrpcError(status.INTERNAL, `the compression flag must be 0 or 1, got ${flag}`);
     const message = decompress(this.#encoding, bytes.subarray(from + PREFIX_BYTES, to), this.#maxBytes);
     this.#onMessage(message, 0, message.length);
   }

@@ -4,39 +4,39 @@ import type { RequestHead } from '../h2/request-head.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { sideLimits } from '../side-limits.ts';
 import type { ServiceHost } from '../side-services.ts';
-import { type Failure, failureHead, noCallHead, noCallText } from './answers.ts';
-import { type CallHead, type NoCall, readCallHead } from './call-head.ts';
+import { type Failure, failureHead, plainHead, plainText } from './answers.ts';
+import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
 import { HostedCall } from './hosted-call.ts';
 import { LoadingCall } from './loading-call.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
 
-/** Makes what takes in a call of one method; undefined: the call has been answered. */
+/** Creates the receiver of a call; undefined: the call has been answered. */
 type Open = (stream: Stream, head: CallHead) => Receiver | undefined;
 
 const TOO_MANY_SIDE_STREAMS = failureHead({
   code: status.RESOURCE_EXHAUSTED,
-  details: `a connection may have ${sideLimits.maxStreams} streams of health and reflection at a time`,
+  details: `a connection may have at most ${sideLimits.maxStreams} open streams of health and reflection`,
 });
 
-/** Finds the method of each request by its path. */
+/** Routes requests to methods by path. */
 export class Router {
   readonly #methods = new Map<string, Open>();
   readonly #maxRequestBytes: number;
   /** For services whose handlers were written for grpc-js. */
   readonly host: ServiceHost = { addService: (definition, handlers) => this.#addService(definition, handlers) };
 
-  /** @param maxRequestBytes  of a message of a method added by `addUnary`; larger ones are RESOURCE_EXHAUSTED */
+  /** @param maxRequestBytes  of requests to methods added by `addUnary`; larger ones are RESOURCE_EXHAUSTED */
   constructor(maxRequestBytes: number) {
     this.#maxRequestBytes = maxRequestBytes;
   }
 
-  /** Adds a method that is asked all the time. */
+  /** Adds a unary method on the hot path. */
   addUnary<Q>(path: string, method: Omit<UnaryMethod<Q>, 'maxRequestBytes'>): void {
-    const whole = { ...method, maxRequestBytes: this.#maxRequestBytes };
+    const bounded = { ...method, maxRequestBytes: this.#maxRequestBytes };
     this.#methods.set(path, (stream, head) => {
       const refusal = method.refusal();
-      return refusal ? new RefusedCall(stream, refusal) : new UnaryCall(whole, stream, head);
+      return refusal ? new RefusedCall(stream, refusal) : new UnaryCall(bounded, stream, head);
     });
   }
 
@@ -57,7 +57,7 @@ export class Router {
 
   #addService(definition: ServiceDefinition, handlers: UntypedServiceImplementation): void {
     for (const [name, method] of Object.entries(definition) as [string, MethodDefinition<unknown, unknown>][]) {
-      // it holds nothing else
+      // by its type
       const handler = handlers[name] ?? handlers[method.originalName ?? ''];
       if (!handler) continue;
       const hosted = { definition: method, handler };
@@ -69,16 +69,16 @@ export class Router {
     }
   }
 
-  /** @returns undefined  no method takes the request: it has been answered */
+  /** @returns undefined if the request has been answered */
   open(stream: Stream, requestHead: RequestHead): Receiver | undefined {
     const head = readCallHead(requestHead);
-    if (typeof head === 'number') return new Refusal(stream, head);
+    if (typeof head === 'number') return new PlainRefusal(stream, head);
     const open = this.#methods.get(head.path);
-    if (!open) return fail(stream, status.UNIMPLEMENTED, `there is no method ${head.path}`);
+    if (!open) return fail(stream, status.UNIMPLEMENTED, `unknown method ${head.path}`);
     if (Number.isNaN(head.timeoutMs))
       return fail(stream, status.INTERNAL, 'grpc-timeout must be up to 8 digits and one of H, M, S, m, u, n');
     if (!isEncoding(head.encoding))
-      return fail(stream, status.UNIMPLEMENTED, `grpc-encoding ${head.encoding} is none that can be read here`);
+      return fail(stream, status.UNIMPLEMENTED, `grpc-encoding ${head.encoding} is not supported`);
     return open(stream, head);
   }
 
@@ -91,12 +91,12 @@ function fail(stream: Stream, code: status, details: string): undefined {
   stream.headOnly(failureHead({ code, details }));
 }
 
-/** Takes in what is no gRPC call, and tells its client so when it has sent all of it, as clients of plain HTTP expect. */
-class Refusal implements Receiver {
+/** Drains a request that is not a gRPC call, then answers in plain HTTP: HTTP clients send everything before they read. */
+class PlainRefusal implements Receiver {
   readonly #stream: Stream;
-  readonly #problem: NoCall;
+  readonly #problem: NotGrpc;
 
-  constructor(stream: Stream, problem: NoCall) {
+  constructor(stream: Stream, problem: NotGrpc) {
     this.#stream = stream;
     this.#problem = problem;
   }
@@ -110,7 +110,7 @@ class Refusal implements Receiver {
   cancelled(): void {}
 }
 
-/** Takes in a call that is not read, and says why when all of it has come. */
+/** Drains a refused call, then answers with the reason. */
 class RefusedCall implements Receiver {
   readonly #stream: Stream;
   readonly #refusal: Failure;
@@ -131,17 +131,17 @@ class RefusedCall implements Receiver {
 
 const refusalHeads = new WeakMap<Failure, Buffer>();
 
-/** Refusing must be cheap: the block is made once. */
+/** Encoded once per failure: refusing must be cheap. */
 function refusalHead(refusal: Failure): Buffer {
-  const known = refusalHeads.get(refusal);
-  if (known) return known;
+  const cached = refusalHeads.get(refusal);
+  if (cached) return cached;
   const head = failureHead(refusal);
   refusalHeads.set(refusal, head);
   return head;
 }
 
-function answerPlainly(stream: Stream, problem: NoCall | 431): void {
-  stream.head(noCallHead(problem));
-  stream.data(Buffer.from(noCallText[problem]));
+function answerPlainly(stream: Stream, problem: NotGrpc | 431): void {
+  stream.head(plainHead(problem));
+  stream.data(Buffer.from(plainText[problem]));
   stream.end();
 }

@@ -1,9 +1,9 @@
 const unitsMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
 
 /**
- * Reads `grpc-timeout`: at most eight digits and a unit.
+ * Parses `grpc-timeout`: at most eight digits and a unit.
  *
- * @returns milliseconds; Infinity where there is none; NaN for what is no timeout
+ * @returns milliseconds; Infinity if absent; NaN if malformed
  * @example `20m` is 20, `1S` is 1000
  */
 export function parseTimeout(text: string | undefined): number {

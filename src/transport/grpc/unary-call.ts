@@ -10,44 +10,44 @@ import { GrpcError } from './grpc-error.ts';
 import { PREFIX_BYTES } from './message-reader.ts';
 import { messageLength, UnaryMessage } from './unary-message.ts';
 
-/** A method that takes one message and gives one, both in their own form. */
+/** A unary method with its own decoder and encoder. */
 export interface UnaryMethod<Q> {
-  /** Why the next call is not even read, always the same object for the same reason; undefined: it is. */
+  /** Why to refuse the next call unread, always the same object for the same reason; undefined: admit it. */
   readonly refusal: () => Failure | undefined;
-  /** Calls wait here while there is more to do than fits a turn of the event loop. */
+  /** Calls wait here when this turn of the event loop has done its share of work. */
   readonly queue: CallQueue;
-  /** Why a call is refused that has waited for too long. */
+  /** The status of a call that waited in the queue for too long. */
   readonly tooLate: () => Failure;
-  /** @throws Error  no message of the method's type */
+  /** @throws Error if the octets are not a message of the method's type */
   readonly decode: (bytes: Buffer, from: number, to: number) => Q;
-  /** The memory and the work that a decoded request takes; `octets` is the size of its message. */
+  /** Memory and work of a decoded request; `octets` is the size of its message. */
   readonly costOf: (request: Q, octets: number) => Cost;
-  /** Decides; answers by `call.answer` or `call.fail`, once. */
+  /** Handles the call; must call `call.answer` or `call.fail` once. */
   readonly handle: (request: Q, call: UnaryCall<Q>) => void;
-  /** Called for each call that got as far as `handle`, when it has been answered. */
+  /** Called after each call that reached `handle` has been answered. */
   readonly onAnswered: (code: status, elapsedMs: number) => void;
   readonly maxRequestBytes: number;
 }
 
-/** Octets of a message that may be a unit of work: those of a short descriptor. */
+/** Message octets per unit of work, at least: a short descriptor. */
 const OCTETS_PER_UNIT = 32;
-/** A copied message's memory besides its octets. */
+/** Memory of a copied message besides its octets. */
 const COPY_BYTES = 256;
 
-/** One call of a unary method: puts its message together, waits for its turn, and knows what an answer is made of and when it is too late. */
+/** One call of a unary method: reassembles its message, queues for its turn, writes its answer and enforces its deadline. */
 export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   readonly #method: UnaryMethod<Q>;
   readonly #stream: Stream;
   readonly #head: CallHead;
   #parts: UnaryMessage | undefined;
-  /** A complete message with its prefix, and the most work that it may take, while the call waits in the queue. */
+  /** While queued: the complete message with its prefix, and an upper bound for its work. */
   #pending: { readonly message: Buffer; readonly estimate: number } | undefined;
   #isGone = false;
   #onGone: (() => void) | undefined;
-  /** Bytes charged for the decoded request. */
+  /** Memory charged for the decoded request. */
   #requestBytes = 0;
   completeAtMs = 0;
-  /** How long the call waited in the queue. */
+  /** Time spent in the queue. */
   #waitedMs = 0;
 
   constructor(method: UnaryMethod<Q>, stream: Stream, head: CallHead) {
@@ -56,7 +56,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     this.#head = head;
   }
 
-  /** What is left of the caller's deadline when the call is handled. */
+  /** Time left until the caller's deadline when the call is handled. */
   get timeoutMs(): number {
     return this.#head.timeoutMs - this.#waitedMs;
   }
@@ -83,7 +83,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     try {
       if (!this.#parts && isWholeMessage(bytes, from, to)) return this.#complete(bytes, from, to);
       this.data(bytes, from, to);
-      if (this.#stream.isOver) return; // `data` has refused it
+      if (this.#stream.isOver) return; // `data` refused it
       this.#completeParts();
     } catch (error) {
       this.#refuse(failureOf(error));
@@ -120,7 +120,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     this.#waitedMs = performance.now() - this.completeAtMs;
     if (pending) this.#stream.charge(-pending.message.length - COPY_BYTES);
     if (pending && !this.#isGone) return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
-    this.#refuse(cancelled); // nobody reads it: it frees the slot of the stream
+    this.#refuse(cancelled); // not sent; frees the stream's slot
     return REFUSAL_UNITS;
   }
 
@@ -151,7 +151,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   #unpacked(bytes: Buffer, from: number, to: number): readonly [bytes: Buffer, from: number, to: number] {
     const flag = bytes[from];
     if (flag === 0) return [bytes, from + PREFIX_BYTES, to];
-    if (flag !== 1) throw new GrpcError(status.INTERNAL, `a message's compression flag is 0 or 1, got ${flag}`);
+    if (flag !== 1) throw new GrpcError(status.INTERNAL, `the compression flag must be 0 or 1, got ${flag}`);
     const { maxRequestBytes } = this.#method;
     const message = decompress(this.#head.encoding, bytes.subarray(from + PREFIX_BYTES, to), maxRequestBytes);
     return [message, 0, message.length];
@@ -163,7 +163,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     this.#onGone?.();
   }
 
-  /** @param bytes  the message, after `PREFIX_BYTES` octets that are free, up to `length`; only used during the call */
+  /** @param bytes  `PREFIX_BYTES` free octets, then the message, up to `length`; only used during the call */
   answer(bytes: Buffer, length: number): void {
     const elapsedMs = performance.now() - this.completeAtMs;
     if (elapsedMs > this.#head.timeoutMs) return this.#end(deadlineExceeded, elapsedMs);
@@ -184,25 +184,25 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     this.#method.onAnswered(failure.code, elapsedMs);
   }
 
-  /** The request was not handed on, or could not be answered. */
+  /** Answers with a failure. */
   #refuse(failure: Failure): void {
     this.#parts = undefined;
     this.#stream.headOnly(failureHead(failure));
   }
 }
 
-/** The least work of a message that cannot be decoded: an error, and its text. */
+/** Minimum work of a message that cannot be decoded: creating the error. */
 const FAILURE_UNITS = 2;
 
-const cancelled: Failure = { code: status.CANCELLED, details: 'the caller has gone' };
+const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancelled' };
 const deadlineExceeded: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 
 const isWholeMessage = (bytes: Buffer, from: number, to: number): boolean =>
   to - from >= PREFIX_BYTES && bytes.readUInt32BE(from + 1) === to - from - PREFIX_BYTES;
 
-/** What cannot be decoded is the caller's doing, and the caller learns why. */
+/** A request that cannot be decoded is the caller's mistake: the reason is sent to the caller. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof GrpcError) return { code: error.code, details: error.message };
   const reason = error instanceof Error ? error.message : String(error);
-  return { code: status.INTERNAL, details: `the request is no message of the method's type: ${reason}` };
+  return { code: status.INTERNAL, details: `the request cannot be decoded: ${reason}` };
 }

@@ -5,25 +5,25 @@ import { PREFIX_BYTES } from './message-reader.ts';
 /** The first buffer for a message that arrives in parts. */
 const MIN_BUFFER_BYTES = 1_024;
 
-/** Puts together the one message of a unary call whose body arrives in several frames. */
+/** Reassembles the message of a unary call whose body arrives in several frames. */
 export class UnaryMessage {
   readonly #maxBytes: number;
   readonly #charge: (bytes: number) => void;
   #bytes = Buffer.alloc(0);
   #length = 0;
 
-  /** @param charge  the buffer has grown by so many bytes */
+  /** @param charge  called with each growth of the buffer */
   constructor(maxBytes: number, charge: (bytes: number) => void) {
     this.#maxBytes = maxBytes;
     this.#charge = charge;
   }
 
-  /** The size of the buffer. */
+  /** Size of the buffer. */
   get heldBytes(): number {
     return this.#bytes.length;
   }
 
-  /** @throws GrpcError  the message is larger than the limit, or a second one follows */
+  /** @throws GrpcError if the message is larger than the limit, or a second one follows */
   push(bytes: Buffer, from: number, to: number): void {
     const length = this.#length + to - from;
     if (this.#length < PREFIX_BYTES) {
@@ -35,7 +35,7 @@ export class UnaryMessage {
     }
     const whole = PREFIX_BYTES + messageLength(this.#bytes, 0, this.#maxBytes);
     if (length > whole) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
-    this.#reserve(length, whole); // what is announced may never come
+    this.#reserve(length, whole); // the announced length may never arrive
     bytes.copy(this.#bytes, this.#length, from, to);
     this.#length = length;
   }
@@ -43,7 +43,7 @@ export class UnaryMessage {
   /**
    * The message with its prefix.
    *
-   * @throws GrpcError  there is none, or not all of it
+   * @throws GrpcError if there is no message, or only a part of it
    */
   end(): Buffer {
     if (this.#length === 0) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got none');
@@ -64,12 +64,12 @@ export class UnaryMessage {
 }
 
 /**
- * How long the message is whose prefix is at this place.
+ * The length in the message prefix at this position.
  *
  * @throws GrpcError  RESOURCE_EXHAUSTED: longer than the limit
  */
 export function messageLength(bytes: Buffer, at: number, maxBytes: number): number {
   const length = bytes.readUInt32BE(at + 1);
   if (length <= maxBytes) return length;
-  throw new GrpcError(status.RESOURCE_EXHAUSTED, `a message may have ${maxBytes} bytes at most, got ${length}`);
+  throw new GrpcError(status.RESOURCE_EXHAUSTED, `a message may have at most ${maxBytes} bytes, got ${length}`);
 }

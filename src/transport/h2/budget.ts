@@ -1,6 +1,6 @@
 /**
- * A token bucket for work that brings no request nearer its answer: control frames, and the streams that such a frame touches. Time refills it, and so does
- * each complete request, since honest clients send a few such frames with each. The clock is read only when the bucket is empty.
+ * A token bucket for overhead: control frames, and the streams that a control frame touches. It refills over time, and with each complete
+ * request, since legitimate clients send a few control frames per request. The clock is read only when the bucket is empty.
  */
 export class Budget {
   readonly #capacity: number;
@@ -14,7 +14,7 @@ export class Budget {
     this.#left = capacity;
   }
 
-  /** @returns false  the bucket is empty */
+  /** @returns false if the bucket is empty */
   spend(): boolean {
     if (--this.#left >= 0) return true;
     const nowMs = performance.now();

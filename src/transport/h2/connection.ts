@@ -12,19 +12,18 @@ import { SendQueue } from './send-queue.ts';
 import type { PeerState, Stream } from './stream.ts';
 import { StreamTable } from './stream-table.ts';
 
-/** Less output than this in a turn is not worth a look at what the socket has not sent. */
+/** With less output than this in a turn, the socket's unsent bytes are not checked. */
 const UNSENT_CHECK_BYTES = 8_192;
 
-/** From the last frame of this server until the socket is closed, whatever the client does. */
+/** From this server's last frame until the socket is closed in any case. */
 const LINGER_MS = 1_000;
 
 /**
- * The server's side of one HTTP/2 connection: it reads and sends frames, and holds the client to the limits. It knows nothing of what the
- * requests are about.
+ * The server side of one HTTP/2 connection: reads and sends frames, and enforces the limits. It knows nothing about the requests' meaning.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113
  */
-export class Connection implements RequestContext {
+export class Http2Connection implements RequestContext {
   readonly limits: Http2Limits;
   readonly handler: ConnectionHandler;
   readonly output: Output;
@@ -44,10 +43,10 @@ export class Connection implements RequestContext {
   #isDraining = false;
   #isOver = false;
   #stalledSinceMs: number | undefined;
-  /** When streams that wait for the client were last checked. */
+  /** When streams were last checked for stalled clients. */
   #checkedAtMs = this.#openedAtMs;
 
-  /** @param account  charged with the memory that the client makes this process hold */
+  /** @param account  charged with the memory held for the client */
   constructor(socket: Socket, account: MemoryAccount, limits: Http2Limits, handler: ConnectionHandler) {
     this.#socket = socket;
     this.#account = account;
@@ -66,13 +65,13 @@ export class Connection implements RequestContext {
     );
     this.#control = new ControlFrames(this, this.#send);
     socket.setNoDelay(true);
-    this.#control.greet();
+    this.#control.sendPreface();
     socket.on('data', (chunk: Buffer) => this.#read(chunk));
-    socket.on('error', () => {}); // 'close' comes next
+    socket.on('error', () => {}); // 'close' follows
     socket.once('close', () => this.#close());
   }
 
-  /** Asks the client to open no more streams here, and closes when those that are open have ended. */
+  /** Sends GOAWAY, and closes the connection when its open streams have ended. */
   drain(): void {
     if (this.#isDraining || this.#isOver) return;
     this.#isDraining = true;
@@ -81,7 +80,7 @@ export class Connection implements RequestContext {
       this.streams.lastAcceptedId = this.streams.lastId;
       this.#control.sendGoaway(this.streams.lastId, ErrorCode.NO_ERROR, '');
       this.#closeWhenDrained();
-    }); // streams that were opened before the client read GOAWAY come before its answer
+    }); // streams that the client opened before it read GOAWAY arrive before its pong
   }
 
   /** @param onPong  called once, when the client has answered */
@@ -93,15 +92,15 @@ export class Connection implements RequestContext {
     this.#socket.destroy();
   }
 
-  /** Ends the connection at once and releases its memory: callers together hold too much, and this one holds most. */
+  /** Ends the connection at once and releases its memory: the memory account is full, and this connection holds most. */
   reset(): void {
     if (this.#isOver) return;
-    this.handler.failed(ErrorCode.ENHANCE_YOUR_CALM, 'callers hold too much memory, and this connection holds most');
+    this.handler.failed(ErrorCode.ENHANCE_YOUR_CALM, 'the memory for callers is full, and this connection holds most');
     this.destroy();
     this.#close();
   }
 
-  /** Ends the connection, or those of its streams, whose client has stalled for too long. To be called about once a second. */
+  /** Ends the connection or the streams whose client has stalled for too long. To be called about once a second. */
   checkStalls(nowMs: number): void {
     if (this.#isOver) return;
     this.#pauseOrResume();
@@ -112,7 +111,7 @@ export class Connection implements RequestContext {
     else if (nowMs - this.#checkedAtMs > stallTimeoutMs) this.#endStalledStreams(nowMs);
   }
 
-  /** Ends streams that waited for the client at the previous check already. */
+  /** Ends streams that were already waiting for the client at the previous check. */
   #endStalledStreams(nowMs: number): void {
     this.#checkedAtMs = nowMs;
     for (const stream of this.streams.all()) {
@@ -129,7 +128,7 @@ export class Connection implements RequestContext {
 
   // --- reading
 
-  /** @param chunk  undefined: goes on with what was left when reading was paused */
+  /** @param chunk  undefined: resumes with what was left when reading was paused */
   #read(chunk: Buffer | undefined): void {
     if (this.#isOver) return;
     try {
@@ -147,7 +146,7 @@ export class Connection implements RequestContext {
       throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'the first frame is not SETTINGS');
     const { blockStreamId } = this.#requests;
     if (blockStreamId !== undefined && (type !== FrameType.CONTINUATION || streamId !== blockStreamId))
-      throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'a frame comes in the middle of a header block');
+      throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'another frame interrupts a header block');
     switch (type) {
       case FrameType.DATA:
         mustBeOnStream('DATA', streamId);
@@ -206,7 +205,7 @@ export class Connection implements RequestContext {
     if (!hasAllOfRequest) this.streams.endedEarly(streamId);
   }
 
-  /** The answer has been sent. A client that has not sent all of its request need not. */
+  /** The answer has been sent. A client that is still sending its request may stop. */
   #endAnswer(stream: Stream): void {
     if (!stream.hasAllOfRequest) this.sendReset(stream.id, false, ErrorCode.NO_ERROR);
     this.remove(stream);
@@ -231,13 +230,13 @@ export class Connection implements RequestContext {
     this.#reportMemory();
   }
 
-  /** Within one chunk, the answers to what a client sends may become much more than the chunk. */
+  /** The answers to one chunk may be much larger than the chunk. */
   #checkUnsent(): void {
     if (this.output.length > this.limits.maxUnsentBytes) this.output.flush();
     this.#pauseOrResume();
   }
 
-  /** Reads nothing from a client that does not read what it is sent. */
+  /** Stops reading from a client that does not read its answers. */
   #pauseOrResume(): void {
     const isStalled = this.output.unsent > this.limits.maxUnsentBytes;
     if (isStalled === (this.#stalledSinceMs !== undefined) || this.#isOver) return;
@@ -261,7 +260,7 @@ export class Connection implements RequestContext {
   }
 
   failStream(stream: Stream, code: ErrorNumber, problem: string): void {
-    this.spend(); // else a client could have this server reset streams for ever
+    this.spend(); // else a client could make this server reset streams forever
     this.#abort(stream, code, problem);
   }
 
@@ -279,7 +278,7 @@ export class Connection implements RequestContext {
     this.#finish();
   }
 
-  /** Ignores the client from now on, but leaves it a moment to read what was sent: closing a socket with unread input resets it. */
+  /** Ignores further input, but lets the client read what was sent: closing a socket with unread input resets it. */
   #finish(): void {
     this.output.flushNow();
     this.#end();

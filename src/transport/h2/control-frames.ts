@@ -13,17 +13,17 @@ import type { RequestContext } from './request-frames.ts';
 import type { SendQueue } from './send-queue.ts';
 import type { Stream } from './stream.ts';
 
-/** What control frames share with the rest of their connection. */
+/** The parts of a connection that control frames use. */
 export interface ControlContext extends RequestContext {
-  /** The stream has ended, and is forgotten. */
+  /** The stream has ended. */
   remove(stream: Stream): void;
 }
 
-/** The frames that bring no request nearer its answer: SETTINGS, PING, WINDOW_UPDATE, RST_STREAM, PRIORITY and GOAWAY (RFC 9113, 6.3 to 6.9). */
+/** Handles control frames: SETTINGS, PING, WINDOW_UPDATE, RST_STREAM, PRIORITY and GOAWAY (RFC 9113, 6.3 to 6.9). */
 export class ControlFrames {
   readonly #context: ControlContext;
   readonly #send: SendQueue;
-  /** PING frames that the client has not answered, by the number in their payload. */
+  /** Unanswered PING frames by the number in their payload. */
   readonly #pings = new Map<number, () => void>();
   #lastPing = 0;
   /** The client has sent its first SETTINGS. */
@@ -34,7 +34,8 @@ export class ControlFrames {
     this.#send = send;
   }
 
-  greet(): void {
+  /** Sends this server's SETTINGS and opens the connection's window. */
+  sendPreface(): void {
     const { maxConcurrentStreams, streamWindowBytes, maxHeaderListBytes, connectionWindowBytes } = this.#context.limits;
     const settings = [
       [Setting.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],
@@ -83,7 +84,7 @@ export class ControlFrames {
         if (uint31(bytes, from) === streamId)
           throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'a stream cannot depend on itself');
         return;
-      case FrameType.GOAWAY: // the client opens no more streams, and closes when it has its answers
+      case FrameType.GOAWAY: // the client opens no more streams, and closes when it has received its answers
         mustBeOnConnection('GOAWAY', streamId);
         if (length < 8)
           throw new Http2Error(ErrorCode.FRAME_SIZE_ERROR, `GOAWAY must have at least 8 octets, got ${length}`);
@@ -97,25 +98,26 @@ export class ControlFrames {
     mustHaveLength('WINDOW_UPDATE', 4, length);
     const increment = uint31(bytes, from);
     if (streamId === 0) {
-      if (increment === 0) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE by 0');
+      if (increment === 0) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE with an increment of 0');
       return this.#send.openWindow(increment);
     }
     this.#context.streams.mustNotBeIdle('WINDOW_UPDATE', streamId);
     const stream = this.#context.streams.get(streamId);
     if (!stream) return;
-    if (increment === 0) this.#context.failStream(stream, ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE by 0');
+    if (increment === 0)
+      this.#context.failStream(stream, ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE with an increment of 0');
     else if (!this.#send.openStreamWindow(stream, increment))
       this.#context.failStream(stream, ErrorCode.FLOW_CONTROL_ERROR, 'a window is larger than 2^31-1');
   }
 
   #onSettings(bytes: Buffer, from: number, length: number, flags: number, streamId: number): void {
     mustBeOnConnection('SETTINGS', streamId);
-    if (flags & Flag.ACK) return mustHaveLength('the ACK of SETTINGS', 0, length);
+    if (flags & Flag.ACK) return mustHaveLength('SETTINGS ACK', 0, length);
     if (length % 6 !== 0)
       throw new Http2Error(ErrorCode.FRAME_SIZE_ERROR, 'the length of SETTINGS is not a multiple of 6');
     let streamWindow: number | undefined;
     for (let at = from; at < from + length; at += 6) {
-      this.#context.spend(); // one frame has room for thousands
+      this.#context.spend(); // a frame may hold thousands
       const [id, value] = [bytes.readUInt16BE(at), bytes.readUInt32BE(at + 2)];
       if (id === Setting.INITIAL_WINDOW_SIZE) streamWindow = validWindow(value);
       else this.#set(id, value);
@@ -160,7 +162,7 @@ export class ControlFrames {
   }
 }
 
-/** @throws Http2Error  the frame needs a stream */
+/** @throws Http2Error if the frame is on stream 0 */
 export function mustBeOnStream(frame: string, streamId: number): void {
   if (streamId === 0) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, `${frame} on stream 0`);
 }

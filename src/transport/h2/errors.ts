@@ -22,14 +22,14 @@ export type ErrorNumber = (typeof ErrorCode)[ErrorName];
 /** A code's name, for statistics. */
 export const errorNames = Object.fromEntries(Object.entries(ErrorCode).map(([name, code]) => [code, name])) as Readonly<
   Record<ErrorNumber, ErrorName>
->; // the same table, turned round
+>; // the same table, inverted
 
-/** The peer broke the protocol, or a limit of ours: the connection ends with this code. */
+/** The peer violated the protocol or one of our limits: the connection ends with this code. */
 export class Http2Error extends Error {
   override readonly name = 'Http2Error';
   readonly code: ErrorNumber;
 
-  /** @param message  what was wrong; sent to the peer as GOAWAY's debug data */
+  /** @param message  the reason, sent to the peer as GOAWAY's debug data */
   constructor(code: ErrorNumber, message: string) {
     super(message);
     this.code = code;

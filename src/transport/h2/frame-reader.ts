@@ -1,12 +1,12 @@
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, FRAME_HEADER_BYTES, PREFACE } from './frames.ts';
 
-/** Takes one frame: its payload is `bytes` from `from` to `to`, valid only during the call. */
+/** Receives one frame; its payload, `bytes` from `from` to `to`, is valid only during the call. */
 export type OnFrame = (bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number) => void;
 
 /**
- * Cuts what arrives on a connection into the client's preface and frames. A frame that lies in one chunk is handed on where it lies; one that
- * is spread over chunks is put together first.
+ * Splits a connection's input into the client's preface and frames. A frame within one chunk is passed on without copying; a frame that spans
+ * chunks is reassembled first.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113#section-4.1
  */
@@ -15,11 +15,11 @@ export class FrameReader {
   #prefaceLeft = PREFACE.length;
   readonly #header = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES);
   #headerLength = 0;
-  /** A whole frame, of which not all has arrived. */
+  /** Buffer for a frame that has arrived in part. */
   #frame: Buffer | undefined;
   #frameLength = 0;
   #incompleteSinceMs: number | undefined;
-  /** What has arrived, but was not read because of `pause`. */
+  /** Input that arrived after `pause`. */
   #rest: Buffer | undefined;
   #isPaused = false;
 
@@ -27,22 +27,22 @@ export class FrameReader {
     this.#onFrame = onFrame;
   }
 
-  /** Bytes of memory kept for what has arrived and was not handed on. */
+  /** Memory of input that has not been passed on. */
   get heldBytes(): number {
     return (this.#frame?.length ?? 0) + (this.#rest?.buffer.byteLength ?? 0);
   }
 
-  /** When the frame began whose end has not arrived, on the monotonic clock; undefined: there is none. */
+  /** When the incomplete frame began (monotonic clock); undefined: no frame is incomplete. */
   get incompleteSinceMs(): number | undefined {
     return this.#incompleteSinceMs;
   }
 
-  /** Reads no further frame, not even of the chunk that is being read, before `resume`. */
+  /** Stops reading frames, also within the current chunk, until `resume`. */
   pause(): void {
     this.#isPaused = true;
   }
 
-  /** Reads what was left by `pause`. @throws Http2Error  as `read` */
+  /** Continues after `pause`. @throws Http2Error as `read` does */
   resume(): void {
     this.#isPaused = false;
     const rest = this.#rest;
@@ -50,7 +50,7 @@ export class FrameReader {
     if (rest) this.read(rest);
   }
 
-  /** @throws Http2Error  no preface, or a frame that is longer than the limit; and whatever `onFrame` throws */
+  /** @throws Http2Error if the preface is wrong or a frame is longer than the limit; and what `onFrame` throws */
   read(chunk: Buffer): void {
     const { length } = chunk;
     let at = this.#prefaceLeft > 0 ? this.#readPreface(chunk) : 0;
@@ -77,9 +77,9 @@ export class FrameReader {
   }
 
   /**
-   * Adds to the frame that is incomplete, and hands it on once it is complete.
+   * Adds to the incomplete frame, and passes it on once it is complete.
    *
-   * @returns where in the chunk the next frame begins
+   * @returns the position of the next frame in the chunk
    */
   #complete(chunk: Buffer, start: number): number {
     let at = start;
@@ -105,19 +105,19 @@ export class FrameReader {
   }
 
   #deliver(bytes: Buffer, at: number, to: number): void {
-    const type = bytes[at + 3] as number; // the nine octets of the header are there
+    const type = bytes[at + 3] as number; // the header's nine octets are there
     const flags = bytes[at + 4] as number;
     this.#onFrame(bytes, at + FRAME_HEADER_BYTES, to, type, flags, uint31(bytes, at + 5));
   }
 }
 
-/** @throws Http2Error  longer than SETTINGS_MAX_FRAME_SIZE allows */
+/** @throws Http2Error if it exceeds SETTINGS_MAX_FRAME_SIZE */
 function payloadLengthAt(bytes: Buffer, at: number): number {
   const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number); // as above
   if (length > DEFAULT_MAX_FRAME_SIZE)
     throw new Http2Error(
       ErrorCode.FRAME_SIZE_ERROR,
-      `a frame may have ${DEFAULT_MAX_FRAME_SIZE} octets at most, got ${length}`,
+      `a frame may have at most ${DEFAULT_MAX_FRAME_SIZE} octets, got ${length}`,
     );
   return length;
 }
@@ -127,7 +127,7 @@ export const uint31 = (bytes: Buffer, at: number): number => bytes.readUInt32BE(
 /**
  * The payload of a frame without its padding.
  *
- * @throws Http2Error  the padding is longer than the frame
+ * @throws Http2Error if the padding is longer than the frame
  */
 export function unpadded(bytes: Buffer, from: number, to: number): readonly [from: number, to: number] {
   const padding = bytes[from] ?? 0;

@@ -1,8 +1,8 @@
-/** Numbers of the frame layer, under the names of RFC 9113. */
+/** Constants of the frame layer, named as in RFC 9113. */
 
 export const FRAME_HEADER_BYTES = 9;
 
-/** What a client sends before its first frame (RFC 9113, 3.4). */
+/** The client's connection preface (RFC 9113, 3.4). */
 export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 
 export const FrameType = {
@@ -29,7 +29,7 @@ export const Setting = {
   MAX_HEADER_LIST_SIZE: 6,
 } as const;
 
-/** The window of a connection, and of its streams until a SETTINGS says otherwise. */
+/** The initial window of a connection, and of its streams unless SETTINGS changes it. */
 export const DEFAULT_WINDOW = 65_535;
 export const MAX_WINDOW = 2 ** 31 - 1;
 export const MAX_STREAM_ID = 2 ** 31 - 1;

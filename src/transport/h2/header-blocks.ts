@@ -1,21 +1,21 @@
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, Flag } from './frames.ts';
 
-/** A block of header fields that spans HEADERS and CONTINUATION frames. */
+/** A header block that spans HEADERS and CONTINUATION frames. */
 export interface HeaderBlock {
   readonly streamId: number;
-  /** Those of its HEADERS frame. */
+  /** Flags of its HEADERS frame. */
   readonly flags: number;
   readonly bytes: Buffer;
   readonly length: number;
 }
 
-/** Puts header blocks together that come in several frames: of one stream at a time, as RFC 9113, 6.10 has it. */
+/** Reassembles header blocks that span several frames, of one stream at a time (RFC 9113, 6.10). */
 export class HeaderBlocks {
   readonly #maxBytes: number;
   #pending: { streamId: number; flags: number; sinceMs: number; bytes: Buffer; length: number } | undefined;
 
-  /** @param maxBytes  of a block */
+  /** @param maxBytes  size limit of a block */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
   }
@@ -24,12 +24,12 @@ export class HeaderBlocks {
     return this.#pending?.bytes.length ?? 0;
   }
 
-  /** When the block that is incomplete began, on the monotonic clock; undefined: there is none. */
+  /** When the incomplete block began (monotonic clock); undefined: no block is incomplete. */
   get pendingSinceMs(): number | undefined {
     return this.#pending?.sinceMs;
   }
 
-  /** The stream whose block is incomplete; undefined: there is none. */
+  /** The stream of the incomplete block; undefined: no block is incomplete. */
   get pendingStreamId(): number | undefined {
     return this.#pending?.streamId;
   }
@@ -44,14 +44,14 @@ export class HeaderBlocks {
    * Adds a CONTINUATION frame.
    *
    * @returns the block, once it is complete
-   * @throws Http2Error  no HEADERS frame came before, or the block is longer than the limit
+   * @throws Http2Error if no HEADERS frame came before, or the block is longer than the limit
    */
   add(bytes: Buffer, from: number, to: number, flags: number): HeaderBlock | undefined {
     const block = this.#pending;
-    if (!block) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'CONTINUATION without HEADERS before it');
+    if (!block) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'CONTINUATION without a preceding HEADERS');
     const length = block.length + to - from;
     if (length > this.#maxBytes)
-      throw new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, `a header block may have ${this.#maxBytes} octets at most`);
+      throw new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, `a header block may have at most ${this.#maxBytes} octets`);
     if (length > block.bytes.length) {
       const larger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, block.bytes.length * 2), this.#maxBytes));
       block.bytes.copy(larger, 0, 0, block.length);

@@ -1,24 +1,25 @@
-/** What a client may use of one connection. Each limit says what happens beyond it. Memory is bounded for all connections together, by `CallerMemory`. */
+/** Limits of one connection, each with its consequence. `CallerMemory` bounds the memory of all connections together. */
 export interface Http2Limits {
-  /** Streams at a time, and those that their client has cancelled while a handler is running. More: REFUSED_STREAM. */
+  /** Open streams, plus cancelled ones whose handler is still running. More: REFUSED_STREAM. */
   readonly maxConcurrentStreams: number;
-  /** Octets of a header block that comes in several frames. More: ENHANCE_YOUR_CALM ends the connection. */
+  /** Octets of a header block that spans several frames. More: ENHANCE_YOUR_CALM ends the connection. */
   readonly maxHeaderBlockBytes: number;
-  /** Octets of the fields of a request, and 32 for each field. More: status 431. */
+  /** Octets of a request's fields, plus 32 per field. More: status 431. */
   readonly maxHeaderListBytes: number;
-  /** The window of each stream for what clients send. More: FLOW_CONTROL_ERROR. */
+  /** Receive window of each stream. More: FLOW_CONTROL_ERROR. */
   readonly streamWindowBytes: number;
-  /** The window of the connection for what clients send. More: FLOW_CONTROL_ERROR. */
+  /** Receive window of the connection. More: FLOW_CONTROL_ERROR. */
   readonly connectionWindowBytes: number;
-  /** Octets that the client does not read from its socket. More: nothing is read from it until it has. */
+  /** Unsent output, in octets. More: this server stops reading until the client has caught up. */
   readonly maxUnsentBytes: number;
-  /** Control frames at once: see `Budget`. More: ENHANCE_YOUR_CALM ends the connection. */
+  /** Burst of control frames (see `Budget`). More: ENHANCE_YOUR_CALM ends the connection. */
   readonly controlFrames: number;
-  /** How many control frames a second the budget regains. */
+  /** Control frames that the budget regains per second. */
   readonly controlFramesPerSecond: number;
   /**
-   * For the preface, a frame, a header block, and for reading what exceeds `maxUnsentBytes`. Longer: ENHANCE_YOUR_CALM ends the connection. For the rest of a
-   * request, and for room for the rest of an answer: up to twice as long. Longer: ENHANCE_YOUR_CALM ends the stream.
+   * Time to complete the preface, a frame or a header block, and to read the output beyond `maxUnsentBytes`. Longer: ENHANCE_YOUR_CALM ends
+   * the connection. To send the rest of a request, or to open the window for the rest of an answer, a client has up to twice as long.
+   * Longer: ENHANCE_YOUR_CALM ends the stream.
    */
   readonly stallTimeoutMs: number;
 }

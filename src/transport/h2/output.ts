@@ -1,43 +1,43 @@
 import type { Socket } from 'node:net';
 import { FRAME_HEADER_BYTES } from './frames.ts';
 
-/** Room for the answers of a busy turn; what needs more gets more. */
+/** Initial buffer: fits the answers of a busy turn. */
 const CHUNK_BYTES = 16_384;
-/** Chunks that no connection uses, kept for the next: an idle connection has none. */
+/** Free chunks kept for reuse; idle connections hold none. */
 const MAX_SPARE_CHUNKS = 256;
 const spareChunks: Buffer[] = [];
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * The bytes that leave on one connection: everything that is written in one turn of the event loop leaves in one write. While the system does
- * not take what was written before, nothing more is handed to the socket.
+ * The output of one connection: everything written in one turn of the event loop leaves in one write. Until the system has accepted the
+ * previous write, nothing more is passed to the socket.
  */
 export class Output {
   readonly #socket: Socket;
   readonly #onFlushed: () => void;
   #isQueued = false;
-  /** Size of the buffer that the socket still reads from; 0: none. */
+  /** Size of the buffer that the socket is still sending; 0: none. */
   #inFlightBytes = 0;
   bytes: Buffer = NO_BYTES;
   length = 0;
 
-  /** @param onFlushed  called after each flush, and when the system has taken what it had not taken at once */
+  /** @param onFlushed  called after each flush, and when the system has accepted a delayed write */
   constructor(socket: Socket, onFlushed: () => void) {
     this.#socket = socket;
     this.#onFlushed = onFlushed;
   }
 
-  /** Octets that the system has not taken yet. */
+  /** Octets that the system has not accepted yet. */
   get unsent(): number {
     return this.#socket.writableLength + this.length;
   }
 
-  /** Bytes of memory in buffers. */
+  /** Memory of the buffers. */
   get heldBytes(): number {
     return this.#inFlightBytes + this.bytes.length;
   }
 
-  /** @returns where in `bytes` there are so many octets to write */
+  /** Reserves `length` octets. @returns their position in `bytes` */
   reserve(length: number): number {
     const at = this.length;
     if (at + length > this.bytes.length) this.#grow(at + length);
@@ -49,7 +49,7 @@ export class Output {
     return at;
   }
 
-  /** @returns where its payload goes */
+  /** Writes a frame header. @returns the position of the payload in `bytes` */
   reserveFrame(type: number, flags: number, streamId: number, payloadLength: number): number {
     const at = this.reserve(FRAME_HEADER_BYTES + payloadLength);
     const { bytes } = this;
@@ -62,13 +62,13 @@ export class Output {
     return at + FRAME_HEADER_BYTES;
   }
 
-  /** A frame whose payload exists already: a part of `payload`. */
+  /** Writes a frame whose payload is a part of `payload`. */
   frame(type: number, flags: number, streamId: number, payload: Uint8Array, from = 0, to = payload.length): void {
     const at = this.reserveFrame(type, flags, streamId, to - from);
     copy(payload, from, to, this.bytes, at);
   }
 
-  /** A frame whose payload is these numbers, four octets each. */
+  /** Writes a frame whose payload is these numbers, four octets each. */
   numbers(type: number, flags: number, streamId: number, ...values: readonly number[]): void {
     let at = this.reserveFrame(type, flags, streamId, values.length * 4);
     for (const value of values) {
@@ -82,7 +82,7 @@ export class Output {
     if (this.#inFlightBytes === 0) this.flushNow();
   }
 
-  /** Hands everything to the socket, even what it has to keep: before its end. */
+  /** Passes everything to the socket, even if a write is pending: before the connection ends. */
   flushNow(): void {
     const { length, bytes } = this;
     if (length === 0) return;
@@ -97,14 +97,14 @@ export class Output {
     this.#onFlushed();
   }
 
-  /** The connection has ended: what was not sent never will be. */
+  /** The connection has ended: drops unsent output. */
   discard(): void {
     this.length = 0;
     this.#free();
   }
 
   readonly #onWritten = (): void => {
-    if (this.#inFlightBytes === 0) return; // the system took it at once
+    if (this.#inFlightBytes === 0) return; // the system accepted it at once
     this.#inFlightBytes = 0;
     this.flush();
     this.#onFlushed();
@@ -126,11 +126,11 @@ export class Output {
   }
 }
 
-/** Those that have something to send at the end of the turn. */
+/** Connections with output to flush at the end of the turn. */
 let waiting: Output[] = [];
 
 function flushLater(output: Output): void {
-  if (waiting.push(output) === 1) setImmediate(flushAll); // runs after everything that this turn has read
+  if (waiting.push(output) === 1) setImmediate(flushAll); // runs after all input of this turn is handled
 }
 
 function flushAll(): void {
@@ -146,13 +146,13 @@ function writeUint32(bytes: Uint8Array, at: number, value: number): void {
   bytes[at + 3] = value;
 }
 
-/** A loop beats the call of a native function where there is little to copy. */
-const FEW_BYTES = 48;
+/** Up to this size a loop is faster than the native copy. */
+const SMALL_COPY_BYTES = 48;
 
 function copy(source: Uint8Array, from: number, to: number, target: Uint8Array, at: number): void {
-  if (to - from > FEW_BYTES) {
+  if (to - from > SMALL_COPY_BYTES) {
     target.set(from === 0 && to === source.length ? source : source.subarray(from, to), at);
     return;
   }
-  for (let next = from; next < to; next++) target[at++] = source[next] as number; // both are large enough
+  for (let next = from; next < to; next++) target[at++] = source[next] as number; // both are long enough
 }

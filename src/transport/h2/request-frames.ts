@@ -12,15 +12,15 @@ import type { StreamTable } from './stream-table.ts';
 
 /** The layer above a connection. */
 export interface ConnectionHandler {
-  /** A request has begun. Undefined: it has been answered already, and its body is dropped. */
+  /** A request has begun. @returns undefined if it has been answered already; its body is dropped */
   request(stream: Stream, head: RequestHead): Receiver | undefined;
-  /** A request's fields are larger than the limit. */
+  /** A request's fields exceed the limit. */
   tooLarge(stream: Stream): void;
-  /** The connection, or one of its streams, ends for this reason; `problem` is in words. */
+  /** The connection or one of its streams ends with an error. */
   failed(code: ErrorNumber, problem: string): void;
 }
 
-/** What requests share with the rest of their connection. */
+/** The parts of a connection that requests use. */
 export interface RequestContext extends StreamWriter {
   readonly limits: Http2Limits;
   readonly handler: ConnectionHandler;
@@ -28,20 +28,20 @@ export interface RequestContext extends StreamWriter {
   readonly output: Output;
   readonly budget: Budget;
   readonly peer: PeerState;
-  /** @throws Http2Error  the client has sent too many control frames */
+  /** @throws Http2Error if the client has sent too many control frames */
   spend(): void;
-  /** Ends a stream because its client broke a rule. */
+  /** Ends a stream whose client violated the protocol. */
   failStream(stream: Stream, code: ErrorNumber, problem: string): void;
   /** Sends RST_STREAM. */
   sendReset(streamId: number, hasAllOfRequest: boolean, code: ErrorNumber): void;
 }
 
-/** Control frames that a request earns: two of each kind that honest clients send with it. */
+/** Control frames allowed per request: two of each kind that legitimate clients send. */
 const CONTROL_FRAMES_PER_REQUEST = 8;
 
 const NO_BYTES = Buffer.alloc(0);
 
-/** The receiving side of a connection's requests: HEADERS, CONTINUATION and DATA (RFC 9113, 6.1, 6.2, 6.10 and 8.1). */
+/** Receives the requests of a connection: HEADERS, CONTINUATION and DATA (RFC 9113, 6.1, 6.2, 6.10 and 8.1). */
 export class RequestFrames {
   readonly #context: RequestContext;
   readonly #limits: Http2Limits;
@@ -57,17 +57,17 @@ export class RequestFrames {
     this.#receiveWindow = context.limits.connectionWindowBytes;
   }
 
-  /** Bytes of memory in header blocks and in what is remembered of them. */
+  /** Memory of header blocks and cached heads. */
   get heldBytes(): number {
     return this.#blocks.heldBytes + this.#heads.heldBytes;
   }
 
-  /** When the header block that is incomplete began; undefined: there is none. */
+  /** When the incomplete header block began; undefined: none is incomplete. */
   get blockSinceMs(): number | undefined {
     return this.#blocks.pendingSinceMs;
   }
 
-  /** The stream whose header block is incomplete: no other frame may come before its end. */
+  /** The stream of the incomplete header block, which no other frame may interrupt. */
   get blockStreamId(): number | undefined {
     return this.#blocks.pendingStreamId;
   }
@@ -97,7 +97,7 @@ export class RequestFrames {
     if (stream || streams.hasEndedEarly(streamId)) return this.#onTrailers(stream, bytes, from, to, flags);
     streams.mustBeNew(streamId);
     const head = this.#heads.request(bytes, from, to);
-    if (streamId > streams.lastAcceptedId) return this.#context.spend(); // GOAWAY has said so
+    if (streamId > streams.lastAcceptedId) return this.#context.spend(); // announced by GOAWAY
     streams.use(streamId);
     this.#open(streamId, head, (flags & Flag.END_STREAM) !== 0);
   }
@@ -107,7 +107,7 @@ export class RequestFrames {
     if (streams.slotsTaken >= this.#limits.maxConcurrentStreams) {
       this.#context.spend();
       this.#context.sendReset(streamId, isEnd, ErrorCode.REFUSED_STREAM);
-      return handler.failed(ErrorCode.REFUSED_STREAM, 'more streams at a time than the limit');
+      return handler.failed(ErrorCode.REFUSED_STREAM, 'too many concurrent streams');
     }
     const stream = new Stream(this.#context, this.#context.peer, streamId, this.#limits.streamWindowBytes);
     stream.hasAllOfRequest = isEnd;
@@ -123,24 +123,23 @@ export class RequestFrames {
     if (isEnd) this.#endRequest(stream, NO_BYTES, 0, 0);
   }
 
-  /** @param stream  undefined: this server ended it before its client did */
+  /** @param stream  undefined: this server ended the stream early */
   #onTrailers(stream: Stream | undefined, bytes: Buffer, from: number, to: number, flags: number): void {
     const fields = this.#heads.trailers(bytes, from, to);
     if (!stream) return this.#context.spend();
     const fail = (code: ErrorNumber, problem: string) => this.#context.failStream(stream, code, problem);
     if (stream.hasAllOfRequest) return fail(ErrorCode.STREAM_CLOSED, 'HEADERS after the end of a request');
-    if (!(flags & Flag.END_STREAM))
-      return fail(ErrorCode.PROTOCOL_ERROR, 'a second HEADERS that does not end its request');
+    if (!(flags & Flag.END_STREAM)) return fail(ErrorCode.PROTOCOL_ERROR, 'trailers must end the request');
     const problem = fields === 'too large' ? 'the trailers are too large' : findTrailersProblem(fields);
     if (problem !== undefined) return fail(ErrorCode.PROTOCOL_ERROR, problem);
     this.#endRequest(stream, NO_BYTES, 0, 0);
   }
 
   onData(bytes: Buffer, start: number, end: number, flags: number, streamId: number): void {
-    const flowLength = end - start; // padding counts
+    const flowLength = end - start; // includes padding
     this.#receiveWindow -= flowLength;
     if (this.#receiveWindow < 0)
-      throw new Http2Error(ErrorCode.FLOW_CONTROL_ERROR, 'more DATA than the window of the connection');
+      throw new Http2Error(ErrorCode.FLOW_CONTROL_ERROR, 'DATA exceeds the window of the connection');
     const [from, to] = flags & Flag.PADDED ? unpadded(bytes, start, end) : [start, end];
     const isEnd = (flags & Flag.END_STREAM) !== 0;
     if (from === to && !isEnd) this.#context.spend();
@@ -157,7 +156,7 @@ export class RequestFrames {
   #takeData(stream: Stream, bytes: Buffer, from: number, to: number, flowLength: number, isEnd: boolean): void {
     stream.receiveWindow -= flowLength;
     if (stream.receiveWindow < 0)
-      return this.#context.failStream(stream, ErrorCode.FLOW_CONTROL_ERROR, 'more DATA than the window of the stream');
+      return this.#context.failStream(stream, ErrorCode.FLOW_CONTROL_ERROR, 'DATA exceeds the window of the stream');
     if (stream.bodyBytesLeft !== undefined) stream.bodyBytesLeft -= to - from;
     if (isEnd) return this.#endRequest(stream, bytes, from, to);
     if (from < to) stream.receiver?.data(bytes, from, to);
@@ -173,7 +172,7 @@ export class RequestFrames {
       return this.#context.failStream(
         stream,
         ErrorCode.PROTOCOL_ERROR,
-        'the body is not as long as content-length says',
+        'the length of the body differs from content-length',
       );
     stream.hasAllOfRequest = true;
     this.#context.budget.refill(CONTROL_FRAMES_PER_REQUEST);

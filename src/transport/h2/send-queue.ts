@@ -4,33 +4,33 @@ import { TABLE_SIZE_ZERO } from './hpack/encode.ts';
 import type { Output } from './output.ts';
 import type { Stream } from './stream.ts';
 
-/** The memory that a buffered part of an answer takes besides its octets. */
+/** Memory of a buffered part besides its octets. */
 const BUFFERED_PART_BYTES = 256;
 
 /**
- * Sends the answers of a connection within the windows that the client grants (RFC 9113, 5.2). What does not fit is buffered, and charged by `charge`.
- * Streams with buffered data are indexed by the window they wait for, so that a window that opens costs as much as it lets through.
+ * Sends the answers of a connection within the client's flow-control windows (RFC 9113, 5.2). What does not fit is buffered and charged.
+ * Streams with buffered data are indexed by the window they wait for, so that the work of opening a window is proportional to what it sends.
  */
 export class SendQueue {
   readonly #output: Output;
   readonly #charge: (stream: Stream, bytes: number) => void;
   readonly #onEnd: (stream: Stream) => void;
-  /** Octets that the client takes on all streams together. */
+  /** The connection's window. */
   #window = DEFAULT_WINDOW;
   #initialStreamWindow = DEFAULT_WINDOW;
   #maxFrameSize = DEFAULT_MAX_FRAME_SIZE;
   #mustEmptyTable = false;
-  /** Octets of answers that wait for the client's windows. */
+  /** Octets that wait for the client's windows. */
   bufferedBytes = 0;
-  /** In the order in which they are served. A stream with buffered data is in one of the two. */
+  /** In the order they are served. A stream with buffered data is in one of the two sets. */
   readonly #waitForConnection = new Set<Stream>();
   readonly #waitForStream = new Set<Stream>();
-  /** Streams whose window the client has opened beyond the initial one. */
+  /** Streams whose window is larger than the initial window. */
   readonly #widened = new Set<Stream>();
 
   /**
-   * @param charge  the stream keeps so many bytes more, or less where it is negative
-   * @param onEnd   the end of a stream's answer has been sent
+   * @param charge  charges memory to a stream; negative: releases it
+   * @param onEnd   called when the end of a stream's answer has been sent
    */
   constructor(output: Output, charge: (stream: Stream, bytes: number) => void, onEnd: (stream: Stream) => void) {
     this.#output = output;
@@ -43,7 +43,7 @@ export class SendQueue {
     this.#sendBlock(stream, head, 0);
     const fits = length <= this.#streamWindow(stream) && length <= this.#window && length <= this.#maxFrameSize;
     if (!fits || stream.buffered.length > 0) {
-      const copy = Buffer.allocUnsafeSlow(length); // a slice of a pool would keep the pool alive
+      const copy = Buffer.allocUnsafeSlow(length); // a pooled buffer would keep its pool alive
       copy.set(body.subarray(0, length));
       this.data(stream, copy);
       return this.end(stream, trailers);
@@ -72,7 +72,7 @@ export class SendQueue {
     if (stream.buffered.length === 0) this.#sendEnding(stream);
   }
 
-  /** The stream has ended, and what it has buffered is not sent. */
+  /** The stream has ended: drops its buffered data. */
   forget(stream: Stream): void {
     for (const bytes of stream.buffered) this.bufferedBytes -= bytes.length;
     this.#waitForConnection.delete(stream);
@@ -80,7 +80,7 @@ export class SendQueue {
     this.#widened.delete(stream);
   }
 
-  /** @throws Http2Error  the window becomes larger than RFC 9113 allows */
+  /** @throws Http2Error if the window exceeds 2^31-1 */
   openWindow(increment: number): void {
     this.#window += increment;
     if (this.#window > MAX_WINDOW) throw tooLarge();
@@ -90,7 +90,7 @@ export class SendQueue {
     }
   }
 
-  /** @returns false  the window becomes larger than RFC 9113 allows */
+  /** @returns false if the window exceeds 2^31-1 */
   openStreamWindow(stream: Stream, increment: number): boolean {
     stream.sendWindowOffset += increment;
     if (this.#streamWindow(stream) > MAX_WINDOW) return false;
@@ -100,10 +100,10 @@ export class SendQueue {
   }
 
   /**
-   * SETTINGS_INITIAL_WINDOW_SIZE, which changes the windows of all streams.
+   * Applies SETTINGS_INITIAL_WINDOW_SIZE, which changes the windows of all streams.
    *
    * @param onWork  called for each stream that has to be checked
-   * @throws Http2Error  the window of a stream becomes larger than RFC 9113 allows
+   * @throws Http2Error if the window of a stream exceeds 2^31-1
    */
   setInitialStreamWindow(value: number, onWork: () => void): void {
     const isLarger = value > this.#initialStreamWindow;
@@ -123,7 +123,7 @@ export class SendQueue {
     this.#maxFrameSize = value;
   }
 
-  /** The client's header table may have become smaller than what it believes this server to use: the next block says that none is used. */
+  /** The client may have shrunk its header table: the next block announces that this server uses none (RFC 7541, 4.2). */
   emptyTable(): void {
     this.#mustEmptyTable = true;
   }
@@ -137,7 +137,7 @@ export class SendQueue {
     this.#window -= octets;
   }
 
-  /** Sends as much of what is buffered as the windows allow, and the answer's end after the last of it. */
+  /** Sends as much of the buffered data as the windows allow, then the answer's end if nothing is left. */
   #send(stream: Stream): void {
     for (let bytes = stream.buffered[0]; bytes; bytes = stream.buffered[0]) {
       const room = Math.min(this.#streamWindow(stream), this.#window, this.#maxFrameSize, DEFAULT_MAX_FRAME_SIZE);

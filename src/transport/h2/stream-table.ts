@@ -2,36 +2,36 @@ import { ErrorCode, Http2Error } from './errors.ts';
 import { MAX_STREAM_ID } from './frames.ts';
 import type { Stream } from './stream.ts';
 
-/** Streams that this server ended before their client did: frames that were on their way by then are no error. */
+/** Streams remembered after this server ended them early: frames already on their way are no error. */
 const MAX_ENDED_EARLY = 1_000;
-/** Remembered ranges of stream numbers that the client has skipped. */
+/** Remembered ranges of skipped stream numbers. */
 const MAX_SKIPPED = 16;
 
 /**
- * The memory that an open stream takes, with the call above it: measured as 1.1 to 1.5 KB by opening 10,000 of them on a connection
+ * Memory of an open stream and its call: 1.1 to 1.5 KB, measured with 10,000 streams on a connection
  * (`npm run attack -- --only 'open streams'`).
  */
 const STREAM_BYTES = 2_048;
 
-/** The streams of one connection: which are open, which numbers were used before, and what memory they take. */
+/** The streams of one connection: the open ones, the numbers used before, and their memory. */
 export class StreamTable {
   readonly #open = new Map<number, Stream>();
   readonly #endedEarly = new Set<number>();
   #skipped: { readonly from: number; readonly to: number }[] = [];
   #cancelledBusy = 0;
-  /** The highest number that a client has used. */
+  /** The highest stream number used. */
   lastId = 0;
-  /** Streams with higher numbers are ignored: GOAWAY has said so. */
+  /** Streams with higher numbers are ignored, as GOAWAY announced. */
   lastAcceptedId = MAX_STREAM_ID;
-  /** Bytes of memory charged for all streams. */
+  /** Memory charged for all streams. */
   chargedBytes = 0;
 
-  /** Streams that have not ended. */
+  /** Number of open streams. */
   get openCount(): number {
     return this.#open.size;
   }
 
-  /** Open streams, and those that were cancelled while a handler is still running. */
+  /** Open streams, plus cancelled ones whose handler is still running. */
   get slotsTaken(): number {
     return this.#open.size + this.#cancelledBusy;
   }
@@ -55,7 +55,7 @@ export class StreamTable {
     this.chargedBytes += bytes;
   }
 
-  /** The stream has ended. What a running handler keeps stays charged until it returns. */
+  /** The stream has ended. Its memory stays charged while its handler is running. */
   remove(stream: Stream): void {
     stream.isOver = true;
     stream.buffered.length = 0;
@@ -64,7 +64,7 @@ export class StreamTable {
     else this.#release(stream);
   }
 
-  /** Its handler has returned. */
+  /** The stream's handler has returned. */
   markAnswered(stream: Stream): void {
     if (!stream.isBusy) return;
     stream.isBusy = false;
@@ -79,18 +79,16 @@ export class StreamTable {
   }
 
   /**
-   * Uses the number of a new stream.
-   *
-   * @throws Http2Error  it is not one that a client may open now
+   * Marks the number of a new stream as used.
    */
   use(id: number): void {
     if (id > this.lastId + 2) this.#skip(id);
     this.lastId = id;
   }
 
-  /** @throws Http2Error  a client cannot open a stream of this number any more, or never could */
+  /** @throws Http2Error if a client may not open a stream with this number */
   mustBeNew(id: number): void {
-    if (id % 2 === 0) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'clients open streams with odd numbers');
+    if (id % 2 === 0) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'clients must open streams with odd numbers');
     if (id <= this.lastId) this.#failClosed('HEADERS', id);
   }
 
@@ -99,7 +97,7 @@ export class StreamTable {
     this.#skipped.push({ from: this.lastId + 1, to: id });
   }
 
-  /** This server ended the stream before its client did. */
+  /** This server ended the stream early. */
   endedEarly(id: number): void {
     this.#endedEarly.add(id);
     if (this.#endedEarly.size > MAX_ENDED_EARLY)
@@ -110,14 +108,14 @@ export class StreamTable {
     return this.#endedEarly.has(id);
   }
 
-  /** @throws Http2Error  the frame has no business on this stream, which is not open */
+  /** @throws Http2Error unless the frame may still arrive on this stream, which is not open */
   mustBeLate(frame: string, id: number): void {
     if (this.#endedEarly.has(id) || id > this.lastAcceptedId) return;
     this.mustNotBeIdle(frame, id);
     this.#failClosed(frame, id);
   }
 
-  /** @throws Http2Error  no stream of this number was ever opened */
+  /** @throws Http2Error if no stream with this number was ever opened */
   mustNotBeIdle(frame: string, id: number): void {
     if (id > this.lastId && id <= this.lastAcceptedId)
       throw new Http2Error(ErrorCode.PROTOCOL_ERROR, `${frame} on an idle stream`);
@@ -126,7 +124,7 @@ export class StreamTable {
   #failClosed(frame: string, id: number): never {
     const wasSkipped = this.#skipped.some(({ from, to }) => id >= from && id < to);
     throw wasSkipped
-      ? new Http2Error(ErrorCode.PROTOCOL_ERROR, 'the number of a new stream is lower than that of an earlier one')
+      ? new Http2Error(ErrorCode.PROTOCOL_ERROR, 'stream numbers must increase')
       : new Http2Error(ErrorCode.STREAM_CLOSED, `${frame} on a closed stream`);
   }
 }

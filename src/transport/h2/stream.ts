@@ -1,12 +1,12 @@
 import { ErrorCode, type ErrorNumber } from './errors.ts';
 
-/** Takes one request, on behalf of the layer above. */
+/** Receives one request, for the layer above. */
 export interface Receiver {
-  /** Octets of the body that are not its last: the part of `bytes` is valid only during the call. */
+  /** Octets of the body, except its last; `bytes` is valid only during the call. */
   data(bytes: Buffer, from: number, to: number): void;
-  /** The last octets of the body, perhaps none: the client has sent everything. They, too, are valid only during the call. */
+  /** The last octets of the body, possibly none; `bytes` is valid only during the call. */
   end(bytes: Buffer, from: number, to: number): void;
-  /** The client has cancelled, or its connection has ended. Called at most once, and never after the end of the answer. */
+  /** The client cancelled, or its connection ended. Called at most once, and never after the end of the answer. */
   cancelled(): void;
 }
 
@@ -20,37 +20,37 @@ export interface StreamWriter {
   charge(stream: Stream, bytes: number): void;
 }
 
-/** What the streams of one connection share. */
+/** State that the streams of one connection share. */
 export interface PeerState {
-  /** Streams of side services that are open. */
+  /** Open streams of side services. */
   sideStreams: number;
-  /** Octets of output that the client's windows or its socket have not taken. */
+  /** Octets of output that wait for the client's windows or its socket. */
   readonly unreadBytes: () => number;
 }
 
-/** One request and its answer. What is written after its end, or to a client that has gone, is dropped. */
+/** One request and its answer. Writes after its end, or after the connection ended, are dropped. */
 export class Stream {
   readonly id: number;
   readonly #connection: StreamWriter;
   readonly peer: PeerState;
   receiver: Receiver | undefined;
-  /** What the client's window for this stream has beyond the initial window, which SETTINGS may change for all streams at once. */
+  /** The stream's send window minus the initial window, which SETTINGS may change for all streams at once. */
   sendWindowOffset = 0;
   /** Octets that the client may still send. */
   receiveWindow: number;
-  /** Octets of the body that are still to come, where content-length said how many there are. */
+  /** Octets of the body still to come, if content-length states its length. */
   bodyBytesLeft: number | undefined;
   hasAllOfRequest = false;
-  /** The request lasts for as long as its client wants. */
+  /** A streaming request, which may last indefinitely. */
   isOpenEnded = false;
   isOver = false;
   /** A handler is running; a cancelled stream keeps its slot until it returns (rapid-reset defence). */
   isBusy = false;
-  /** Parts of the answer that wait for the client's windows, in order. */
+  /** Parts of the answer that wait for the client's windows. */
   readonly buffered: Uint8Array[] = [];
-  /** What is sent after the buffered parts; undefined: the answer goes on. */
+  /** Sent after the buffered parts; undefined: more data follows. */
   ending: Uint8Array | 'end of data' | undefined;
-  /** Bytes of memory charged to the connection for this stream. */
+  /** Memory charged to the connection for this stream. */
   chargedBytes = 0;
   /** The value of `waitsForClient` at the previous check. */
   waitedForClient = false;
@@ -62,37 +62,37 @@ export class Stream {
     this.receiveWindow = receiveWindow;
   }
 
-  /** The client has yet to send the rest of its request, or to make room for the rest of its answer. */
+  /** The client has yet to send the rest of its request, or to open its window for the rest of the answer. */
   get waitsForClient(): boolean {
     return (!this.hasAllOfRequest && !this.isOpenEnded) || this.ending !== undefined;
   }
 
-  /** Charges memory that is kept for this stream to its connection; a negative number gives it back. The end of the stream gives back all of it. */
+  /** Charges memory held for this stream to its connection; negative: releases it. The end of the stream releases all of it. */
   charge(bytes: number): void {
     this.#connection.charge(this, bytes);
   }
 
-  /** The whole answer at once: a head, a body that is a part of `bytes`, trailers. The blocks are those of `encodeFields`. */
+  /** Sends the whole answer: head, the first `length` octets of `bytes`, trailers. The blocks are those of `encodeFields`. */
   answer(head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void {
     this.#connection.answer(this, head, bytes, length, trailers);
   }
 
-  /** The answer's head. */
+  /** Sends the answer's head. */
   head(block: Uint8Array): void {
     this.#connection.sendHead(this, block, false);
   }
 
-  /** A further part of the answer's body, which may have to wait: `bytes` must not change any more. */
+  /** Sends a part of the answer's body. It may have to wait, so `bytes` must not change later. */
   data(bytes: Uint8Array): void {
     this.#connection.sendData(this, bytes);
   }
 
-  /** The answer's end. */
+  /** Ends the answer. */
   end(trailers?: Uint8Array): void {
     this.#connection.sendEnd(this, trailers);
   }
 
-  /** An answer that is a head only. */
+  /** Sends an answer without a body. */
   headOnly(block: Uint8Array): void {
     this.#connection.sendHead(this, block, true);
   }

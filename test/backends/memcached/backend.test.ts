@@ -107,7 +107,7 @@ describe('counters that envoyproxy/ratelimit shares', () => {
     shared: { windowStartMs: windowStartMs(), ttlMs: unitMs.YEAR },
   });
 
-  test('are decimal counts, exact whoever adds to them', async () => {
+  test('are decimal counts, exact with any number of writers', async () => {
     const [ours, theirs] = await Promise.all([open(one()), open(one())]);
     const key = newKey();
     const answers = await Promise.all(
@@ -139,7 +139,7 @@ describe('counters that envoyproxy/ratelimit shares', () => {
   });
 });
 
-test('texts that would be commands are no commands, and tell counters apart', async () => {
+test('keys that contain commands are not executed, and name different counters', async () => {
   const store = await open(one());
   const texts = ['a b', 'a\r\nflush_all', 'a\tb', '', 'é'.repeat(200), 'x'.repeat(251), 'x'.repeat(252), '\x7f'];
   const keys = texts.map((text) => `${text}` as CounterKey); // whatever a caller sends
@@ -170,7 +170,7 @@ describe('a server that does not answer', () => {
     expect(await apply(store, ...keys.map((key) => hitOn(key, 0)))).toMatchObject(keys.map(() => ({ hitsBefore: 7 })));
   });
 
-  test('and is empty when it comes back, starts its counters anew', async () => {
+  test('that returns empty restarts its counters', async () => {
     const store = await open(one());
     const key = newKey();
     await apply(store, hitOn(key, 7));
@@ -205,7 +205,7 @@ test.each([
   [`VALUE a 0 99999999 1\r\n`, "'VALUE a 0 99999999 1' names no item"],
   ['VALUE a 0 1 1\r\nxyz\r\nEND\r\n', 'the value of a does not end where it should'],
   ['x'.repeat(3_000), "a reply's line has more than 2048 bytes"],
-  ['END\r\nEND\r\nEND\r\n', 'a reply came that nobody waits for'],
+  ['END\r\nEND\r\nEND\r\n', 'received a reply without a request'],
 ])('the reply %j is an error, and nothing worse', async (reply, reason) => {
   const store = await open([await scripted(() => reply)]);
   const answers = await Promise.all([apply(store, hitOn(newKey())), apply(store, hitOn(newKey()))]);

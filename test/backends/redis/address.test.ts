@@ -126,6 +126,6 @@ test.each([
   ['u:p@x@redis', '***@redis'],
   ['m,u:p@one:1,two', '***@one:1,two'],
   ['redis:1', 'redis:1'],
-])('%s is told as %s', (written, told) => {
+])('%s is shown as %s', (written, told) => {
   expect(withoutCredentials(written)).toBe(told);
 });

@@ -107,7 +107,7 @@ describe('requests that spend the same hits of the same counter', () => {
     expect(lengths(request(one), request({ ...one, kind: 'give_back' }), request(one))).toEqual([[0], [1], [2]]);
   });
 
-  test('are told apart by hits, by limit, by what they spend as a set, and by receipts', () => {
+  test('differ by hits, by limit, by what they spend as a set, and by receipts', () => {
     const spends = { operations: [one], spend: 'all_or_nothing' as const };
     const calendar = calendarWindowOf(10, 'DAY', 'UTC');
     const onCalendar = request(operationOf({ key: counterKeys(calendar, 'c', []) }, calendar, 1, true));

@@ -39,7 +39,7 @@ function started({ slowMs = 10_000, lateMs = 0 } = {}) {
         calls.push({ requests, answer });
       }),
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
-    maxUnderWay: 2,
+    maxInFlight: 2,
     slowMs,
     latenessMs: () => lateMs,
     breaker: () => breaker,
@@ -52,7 +52,7 @@ function started({ slowMs = 10_000, lateMs = 0 } = {}) {
   return { calls, sizes, ask, breaker };
 }
 
-test('requests of one turn of the event loop go in one call, and those that come while two calls are under way in the next', async () => {
+test('requests of one turn of the event loop share one call, and those that arrive while two calls are in flight share the next', async () => {
   const { calls, sizes, ask } = started();
   const first = ask(3, 1_000);
   await turns();
@@ -167,7 +167,7 @@ describe('a call whose time is over', () => {
     expect(breaker.state).toBe(state);
   });
 
-  test('of a circuit that is half open leaves it so: the next call finds out', () => {
+  test('leaves a half-open circuit half open: the next call decides', () => {
     let nowMs = 0;
     const breaker = new Breaker(
       () => nowMs,

@@ -85,7 +85,7 @@ test('every counter has its end at any time, whatever is spent on it', async () 
 });
 
 test.each(limitsOfEach(5).map((limit, at) => ({ algorithm: limit.algorithm, at, limit })))(
-  'nothing is kept of $algorithm ($at) that was looked at, or given back',
+  'nothing is stored for $algorithm ($at) after a peek or a give-back',
   async ({ limit }) => {
     await hit(limit, 'looked', 0);
     await hit(limit, 'never spent', -3);

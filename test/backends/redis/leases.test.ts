@@ -172,7 +172,7 @@ test('a process that dies takes no more than its lease with it', async () => {
   expect(passed).toBeGreaterThanOrEqual(10_000 - lost);
 });
 
-test('what one process does not use, another can', async () => {
+test('hits that one process does not use are available to another', async () => {
   await instances(2, 20);
   const limit = leased(fixedWindowOf(10_000));
   const passed = await drive(limit, 20, 50);
@@ -192,7 +192,7 @@ test('near the end of a window no more than the limit passes', async () => {
   expect(passed).toBeGreaterThanOrEqual(1_960);
 });
 
-test('what was leased in a window is neither used nor given back in the next one', async () => {
+test('hits leased in a window are neither used nor given back in the next one', async () => {
   await instances(4);
   const limit = leased(fixedWindowOf(2_000));
   clock.set(START_MS + MINUTE_MS - 20_000);

@@ -37,7 +37,7 @@ async function kept(key: string) {
   return [await operator.get(key), await operator.ttl(key)];
 }
 
-test('is a decimal count that lives as long as it is told, anew with each hit', async () => {
+test('is a decimal count whose time to live restarts with each hit', async () => {
   expect(await apply(shared('a', 3))).toMatchObject([{ code: 'OK', hitsBefore: 0, limitRemaining: 17 }]);
   expect(await kept('a')).toEqual(['3', TTL_S]);
   await operator.expire('a', 10);
@@ -45,7 +45,7 @@ test('is a decimal count that lives as long as it is told, anew with each hit', 
   expect(await kept('a')).toEqual(['3', TTL_S]);
 });
 
-test('comes into being with a look, too', async () => {
+test('is created by a peek too', async () => {
   await apply(shared('a', 0));
   expect(await kept('a')).toEqual(['0', TTL_S]);
 });
@@ -60,7 +60,7 @@ test('goes on from what others have counted, and they from what it has', async (
   expect(await operator.incrby('a', 1)).toBe(22);
 });
 
-test('is exact, whoever counts at the same time', async () => {
+test('is exact with concurrent writers', async () => {
   const theirs = await openReady(redis);
   const counts = await Promise.all(
     Array.from({ length: 200 }, async (_, at) => {
@@ -112,7 +112,7 @@ describe('that holds no count', () => {
   });
 });
 
-test('of a set spends as the set does, beside counters of our own', async () => {
+test("a shared counter in a set spends like the set, beside Weir's own counters", async () => {
   const own = operationOf({ key: 'own' as CounterKey }, slidingWindowLogOf(9, unitMs.DAY), 1, true);
   const look = async () => (await apply({ ...own, hits: 0 }))[0];
   const set = [shared('a', 2), own, shared('full', 1, 0)];

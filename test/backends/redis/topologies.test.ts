@@ -81,7 +81,7 @@ describe('over TLS', () => {
     expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
   });
 
-  test('shows its own certificate where one is wanted', async () => {
+  test('sends its client certificate if one is required', async () => {
     const address = await startTls(server, 'yes');
     const store = open(address, tls({ certFile: client.cert, keyFile: client.key }));
     await isReady(store);
@@ -219,7 +219,7 @@ test('over a unix socket', async () => {
 });
 
 describe('with a password', () => {
-  test('counts for who knows it, and says what is wrong to who does not', async () => {
+  test('counts for clients with the right password, and reports the reason to others', async () => {
     const redis = await startRedis({ args: ['--requirepass', 's3cret'] });
     closing.push(() => redis.stop());
     const store = open({ ...addressOf(redis), password: 's3cret' });
@@ -424,7 +424,7 @@ test.each([
 
 describe('the hash tag of a domain', () => {
   const limit = fixedWindowOf(1);
-  test('puts all its keys into one slot, and tells them apart', () => {
+  test('puts all its keys into one slot, and keeps them apart', () => {
     const texts = fc.string({ unit: fc.constantFrom('a', '{', '}', '|', ':', 'é', '') });
     fc.assert(
       fc.property(

@@ -29,13 +29,13 @@ const reference = (limit: Limit, tag: string, at: number): Counter =>
 /** What became of the hits on a counter. */
 export interface Counted {
   readonly limit: Limit;
-  /** Told that they pass. */
+  /** Answered OK. */
   admitted: number;
-  /** Of which nobody knows whether they were counted. */
+  /** With an unknown outcome: they may have been counted. */
   unavailable: number;
 }
 
-/** Callers who ask all the time, and what they saw. */
+/** Callers that send requests continuously, and their results. */
 export interface Load {
   readonly counters: readonly Counted[];
   readonly calls: number;

@@ -98,7 +98,7 @@ const lockedOut = ofOne(
 );
 
 const demoted = ofOne('Redis is a replica for 2 s (`READONLY`)', async (_, operator) => {
-  await operator.replicaof('127.0.0.1', String(await freePort())); // of nobody, so that it keeps its counters
+  await operator.replicaof('127.0.0.1', String(await freePort())); // of no server, so that it keeps its counters
   await sleep(2_000);
   await operator.replicaof('NO', 'ONE');
 });

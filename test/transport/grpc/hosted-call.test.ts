@@ -87,7 +87,7 @@ describe('a unary method', () => {
     ['in one piece', [ratelimit], {}],
     ['in pieces', [ratelimit.subarray(0, 3), ratelimit.subarray(3, 8), ratelimit.subarray(8)], {}],
     ['compressed', [framed(gzipSync(ratelimit.subarray(5)), 1)], { 'grpc-encoding': 'gzip' }],
-  ])('takes a message %s', async (_what, parts, fields) => {
+  ])('accepts a message %s', async (_what, parts, fields) => {
     const reply = await ask(parts, fields);
     expect(reply.fields).toMatchObject({ ':status': '200', 'grpc-status': '0' });
     expect(statusesIn(reply.body)).toEqual(['SERVING']);
@@ -97,7 +97,7 @@ describe('a unary method', () => {
     ['none', [], status.UNIMPLEMENTED, 'the method takes one message, got none'],
     ['two', [ratelimit, ratelimit], status.UNIMPLEMENTED, 'the method takes one message, got more'],
     ['half of one', [ratelimit.subarray(0, 8)], status.INTERNAL, 'the request ends in the middle of a message'],
-    ['one of another type', [framed(Buffer.of(0x0a))], status.INTERNAL, "no message of the method's type"],
+    ['one of another type', [framed(Buffer.of(0x0a))], status.INTERNAL, 'the request cannot be decoded'],
     [
       'one that is too large',
       [Buffer.concat([Buffer.of(0), uint32(sideLimits.maxMessageBytes + 1)])],
@@ -105,20 +105,20 @@ describe('a unary method', () => {
       'at most',
     ],
     ['a name that no service has', [questionOf('nöbody')], status.NOT_FOUND, 'unknown service'],
-  ])('that gets %s says so', async (_what, parts, code, problem) => {
+  ])('that receives %s fails with the reason', async (_what, parts, code, problem) => {
     const { fields, body } = await ask(parts);
     expect(fields).toMatchObject({ 'grpc-status': String(code), 'grpc-message': expect.stringContaining(problem) });
     expect(body).toEqual(Buffer.alloc(0));
   });
 });
 
-describe('a method that streams its answers', () => {
+describe('a server-streaming method', () => {
   const open = (streamId: number, fields: Fields = {}, question = ratelimit): void =>
     client.send(callHead(streamId, { ':path': watch.path, ...fields }), data(streamId, question, true));
   const nextAfter = async (count: number): Promise<void> =>
     void (await client.find((one) => one.type === FrameType.DATA && statusesIn(dataOn(one.streamId)).length > count));
 
-  test('sends each as it comes', async () => {
+  test('sends each answer at once', async () => {
     open(1);
     await nextAfter(0);
     turn(false);
@@ -128,13 +128,13 @@ describe('a method that streams its answers', () => {
     expect(statusesIn(dataOn(1))).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
   });
 
-  test('says that it knows no such service, and waits', async () => {
-    open(1, {}, questionOf('nobody'));
+  test('reports an unknown service, and stays open', async () => {
+    open(1, {}, questionOf('unknown'));
     await nextAfter(0);
     expect(statusesIn(dataOn(1))).toEqual(['SERVICE_UNKNOWN']);
   });
 
-  test('keeps what finds no room, in order', async () => {
+  test('buffers answers in order while the window is closed', async () => {
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, 3]));
     open(1);
     await client.settled();
@@ -146,7 +146,7 @@ describe('a method that streams its answers', () => {
     expect(statusesIn(dataOn(1))).toEqual(['SERVING', 'NOT_SERVING', 'SERVING', 'NOT_SERVING']);
   });
 
-  test('ends with its deadline, and sends no more', async () => {
+  test('ends at its deadline, and sends nothing after it', async () => {
     open(1, { 'grpc-timeout': '30m' });
     const { fields, body } = await client.reply(1);
     expect(fields).toMatchObject({
@@ -160,7 +160,7 @@ describe('a method that streams its answers', () => {
   });
 
   // A timer of Node's that is set for longer than it runs, fires at once.
-  test('may have a deadline that is as far away as can be said', async () => {
+  test('accepts the longest deadline that gRPC can express', async () => {
     open(1, { 'grpc-timeout': '99999999H' });
     await nextAfter(0);
     turn(false);
@@ -168,7 +168,7 @@ describe('a method that streams its answers', () => {
     expect(statusesIn(dataOn(1))).toEqual(['SERVING', 'NOT_SERVING']);
   });
 
-  test('sends no more when it is cancelled, and others go on', async () => {
+  test('sends nothing after it was cancelled, and other calls continue', async () => {
     open(1);
     open(3);
     await client.settled();
@@ -181,13 +181,13 @@ describe('a method that streams its answers', () => {
   });
 });
 
-describe.each(reflection)('%s, a method that streams both ways,', (path) => {
+describe.each(reflection)('%s, a bidirectional method,', (path) => {
   const listServices = framed(Buffer.of(0x3a, 0)); // list_services: ''
   const LIST_SERVICES_RESPONSE = (6 << 3) | 2;
   const isListOf = (message: Buffer): boolean =>
     message.includes(LIST_SERVICES_RESPONSE) && message.includes('envoy.service.ratelimit.v3.RateLimitService');
 
-  test('answers each question when it comes, and ends when its client does', async () => {
+  test('answers each request at once, and ends when its client does', async () => {
     client.send(callHead(1, { ':path': path }));
     const questions = 20;
     for (let count = 1; count <= questions; count++) {
@@ -199,14 +199,14 @@ describe.each(reflection)('%s, a method that streams both ways,', (path) => {
     expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('answers several questions of one frame', async () => {
+  test('answers several requests in one frame', async () => {
     client.send(callHead(1, { ':path': path }), data(1, Buffer.concat([listServices, listServices]), true));
     const { fields, body } = await client.reply(1);
     expect(messagesIn(body).map(isListOf)).toEqual([true, true]);
     expect(fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('may be asked nothing', async () => {
+  test('accepts a stream without requests', async () => {
     client.send(callHead(1, { ':path': path }), data(1, Buffer.alloc(0), true));
     expect(await client.reply(1)).toEqual({
       fields: { ':status': '200', 'content-type': 'application/grpc', 'grpc-status': '0' },
@@ -214,7 +214,7 @@ describe.each(reflection)('%s, a method that streams both ways,', (path) => {
     });
   });
 
-  test('ends with what is no question', async () => {
+  test('fails on a malformed request', async () => {
     client.send(callHead(1, { ':path': path }), data(1, listServices), data(1, framed(Buffer.of(0x3a))));
     const { fields, body } = await client.reply(1);
     expect(messagesIn(body).map(isListOf)).toEqual([true]);
@@ -222,7 +222,7 @@ describe.each(reflection)('%s, a method that streams both ways,', (path) => {
   });
 });
 
-describe('after a bug of a handler', () => {
+describe('after a bug in a handler', () => {
   let other: H2Server | undefined;
   let asking: RawClient;
   afterEach(async () => {
@@ -245,7 +245,7 @@ describe('after a bug of a handler', () => {
   };
 
   test.each([check.path, watch.path])(
-    '%s that throws ends with INTERNAL, and its connection serves on',
+    '%s that throws ends with INTERNAL, and its connection keeps working',
     async (path) => {
       class Throwing extends Health {
         override status = throws;
@@ -258,7 +258,7 @@ describe('after a bug of a handler', () => {
     },
   );
 
-  test('a Watch that throws when it is cancelled harms no other call', async () => {
+  test('a Watch that throws when it is cancelled does not affect other calls', async () => {
     class Throwing extends Health {
       override watch = () => throws;
     }
@@ -268,7 +268,7 @@ describe('after a bug of a handler', () => {
     expect((await asking.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('what a Watch writes after its call was cancelled or its connection closed is dropped', async () => {
+  test("a Watch's writes after the call was cancelled or the connection closed are dropped", async () => {
     const listeners: ((now: WatchedStatus) => void)[] = [];
     class Deaf extends Health {
       override watch(_service: string, listener: (now: WatchedStatus) => void): () => void {
@@ -292,7 +292,7 @@ describe('after a bug of a handler', () => {
     expect(asking.frames.filter(({ streamId }) => streamId === 1)).toEqual([]);
   });
 
-  test('a message that cannot be serialized ends its call, and reaches no code that notifies watchers', async () => {
+  test('a message that cannot be serialized ends its call, and does not throw in the code that notifies watchers', async () => {
     await serve(new Health(isReady));
     client.send(callHead(1, { ':path': watch.path }), data(1, ratelimit, true));
     await client.settled();

@@ -32,7 +32,7 @@ test.each<Fields>([
   { 'content-type': 'application/grpc;charset=utf-8' },
   { 'x-header': 'anything', te: '' },
   { ':scheme': 'https' },
-])('with %j it is a call', async (changes) => {
+])('a request with %j is a call', async (changes) => {
   client.send(call(1, changes));
   expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
 });
@@ -43,7 +43,7 @@ test.each<[Fields, string, Fields]>([
   [{ 'content-type': 'application/grpc-web' }, '415', {}],
   [{ ':method': 'GET' }, '405', { allow: 'POST' }],
   [{ ':method': 'PUT' }, '405', { allow: 'POST' }],
-])('with %j it is none: %s', async (changes, httpStatus, fields) => {
+])('a request with %j is not a call: %s', async (changes, httpStatus, fields) => {
   client.send(callHead(1, changes), data(1, Buffer.alloc(1_000)), data(1, Buffer.alloc(1_000), true));
   const reply = await client.reply(1);
   expect(reply).toEqual({
@@ -53,7 +53,7 @@ test.each<[Fields, string, Fields]>([
   expect(String(reply.body)).toMatch(/^\w.*\n$/);
 });
 
-test('a GET as browsers send it is answered as plain HTTP', async () => {
+test("a browser's GET is answered in plain HTTP", async () => {
   client.send(callHead(1, { ':method': 'GET', 'content-type': '', te: '' }, Flag.END_STREAM));
   expect((await client.reply(1)).fields).toMatchObject({ ':status': '415' });
 });
@@ -64,24 +64,24 @@ test.each([
   '/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit',
   '/',
   '*',
-])('there is no method %s', async (path) => {
+])('calling the unknown method %s fails with UNIMPLEMENTED', async (path) => {
   client.send(call(1, { ':path': path }));
   expect((await client.reply(1)).fields).toMatchObject({
     ':status': '200',
     'grpc-status': String(status.UNIMPLEMENTED),
-    'grpc-message': `there is no method ${path}`,
+    'grpc-message': `unknown method ${path}`,
   });
 });
 
 test.each(['br', 'snappy', 'GZIP', 'gzip, deflate'])(
-  'the encoding %s cannot be read, and which can is told',
+  'the encoding %s is refused with a list of the supported ones',
   async (encoding) => {
     client.send(callHead(1, { 'grpc-encoding': encoding }), data(1, framed(message, 1), true));
     expect((await client.reply(1)).fields).toMatchObject({
       ':status': '200',
       'grpc-status': String(status.UNIMPLEMENTED),
       'grpc-accept-encoding': 'identity,gzip,deflate',
-      'grpc-message': `grpc-encoding ${encoding} is none that can be read here`,
+      'grpc-message': `grpc-encoding ${encoding} is not supported`,
     });
   },
 );

@@ -12,7 +12,7 @@ test.each([
   ['99999999H', 99_999_999 * 3_600_000],
 ])('%s is %d ms', (text, timeoutMs) => expect(parseTimeout(text)).toBeCloseTo(timeoutMs, 9));
 
-test('none is for ever', () => expect(parseTimeout(undefined)).toBe(Number.POSITIVE_INFINITY));
+test('a missing timeout is infinite', () => expect(parseTimeout(undefined)).toBe(Number.POSITIVE_INFINITY));
 
 test.each([
   '',
@@ -31,4 +31,4 @@ test.each([
   '1SS',
   '1e3S',
   '٣S',
-])('%j is no timeout', (text) => expect(parseTimeout(text)).toBeNaN());
+])('%j is not a valid timeout', (text) => expect(parseTimeout(text)).toBeNaN());

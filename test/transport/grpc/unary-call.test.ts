@@ -2,7 +2,7 @@ import '../../helpers/realm.ts';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { shouldRateLimit } from '../../../src/rls/proto.ts';
-import type { Caller, Outcome, RlsService } from '../../../src/rls/service.ts';
+import type { Caller, CallOutcome, RlsService } from '../../../src/rls/service.ts';
 import type { WireRequest } from '../../../src/rls/wire.ts';
 import { MAX_REQUEST_BYTES } from '../../../src/transport/grpc-server.ts';
 import { ErrorCode } from '../../../src/transport/h2/errors.ts';
@@ -32,9 +32,9 @@ let client: RawClient;
 /** What the service was asked. */
 let asked: { readonly request: WireRequest; readonly caller: Caller }[];
 /** What it answers. */
-let answer: (reply: (outcome: Outcome) => void) => void;
-/** What was told of each call. */
-let told: unknown[];
+let answer: (reply: (outcome: CallOutcome) => void) => void;
+/** The calls reported to onCall. */
+let reported: unknown[];
 
 const service: RlsService = {
   async shouldRateLimit(request, caller, reply) {
@@ -45,9 +45,9 @@ const service: RlsService = {
 
 beforeEach(async () => {
   asked = [];
-  told = [];
+  reported = [];
   answer = (reply) => reply({ response: OK });
-  server = await startH2({ service, onCall: (method, code) => told.push([method, code]) });
+  server = await startH2({ service, onCall: (method, code) => reported.push([method, code]) });
   client = await openRaw(server.port);
 });
 afterEach(async () => {
@@ -77,12 +77,12 @@ const wellAnswered = {
   body: framed(shouldRateLimit.responseSerialize(OK)),
 };
 
-describe('a message arrives whole', () => {
+describe('a call is answered', () => {
   afterEach(() => expect(asked.map(({ request }) => request)).toEqual([question]));
 
-  test('in one frame', async () => expect(await ask(framed(message))).toEqual(wellAnswered));
+  test('with a message in one frame', async () => expect(await ask(framed(message))).toEqual(wellAnswered));
 
-  test('an octet a frame', async () => {
+  test('with a message in frames of one octet', async () => {
     client.send(
       callHead(1),
       ...Array.from(framed(message), (octet) => data(1, Buffer.of(octet))),
@@ -91,13 +91,13 @@ describe('a message arrives whole', () => {
     expect(await client.reply(1)).toEqual(wellAnswered);
   });
 
-  test('in frames that end where the prefix does', async () => {
+  test('with a message in frames that end where its prefix does', async () => {
     const bytes = framed(message);
     client.send(callHead(1), data(1, bytes.subarray(0, 5)), data(1, bytes.subarray(5), true));
     expect(await client.reply(1)).toEqual(wellAnswered);
   });
 
-  test('with padding', async () => {
+  test('with a message in frames with padding', async () => {
     const padded = (bytes: Buffer, padding: number): Buffer =>
       Buffer.concat([Buffer.of(padding), bytes, Buffer.alloc(padding)]);
     const [one, other] = [framed(message).subarray(0, 9), framed(message).subarray(9)];
@@ -110,7 +110,7 @@ describe('a message arrives whole', () => {
     expect(await client.reply(1)).toEqual(wellAnswered);
   });
 
-  test('before trailers', async () => {
+  test('if its request ends with trailers', async () => {
     const trailers = encodeFields([['x-trailer', 'the end']]);
     client.send(
       callHead(1),
@@ -123,16 +123,16 @@ describe('a message arrives whole', () => {
   test.each([
     ['gzip', gzipSync],
     ['deflate', deflateSync],
-  ] as const)('compressed by %s', async (encoding, compress) =>
+  ] as const)('with a message compressed with %s', async (encoding, compress) =>
     expect(await ask(framed(compress(message), 1), { 'grpc-encoding': encoding })).toEqual(wellAnswered),
   );
 
-  test('not compressed, although it could be', async () =>
+  test('with an uncompressed message despite a grpc-encoding', async () =>
     expect(await ask(framed(message), { 'grpc-encoding': 'gzip' })).toEqual(wellAnswered));
 
-  test('as large as the limit when it is decompressed', async () => {
+  test('with a message as large as the limit after decompression', async () => {
     const length = MAX_REQUEST_BYTES - message.length - 5;
-    const filler = Buffer.concat([Buffer.of(0x7a, 0, 0, 0, 0), Buffer.alloc(length)]); // a field 15 that nobody knows
+    const filler = Buffer.concat([Buffer.of(0x7a, 0, 0, 0, 0), Buffer.alloc(length)]); // an unknown field 15
     for (let rest = length, at = 1; at <= 4; rest >>= 7, at++) filler[at] = (rest & 0x7f) | (at < 4 ? 0x80 : 0);
     expect(await ask(framed(gzipSync(Buffer.concat([message, filler])), 1), { 'grpc-encoding': 'gzip' })).toEqual(
       wellAnswered,
@@ -146,9 +146,9 @@ function withSize(stream: Buffer, size: number): Buffer {
   return stream;
 }
 
-describe('a message is refused, and the service not asked', () => {
+describe('a message is refused without calling the service', () => {
   afterEach(async () => {
-    expect([asked, told]).toEqual([[], []]);
+    expect([asked, reported]).toEqual([[], []]);
     client.send(call(3));
     expect(await client.reply(3)).toEqual(wellAnswered);
   });
@@ -164,43 +164,31 @@ describe('a message is refused, and the service not asked', () => {
     ],
     ['half of one', framed(message).subarray(0, 9), {}, status.INTERNAL, 'the request ends in the middle of a message'],
     ['half a prefix', Buffer.alloc(3), {}, status.INTERNAL, 'the request ends in the middle of a message'],
-    [
-      'one of another type',
-      framed(Buffer.of(0x0a, 5, 0x61)),
-      {},
-      status.INTERNAL,
-      "the request is no message of the method's type: ",
-    ],
-    ['a text that is not UTF-8', framed(Buffer.of(0x0a, 1, 0xff)), {}, status.INTERNAL, 'a text is not UTF-8'],
-    ['a flag that nobody knows', framed(message, 7), {}, status.INTERNAL, 'compression flag is 0 or 1, got 7'],
-    ['compressed by nothing', framed(gzipSync(message), 1), {}, status.INTERNAL, 'grpc-encoding does not say how'],
-    [
-      'compressed otherwise',
-      framed(message, 1),
-      { 'grpc-encoding': 'gzip' },
-      status.INTERNAL,
-      'cannot be decompressed by gzip',
-    ],
+    ['one of another type', framed(Buffer.of(0x0a, 5, 0x61)), {}, status.INTERNAL, 'the request cannot be decoded: '],
+    ['a string that is not UTF-8', framed(Buffer.of(0x0a, 1, 0xff)), {}, status.INTERNAL, 'a string is not UTF-8'],
+    ['an unknown flag', framed(message, 7), {}, status.INTERNAL, 'compression flag must be 0 or 1, got 7'],
+    ['compressed by nothing', framed(gzipSync(message), 1), {}, status.INTERNAL, 'grpc-encoding is missing'],
+    ['compressed otherwise', framed(message, 1), { 'grpc-encoding': 'gzip' }, status.INTERNAL, 'is not valid gzip'],
     [
       'a bomb',
       framed(gzipSync(Buffer.alloc(10 * MAX_REQUEST_BYTES)), 1),
       { 'grpc-encoding': 'gzip' },
       status.RESOURCE_EXHAUSTED,
-      'a message may have 4194304 bytes at most when it is decompressed',
+      'a decompressed message may have at most 4194304 bytes',
     ],
     [
       'one that unpacks to more than it says',
       framed(withSize(gzipSync(message), message.length - 1), 1),
       { 'grpc-encoding': 'gzip' },
       status.INTERNAL,
-      'cannot be decompressed by gzip',
+      'is not valid gzip',
     ],
     [
       'one that says to unpack to more than its octets can',
       framed(withSize(gzipSync(message), MAX_REQUEST_BYTES), 1),
       { 'grpc-encoding': 'gzip' },
       status.INTERNAL,
-      'cannot be decompressed by gzip',
+      'is not valid gzip',
     ],
   ])('%s', async (_what, body, fields, code, problem) => {
     const half = Math.floor(body.length / 2);
@@ -219,14 +207,14 @@ describe('a message is refused, and the service not asked', () => {
       data(1, bytes.subarray(at * 16_384, (at + 1) * 16_384)),
     );
 
-  test('one that is announced as too large, before it comes', async () => {
+  test('if its prefix states a length beyond the limit', async () => {
     client.send(callHead(1), data(1, Buffer.concat([Buffer.of(0), uint32(MAX_REQUEST_BYTES + 1)])));
-    const tooLarge = failure(status.RESOURCE_EXHAUSTED, 'a message may have 4194304 bytes at most, got 4194305');
+    const tooLarge = failure(status.RESOURCE_EXHAUSTED, 'a message may have at most 4194304 bytes, got 4194305');
     expect(await client.reply(1)).toMatchObject(tooLarge);
     await client.find(
       ({ type, payload }) => type === FrameType.RST_STREAM && payload.readUInt32BE() === ErrorCode.NO_ERROR,
     );
-    client.send(data(1, Buffer.alloc(1_000)), data(1, Buffer.alloc(0), true)); // what was under way by then
+    client.send(data(1, Buffer.alloc(1_000)), data(1, Buffer.alloc(0), true)); // already in transit
   });
 });
 
@@ -239,31 +227,31 @@ describe('a deadline', () => {
     ['60000000u', 60_000],
     ['99999999n', 99.999999],
     ['', Number.POSITIVE_INFINITY],
-  ])('of %j is known to the service', async (timeout, timeoutMs) => {
+  ])('of %j is passed to the service', async (timeout, timeoutMs) => {
     await ask(framed(message), { 'grpc-timeout': timeout });
     expect(asked[0]?.caller.timeoutMs).toBeCloseTo(timeoutMs, 6);
   });
 
-  test('that is none is refused', async () => {
+  test('that is malformed is refused', async () => {
     expect(await ask(framed(message), { 'grpc-timeout': '1 hour' })).toMatchObject(
       failure(status.INTERNAL, /^grpc-timeout must be/),
     );
     expect(asked).toEqual([]);
   });
 
-  test.each<[string, Outcome]>([
+  test.each<[string, CallOutcome]>([
     ['an answer', { response: OK }],
     ['a failure', { error: { code: status.UNAVAILABLE, details: 'no store' } }],
-  ])('that is over before %s has come is told instead', async (_what, outcome) => {
+  ])('that is exceeded before %s arrives ends the call with DEADLINE_EXCEEDED', async (_what, outcome) => {
     answer = (reply) => setTimeout(() => reply(outcome), 20);
     expect(await ask(framed(message), { 'grpc-timeout': '1m' })).toMatchObject(
       failure(status.DEADLINE_EXCEEDED, 'Deadline exceeded'),
     );
-    expect(told).toEqual([['ShouldRateLimit', status.DEADLINE_EXCEEDED]]);
+    expect(reported).toEqual([['ShouldRateLimit', status.DEADLINE_EXCEEDED]]);
   });
 });
 
-describe('what a failure says', () => {
+describe('the details of a failure', () => {
   const fails = async (details: string): Promise<string | undefined> => {
     answer = (reply) => reply({ error: { code: status.INVALID_ARGUMENT, details } });
     const { fields } = await ask(framed(message));
@@ -283,19 +271,19 @@ describe('what a failure says', () => {
     ['😀', '%F0%9F%98%80'],
     ['half \ud83d', 'half %EF%BF%BD'],
     ['', ''],
-  ])('%j is percent-encoded', async (details, encoded) => expect(await fails(details)).toBe(encoded));
+  ])('are percent-encoded: %j', async (details, encoded) => expect(await fails(details)).toBe(encoded));
 
   test.each([
     ['a', 'a', 4_096],
     ['é', '%C3%A9', 682],
     ['€', '%E2%82%AC', 455],
     ['😀', '%F0%9F%98%80', 341],
-  ])('%s as long as it wants is cut to what clients take', async (character, encoded, count) =>
+  ])('are cut to the length that clients accept: %s', async (character, encoded, count) =>
     expect(await fails(character.repeat(20_000))).toBe(encoded.repeat(count)),
   );
 });
 
-test('a call that is cancelled is not answered, and the others are', async () => {
+test('a cancelled call is not answered, and other calls are', async () => {
   const answers = gate();
   answer = (reply) => answers.passed.then(() => reply({ response: OK }));
   client.send(call(1), call(3), rstStream(1, ErrorCode.CANCEL));
@@ -307,7 +295,7 @@ test('a call that is cancelled is not answered, and the others are', async () =>
   expect(client.frames.filter(({ streamId }) => streamId === 1)).toEqual([]);
 });
 
-test('a call that is cancelled before it is complete is never made', async () => {
+test('a call that is cancelled before it is complete does not reach the service', async () => {
   client.send(callHead(1), data(1, framed(message)), rstStream(1, ErrorCode.CANCEL), call(3));
   expect(await client.reply(3)).toEqual(wellAnswered);
   expect(asked).toHaveLength(1);

@@ -55,7 +55,7 @@ async function expectOthersAreAnswered(): Promise<void> {
   expect((await other.reply(1)).fields).toMatchObject({ ':status': '200', 'grpc-status': '0' });
 }
 
-/** The connection is ended for this reason, and that has been told. */
+/** The connection is ended with this error code, and the error was reported. */
 async function expectEnd(client: RawClient, code: keyof typeof ErrorCode): Promise<void> {
   expect((await client.ended()).code).toBe(code);
   expect(server.failures).toContain(code);
@@ -92,8 +92,8 @@ const largeCall = (streamId: number): Buffer =>
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, at) => at);
 const streamIds = (count: number, from = 1): readonly number[] => range(count).map((at) => from + at * 2);
 
-describe('a reset costs its client as much as the server', () => {
-  test('calls that are cancelled keep their place until they are answered (rapid reset)', async () => {
+describe('cancelled calls do not free their slots before their handlers return', () => {
+  test('when the client resets its streams (rapid reset)', async () => {
     const { service, counts, answer } = slowly();
     const client = await open({ maxConcurrentStreams: 5 }, { service });
     client.send(...streamIds(100).map((id) => Buffer.concat([call(id), rstStream(id, ErrorCode.CANCEL)])));
@@ -105,7 +105,7 @@ describe('a reset costs its client as much as the server', () => {
     expect((await client.reply(201)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('calls that the server is made to reset do as well (made you reset)', async () => {
+  test('when the client provokes resets by the server (made you reset)', async () => {
     const { service, counts, answer } = slowly();
     const client = await open({ maxConcurrentStreams: 5 }, { service });
     client.send(...streamIds(5).map((id) => Buffer.concat([call(id), windowUpdate(id, MAX_WINDOW)])));
@@ -130,7 +130,7 @@ describe('a reset costs its client as much as the server', () => {
   });
 });
 
-describe('a flood of frames that ask for nothing ends its connection', () => {
+describe('a flood of control frames ends its connection', () => {
   const block = encodeFields(callFields());
   const floods: Readonly<Record<string, Buffer>> = {
     'PING (CVE-2019-9512)': frame(FrameType.PING, 0, 0, Buffer.alloc(8)),
@@ -174,13 +174,13 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
 
-  test('CONTINUATION without octets (CVE-2024-27316)', async () => {
+  test('empty CONTINUATION frames (CVE-2024-27316)', async () => {
     const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 });
     client.send(frame(FrameType.HEADERS, 0, 1, block), ...range(60).map(() => frame(FrameType.CONTINUATION, 0, 1)));
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
 
-  test('CONTINUATION that makes a block without end', async () => {
+  test('CONTINUATION frames of an endless header block', async () => {
     const client = await open({ maxHeaderBlockBytes: 20_000 });
     const part = Buffer.alloc(1_000);
     client.send(
@@ -190,7 +190,7 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
 
-  test('requests after the client has been told that no more are taken', async () => {
+  test('requests after GOAWAY', async () => {
     const { service, answer } = slowly();
     const limits = { maxCount: 10, maxAgeMs: 1, maxAgeGraceMs: 0, keepaliveTimeMs: 0, keepaliveTimeoutMs: 0 };
     const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 }, { service, connections: limits });
@@ -203,7 +203,7 @@ describe('a flood of frames that ask for nothing ends its connection', () => {
     answer();
   });
 
-  test('calls earn what honest clients send with them', async () => {
+  test('complete calls refill the budget that legitimate clients need', async () => {
     const client = await open({ controlFrames: 50, controlFramesPerSecond: 0 });
     for (const id of streamIds(100)) {
       client.send(
@@ -227,7 +227,7 @@ describe('header fields', () => {
     return Buffer.concat([Buffer.of(...length), Buffer.from(octets)]);
   }
 
-  test('larger than the limit are answered with 431, and what they left in the table stands (HPACK bomb)', async () => {
+  test('beyond the limit are answered with 431, and their effect on the dynamic table is kept (HPACK bomb)', async () => {
     const client = await open({ maxHeaderListBytes: 20_000 });
     const bomb = Buffer.concat([
       encodeFields(callFields()),
@@ -241,7 +241,7 @@ describe('header fields', () => {
     expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('as they are said to be the most are taken', async () => {
+  test('up to the advertised limit are accepted', async () => {
     const client = await open({ maxHeaderListBytes: 1_000 });
     const size = callFields().reduce((sum, [name, value]) => sum + name.length + value.length + 32, 0);
     const filler = (octets: number): string => '-'.repeat(octets - 'filler'.length - 32);
@@ -250,14 +250,14 @@ describe('header fields', () => {
     expect((await client.reply(3)).fields).toMatchObject({ ':status': '431' });
   });
 
-  test('that are too large again and again end the connection', async () => {
+  test('that are too large repeatedly end the connection', async () => {
     const client = await open({ maxHeaderListBytes: 1_000, controlFrames: 50, controlFramesPerSecond: 0 });
     client.send(...streamIds(100).map((id) => callHead(id, { filler: '-'.repeat(1_000) })));
     await expectEnd(client, 'ENHANCE_YOUR_CALM');
   });
 });
 
-describe('windows', () => {
+describe('flow-control windows', () => {
   test.each<[string, keyof typeof ErrorCode, Buffer]>([
     ['an increment of 0', 'PROTOCOL_ERROR', windowUpdate(0, 0)],
     ['an increment beyond 2^31-1', 'FLOW_CONTROL_ERROR', windowUpdate(0, MAX_WINDOW)],
@@ -276,7 +276,7 @@ describe('windows', () => {
   test.each<[string, keyof typeof ErrorCode, Buffer]>([
     ['an increment of 0', 'PROTOCOL_ERROR', windowUpdate(1, 0)],
     ['an increment beyond 2^31-1', 'FLOW_CONTROL_ERROR', windowUpdate(1, MAX_WINDOW)],
-  ])('%s on a stream ends that: %s', async (_what, code, attack) => {
+  ])('%s on a stream ends the stream: %s', async (_what, code, attack) => {
     const client = await open({});
     client.send(callHead(1), attack, call(3));
     expect((await client.reply(1)).reset).toBe(code);
@@ -284,14 +284,14 @@ describe('windows', () => {
     expect(server.failures).toEqual([code]);
   });
 
-  test('more DATA than the window of the stream ends the stream', async () => {
+  test('overrun by DATA on a stream end the stream', async () => {
     const client = await open({ streamWindowBytes: 1_000 });
     client.send(callHead(1), data(1, Buffer.alloc(1_001)), call(3));
     expect((await client.reply(1)).reset).toBe('FLOW_CONTROL_ERROR');
     expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('the window of the connection grows again when half of it is used: no frame finds it too small', async () => {
+  test('reopen the connection when half used, so that no frame exceeds them', async () => {
     const client = await open({ connectionWindowBytes: DEFAULT_WINDOW, streamWindowBytes: 1_000_000 });
     client.send(callHead(1), ...range(2).map(() => frame(FrameType.DATA, 0, 1, Buffer.alloc(16_384))));
     await client.find(
@@ -300,7 +300,7 @@ describe('windows', () => {
     client.close();
   });
 
-  test('go up and down, also below 0, and what was held back comes whole and in order', async () => {
+  test('can grow and shrink, also below 0, and buffered answers arrive complete and in order', async () => {
     const client = await open({}, large(3_000));
     const initial = (size: number): Buffer => settings([Setting.INITIAL_WINDOW_SIZE, size]);
     const got = (): number =>
@@ -326,7 +326,7 @@ describe('windows', () => {
     expect(fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('of the connection hold back all of its streams', async () => {
+  test('for the connection apply to all of its streams', async () => {
     const client = await open({}, large(10_000));
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, MAX_WINDOW]), ...streamIds(10).map(largeCall));
     await client.settled();
@@ -336,7 +336,7 @@ describe('windows', () => {
     for (const id of streamIds(10)) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('cost a frame that opens them no more than the answers that it lets through', async () => {
+  test('cost no more work to open than the answers that they let through', async () => {
     const client = await open({}, large(10));
     const streams = 2_000;
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), ...streamIds(streams).map(largeCall));
@@ -353,7 +353,7 @@ describe('windows', () => {
     for (const id of streamIds(streams)) expect((await client.reply(id)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('that SETTINGS open and close for all streams at once count as a control frame for each', async () => {
+  test('changed by SETTINGS for all streams count as a control frame for each stream', async () => {
     const client = await open({ controlFrames: 3_000, controlFramesPerSecond: 0 }, large(10));
     const [none, one] = [settings([Setting.INITIAL_WINDOW_SIZE, 0]), settings([Setting.INITIAL_WINDOW_SIZE, 1])];
     client.send(none, ...streamIds(1_000).map(largeCall));
@@ -363,7 +363,7 @@ describe('windows', () => {
   });
 });
 
-describe('a connection that holds most of what callers may hold', () => {
+describe("the connection that holds most of the callers' memory", () => {
   const memoryBytes = 600_000;
   const half = framed(Buffer.alloc(300_000)).subarray(0, 150_000);
 
@@ -373,7 +373,7 @@ describe('a connection that holds most of what callers may hold', () => {
   const isClosed = (client: RawClient): Promise<unknown> =>
     new Promise((resolve) => client.socket.once('close', resolve));
 
-  test('is reset when another one exceeds the limit, and the other goes on', async () => {
+  test('is reset when another connection exceeds the limit, and the other one continues', async () => {
     const overload = overloadOf({}, memoryBytes);
     const large = await open({}, { overload });
     const small = await openAnother();
@@ -387,7 +387,7 @@ describe('a connection that holds most of what callers may hold', () => {
     expect((await small.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('is reset for answers that its windows do not let through', async () => {
+  test('is reset because of answers that wait for its windows', async () => {
     const overload = overloadOf({}, memoryBytes);
     const greedy = await open({}, { overload, ...large(10_000) });
     const closed = isClosed(greedy);
@@ -397,7 +397,7 @@ describe('a connection that holds most of what callers may hold', () => {
     await until('nothing is held', () => overload.memory.bytes === 0);
   });
 
-  test('gives back what it held as soon as its streams end', async () => {
+  test('releases its memory as soon as its streams end', async () => {
     const overload = overloadOf({}, memoryBytes);
     const client = await open({}, { overload });
     client.send(call(1));
@@ -415,8 +415,8 @@ describe('a connection that holds most of what callers may hold', () => {
   });
 });
 
-describe('a client that lets the server wait', () => {
-  const patience = { stallTimeoutMs: 100 };
+describe('a slow client', () => {
+  const shortTimeout = { stallTimeoutMs: 100 };
 
   test.each<[string, readonly Buffer[]]>([
     ['says nothing', [Buffer.alloc(0)]],
@@ -425,50 +425,50 @@ describe('a client that lets the server wait', () => {
     ['sends half a frame after it', [PREFACE, settings().subarray(0, 5)]],
     ['sends half a frame later', [PREFACE, settings(), frame(FrameType.PING, 0, 0, Buffer.alloc(8)).subarray(0, 12)]],
     ['sends half a header block', [PREFACE, settings(), frame(FrameType.HEADERS, 0, 1, encodeFields(callFields()))]],
-  ])('%s: its connection ends', async (_what, greeting) => {
-    server = await startH2({}, patience);
+  ])('that %s loses its connection', async (_what, greeting) => {
+    server = await startH2({}, shortTimeout);
     await expectEnd(await openAnother(...greeting), 'ENHANCE_YOUR_CALM');
   });
 
-  test('does not complete its request: its stream ends', async () => {
-    const client = await open(patience);
+  test('that does not complete its request loses its stream', async () => {
+    const client = await open(shortTimeout);
     client.send(callHead(1), data(1, framed(message).subarray(0, 7)));
     expect((await client.reply(1)).reset).toBe('ENHANCE_YOUR_CALM');
     client.send(call(3));
     expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('has no room for its answer: its stream ends', async () => {
-    const client = await open(patience, large(10));
+  test('that does not open its window for its answer loses its stream', async () => {
+    const client = await open(shortTimeout, large(10));
     client.send(settings([Setting.INITIAL_WINDOW_SIZE, 0]), largeCall(1));
     expect(await client.reply(1)).toMatchObject({ fields: { ':status': '200' }, reset: 'ENHANCE_YOUR_CALM' });
   });
 
-  test('is idle: its connection stays', async () => {
-    const idle = await open(patience);
+  test('that is idle keeps its connection', async () => {
+    const idle = await open(shortTimeout);
     const slow = await openAnother();
     slow.send(callHead(1));
-    await slow.reply(1); // two looks have passed
+    await slow.reply(1); // after two checks
     idle.send(call(1));
     expect((await idle.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('waits for an answer: its call stays', async () => {
+  test('that waits for an answer keeps its call', async () => {
     const { service, answer } = slowly();
-    const waiting = await open(patience, { service });
+    const waiting = await open(shortTimeout, { service });
     waiting.send(call(1));
     const slow = await openAnother();
     slow.send(callHead(1));
-    await slow.reply(1); // two looks have passed
+    await slow.reply(1); // after two checks
     answer();
     expect((await waiting.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('reads nothing: no more is read from it, and its connection ends', async () => {
+  test('that reads nothing is not read from, and loses its connection', async () => {
     const calls = 3_000;
     let asked = 0;
     const client = await open(
-      { ...patience, maxUnsentBytes: 131_072 },
+      { ...shortTimeout, maxUnsentBytes: 131_072 },
       {
         service: {
           async shouldRateLimit({ domain }, _caller, reply) {
@@ -491,7 +491,7 @@ describe('a client that lets the server wait', () => {
 });
 
 describe('a request', () => {
-  test('whose content-length fields differ is malformed, and equal ones are not', async () => {
+  test('is malformed if its content-length fields differ, and valid if they are equal', async () => {
     const client = await open({});
     const body = framed(message);
     const lengths = (...values: readonly number[]) => values.map((value) => ['content-length', String(value)] as const);
@@ -504,7 +504,7 @@ describe('a request', () => {
     expect((await client.reply(3)).fields).toMatchObject({ 'grpc-status': '0' });
   });
 
-  test('is decoded once it is complete, not before', async () => {
+  test('is not decoded before it is complete', async () => {
     let asked = 0;
     const service: GrpcServerOptions['service'] = {
       async shouldRateLimit(_request, _caller, reply) {
@@ -521,7 +521,7 @@ describe('a request', () => {
     expect(asked).toBe(1);
   });
 
-  test('is one message: a second one ends the call', async () => {
+  test('with a second message ends the call', async () => {
     const client = await open({});
     client.send(callHead(1), data(1, Buffer.concat([framed(message), framed(message)])));
     expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': String(status.UNIMPLEMENTED) });

@@ -52,7 +52,7 @@ async function expectNothingLost(client: RawClient, lastId: number): Promise<voi
   expect(server.failures).toEqual([]);
 }
 
-test('a server that closes loses no call of a client that goes on until it has heard of it', async () => {
+test('a closing server loses no call of a client that sends until it receives GOAWAY', async () => {
   server = await startH2({ service: slowly });
   const client = await openRaw(server.port);
   let closed: Promise<void> | undefined;
@@ -63,7 +63,7 @@ test('a server that closes loses no call of a client that goes on until it has h
   await closed;
 });
 
-test('nor does a connection that comes of age', async () => {
+test('a connection that reaches its maximum age loses no call', async () => {
   server = await startH2({ service: slowly, connections: { ...unlimited, maxAgeMs: 30 } });
   const client = await openRaw(server.port);
   await expectNothingLost(client, await callUntilDrained(client, () => {}));

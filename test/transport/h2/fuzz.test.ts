@@ -44,7 +44,7 @@ afterEach(async () => {
   client.send(call(1));
   expect((await client.reply(1)).fields).toMatchObject({ 'grpc-status': '0' });
   client.close();
-  expect(server.failures).not.toContain('INTERNAL_ERROR'); // a bug of ours
+  expect(server.failures).not.toContain('INTERNAL_ERROR'); // a bug of the server
 });
 afterAll(async () => {
   const bytes = heapBytes();
@@ -58,7 +58,7 @@ async function speakAsGrpcJs(port: number): Promise<void> {
   metadata.set('traceparent', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01');
   for (let round = 0; round < 3; round++) await client.ask('demo', metadata);
   await Promise.all([client.ask('some'), client.ask('other'), client.check()]);
-  await expect(client.check('nobody')).rejects.toThrow();
+  await expect(client.check('unknown')).rejects.toThrow();
   await expect(client.call('/no.such/Method')).rejects.toThrow();
   client.close();
 }
@@ -110,27 +110,27 @@ function split(bytes: Buffer, cuts: readonly number[]): readonly Buffer[] {
   return places.map((from, at) => bytes.subarray(from, places[at + 1]));
 }
 
-describe('a connection is answered alike', () => {
-  test('octet by octet', async () => {
+describe('a connection is answered in the same way', () => {
+  test('when it arrives octet by octet', async () => {
     const statuses = [
       ['0', '0', '0', '0', '0', '0', '5', '12'],
       ['0', '0', '0'],
     ];
     for (const [which, capture] of captures.entries()) {
       const streamIds = streamsIn(capture);
-      const wanted = await play([capture], streamIds);
-      expect(wanted.map(({ fields }) => fields['grpc-status'])).toEqual(statuses[which]);
-      expect(await play(split(capture, [...capture.keys()]), streamIds)).toEqual(wanted);
+      const expected = await play([capture], streamIds);
+      expect(expected.map(({ fields }) => fields['grpc-status'])).toEqual(statuses[which]);
+      expect(await play(split(capture, [...capture.keys()]), streamIds)).toEqual(expected);
     }
   });
 
-  test('wherever it is cut into pieces', async () => {
-    const wanted = await Promise.all(captures.map((capture) => play([capture], streamsIn(capture))));
+  test('wherever its input is split', async () => {
+    const expected = await Promise.all(captures.map((capture) => play([capture], streamsIn(capture))));
     const anyCuts = fc.array(fc.nat(), { maxLength: 20 });
     await fc.assert(
       fc.asyncProperty(fc.nat(captures.length - 1), anyCuts, async (which, cuts) => {
         const capture = captures[which] ?? Buffer.alloc(0);
-        expect(await play(split(capture, cuts), streamsIn(capture))).toEqual(wanted[which]);
+        expect(await play(split(capture, cuts), streamsIn(capture))).toEqual(expected[which]);
       }),
       { numRuns: 200 },
     );
@@ -146,8 +146,8 @@ async function throwAt(...bytes: readonly Uint8Array[]): Promise<void> {
 
 const anyOctets = (maxLength: number) => fc.uint8Array({ maxLength }).map((octets) => Buffer.from(octets));
 
-describe('the server lives on', () => {
-  test('whatever octets come instead of a connection', async () => {
+describe('the server survives', () => {
+  test('random octets instead of a connection', async () => {
     const greetings = [[], [PREFACE], [PREFACE, settings()]];
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...greetings), anyOctets(1_000), (greeting, octets) =>
@@ -157,7 +157,7 @@ describe('the server lives on', () => {
     );
   });
 
-  test('whatever happens to what clients in the field send', async () => {
+  test('random changes to recorded connections of real clients', async () => {
     const at = fc.nat();
     const anyMutation = fc.oneof(
       fc.record({ kind: fc.constant('octet' as const), at, octet: fc.nat(255) }),
@@ -190,7 +190,7 @@ describe('the server lives on', () => {
   });
 });
 
-test('whatever frames come, a connection answers or says why it ends', async () => {
+test('a connection answers random frames, or ends with an error code', async () => {
   const streamId = fc.constantFrom(0, 1, 1, 3, 3, 5, 2, 2 ** 31 - 1);
   const block = encodeFields(callFields());
   const payload = fc.oneof(

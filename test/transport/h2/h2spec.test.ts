@@ -35,11 +35,11 @@ async function ask(tls: GrpcServerOptions['tls'], ...args: readonly string[]) {
   return { count: cases.length, notPassed: cases.filter((one) => /<(error|failure|skipped)/.test(one)) };
 }
 
-test('every case of h2spec holds over plain text', async () => {
+test('every case of h2spec passes over plain text', async () => {
   expect(await ask(undefined)).toEqual({ count: CASES, notPassed: [] });
 });
 
-test('every case of h2spec holds over TLS', async () => {
+test('every case of h2spec passes over TLS', async () => {
   const files = writeCertificate(folder, 'server', createAuthority().issue('localhost', '127.0.0.1'));
   const certificates: Certificates = openCertificates({ ...files, clientCa: undefined }, Date.now, () => {});
   try {

@@ -20,7 +20,7 @@ const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 function decode(decoder: HpackDecoder, block: Uint8Array): readonly NameAndValue[] {
   const around = Buffer.concat([Buffer.alloc(3, 0xff), block, Buffer.alloc(3, 0x41)]);
   const fields = decoder.decode(around, 3, 3 + block.length);
-  if (fields === 'too large') throw new Error('wanted fields, got too many');
+  if (fields === 'too large') throw new Error('expected fields, got too many');
   return fields.map(({ name, value }) => [name, value] as const);
 }
 
@@ -57,7 +57,7 @@ describe('the examples of RFC 7541, appendix C', () => {
       ['set-cookie', 'foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1'],
     ],
   ] as const;
-  /** SETTINGS_HEADER_TABLE_SIZE is 256 there: the encoder is told so. */
+  /** SETTINGS_HEADER_TABLE_SIZE is 256 there: the encoder is set to it. */
   const tableOf256 = '3fe101';
 
   test.each<[string, readonly string[], readonly (readonly NameAndValue[])[]]>([
@@ -101,18 +101,18 @@ describe('the examples of RFC 7541, appendix C', () => {
       ],
       answers,
     ],
-  ])('%s is decoded', (_section, blocks, wanted) => {
+  ])('%s is decoded', (_section, blocks, expected) => {
     const decoder = new HpackDecoder(NO_LIMIT);
-    expect(blocks.map((block) => decode(decoder, hex(block)))).toEqual(wanted);
+    expect(blocks.map((block) => decode(decoder, hex(block)))).toEqual(expected);
   });
 
-  test('C.2.2 and C.2.4, the two that use no dynamic table, are what is encoded', () => {
+  test('C.2.2 and C.2.4, which use no dynamic table, are encoded as given', () => {
     expect(encodeFields([[':path', '/sample/path']])).toEqual(hex('040c2f73616d706c652f70617468'));
     expect(encodeFields([[':method', 'GET']])).toEqual(hex('82'));
   });
 });
 
-describe('a block that is malformed', () => {
+describe('a malformed block', () => {
   const blocks: Readonly<Record<string, string>> = {
     'has the index 0': '80',
     'has an index that no table has': 'be',
@@ -137,11 +137,11 @@ describe('a block that is malformed', () => {
     'ends in the middle of a code': '00 01 61 81 fe',
   };
 
-  test.each(Object.entries(blocks))('%s: COMPRESSION_ERROR', (_what, block) => {
+  test.each(Object.entries(blocks))('fails with COMPRESSION_ERROR if it %s', (_what, block) => {
     expect(() => decode(new HpackDecoder(NO_LIMIT), hex(block))).toThrow(brokenBlock);
   });
 
-  test.each(Object.entries(blocks))('%s: the connection ends', async (_what, block) => {
+  test.each(Object.entries(blocks))('ends the connection if it %s', async (_what, block) => {
     const server = await startH2();
     const client = await openRaw(server.port);
     try {
@@ -155,7 +155,7 @@ describe('a block that is malformed', () => {
   });
 });
 
-test('a Huffman code of an octet that text never has is known', () => {
+test('octets that never occur in text have a Huffman code too', () => {
   expect(decode(new HpackDecoder(NO_LIMIT), hex('00 01 61 82 ff c7'))).toEqual([['a', '\0']]);
 });
 
@@ -185,8 +185,8 @@ const anyBlocks = fc.array(anyBlock, { maxLength: 12 }).map((blocks) => {
   }));
 });
 
-describe('whatever the representations and the sizes of the table', () => {
-  test('blocks are decoded to what went in, and nothing stays in the table for longer than it should', () => {
+describe('for any representations and table sizes', () => {
+  test('blocks are decoded to the original fields, and the table evicts as specified', () => {
     fc.assert(
       fc.property(anyBlocks, (blocks) => {
         const decoder = new HpackDecoder(NO_LIMIT);
@@ -198,7 +198,7 @@ describe('whatever the representations and the sizes of the table', () => {
     );
   });
 
-  test('a block that is cut off is a beginning of its fields, or malformed', () => {
+  test('a truncated block is a prefix of its fields, or malformed', () => {
     fc.assert(
       fc.property(anyBlocks, fc.nat(), (blocks, cut) => {
         const decoder = new HpackDecoder(NO_LIMIT);
@@ -220,7 +220,7 @@ describe('whatever the representations and the sizes of the table', () => {
   const withoutCost = (head: Head) =>
     typeof head === 'object' && 'ownBytes' in head ? { ...head, ownBytes: undefined } : head;
 
-  test('what is remembered of blocks is what decoding them again would say', () => {
+  test('cached blocks equal what decoding them again returns', () => {
     const anySize = fc.oneof({ arbitrary: fc.constant(undefined), weight: 20 }, { arbitrary: fc.nat(500), weight: 1 });
     const anyRequest = fc.record({ what: fc.nat(3), isTrailers: fc.boolean(), literal: anyLiteral, size: anySize });
     const anyRequests = fc.array(anyRequest, { minLength: 20, maxLength: 60 });
@@ -262,7 +262,7 @@ describe('with the HTTP/2 client of Node', () => {
       received = Buffer.concat([received, chunk]);
     });
     socket.on('error', () => {});
-    await tell();
+    await sendSettings();
   });
   afterEach(() => {
     session.destroy();
@@ -271,7 +271,7 @@ describe('with the HTTP/2 client of Node', () => {
   });
 
   /** Sends SETTINGS; resolves when the client has taken them. */
-  async function tell(...pairs: readonly (readonly [id: number, value: number])[]): Promise<void> {
+  async function sendSettings(...pairs: readonly (readonly [id: number, value: number])[]): Promise<void> {
     const acknowledged = () =>
       frames().filter(({ type, flags }) => type === FrameType.SETTINGS && flags === Flag.ACK).length;
     const before = acknowledged();
@@ -288,7 +288,7 @@ describe('with the HTTP/2 client of Node', () => {
     session.request({ ':path': '/', ...fields }, { endStream: true }).on('error', () => {});
     while (blocks().length === before) await once(socket, 'data');
     const [last] = blocks().slice(-1);
-    if (!last || !(last.flags & Flag.END_HEADERS)) throw new Error('wanted a block in one frame');
+    if (!last || !(last.flags & Flag.END_HEADERS)) throw new Error('expected a block in one frame');
     return last.payload.subarray(last.flags & Flag.PRIORITY ? 5 : 0);
   }
 
@@ -337,7 +337,7 @@ describe('with the HTTP/2 client of Node', () => {
   test('a table that fills, overflows and changes its size stays the same on both sides', async () => {
     const decoder = new HpackDecoder(NO_LIMIT);
     for (const size of [4_096, 100, 0, 4_096, 1_000]) {
-      await tell([Setting.HEADER_TABLE_SIZE, size]);
+      await sendSettings([Setting.HEADER_TABLE_SIZE, size]);
       for (let round = 0; round < 60; round++) {
         const fields = {
           'x-round': `${size} ${round % 40}`,
@@ -351,7 +351,7 @@ describe('with the HTTP/2 client of Node', () => {
     }
   });
 
-  test('what is encoded here is read there, with the dynamic table and without', async () => {
+  test('encoded fields are decoded by Node, with the dynamic table and without', async () => {
     const anyValue = fc
       .string({ unit: fc.integer({ min: 0x20, max: 0x7e }).map((octet) => String.fromCharCode(octet)), maxLength: 300 })
       .map((value) => value.trim());

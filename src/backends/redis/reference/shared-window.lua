@@ -20,7 +20,7 @@ end
 -- Outcomes of a counter that cannot be counted on: it holds something else, or no whole number.
 local WRONG_TYPE, NO_INTEGER = 4, 5
 
--- A counter as the dispatcher keeps it that does not hold a state. A look, too, makes others see that it is in use.
+-- A counter as the dispatcher keeps it that does not hold a state. A peek also shows others that it is in use.
 local function shared_window_load(key, text, limit)
   local count = math.min(tonumber(text) or 0, MAX_COUNT)
   local counter = { state = { math.max(count, 0) }, ttl_ms = limit[2] }

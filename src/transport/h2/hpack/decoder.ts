@@ -1,15 +1,15 @@
 import { ErrorCode, Http2Error } from '../errors.ts';
-import { createField, type Field } from './field.ts';
+import { createHeaderField, type HeaderField } from './field.ts';
 import { decodeHuffman } from './huffman.ts';
 import { staticTable } from './static-table.ts';
 
-/** The most octets that the dynamic table holds: what we leave SETTINGS_HEADER_TABLE_SIZE at. */
+/** Size limit of the dynamic table: the default of SETTINGS_HEADER_TABLE_SIZE. */
 const MAX_TABLE_SIZE = 4_096;
 
-/** A block's fields, or that they are larger than wanted: it has been decoded all the same, since later blocks build on it. */
-export type Decoded = readonly Field[] | 'too large';
+/** A block's fields, or that they exceed the limit; the block has still been decoded, since later blocks depend on it. */
+export type Decoded = readonly HeaderField[] | 'too large';
 
-/** Integers beyond this are no lengths or indexes of anything. */
+/** No length or index is larger. */
 const MAX_INTEGER = 0x0fff_ffff;
 
 /**
@@ -18,33 +18,33 @@ const MAX_INTEGER = 0x0fff_ffff;
  * @see https://www.rfc-editor.org/rfc/rfc7541
  */
 export class HpackDecoder {
-  /** Changes whenever a block has changed the dynamic table: as long as it does not, equal blocks mean equal fields. */
+  /** Changes whenever a block changes the dynamic table; until then, equal blocks mean equal fields. */
   generation = 0;
   readonly #maxListSize: number;
-  /** The newest first. */
-  #table: Field[] = [];
+  /** Newest first. */
+  #table: HeaderField[] = [];
   #tableSize = 0;
   #tableLimit = MAX_TABLE_SIZE;
   #bytes: Buffer = Buffer.alloc(0);
   #at = 0;
   #end = 0;
 
-  /** @param maxListSize  of the fields of a block, as `Field.size` counts */
+  /** @param maxListSize  limit for the fields of a block, as the sum of `HeaderField.size` */
   constructor(maxListSize: number) {
     this.#maxListSize = maxListSize;
   }
 
-  /** Octets in the dynamic table, as `Field.size` counts. */
+  /** Size of the dynamic table, as the sum of `HeaderField.size`. */
   get tableSize(): number {
     return this.#tableSize;
   }
 
-  /** @throws Http2Error  COMPRESSION_ERROR: the connection is lost, since the tables no longer agree */
+  /** @throws Http2Error  COMPRESSION_ERROR: the connection must end, since the two sides' tables differ */
   decode(bytes: Buffer, from: number, to: number): Decoded {
     this.#bytes = bytes;
     this.#at = from;
     this.#end = to;
-    const fields: Field[] = [];
+    const fields: HeaderField[] = [];
     let size = 0;
     while (this.#at < to) {
       const field = this.#readRepresentation(fields.length === 0 && size === 0);
@@ -55,39 +55,40 @@ export class HpackDecoder {
     return size <= this.#maxListSize ? fields : 'too large';
   }
 
-  /** The next field; undefined for a change of the table's size. */
-  #readRepresentation(isFirst: boolean): Field | undefined {
-    const byte = this.#bytes[this.#at] as number; // within the block: `decode` has looked
+  /** The next field; undefined: a size update of the table. */
+  #readRepresentation(isFirst: boolean): HeaderField | undefined {
+    const byte = this.#bytes[this.#at] as number; // within the block, as `decode` checked
     if (byte >= 0x80) return this.#entry(this.#readInteger(7));
     if (byte >= 0x40) return this.#insert(this.#readLiteral(6));
     if (byte < 0x20) return this.#readLiteral(4);
-    if (!isFirst) throw broken('the dynamic table changes its size in the middle of a block');
+    if (!isFirst) throw broken('a table size update in the middle of a block');
     this.#resize(this.#readInteger(5));
     return undefined;
   }
 
-  #readLiteral(prefixBits: number): Field {
+  #readLiteral(prefixBits: number): HeaderField {
     const nameIndex = this.#readInteger(prefixBits);
     const name = nameIndex === 0 ? this.#readString() : this.#entry(nameIndex).name;
-    return createField(name, this.#readString());
+    return createHeaderField(name, this.#readString());
   }
 
-  #entry(index: number): Field {
+  #entry(index: number): HeaderField {
     const field = index <= staticTable.length ? staticTable[index - 1] : this.#table[index - staticTable.length - 1];
-    if (!field) throw broken(`no table has an entry ${index}`);
+    if (!field) throw broken(`invalid table index ${index}`);
     return field;
   }
 
-  #insert(field: Field): Field {
+  #insert(field: HeaderField): HeaderField {
     this.generation++;
     this.#table.unshift(field);
     this.#tableSize += field.size;
-    this.#evict(); // itself, too, where it is larger than the table
+    this.#evict(); // also the new field, if it is larger than the table
     return field;
   }
 
   #resize(limit: number): void {
-    if (limit > MAX_TABLE_SIZE) throw broken(`the dynamic table may have ${MAX_TABLE_SIZE} octets, not ${limit}`);
+    if (limit > MAX_TABLE_SIZE)
+      throw broken(`the dynamic table may have at most ${MAX_TABLE_SIZE} octets, got ${limit}`);
     this.generation++;
     this.#tableLimit = limit;
     this.#evict();
@@ -114,11 +115,11 @@ export class HpackDecoder {
     const length = this.#readInteger(7);
     const from = this.#at;
     const to = from + length;
-    if (to > this.#end) throw broken('a string goes on beyond its block');
+    if (to > this.#end) throw broken('a string extends past the end of its block');
     this.#at = to;
     if (!isHuffman) return this.#bytes.toString('latin1', from, to);
     const text = decodeHuffman(this.#bytes, from, to);
-    if (text === undefined) throw broken('a string is not Huffman-coded as RFC 7541 says');
+    if (text === undefined) throw broken('invalid Huffman code');
     return text;
   }
 

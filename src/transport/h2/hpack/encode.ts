@@ -1,22 +1,22 @@
 import { staticTable } from './static-table.ts';
 
 /**
- * Encodes fields without the dynamic table, so that the same fields are the same octets on every connection: a block can be made once and
- * sent for ever. Never Huffman-coded: what is sent is short.
+ * Encodes fields without the dynamic table, so that a block can be encoded once and sent on every connection. No Huffman coding: the fields
+ * are short.
  *
- * @param fields  lower-case names and values of ASCII
+ * @param fields  lower-case names and ASCII values
  * @see https://www.rfc-editor.org/rfc/rfc7541#section-6
  */
 export function encodeFields(fields: readonly (readonly [name: string, value: string])[]): Buffer {
   return Buffer.concat(fields.map(([name, value]) => encodeField(name, value)));
 }
 
-/** What tells the other side that the dynamic table is not used from now on (RFC 7541, 4.2). */
+/** Announces that the dynamic table is not used from now on (RFC 7541, 4.2). */
 export const TABLE_SIZE_ZERO = 0x20;
 
 function encodeField(name: string, value: string): Buffer {
-  const whole = staticTable.findIndex((field) => field.name === name && field.value === value) + 1;
-  if (whole > 0) return encodeInteger(whole, 7, 0x80);
+  const exact = staticTable.findIndex((field) => field.name === name && field.value === value) + 1;
+  if (exact > 0) return encodeInteger(exact, 7, 0x80);
   const named = staticTable.findIndex((field) => field.name === name) + 1;
   const head = encodeInteger(named, 4, 0x00);
   return Buffer.concat(named > 0 ? [head, encodeString(value)] : [head, encodeString(name), encodeString(value)]);

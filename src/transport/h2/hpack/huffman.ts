@@ -1,6 +1,6 @@
 /**
- * Bits of each octet's code, and of EOS (256). The code is canonical: codes of one length go up with their symbols, and longer ones go on
- * where shorter ones end, so that the lengths say it all.
+ * Code length in bits of each octet, and of EOS (256). The code is canonical: within a length, codes increase with their symbols, and longer
+ * codes continue where shorter ones end, so the lengths define the code.
  *
  * @see https://www.rfc-editor.org/rfc/rfc7541#appendix-B
  */
@@ -18,7 +18,7 @@ const codeLengths = [
 const EOS = 256;
 const NIBBLES = 16;
 
-/** A step of the decoder, for a state and the next four bits: the next state, and what the bits complete. */
+/** A step of the decoder for a state and four bits: the next state, and the symbol completed by the bits. */
 const NEXT_STATE = 0x00ff;
 const EMITS = 0x0100;
 const FAILS = 0x0200;
@@ -27,18 +27,18 @@ const SYMBOL_SHIFT = 16;
 const { steps, mayEnd } = buildDecoder();
 
 /**
- * Decodes a string, four bits at a time; as Latin-1 text, an octet a character.
+ * Decodes a string, four bits at a time, to one character per octet (Latin-1).
  *
- * @returns undefined  EOS inside, or padding that is longer than 7 bits or not all ones (RFC 7541, 5.2)
+ * @returns undefined if it contains EOS, or if the padding is longer than 7 bits or not all ones (RFC 7541, 5.2)
  */
 export function decodeHuffman(bytes: Buffer, from: number, to: number): string | undefined {
-  const decoded = Buffer.allocUnsafe((to - from) * 2); // 5 bits are the shortest code
+  const decoded = Buffer.allocUnsafe((to - from) * 2); // the shortest code has 5 bits
   let length = 0;
   let state = 0;
   for (let at = from; at < to; at++) {
-    const byte = bytes[at] as number; // within the buffer: the caller has looked
+    const byte = bytes[at] as number; // within the buffer, as the caller checked
     for (const nibble of [byte >> 4, byte & 0x0f]) {
-      const step = steps[state * NIBBLES + nibble] as number; // a state's steps are all there
+      const step = steps[state * NIBBLES + nibble] as number; // every state has all steps
       if (step & FAILS) return undefined;
       if (step & EMITS) decoded[length++] = step >> SYMBOL_SHIFT;
       state = step & NEXT_STATE;
@@ -47,7 +47,7 @@ export function decodeHuffman(bytes: Buffer, from: number, to: number): string |
   return mayEnd[state] ? decoded.toString('latin1', 0, length) : undefined;
 }
 
-/** The code as a tree, one step for every inner node and nibble; a state is an inner node, the root is 0. */
+/** Builds the code tree, and a step for every inner node and nibble. States are inner nodes; the root is 0. */
 function buildDecoder(): { readonly steps: Uint32Array; readonly mayEnd: readonly boolean[] } {
   const root: Inner = { at: 0, ones: 0, children: [undefined, undefined] };
   const inner = [root];
@@ -61,12 +61,12 @@ function buildDecoder(): { readonly steps: Uint32Array; readonly mayEnd: readonl
 
 interface Inner {
   readonly at: number;
-  /** Bits from the root on where all of them are ones: what padding looks like. */
+  /** Depth, if the path from the root is all ones, as padding is. */
   readonly ones: number | undefined;
   readonly children: [Inner | number | undefined, Inner | number | undefined];
 }
 
-/** Symbols with their codes as texts of 0 and 1. */
+/** Symbols with their codes as strings of 0 and 1. */
 function assignCodes(): (readonly [number, string])[] {
   const bySize = codeLengths
     .map((bits, symbol) => ({ bits, symbol }))
@@ -101,7 +101,7 @@ function grow(inner: Inner[], root: Inner, symbol: number, code: string): void {
   }
 }
 
-/** No code is shorter than five bits, so that four complete one at the most. */
+/** Codes have at least five bits, so four bits complete at most one. */
 function stepFrom(start: Inner, root: Inner, nibble: number): number {
   let node = start;
   let emitted = 0;

@@ -1,11 +1,11 @@
-import { createField, type Field } from './field.ts';
+import { createHeaderField, type HeaderField } from './field.ts';
 
 /**
  * The static table; its first entry has index 1.
  *
  * @see https://www.rfc-editor.org/rfc/rfc7541#appendix-A
  */
-export const staticTable: readonly Field[] = (
+export const staticTable: readonly HeaderField[] = (
   [
     [':authority', ''],
     [':method', 'GET'],
@@ -44,4 +44,4 @@ export const staticTable: readonly Field[] = (
       ...['via', 'www-authenticate'],
     ].map((name): [string, string] => [name, '']),
   ] as const
-).map(([name, value]) => createField(name, value));
+).map(([name, value]) => createHeaderField(name, value));

@@ -2,14 +2,14 @@ const START_BYTES = 4_096;
 const MAX_VARINT_BYTES = 10;
 
 /**
- * Writes messages of protocol buffers, one after another into the same buffer. Fields that have their default are left out. An inner message is written
- * with room for a length of one octet, and moved where it turns out longer.
+ * Writes protobuf messages, each into the same buffer. Fields that have their default value are left out. Nested messages reserve one octet
+ * for their length prefix, and are moved if it needs more.
  */
 export class ProtoWriter {
   bytes = Buffer.allocUnsafeSlow(START_BYTES);
   length = 0;
 
-  /** @param headroom  octets that are left free before the message */
+  /** @param headroom  octets to leave free before the message */
   start(headroom: number): void {
     this.length = headroom;
   }
@@ -54,7 +54,7 @@ export class ProtoWriter {
     for (let at = 0; at < text.length; at++) {
       const code = text.charCodeAt(at);
       if (code > 0x7f) {
-        this.length = start + this.bytes.write(text, start, 'utf8'); // anew, all of it
+        this.length = start + this.bytes.write(text, start, 'utf8'); // start again: the string is not ASCII
         break;
       }
       this.bytes[this.length++] = code;
@@ -62,7 +62,7 @@ export class ProtoWriter {
     this.end(start);
   }
 
-  /** @returns for `end`: where the inner message begins */
+  /** Begins a nested message. @returns its start, for `end` */
   begin(field: number): number {
     this.#room(2);
     this.bytes[this.length] = (field << 3) | 2;

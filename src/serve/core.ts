@@ -9,17 +9,17 @@ import type { OpenRules } from './rules.ts';
 import { type OpenStore, openStore } from './store.ts';
 import { traitsOf } from './traits.ts';
 
-/** What decisions are made from. */
-export interface Basis extends Part {
+/** The counters and the rules. */
+export interface Core extends Part {
   readonly counters: OpenStore;
   readonly rules: OpenRules;
-  /** Whether decisions can be made. */
+  /** Whether requests can be decided. */
   readonly readiness: () => Readiness;
 }
 
-export interface BasisOptions {
+export interface CoreOptions {
   readonly clock: Clock;
-  /** Opens the rules: from where the settings say, or from the primary process. */
+  /** Opens the rules: from their source, or from the primary process. */
   readonly openRules: (store: StoreTraits) => Promise<OpenRules>;
   /** Whether the service is shutting down. */
   readonly isClosing: () => boolean;
@@ -28,13 +28,13 @@ export interface BasisOptions {
 /**
  * Opens the counters and the rules.
  *
- * @throws CannotStart  wrong rules at a plain path; counters or a control plane that cannot be used as they are set
+ * @throws CannotStart if rules at a plain path are invalid, or the settings of the store or the control plane cannot be used
  */
-export async function openBasis(
+export async function openCore(
   settings: Settings,
-  { clock, openRules, isClosing }: BasisOptions,
+  { clock, openRules, isClosing }: CoreOptions,
   log: Logger,
-): Promise<Basis> {
+): Promise<Core> {
   const parts = createParts();
   try {
     const counters = await openStore(settings, clock, log);

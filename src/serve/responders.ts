@@ -8,33 +8,33 @@ import type { Statistics } from '../observe/stats.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import { type Answering, openAnswering } from './answering.ts';
-import type { Basis } from './basis.ts';
+import type { Core } from './core.ts';
 import type { Servers } from './servers.ts';
 
-/** Who answers: this process, or workers. */
-export interface Crew {
+/** The processes that answer requests: this one, or workers. */
+export interface Responders {
   /**
-   * @param onCall  told of each call of gRPC, where workers answer a little later
-   * @throws CannotStart  an address that cannot be bound, certificates that cannot be used
+   * @param onCall  called after each gRPC call; delayed for calls of workers
+   * @throws CannotStart if an address cannot be bound, or certificates cannot be used
    */
   open(onCall: OnCall): Promise<Servers>;
-  /** Asks every process that answers requests. */
+  /** Queries every process that answers requests. */
   ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-  /** What is known to be over its limit; undefined where that is not kept. */
+  /** The cache of refusals; undefined: disabled. */
   cache(): DenyCacheState | undefined;
-  /** For each node of the store, how many processes have their circuit to it open. */
+  /** The number of processes with an open circuit, for each node of the store. */
   circuits(): ReadonlyMap<string, number>;
-  /** Hits that are leased and not used. */
+  /** Leased but unused hits. */
   leased(): number;
-  /** How busy all processes that answer are. */
+  /** The load of all these processes. */
   load(): Load;
-  /** Workers that took the place of one that ended. */
+  /** The number of replaced workers. */
   restarts(): number;
-  /** Brings statistics, calls and cache up to date. */
+  /** Updates statistics, calls and cache. */
   refresh(): Promise<void>;
 }
 
-/** @param states  of each process' circuits, by node */
+/** @param states  of the circuits of each process, by node */
 export function openCircuits(states: readonly ReadonlyMap<string, BreakerState>[]): ReadonlyMap<string, number> {
   const open = new Map<string, number>();
   for (const ofProcess of states)
@@ -44,14 +44,14 @@ export function openCircuits(states: readonly ReadonlyMap<string, BreakerState>[
 
 export const NO_LOAD: Load = { inFlight: 0, held: 0, connections: 0, shedShare: 0 };
 
-/** This process answers. */
-export function createSingle(
+/** Answers requests in this process. */
+export function createLocalResponder(
   settings: Settings,
-  basis: Basis,
+  core: Core,
   statistics: Statistics,
   clock: Clock,
   log: Logger,
-): Crew {
+): Responders {
   let answering: Answering | undefined;
   return {
     async open(onCall) {
@@ -59,16 +59,16 @@ export function createSingle(
         statistics.called(method);
         onCall(method, status, elapsedMs);
       };
-      answering = await openAnswering(settings, basis, { ...statistics, called }, clock, log);
+      answering = await openAnswering(settings, core, { ...statistics, called }, clock, log);
       return answering;
     },
     ask: async (question) =>
       answering ? [{ process: 'this process', reply: replyTo(question, await answering.agent.ask(question)) }] : [],
-    cache: () => basis.counters.ledger.refusals,
-    leased: () => basis.counters.ledger.leases?.leased ?? 0,
-    circuits: () => openCircuits([basis.counters.breakers.states()]),
+    cache: () => core.counters.ledger.refusals,
+    leased: () => core.counters.ledger.leases?.leased ?? 0,
+    circuits: () => openCircuits([core.counters.breakers.states()]),
     load: () => answering?.load() ?? NO_LOAD,
     restarts: () => 0,
-    refresh: async () => {}, // they always are
+    refresh: async () => {}, // always up to date
   };
 }

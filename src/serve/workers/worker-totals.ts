@@ -2,25 +2,25 @@ import type { DenyCacheCounts, DenyCacheState } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
 import type { Statistics } from '../../observe/stats.ts';
 import type { OnCall } from '../../transport/grpc-server.ts';
-import { NO_LOAD, openCircuits } from '../crew.ts';
+import { NO_LOAD, openCircuits } from '../responders.ts';
 import type { Report } from './messages.ts';
 
-/** What all workers together have done. */
-export interface Whole {
+/** The sums over all workers. */
+export interface WorkerTotals {
   add(worker: number, report: Report, called: OnCall): void;
-  /** The worker has ended: what it counted stays, what it remembered is gone. */
+  /** The worker has ended: its counts are kept, its cache and leases are gone. */
   ended(worker: number): void;
-  /** Hits that workers have leased and not used. */
+  /** Leased but unused hits. */
   leased(): number;
-  /** For each node of the store, how many workers have their circuit to it open. */
+  /** The number of workers with an open circuit, for each node of the store. */
   circuits(): ReadonlyMap<string, number>;
   load(): Load;
-  /** All caches of refusals as one; undefined where no worker has told of one. */
+  /** The sum of all caches of refusals; undefined: no worker has one. */
   cache(): DenyCacheState | undefined;
 }
 
-/** @param statistics  where the counts of reports are added */
-export function createWhole(statistics: Statistics): Whole {
+/** @param statistics  receives the counts of reports */
+export function createWorkerTotals(statistics: Statistics): WorkerTotals {
   const circuits = new Map<number, Report['circuits']>();
   const leases = new Map<number, number>();
   const loads = new Map<number, Load>();

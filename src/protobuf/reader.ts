@@ -3,17 +3,17 @@ import type { Interner } from './interner.ts';
 /** @see https://protobuf.dev/programming-guides/encoding/#structure */
 export const WireType = { VARINT: 0, FIXED64: 1, LENGTH: 2, GROUP: 3, END_GROUP: 4, FIXED32: 5 } as const;
 
-/** Fields of a message and of the messages in it, unknown ones included: twice as many as the largest valid request has. Reading them takes milliseconds. */
+/** Fields of one message, nested and unknown ones included; reading as many takes milliseconds. The largest valid request has half as many. */
 const MAX_FIELDS = 131_072;
 
-/** Groups inside groups, in unknown fields. */
+/** Nesting of groups in unknown fields. */
 const MAX_DEPTH = 100;
 
 const MAX_OCTETS_PER_CHARACTER = 3;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Reads a message of protocol buffers where it lies. Every method throws a RangeError when what is there is none. */
+/** Reads a protobuf message in place, without copying it. Every method throws a RangeError on malformed input. */
 export class ProtoReader {
   readonly #intern: Interner;
   #bytes: Buffer = Buffer.alloc(0);
@@ -32,7 +32,7 @@ export class ProtoReader {
     this.#fields = 0;
   }
 
-  /** A field's number and wire type, as they are: number × 8 + type. */
+  /** The next field's tag: its number × 8 + its wire type. */
   tag(): number {
     if (++this.#fields > MAX_FIELDS) throw new RangeError(`a message has more than ${MAX_FIELDS} fields`);
     const tag = this.uint32();
@@ -40,7 +40,7 @@ export class ProtoReader {
     return tag;
   }
 
-  /** @returns where what has this length ends */
+  /** Reads a length prefix. @returns the position where the field ends */
   length(): number {
     const length = this.uint64();
     const end = this.at + length;
@@ -48,9 +48,9 @@ export class ProtoReader {
     return end;
   }
 
-  /** An inner message must end where its length says. */
+  /** Checks that a nested message ended where its length prefix said. */
   close(end: number): void {
-    if (this.at !== end) throw new RangeError('a field goes on beyond its message');
+    if (this.at !== end) throw new RangeError('a field extends past the end of its message');
   }
 
   /** The low 32 bits of a varint. */
@@ -66,7 +66,7 @@ export class ProtoReader {
     throw new RangeError('a varint has more than 10 octets');
   }
 
-  /** A varint, beyond 2^53 inexact. */
+  /** A varint; inexact beyond 2^53. */
   uint64(): number {
     let value = 0;
     let factor = 1;
@@ -80,10 +80,10 @@ export class ProtoReader {
   }
 
   /**
-   * A text.
+   * A string field.
    *
-   * @param maxLength  in characters, as JavaScript counts them
-   * @returns undefined  it is longer, and was not read
+   * @param maxLength  in UTF-16 code units
+   * @returns undefined if the string is longer; it was not read
    */
   text(maxLength: number): string | undefined {
     const end = this.length();
@@ -101,39 +101,39 @@ export class ProtoReader {
     return seen < 0x80 ? this.#intern(bytes, from, end, hash) : decodeUtf8(bytes, from, end);
   }
 
-  /** A character takes one to three octets; of those that take four, each counts twice. */
+  /** A UTF-16 code unit takes at most three octets of UTF-8: characters of four octets count as two units. */
   #isLonger(from: number, end: number, maxLength: number): boolean {
     if (end - from > maxLength * MAX_OCTETS_PER_CHARACTER) return true;
     return decodeUtf8(this.#bytes, from, end).length > maxLength;
   }
 
-  /** Passes over a field that nobody knows, or one of a type that it should not have. */
+  /** Skips a field that is unknown, or has an unexpected wire type. */
   skip(tag: number, depth = 0): void {
     switch (tag & 7) {
       case WireType.VARINT:
         this.uint64();
         return;
       case WireType.FIXED64:
-        return this.#pass(8);
+        return this.#advance(8);
       case WireType.LENGTH:
         this.at = this.length();
         return;
       case WireType.FIXED32:
-        return this.#pass(4);
+        return this.#advance(4);
       case WireType.GROUP:
         return this.#skipGroup(tag, depth + 1);
       default:
-        throw new RangeError(`there is no wire type ${tag & 7} at the beginning of a field`);
+        throw new RangeError(`a field cannot start with wire type ${tag & 7}`);
     }
   }
 
   #skipGroup(start: number, depth: number): void {
-    if (depth > MAX_DEPTH) throw new RangeError(`groups lie more than ${MAX_DEPTH} deep`);
+    if (depth > MAX_DEPTH) throw new RangeError(`groups are nested more than ${MAX_DEPTH} deep`);
     const endTag = start - WireType.GROUP + WireType.END_GROUP;
     for (let tag = this.tag(); tag !== endTag; tag = this.tag()) this.skip(tag, depth);
   }
 
-  #pass(count: number): void {
+  #advance(count: number): void {
     this.at += count;
     if (this.at > this.#end) throw new RangeError('a field is longer than its message');
   }
@@ -148,6 +148,6 @@ function decodeUtf8(bytes: Buffer, from: number, to: number): string {
   try {
     return utf8.decode(bytes.subarray(from, to));
   } catch {
-    throw new RangeError('a text is not UTF-8');
+    throw new RangeError('a string is not UTF-8');
   }
 }

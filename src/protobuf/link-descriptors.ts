@@ -2,13 +2,12 @@ import type { AnyDefinition, EnumTypeDefinition, MessageTypeDefinition, PackageD
 import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from 'protobufjs/ext/descriptor/index.js';
 
 /**
- * Completes the file descriptors that a package definition carries for the reflection service, so that strict clients such
- * as grpcurl can link them: protobufjs writes type names relative to where they are used, leaves out JSON names
- * and which file imports which, and misnames the entries of maps.
+ * Completes the file descriptors in a package definition, so that strict reflection clients such as grpcurl can link them: protobufjs
+ * writes type names relative to where they are used, omits JSON names and imports, and misnames map entries.
  *
  * @see https://github.com/protocolbuffers/protobuf/blob/main/src/google/protobuf/descriptor.proto
  */
-export function withLinkedDescriptors(definition: PackageDefinition): PackageDefinition {
+export function linkDescriptors(definition: PackageDefinition): PackageDefinition {
   const linked = link(Object.values(definition).flatMap((one) => (isDescribed(one) ? one.fileDescriptorProtos : [])));
   const entries = Object.entries(definition);
   return Object.fromEntries(
@@ -16,7 +15,7 @@ export function withLinkedDescriptors(definition: PackageDefinition): PackageDef
   );
 }
 
-/** A message or an enum, not a service: only those carry the files. */
+/** Only messages and enums carry file descriptors, services do not. */
 function isDescribed(one: AnyDefinition): one is MessageTypeDefinition<object, object> | EnumTypeDefinition {
   return Array.isArray(one.fileDescriptorProtos);
 }
@@ -34,7 +33,7 @@ function link(encoded: readonly Uint8Array[]): Buffer[] {
   return Array.from(files.values(), (file) => {
     const imports = new Set<string>();
     const absolute = (name: string, scope: string): string => {
-      const found = name.startsWith('.') ? name.slice(1) : lookUp(name, scope, fileOf);
+      const found = name.startsWith('.') ? name.slice(1) : resolve(name, scope, fileOf);
       const from = fileOf.get(found);
       if (from !== undefined && from !== file.name) imports.add(from);
       return `.${found}`;
@@ -72,7 +71,7 @@ function linkMessage(
     field.jsonName = (field.name ?? '').replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
     const entry = maps.get(field.typeName);
     if (entry) {
-      entry.name = `${field.jsonName.charAt(0).toUpperCase()}${field.jsonName.slice(1)}Entry`; // the one name that is allowed for it
+      entry.name = `${field.jsonName.charAt(0).toUpperCase()}${field.jsonName.slice(1)}Entry`; // the only name that protoc allows
       field.typeName = `.${fullName}.${entry.name}`;
     } else if (field.typeName) {
       field.typeName = absolute(field.typeName, fullName);
@@ -81,8 +80,8 @@ function linkMessage(
   for (const nested of message.nestedType ?? []) linkMessage(nested, `${fullName}.${nested.name}`, absolute);
 }
 
-/** Looks a relative name up from the innermost scope outward. */
-function lookUp(name: string, scope: string, known: ReadonlyMap<string, string>): string {
+/** Resolves a relative name, from the innermost scope outward. */
+function resolve(name: string, scope: string, known: ReadonlyMap<string, string>): string {
   const parts = scope.split('.');
   for (let depth = parts.length; depth > 0; depth--) {
     const candidate = `${parts.slice(0, depth).join('.')}.${name}`;

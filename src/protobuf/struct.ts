@@ -1,6 +1,6 @@
-import type { Json, JsonObject } from '../rules/metadata.ts';
+import type { Json, JsonObject } from '../json.ts';
 
-/** google.protobuf.Struct and Value as they are encoded and decoded: the one package whose fields protobufjs names in camelCase. */
+/** google.protobuf.Struct, decoded. Unlike for other messages, protobufjs names its fields in camelCase. */
 export interface WireStruct {
   readonly fields: { readonly [key: string]: WireValue };
 }
@@ -26,7 +26,7 @@ function toValue(value: Json): WireValue {
   return { structValue: toStruct(value) };
 }
 
-/** The JSON that a struct stands for. */
+/** The JSON object that a struct encodes. */
 export function fromStruct({ fields }: WireStruct): JsonObject {
   return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, fromValue(value)]));
 }

@@ -7,33 +7,33 @@ import type { ServiceGauges } from '../observe/service-gauges.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { AdminPages } from './admin.ts';
-import type { Basis } from './basis.ts';
+import type { Core } from './core.ts';
 import { at, openHttp } from './http.ts';
 import { createParts, type Part } from './parts.ts';
-import { type Numbers, openSink } from './sinks.ts';
+import { type MetricsSource, openSink } from './sinks.ts';
 
-/** What operators see: pages on the debug port, and statistics where they are sent. */
-export interface View extends Part {
-  /** Where the debug port is. */
+/** The debug port, and the sink of statistics. */
+export interface OpsServer extends Part {
+  /** The address of the debug port. */
   readonly debug: string;
-  /** One call of gRPC. */
+  /** Records a gRPC call. */
   readonly called: OnCall;
 }
 
-/** @throws CannotStart  DEBUG_PORT or PROMETHEUS_ADDR cannot be bound */
-export async function openView(
+/** @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound */
+export async function openOpsServer(
   settings: Settings,
-  { rules, readiness }: Pick<Basis, 'rules' | 'readiness'>,
-  numbers: Numbers & StoreGauges,
+  { rules, readiness }: Pick<Core, 'rules' | 'readiness'>,
+  source: MetricsSource & StoreGauges,
   service: ServiceGauges,
   admin: AdminPages,
   log: Logger,
-): Promise<View> {
-  const { statistics, gauges, refresh } = numbers;
-  const metrics = createMetrics(statistics, () => readiness().ready, numbers, service);
+): Promise<OpsServer> {
+  const { statistics, gauges, refresh } = source;
+  const metrics = createMetrics(statistics, () => readiness().ready, source, service);
   const parts = createParts();
   try {
-    const sink = parts.add(await openSink(settings, numbers, log));
+    const sink = parts.add(await openSink(settings, source, log));
     const pages = debugRoutes(
       {
         rules: rules.book.rules,

@@ -1,7 +1,7 @@
 import { Breakers } from '../../src/backends/breaker.ts';
 import { countedBy, createStatistics } from '../../src/observe/stats.ts';
-import { createReporter, type Kept, partsOf } from '../../src/serve/workers/reporter.ts';
-import { createWhole } from '../../src/serve/workers/whole.ts';
+import { createReporter, partsOf, type WorkerGauges } from '../../src/serve/workers/reporter.ts';
+import { createWorkerTotals } from '../../src/serve/workers/worker-totals.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
 const OK = 0;
@@ -14,8 +14,8 @@ const keeping = (
   {
     breakers = new Breakers(() => performance.now()),
     leases,
-  }: { breakers?: Kept['breakers']; leases?: { leased: number } } = {},
-): Kept => ({
+  }: { breakers?: WorkerGauges['breakers']; leases?: { leased: number } } = {},
+): WorkerGauges => ({
   ledger: {
     refusals: { counts: { lookups, hits: 1, expired: 2, evicted: 3, overwritten: 4 }, size: () => size },
     leases,
@@ -23,7 +23,7 @@ const keeping = (
   breakers,
 });
 
-test('a report tells of what came since the one before', () => {
+test('a report has the counts since the previous one', () => {
   const reporter = createReporter(0.8);
   reporter.answered('d', answerOf([]));
   reporter.called('ShouldRateLimit', OK, 1.5);
@@ -59,7 +59,7 @@ test('calls beyond 100,000 of a kind are counted, though not timed', () => {
 
 test('the whole is what the workers report, calls one by one', () => {
   const statistics = createStatistics(0.8);
-  const whole = createWhole(statistics);
+  const whole = createWorkerTotals(statistics);
   const calls: (readonly unknown[])[] = [];
   for (const [worker, elapsedMs] of [
     [1, 5],
@@ -80,7 +80,7 @@ test('the whole is what the workers report, calls one by one', () => {
 });
 
 test('caches are one: what an ended worker counted stays, what it remembered is gone', () => {
-  const whole = createWhole(createStatistics(0.8));
+  const whole = createWorkerTotals(createStatistics(0.8));
   const report = (worker: number, lookups: number, size: number) =>
     whole.add(worker, createReporter(0.8).take(keeping(lookups, size)), () => {});
   const told = () => ({ ...whole.cache()?.counts, size: whole.cache()?.size() });
@@ -98,7 +98,7 @@ test('caches are one: what an ended worker counted stays, what it remembered is 
 
 test('open circuits, leased hits and calls that were refused are added up; what an ended worker had open or leased is gone', () => {
   const statistics = createStatistics(0.8);
-  const whole = createWhole(statistics);
+  const whole = createWorkerTotals(statistics);
   for (const [worker, leased] of [
     [1, 30],
     [2, 12],
@@ -130,7 +130,7 @@ test('a report is sent in parts of at most 1,000 names, which say the same toget
   ]);
   const [whole, ofParts] = [createStatistics(0.8), createStatistics(0.8)];
   const times: number[] = [];
-  const [one, several] = [createWhole(whole), createWhole(ofParts)];
+  const [one, several] = [createWorkerTotals(whole), createWorkerTotals(ofParts)];
   one.add(1, report, () => {});
   for (const part of parts) several.add(1, structuredClone(part), (_method, _status, ms) => times.push(ms));
   expect(countedBy(ofParts)).toEqual(countedBy(whole));
@@ -145,7 +145,7 @@ test('a report without names is sent in one part', () => {
   expect([...partsOf(report)]).toEqual([report]);
 });
 
-test('what a worker reports has at most the names that one process tells apart', () => {
+test('a worker reports at most as many names as one process keeps apart', () => {
   const reporter = createReporter(0.8, 10_000);
   for (let at = 0; at < 500; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
   const { unknownDomains } = reporter.take(undefined).counted;

@@ -9,34 +9,34 @@ import type { FromWorker, Listening, Report, ToWorker } from './messages.ts';
 import { PendingReplies } from './pending-replies.ts';
 import { messagesOf } from './rules.ts';
 
-/** A worker, as the primary process sees it. */
-export interface Member {
+/** A worker, as seen by the primary process. */
+export interface WorkerHandle {
   readonly id: number;
-  /** For people: `worker 3 (process 4711)`. */
+  /** For messages: `worker 3 (process 4711)`. */
   readonly name: string;
-  /** Where it listens; rejects with CannotStart where it ends before. */
+  /** Its addresses; rejects with CannotStart if it ends before it listens. */
   readonly listening: Promise<Listening>;
-  /** How it ended, `exit code 1` or `SIGKILL`, when all that it sent has been read. */
+  /** Resolves when it has ended and its messages are read: `exit code 1` or `SIGKILL`. */
   readonly ended: Promise<string>;
-  /** Sends it the rules in force, where it takes rules already. */
+  /** Sends the rules in force, if it is ready to receive them. */
   sendRules(): void;
-  /** Has it report; resolves when the report has been read, or does not come. */
+  /** Requests a report; resolves when it has been read, or after a timeout. */
   report(): Promise<void>;
-  /** Asks it for operators; undefined where it does not reply in time. */
+  /** Sends a question; undefined if it does not reply in time. */
   ask(question: Question): Promise<Reply | undefined>;
-  /** Has it answer what is under way, and end. */
+  /** Lets the worker answer calls in flight, then end. */
   close(): void;
   kill(): void;
 }
 
-/** How long a report is waited for: a worker that hangs must not make pages hang. */
+/** Timeout of a report: a worker that hangs must not block pages. */
 const REPORT_TIMEOUT_MS = 1_000;
 
-/** Starts a worker: another process of this program. */
-export function forkMember(
+/** Starts a worker process. */
+export function spawnWorker(
   rules: () => PackedRules | undefined,
   onReport: (id: number, report: Report) => void,
-): Member {
+): WorkerHandle {
   const worker = cluster.fork();
   const { id } = worker;
   const name = `worker ${id} (process ${worker.process.pid})`;
@@ -71,11 +71,11 @@ export function forkMember(
       questions.giveUp();
     });
   });
-  listening.catch(() => {}); // who waits for it is told; others hear of the end
-  const tell = (message: ToWorker, onLost = () => {}) => worker.send(message, (error) => error && onLost()); // its end is heard of
+  listening.catch(() => {}); // callers that await it receive the error; others use `ended`
+  const send = (message: ToWorker, onLost = () => {}) => worker.send(message, (error) => error && onLost()); // `ended` reports its end
 
   const sendRules = (): void => {
-    if (takesRules) for (const message of messagesOf(rules())) tell(message);
+    if (takesRules) for (const message of messagesOf(rules())) send(message);
   };
 
   return {
@@ -90,18 +90,18 @@ export function forkMember(
         };
         const timer = setTimeout(done, REPORT_TIMEOUT_MS);
         waiting.set(number, done);
-        tell({ kind: 'report', number }, done);
+        send({ kind: 'report', number }, done);
       }),
-    ask: (question) => questions.ask((number, onLost) => tell({ kind: 'ask', number, question }, onLost)),
+    ask: (question) => questions.ask((number, onLost) => send({ kind: 'ask', number, question }, onLost)),
     close() {
-      if (isListening) tell({ kind: 'close' });
-      else worker.process.kill(); // it answers nobody yet
+      if (isListening) send({ kind: 'close' });
+      else worker.process.kill(); // it has no calls yet
     },
     kill: () => void worker.process.kill('SIGKILL'),
   };
 }
 
-/** How long the last messages of a worker that has exited are waited for. */
+/** How long to wait for the last messages of an exited worker. */
 const LAST_MESSAGES_MS = 1_000;
 const POLL_MS = 10;
 

@@ -1,23 +1,23 @@
-/** Reads a text of ASCII; the caller has looked. */
+/** Decodes octets that the caller has checked to be ASCII; `hash` must be the same for the same octets. */
 export type Interner = (bytes: Buffer, from: number, to: number, hash: number) => string;
 
 const SLOTS = 4_096;
-/** Longer texts are made anew each time. */
+/** Longer strings are not cached. */
 const MAX_LENGTH = 64;
 
 /**
- * Gives out the same string for the same octets as long as no other text takes its slot: domains, keys and many values come again and again, and
- * a string that is there already costs no memory and knows its hash.
+ * Returns a cached string for octets seen before, unless another string has taken the slot. The same few strings recur in every message,
+ * and a cached string needs no allocation and has its hash computed.
  */
 export function createInterner(): Interner {
-  const known: string[] = new Array(SLOTS).fill('');
+  const cache: string[] = new Array(SLOTS).fill('');
   return (bytes, from, to, hash) => {
     if (to - from > MAX_LENGTH) return bytes.toString('latin1', from, to);
     const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
-    const before = known[slot] as string; // every slot has one
-    if (isSame(before, bytes, from, to)) return before;
+    const cached = cache[slot] as string; // every slot has one
+    if (isSame(cached, bytes, from, to)) return cached;
     const text = bytes.toString('latin1', from, to);
-    known[slot] = text;
+    cache[slot] = text;
     return text;
   };
 }

@@ -1,0 +1,45 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { exceptions, pending, pendingNames } from './exceptions.ts';
+import { judge } from './judge.ts';
+import { scan, sharedNames } from './scan.ts';
+
+/** Fails on words and phrases that this project does not use, and on names that two exported types share. `--count` prints the findings per folder. */
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack'];
+const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'envoy.yaml'];
+
+const files = [
+  ...PLACES.flatMap((place) =>
+    readdirSync(join(ROOT, place), { recursive: true, withFileTypes: true }).flatMap((entry) =>
+      entry.isFile() && /\.(?:ts|lua|md|yaml)$/.test(entry.name)
+        ? [relative(ROOT, join(entry.parentPath, entry.name))]
+        : [],
+    ),
+  ),
+  ...PAGES,
+].filter((file) => !file.startsWith('test/words/') && !file.includes('/tools/') && !/^test\/.*\.yaml$/.test(file));
+
+const contents = new Map(files.map((file) => [file, readFileSync(join(ROOT, file), 'utf8')]));
+const findings = [...contents].flatMap(([file, content]) => scan(file, content));
+const sources = new Map([...contents].filter(([file]) => file.startsWith('src/') && file.endsWith('.ts')));
+const shared = [...sharedNames(sources)].filter(([name]) => !pendingNames.includes(name));
+
+if (process.argv.includes('--count')) {
+  const counts: Record<string, Record<string, number>> = {};
+  for (const { file, pattern } of findings) {
+    const folder = file.replace(/\/[^/]*$/, '/');
+    counts[folder] ??= {};
+    counts[folder][pattern.name] = (counts[folder][pattern.name] ?? 0) + 1;
+  }
+  process.stdout.write(`${JSON.stringify(counts, undefined, 2)}\n`);
+} else {
+  const problems = [
+    ...judge(findings, exceptions, pending),
+    ...shared.map(([name, places]) => `${places.join(', ')}: several exported types are named ${name}`),
+  ];
+  for (const problem of problems) process.stderr.write(`${problem}\n`);
+  if (problems.length > 0) process.exitCode = 1;
+}
