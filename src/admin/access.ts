@@ -12,7 +12,7 @@ export interface AccessOptions {
   readonly hosts: readonly string[];
 }
 
-/** Who sent a request. */
+/** The sender of a request. */
 export interface Client {
   /** Of its token; `loopback` or `anonymous` without one. */
   readonly name: string;

@@ -40,7 +40,7 @@ export interface AdminOptions extends ExplainOptions, OverrideOptions {
 
 const STORE_TIMEOUT_MS = 1_000;
 
-/** Counters that one page of a listing looks at. */
+/** Counters examined per page of a listing. */
 export const PAGE_COUNTERS = 1_000;
 
 /** All operations of the admin API. */

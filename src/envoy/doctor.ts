@@ -32,13 +32,13 @@ export function examine(
   { rules, storeTimeoutMs }: Expectations,
 ): readonly Finding[] {
   const filters = [...filtersIn(configDump)];
-  if (filters.length === 0) return [wrong('Envoy has no rate limit filter: it asks nobody')];
+  if (filters.length === 0) return [wrong('Envoy has no rate limit filter: it requests no decisions')];
   const shapes = unique([...shapesIn(configDump)]);
   const findings: Finding[] = [];
   for (const filter of unique(filters)) findings.push(...examineFilter(filter, rules, storeTimeoutMs, clusters));
   const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
   if (shapes.length === 0)
-    findings.push(wrong('no route has rate_limits: Envoy sends no descriptors, and asks nobody'));
+    findings.push(wrong('no route has rate_limits: Envoy sends no descriptors, and requests no decisions'));
   for (const shape of shapes)
     for (const domain of domains) {
       const text = `domain ${domain}: ${textOf(shape)}`;

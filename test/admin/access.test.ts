@@ -68,7 +68,7 @@ test.each<[string, IncomingMessage, Need, string | number]>([
   expect(admitted(from, need, { tokens })).toBe(expected);
 });
 
-test('where tokens are set, this machine needs one, too', () => {
+test('if tokens are set, local requests need one too', () => {
   expect(admitted(request(), 'read', { tokens })).toBe(401);
   expect(admitted(request(), 'open', { tokens })).toBe('anonymous, without values');
 });
