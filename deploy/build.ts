@@ -1,10 +1,22 @@
-import { chmodSync, copyFileSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Metafile, type Plugin } from 'esbuild';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(PROJECT, 'dist');
+/** Where a build is made, and moved from when it is whole. */
+const ASIDE = join(PROJECT, 'dist.building');
 
 /** What is built: the command line, and the threads that check rules. Each becomes a file of its name in `dist/`. */
 const ENTRIES = ['src/main.ts', 'src/rules/file-check-thread.ts', 'src/xds/resource-check-thread.ts'];
@@ -29,34 +41,48 @@ const reflectionProtos: Plugin = {
   },
 };
 
-rmSync(DIST, { recursive: true, force: true });
-const { metafile } = await build({
-  absWorkingDir: PROJECT,
-  entryPoints: ENTRIES.map((path) => ({ in: path, out: basename(path, '.ts') })),
-  outdir: 'dist',
-  bundle: true,
-  splitting: true, // what is imported on demand is loaded on demand
-  format: 'esm',
-  platform: 'node',
-  target: 'node20.19',
-  external: OPTIONAL,
-  banner: { js: COMMON_JS },
-  plugins: [reflectionProtos],
-  sourcemap: 'linked',
-  sourcesContent: false,
-  metafile: true,
-  legalComments: 'none',
-  logLevel: 'warning',
-});
-copyScripts();
-cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(DIST, 'proto/grpc'), { recursive: true });
-writeFileSync(join(DIST, 'LICENSES.txt'), licences(metafile));
-chmodSync(join(DIST, 'main.js'), 0o755);
+const usage = `Usage: npm run build
+
+Bundles the service into dist/: its code with that of the packages it needs, the Lua scripts, and the licences of all of it.
+`;
+
+if (process.argv.includes('--help')) process.stdout.write(usage);
+else await bundle();
+
+async function bundle(): Promise<void> {
+  rmSync(ASIDE, { recursive: true, force: true });
+  const { metafile } = await build({
+    absWorkingDir: PROJECT,
+    entryPoints: ENTRIES.map((path) => ({ in: path, out: basename(path, '.ts') })),
+    outdir: ASIDE,
+    bundle: true,
+    splitting: true, // what is imported on demand is loaded on demand
+    format: 'esm',
+    platform: 'node',
+    target: 'node20.19',
+    external: OPTIONAL,
+    banner: { js: COMMON_JS },
+    plugins: [reflectionProtos],
+    sourcemap: 'linked',
+    sourcesContent: false,
+    metafile: true,
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
+  copyScripts();
+  cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(ASIDE, 'proto/grpc'), {
+    recursive: true,
+  });
+  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences(metafile));
+  chmodSync(join(ASIDE, 'main.js'), 0o755);
+  rmSync(DIST, { recursive: true, force: true });
+  renameSync(ASIDE, DIST);
+}
 
 /** The Lua files, which the code reads from beside itself. */
 function copyScripts(): void {
   for (const path of readdirSync(join(PROJECT, 'src'), { recursive: true, encoding: 'utf8' })) {
-    if (path.endsWith('.lua')) copyFileSync(join(PROJECT, 'src', path), join(DIST, basename(path)));
+    if (path.endsWith('.lua')) copyFileSync(join(PROJECT, 'src', path), join(ASIDE, basename(path)));
   }
 }
 

@@ -20,8 +20,8 @@ export type OverrideEffect =
   | { readonly kind: 'limit'; readonly requestsPerUnit: number; readonly unit: Unit }
   | { readonly kind: 'block' | 'exempt' };
 
-/** Names the descriptor of an override: texts cannot run into one another. */
-export function overrideKey(domain: string, entries: readonly Entry[]): string {
+/** Names a descriptor: texts cannot run into one another. */
+export function descriptorKey(domain: string, entries: readonly Entry[]): string {
   let key = `${domain.length}:${domain}`;
   for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
   return key;
@@ -56,7 +56,7 @@ export class Overrides {
     const next = new Map<string, { readonly override: StandingOverride; readonly limit: RuleLimit | undefined }>();
     for (const override of overrides) {
       if (override.untilMs <= nowMs) continue;
-      const key = overrideKey(override.domain, override.entries);
+      const key = descriptorKey(override.domain, override.entries);
       const same = known.get(key);
       const isSame = same && JSON.stringify(same.override) === JSON.stringify(override); // then what is remembered of its limit holds
       next.set(key, isSame ? same : { override, limit: this.#limitOf(override.effect) });
@@ -66,7 +66,7 @@ export class Overrides {
 
   /** The override of a descriptor; undefined where there is none, or its time is over. */
   find(domain: string, entries: readonly Entry[]): StandingOverride | undefined {
-    const found = this.#byKey.get(overrideKey(domain, entries));
+    const found = this.#byKey.get(descriptorKey(domain, entries));
     return found && found.override.untilMs > this.#clock() ? found.override : undefined;
   }
 
@@ -77,7 +77,7 @@ export class Overrides {
     if (!override) return found;
     const { rule } = found;
     if (override.effect.kind === 'exempt') return { kind: 'unlimited', rule };
-    const limit = this.#byKey.get(overrideKey(domain, entries))?.limit;
+    const limit = this.#byKey.get(descriptorKey(domain, entries))?.limit;
     if (!limit) return found;
     const levels = found.kind === 'limited' ? found.levels : rule.levels;
     return {

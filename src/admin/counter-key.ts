@@ -35,7 +35,7 @@ export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | unde
 }
 
 /** The texts from a bar to the end, each behind its length; undefined where there is anything else. */
-function textsOf(key: string, bar: number): readonly string[] | undefined {
+export function textsOf(key: string, bar: number): readonly string[] | undefined {
   const texts: string[] = [];
   for (let at = bar; at < key.length; ) {
     const colon = key.indexOf(':', at);

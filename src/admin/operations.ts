@@ -233,7 +233,7 @@ async function unmatched(
   const found = describeUnmatched(options.rules(), {
     ...list,
     entries: list.entries
-      .filter(({ key }) => only === undefined || key.startsWith(JSON.stringify([only]).slice(0, -1)))
+      .filter(({ key }) => only === undefined || key.startsWith(`${only.length}:${only}|`))
       .slice(0, count),
   });
   const isPlain = shown('a') === 'a';

@@ -1,6 +1,6 @@
 import { type Unit, unitMs } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
-import { type OverrideEffect, overrideKey, type StandingOverride } from '../overrides.ts';
+import { descriptorKey, type OverrideEffect, type StandingOverride } from '../overrides.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { describeOverride } from './explain.ts';
@@ -110,8 +110,8 @@ async function known(
   options: OverrideOptions,
   { domain: name, entries }: Named,
 ): Promise<StandingOverride | undefined> {
-  const key = overrideKey(name, entries);
-  return (await options.overrides.follow()).find((one) => overrideKey(one.domain, one.entries) === key);
+  const key = descriptorKey(name, entries);
+  return (await options.overrides.follow()).find((one) => descriptorKey(one.domain, one.entries) === key);
 }
 
 function effectOf(body: {

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts';
-import { type Overrides, overrideKey, type StandingOverride } from '../overrides.ts';
+import { descriptorKey, type Overrides, type StandingOverride } from '../overrides.ts';
 import { ApiProblem } from './problem.ts';
 import type { Records } from './records.ts';
 
@@ -40,8 +40,8 @@ export class OverrideRecords {
 
   async put(override: StandingOverride): Promise<void> {
     const known = await this.follow();
-    const key = overrideKey(override.domain, override.entries);
-    const others = known.filter((one) => overrideKey(one.domain, one.entries) !== key);
+    const key = descriptorKey(override.domain, override.entries);
+    const others = known.filter((one) => descriptorKey(one.domain, one.entries) !== key);
     if (others.length >= MAX_OVERRIDES)
       throw new ApiProblem(409, `there may be ${MAX_OVERRIDES} overrides: remove one first`);
     await this.#options.records.put(MAP, key, JSON.stringify(override));
@@ -49,7 +49,7 @@ export class OverrideRecords {
   }
 
   async remove(override: Pick<StandingOverride, 'domain' | 'entries'>): Promise<void> {
-    await this.#options.records.remove(MAP, overrideKey(override.domain, override.entries));
+    await this.#options.records.remove(MAP, descriptorKey(override.domain, override.entries));
     await this.#refresh();
   }
 

@@ -1,7 +1,9 @@
 import type { Answer } from '../decide.ts';
+import { descriptorKey } from '../overrides.ts';
 import type { Entry } from '../rules/match.ts';
 import { type NearRule, type StopReason, stopReasonOf, trace } from '../rules/trace.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { textsOf } from './counter-key.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
 import type { TopList } from './space-saving.ts';
 
@@ -9,11 +11,15 @@ import type { TopList } from './space-saving.ts';
 const CAPACITY = 500;
 const MAX_BYTES = 2 * 1024 * 1024;
 
+/** Reasons that are remembered, so that a descriptor that keeps coming is searched for once. */
+const MAX_REASONS = 1_000;
+
 /** Labels of metrics: domains beyond so many share one. */
 const MAX_DOMAINS = 100;
 const OTHER = '(other)';
 
 /** Longer ones are cut. */
+const MAX_KEY_LENGTH = 2_000;
 const MAX_ENTRIES = 8;
 const MAX_TEXT_LENGTH = 200;
 
@@ -35,6 +41,9 @@ export class Unmatched {
   readonly #rules: () => RuleTree | undefined;
   readonly #top = new RotatingTop(CAPACITY, new ByteBudget(MAX_BYTES));
   readonly #counts = new Map<string, Map<StopReason, number>>();
+  /** Why descriptors met no rule, by the rules that they were matched by. */
+  readonly #reasons = new Map<string, StopReason>();
+  #reasonsOf: RuleTree | undefined;
 
   constructor(rules: () => RuleTree | undefined) {
     this.#rules = rules;
@@ -59,11 +68,24 @@ export class Unmatched {
     return { list: this.#top.list(), counts: counts.flat() };
   }
 
-  #add(domain: string, entries: readonly Entry[], kind: 'no_rule' | 'no_domain'): void {
+  #reasonOf(key: string, domain: string, entries: readonly Entry[]): StopReason | undefined {
     const rules = this.#rules();
-    const reason = kind === 'no_domain' ? kind : rules && stopReasonOf(rules, domain, entries);
+    if (rules !== this.#reasonsOf || this.#reasons.size >= MAX_REASONS) this.#reasons.clear();
+    this.#reasonsOf = rules;
+    const known = this.#reasons.get(key);
+    if (known) return known;
+    const reason = rules && stopReasonOf(rules, domain, entries);
+    if (reason) this.#reasons.set(key, reason);
+    return reason;
+  }
+
+  #add(domain: string, entries: readonly Entry[], kind: 'no_rule' | 'no_domain'): void {
+    const whole = descriptorKey(domain, entries);
+    const key =
+      whole.length > MAX_KEY_LENGTH ? descriptorKey(domain.slice(0, MAX_TEXT_LENGTH), shortened(entries)) : whole;
+    const reason = kind === 'no_domain' ? kind : this.#reasonOf(key, domain, entries);
     if (!reason) return; // another rule of the request replaced its own
-    this.#top.add(JSON.stringify([domain.slice(0, MAX_TEXT_LENGTH), ...shortened(entries)]), 1);
+    this.#top.add(key, 1);
     const isLabel = kind === 'no_rule' && (this.#counts.has(domain) || this.#counts.size < MAX_DOMAINS);
     const label = isLabel ? domain : OTHER;
     const byReason = this.#counts.get(label) ?? new Map<StopReason, number>();
@@ -72,10 +94,10 @@ export class Unmatched {
   }
 }
 
-const shortened = (entries: readonly Entry[]): readonly string[] =>
+const shortened = (entries: readonly Entry[]): readonly Entry[] =>
   entries
     .slice(0, MAX_ENTRIES)
-    .flatMap(({ key, value }) => [key.slice(0, MAX_TEXT_LENGTH), value.slice(0, MAX_TEXT_LENGTH)]);
+    .map(({ key, value }) => ({ key: key.slice(0, MAX_TEXT_LENGTH), value: value.slice(0, MAX_TEXT_LENGTH) }));
 
 /** A descriptor that met no rule, for operators. */
 export interface UnmatchedDescriptor {
@@ -97,7 +119,7 @@ const WINDOW_S = 60;
 /** Says of each what the rules in force now make of it. */
 export function describeUnmatched(rules: RuleTree | undefined, { entries }: TopList): readonly UnmatchedDescriptor[] {
   return entries.flatMap(({ key, count, error }): UnmatchedDescriptor[] => {
-    const [domain = '', ...texts] = parseKey(key);
+    const [domain = '', ...texts] = textsOf(`|${key}`, 0) ?? [];
     const own: Entry[] = [];
     for (let at = 0; at + 1 < texts.length; at += 2) own.push({ key: texts[at] ?? '', value: texts[at + 1] ?? '' });
     const known = { domain, entries: own, count, error, perSecond: Math.round((count / WINDOW_S) * 100) / 100 };
@@ -106,13 +128,4 @@ export function describeUnmatched(rules: RuleTree | undefined, { entries }: TopL
     const { reason, level, why, nearest } = stopped;
     return [{ ...known, reason, level, why, nearest }];
   });
-}
-
-/** A key that was cut is no JSON. */
-function parseKey(key: string): readonly string[] {
-  try {
-    return JSON.parse(key) as readonly string[]; // as `Unmatched` wrote it
-  } catch {
-    return [];
-  }
 }

@@ -36,9 +36,11 @@ test('the packed project holds the built service, its messages and rules, and no
     new Set(['LICENSE', 'README.md', 'config', 'dist', 'package.json', 'proto']),
   );
   expect(paths).toEqual(
-    expect.arrayContaining(['dist/main.js', 'dist/algorithms/token-bucket.lua', 'config/rules.yaml']),
+    expect.arrayContaining(['dist/main.js', 'dist/token-bucket.lua', 'dist/LICENSES.txt', 'config/rules.yaml']),
   );
-  expect(paths.filter((path) => path.startsWith('dist/') && !/\.(js|lua)$/.test(path))).toEqual([]);
+  expect(
+    paths.filter((path) => path.startsWith('dist/') && !/\.(js|js\.map|lua|proto)$|^dist\/LICENSES\.txt$/.test(path)),
+  ).toEqual([]);
 }, 120_000);
 
 test('the SBOM is CycloneDX, and names each production dependency and none of development', async () => {
