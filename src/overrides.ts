@@ -4,7 +4,7 @@ import type { Entry, Match } from './rules/match.ts';
 import type { RuleLimit } from './rules/tree.ts';
 
 /** What an operator sets for one descriptor, until a time. */
-export interface Override {
+export interface StandingOverride {
   readonly domain: string;
   readonly entries: readonly Entry[];
   readonly effect: OverrideEffect;
@@ -31,7 +31,8 @@ export function descriptorKey(domain: string, entries: readonly Entry[]): string
 export class Overrides {
   readonly #clock: Clock;
   readonly #windowMs: (unit: Unit) => number;
-  #byKey: ReadonlyMap<string, { readonly override: Override; readonly limit: RuleLimit | undefined }> = new Map();
+  #byKey: ReadonlyMap<string, { readonly override: StandingOverride; readonly limit: RuleLimit | undefined }> =
+    new Map();
 
   constructor(clock: Clock, windowMs: (unit: Unit) => number) {
     this.#clock = clock;
@@ -43,16 +44,16 @@ export class Overrides {
     return this.#byKey.size;
   }
 
-  *all(): Iterable<Override> {
+  *all(): Iterable<StandingOverride> {
     const nowMs = this.#clock();
     for (const { override } of this.#byKey.values()) if (override.untilMs > nowMs) yield override;
   }
 
   /** Follows these from now on, and no others. */
-  replace(overrides: Iterable<Override>): void {
+  replace(overrides: Iterable<StandingOverride>): void {
     const nowMs = this.#clock();
     const known = this.#byKey;
-    const next = new Map<string, { readonly override: Override; readonly limit: RuleLimit | undefined }>();
+    const next = new Map<string, { readonly override: StandingOverride; readonly limit: RuleLimit | undefined }>();
     for (const override of overrides) {
       if (override.untilMs <= nowMs) continue;
       const key = descriptorKey(override.domain, override.entries);
@@ -64,7 +65,7 @@ export class Overrides {
   }
 
   /** The override of a descriptor; undefined where there is none, or its time is over. */
-  find(domain: string, entries: readonly Entry[]): Override | undefined {
+  find(domain: string, entries: readonly Entry[]): StandingOverride | undefined {
     const found = this.#byKey.get(descriptorKey(domain, entries));
     return found && found.override.untilMs > this.#clock() ? found.override : undefined;
   }

@@ -101,11 +101,11 @@ function addLibraries(out: string, aside: string): void {
 }
 
 function addNode(out: string, arch: string, aside: string): void {
-  const wanted = NODE_PACKAGES[arch];
-  if (!wanted) throw new Error(`the image is for ${Object.keys(NODE_PACKAGES).join(' and ')}, not for ${arch}`);
+  const nodePackage = NODE_PACKAGES[arch];
+  if (!nodePackage) throw new Error(`the image is for ${Object.keys(NODE_PACKAGES).join(' and ')}, not for ${arch}`);
   const packed = execFileSync(
     'npm',
-    ['pack', '--json', '--pack-destination', aside, `${wanted.name}@${NODE_VERSION}`],
+    ['pack', '--json', '--pack-destination', aside, `${nodePackage.name}@${NODE_VERSION}`],
     {
       cwd: aside,
       encoding: 'utf8',
@@ -116,7 +116,8 @@ function addNode(out: string, arch: string, aside: string): void {
   const [{ filename, integrity }] = (Array.isArray(found) ? found : Object.values(found as object)) as [
     { filename: string; integrity: string }, // as `npm pack --json` documents it; npm 11 keys it by name
   ];
-  if (integrity !== wanted.integrity) throw new Error(`${wanted.name}: expected ${wanted.integrity}, got ${integrity}`);
+  if (integrity !== nodePackage.integrity)
+    throw new Error(`${nodePackage.name}: expected ${nodePackage.integrity}, got ${integrity}`);
   execFileSync('tar', [
     '--extract',
     '--gzip',

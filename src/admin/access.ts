@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { crossSiteReason } from '../http/cross-site.ts';
-import { Problem } from './problem.ts';
+import { ApiProblem } from './problem.ts';
 import { type AdminToken, type Role, tokenOf } from './tokens.ts';
 
 /** What an operation asks of its client: `open` shows no values that callers sent. */
@@ -12,7 +12,7 @@ export interface AccessOptions {
   readonly hosts: readonly string[];
 }
 
-/** Who sent a request. */
+/** The sender of a request. */
 export interface Client {
   /** Of its token; `loopback` or `anonymous` without one. */
   readonly name: string;
@@ -28,13 +28,13 @@ export interface Client {
  */
 export function admit(request: IncomingMessage, need: Need, { tokens, hosts }: AccessOptions): Client {
   const crossSite = crossSiteReason(request);
-  if (crossSite !== undefined && need !== 'open') throw new Problem(403, crossSite);
+  if (crossSite !== undefined && need !== 'open') throw new ApiProblem(403, crossSite);
   const { authorization } = request.headers;
   if (authorization !== undefined && tokens.length > 0) {
     const token = tokenOf(authorization, tokens);
     if (!token) throw unauthorized('the token is not one of ADMIN_TOKEN');
     if (need === 'operate' && token.role !== 'operate')
-      throw new Problem(403, `the token of '${token.name}' may only read; changes take the role operate`);
+      throw new ApiProblem(403, `the token of '${token.name}' may only read; changes take the role operate`);
     return { name: token.name, seesValues: true };
   }
   if (tokens.length > 0) {
@@ -44,14 +44,14 @@ export function admit(request: IncomingMessage, need: Need, { tokens, hosts }: A
   const reason = crossSite ?? notLocalReason(request, hosts);
   if (need === 'open')
     return { name: reason === undefined ? 'loopback' : 'anonymous', seesValues: reason === undefined };
-  if (need === 'operate') throw new Problem(403, 'changes are off: set ADMIN_TOKEN');
+  if (need === 'operate') throw new ApiProblem(403, 'changes are off: set ADMIN_TOKEN');
   if (reason !== undefined)
-    throw new Problem(403, `without ADMIN_TOKEN only clients on this machine see what callers sent: ${reason}`);
+    throw new ApiProblem(403, `without ADMIN_TOKEN only clients on this machine see what callers sent: ${reason}`);
   return { name: 'loopback', seesValues: true };
 }
 
-const unauthorized = (detail: string): Problem =>
-  new Problem(401, detail, { headers: { 'www-authenticate': 'Bearer realm="weir"' } });
+const unauthorized = (detail: string): ApiProblem =>
+  new ApiProblem(401, detail, { headers: { 'www-authenticate': 'Bearer realm="weir"' } });
 
 const LOOPBACK_ADDRESS = /^(::ffff:)?127\.\d+\.\d+\.\d+$|^::1$/;
 const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;

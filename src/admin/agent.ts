@@ -2,28 +2,28 @@ import type { CounterKey } from '../backends/key.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer } from '../decide.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Override } from '../overrides.ts';
+import type { StandingOverride } from '../overrides.ts';
 import type { WireRequest } from '../rls/wire.ts';
-import { type ExplainOptions, type Explanation, explain } from './explain.ts';
+import { type ExplainAnswer, type ExplainOptions, explain } from './explain.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
 import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 
 /** What the admin API asks each process that answers requests. */
-export type Question =
+export type AgentQuestion =
   | { readonly kind: 'explain'; readonly request: WireRequest }
   | { readonly kind: 'unmatched' }
   | { readonly kind: 'top'; readonly by: TopKind }
   | { readonly kind: 'refusals' }
   /** Follow these overrides, and no others. */
-  | { readonly kind: 'overrides'; readonly overrides: readonly Override[] }
+  | { readonly kind: 'overrides'; readonly overrides: readonly StandingOverride[] }
   /** The counters are new. */
   | { readonly kind: 'forget'; readonly keys: readonly CounterKey[] }
   /** The counters may have room again. */
   | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] };
 
-export type Reply =
-  | { readonly kind: 'explain'; readonly explanation: Explanation }
+export type AgentReply =
+  | { readonly kind: 'explain'; readonly explanation: ExplainAnswer }
   | { readonly kind: 'unmatched'; readonly report: UnmatchedReport }
   | { readonly kind: 'top'; readonly tops: readonly RuleTop[] }
   /** Undefined: none are kept. */
@@ -33,16 +33,16 @@ export type Reply =
   | { readonly kind: 'recheck' };
 
 /** The reply to a kind of question. */
-export type ReplyTo<Q extends Question> = Extract<Reply, { kind: Q['kind'] }>;
+export type ReplyTo<Q extends AgentQuestion> = Extract<AgentReply, { kind: Q['kind'] }>;
 
 /** @throws TypeError  the reply is to another question */
-export function replyTo<Q extends Question>({ kind }: Q, reply: Reply): ReplyTo<Q> {
+export function replyTo<Q extends AgentQuestion>({ kind }: Q, reply: AgentReply): ReplyTo<Q> {
   if (reply.kind !== kind) throw new TypeError(`expected a reply to '${kind}', got one to '${reply.kind}'`);
   return reply as ReplyTo<Q>; // as just checked
 }
 
 /** The reply of one process. */
-export interface NamedReply<R extends Reply = Reply> {
+export interface NamedReply<R extends AgentReply = AgentReply> {
   /** `worker 2 (process 4711)`; of a service of one process, `this process`. */
   readonly process: string;
   readonly reply: R;
@@ -88,7 +88,7 @@ export class AdminAgent {
     this.#refusals?.answered(domain, descriptors, answer);
   }
 
-  async ask(question: Question): Promise<Reply> {
+  async ask(question: AgentQuestion): Promise<AgentReply> {
     switch (question.kind) {
       case 'explain':
         return { kind: 'explain', explanation: await explain(question.request, this.#options) };

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { HttpRequest } from '../http/request.ts';
 import { json, type Page, type Route } from '../http/server.ts';
 import { type AccessOptions, admit, type Client, type Need } from './access.ts';
-import { Problem, problemPage } from './problem.ts';
+import { ApiProblem, problemPage } from './problem.ts';
 import { type ObjectSchema, parseJson, type Schema, type Valid, valid } from './schema.ts';
 
 /** What an operation is given. */
@@ -14,7 +14,7 @@ export interface Call<B = unknown, Q = unknown> {
 }
 
 /** One method of one path. */
-export interface Operation {
+export interface ApiOperation {
   readonly path: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly summary: string;
@@ -29,25 +29,25 @@ export interface Operation {
 
 /** An operation whose bodies and parameters are typed by their schemas. */
 export const operation = <Q extends ObjectSchema, B extends ObjectSchema | 'any' | undefined = undefined>(
-  declared: Omit<Operation, 'query' | 'body' | 'answer'> & {
+  declared: Omit<ApiOperation, 'query' | 'body' | 'answer'> & {
     readonly query: Q;
     readonly body?: B;
     answer(call: Call<B extends Schema ? Valid<B> : undefined, Valid<Q>>): object | Promise<object>;
   },
-): Operation => declared as unknown as Operation; // `call` below checks both before it answers
+): ApiOperation => declared as unknown as ApiOperation; // `call` below checks both before it answers
 
 /** The longest body: a request for `/json` fits unless its texts are unusually long. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
-export function operationsByPath(operations: readonly Operation[]): ReadonlyMap<string, readonly Operation[]> {
-  const byPath = new Map<string, Operation[]>();
+export function operationsByPath(operations: readonly ApiOperation[]): ReadonlyMap<string, readonly ApiOperation[]> {
+  const byPath = new Map<string, ApiOperation[]>();
   for (const one of operations) byPath.set(one.path, [...(byPath.get(one.path) ?? []), one]);
   return byPath;
 }
 
 /** The routes of operations: for each path, its methods. */
 export function operationRoutes(
-  operations: readonly Operation[],
+  operations: readonly ApiOperation[],
   access: AccessOptions,
   onError: (error: unknown) => void,
 ): ReadonlyMap<string, Route> {
@@ -65,7 +65,7 @@ export function operationRoutes(
 
 async function answer(
   request: HttpRequest,
-  own: readonly Operation[],
+  own: readonly ApiOperation[],
   access: AccessOptions,
   onError: (error: unknown) => void,
 ): Promise<Page> {
@@ -75,25 +75,25 @@ async function answer(
     const client = admit(request, chosen.need, access);
     const query = queryOf(request, chosen.query);
     const rawBody = await body;
-    if (!rawBody) throw new Problem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
+    if (!rawBody) throw new ApiProblem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
     const { body: schema } = chosen;
     const read = schema && schema !== 'any' ? valid(schema, parseJson(rawBody), 'the body') : undefined;
     const found = await chosen.answer({ client, query, body: read, rawBody });
     return { ...json(200, found), headers: { 'cache-control': 'no-store' } };
   } catch (error) {
     body.catch(() => {}); // the client has gone
-    if (error instanceof Problem) return problemPage(error);
+    if (error instanceof ApiProblem) return problemPage(error);
     if (error instanceof Error && error.name === 'CallerGone') throw error;
     onError(error);
-    return problemPage(new Problem(500, 'internal error'));
+    return problemPage(new ApiProblem(500, 'internal error'));
   }
 }
 
-function chosenBy({ method = 'GET' }: IncomingMessage, own: readonly Operation[]): Operation {
+function chosenBy({ method = 'GET' }: IncomingMessage, own: readonly ApiOperation[]): ApiOperation {
   const chosen = own.find((one) => one.method === (method === 'HEAD' ? 'GET' : method));
   if (chosen) return chosen;
   const allow = own.map((one) => one.method).join(', ');
-  throw new Problem(405, `the method must be ${allow}, got ${method}`, { headers: { allow } });
+  throw new ApiProblem(405, `the method must be ${allow}, got ${method}`, { headers: { allow } });
 }
 
 /** Parameters as their schema says: numbers are written as such. */
@@ -102,7 +102,7 @@ function queryOf({ url = '' }: IncomingMessage, schema: ObjectSchema): unknown {
   const values: [string, unknown][] = [];
   const seen = new Set<string>();
   for (const [name, text] of new URLSearchParams(query)) {
-    if (seen.has(name)) throw new Problem(400, `the parameter ${name.slice(0, 100)} is there twice`);
+    if (seen.has(name)) throw new ApiProblem(400, `the parameter ${name.slice(0, 100)} is there twice`);
     seen.add(name);
     const { type } = Object.hasOwn(schema.properties, name) ? (schema.properties[name] as Schema) : { type: 'string' };
     values.push([name, type === 'integer' && /^-?\d{1,15}$/.test(text) ? Number(text) : text]);

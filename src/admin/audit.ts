@@ -2,7 +2,7 @@ import { write } from 'node:fs';
 import { appendFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Clock } from '../clock.ts';
-import { Problem } from './problem.ts';
+import { ApiProblem } from './problem.ts';
 import type { Records } from './records.ts';
 import { rfc3339 } from './times.ts';
 
@@ -65,7 +65,7 @@ export class Audit {
       if (sink === 'stderr') await writeToStderr(`${line}\n`);
       else await appendFile(sink, `${line}\n`, { flush: true });
     } catch (error) {
-      throw new Problem(
+      throw new ApiProblem(
         503,
         `nothing was changed: the audit log cannot be written: ${error instanceof Error ? error.message : error}`,
       );

@@ -5,7 +5,7 @@ import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } f
 import type { Debit } from '../ledger/debit.ts';
 import { type Entries, sourceOf } from '../ledger/entry.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { Override } from '../overrides.ts';
+import type { StandingOverride } from '../overrides.ts';
 import { decodeRequest, encodeAnswer } from '../rls/codec.ts';
 import { responseToJson } from '../rls/json.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../rls/service.ts';
@@ -19,7 +19,7 @@ import { arithmeticOf, describe } from './arithmetic.ts';
 import { rfc3339 } from './times.ts';
 
 /** What a request would be answered with now, and why. */
-export interface Explanation {
+export interface ExplainAnswer {
   /** Of HTTP, as `/json` answers. */
   readonly status: 200 | 400 | 429;
   /** The body of `/json`; absent where the request has no answer. */
@@ -116,7 +116,7 @@ interface Observed {
  *
  * @param timeoutMs  how long reading the counters may take
  */
-export async function explain(wire: WireRequest, options: ExplainOptions): Promise<Explanation> {
+export async function explain(wire: WireRequest, options: ExplainOptions): Promise<ExplainAnswer> {
   const { decider, extras, packed, source } = options;
   const own = packed?.();
   const rules = { ...(own && { version: hashOf(own) }), source };
@@ -214,7 +214,7 @@ export interface ShownOverride {
   readonly reason: string;
 }
 
-export const describeOverride = ({ effect, untilMs, by, reason }: Override): ShownOverride => ({
+export const describeOverride = ({ effect, untilMs, by, reason }: StandingOverride): ShownOverride => ({
   effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
   until: rfc3339(untilMs),
   by,

@@ -1,8 +1,8 @@
-import { type Operation, operationsByPath } from './api.ts';
+import { type ApiOperation, operationsByPath } from './api.ts';
 import type { Schema } from './schema.ts';
 
 /** The OpenAPI document of the operations. */
-export function openApiDocument(operations: readonly Operation[], version: string): object {
+export function openApiDocument(operations: readonly ApiOperation[], version: string): object {
   const byPath = operationsByPath(operations);
   return {
     openapi: '3.1.0',
@@ -46,7 +46,7 @@ const problemSchema = {
   },
 } as const;
 
-function operationObject({ method, path, summary, need, query, body, answers }: Operation): object {
+function operationObject({ method, path, summary, need, query, body, answers }: ApiOperation): object {
   const parameters = Object.entries(query.properties).map(([name, schema]) => ({
     name,
     in: 'query',

@@ -11,15 +11,15 @@ import { describeLimit } from '../rules/describe.ts';
 import { type Entry, match } from '../rules/match.ts';
 import { placeFields } from '../rules/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
-import type { NamedReply, Question, ReplyTo } from './agent.ts';
-import { type Operation, operation } from './api.ts';
+import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
+import { type ApiOperation, operation } from './api.ts';
 import { counterOf, type KnownCounter } from './counter-key.ts';
-import { type CounterState, counterState, type ExplainOptions, type Explanation, explain } from './explain.ts';
+import { type CounterState, counterState, type ExplainAnswer, type ExplainOptions, explain } from './explain.ts';
 import { openApiDocument } from './openapi.ts';
 import { type OverrideOptions, overrideOperations } from './override-operations.ts';
 import { descriptor, domain, MAX_HITS, noQuery, reason, text } from './parameters.ts';
-import { Problem } from './problem.ts';
-import { mergeRefusals, type Refusal } from './refusals.ts';
+import { ApiProblem } from './problem.ts';
+import { mergeRefusals, type SampledRefusal } from './refusals.ts';
 import { object, parseJson } from './schema.ts';
 import { mergeTop } from './space-saving.ts';
 import { keyOf, mergeRules, topKinds } from './top-keys.ts';
@@ -31,7 +31,7 @@ export interface AdminOptions extends ExplainOptions, OverrideOptions {
   readonly counters: Counters;
   readonly rules: () => RuleTree | undefined;
   /** Asks every process that answers requests. */
-  readonly ask: <Q extends Question>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** Whether other processes answer. */
   readonly hasWorkers: boolean;
   /** Callers' values are shown as their hash. */
@@ -40,12 +40,12 @@ export interface AdminOptions extends ExplainOptions, OverrideOptions {
 
 const STORE_TIMEOUT_MS = 1_000;
 
-/** Counters that one page of a listing looks at. */
+/** Counters examined per page of a listing. */
 export const PAGE_COUNTERS = 1_000;
 
 /** All operations of the admin API. */
-export function adminOperations(options: AdminOptions): readonly Operation[] {
-  const operations: Operation[] = [
+export function adminOperations(options: AdminOptions): readonly ApiOperation[] {
+  const operations: ApiOperation[] = [
     operation({
       path: '/api/v1/openapi.json',
       method: 'GET',
@@ -63,7 +63,7 @@ export function adminOperations(options: AdminOptions): readonly Operation[] {
   return operations;
 }
 
-function readOperations(options: AdminOptions): readonly Operation[] {
+function readOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation({
       path: '/api/v1/explain',
@@ -78,7 +78,7 @@ function readOperations(options: AdminOptions): readonly Operation[] {
   ];
 }
 
-function viewOperations(options: AdminOptions): readonly Operation[] {
+function viewOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation({
       path: '/api/v1/unmatched',
@@ -147,7 +147,7 @@ function viewOperations(options: AdminOptions): readonly Operation[] {
   ];
 }
 
-function changeOperations(options: AdminOptions): readonly Operation[] {
+function changeOperations(options: AdminOptions): readonly ApiOperation[] {
   return [
     operation({
       path: '/api/v1/counters/reset',
@@ -197,7 +197,7 @@ async function explainRequest(body: Buffer, options: AdminOptions): Promise<obje
   } catch (error) {
     if (!(error instanceof InvalidJson)) throw error;
     parseJson(body); // what is not JSON at all is refused
-    return { status: 400, error: error.message, descriptors: [] } satisfies Omit<Explanation, 'rules'>;
+    return { status: 400, error: error.message, descriptors: [] } satisfies Omit<ExplainAnswer, 'rules'>;
   }
   const explanation = await explain(request, options);
   if (!options.hasWorkers) return explanation;
@@ -282,9 +282,9 @@ async function refusals(
 ): Promise<object> {
   const replies = await options.ask({ kind: 'refusals' });
   const reports = replies.flatMap(({ reply }) => reply.report ?? []);
-  if (reports.length === 0) throw new Problem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
+  if (reports.length === 0) throw new ApiProblem(404, 'no refusals are kept: set EXPLAIN_SAMPLE');
   const { refusals: kept, dropped } = mergeRefusals(reports);
-  const isWanted = ({ atMs, domain: name, descriptors }: Refusal): boolean =>
+  const isWanted = ({ atMs, domain: name, descriptors }: SampledRefusal): boolean =>
     atMs > after &&
     (only === undefined || name === only) &&
     (rule === undefined || descriptors.some((one) => one.rule === rule));
@@ -318,7 +318,7 @@ function countersOf(options: AdminOptions, name: string, entries: readonly Entry
   const found = matched && (options.decider.overrides?.apply(matched, name, entries) ?? matched);
   if (found?.kind !== 'limited') {
     const why = found?.kind === 'unlimited' ? `${found.rule.path} is unlimited` : 'no rule applies; explain says why';
-    throw new Problem(404, `the descriptor has no counters: ${why}`);
+    throw new ApiProblem(404, `the descriptor has no counters: ${why}`);
   }
   return found.limits.map((limit) => {
     const counter = options.counters(limit.limit, name, found.entries);
@@ -330,7 +330,7 @@ function countersOf(options: AdminOptions, name: string, entries: readonly Entry
 async function statesOf(options: AdminOptions, debits: readonly Debit[]): Promise<readonly CounterState[]> {
   const fork = await options.ledger.fork(debits, STORE_TIMEOUT_MS);
   const replies = await fork.ledger.peek(debits);
-  for (const reply of replies) if (reply.code === 'UNAVAILABLE') throw new Problem(503, reply.reason);
+  for (const reply of replies) if (reply.code === 'UNAVAILABLE') throw new ApiProblem(503, reply.reason);
   return debits.map((debit) => counterState(debit.limit, fork.stateOf(debit), fork.nowMs(debit)));
 }
 
@@ -349,7 +349,8 @@ async function counters(
   query: { readonly domain?: string; readonly descriptor?: string; readonly rule?: string; readonly after?: string },
 ): Promise<object> {
   if (query.descriptor === undefined) return listCounters(options, query);
-  if (query.domain === undefined) throw new Problem(400, 'the query is not valid: domain is required with descriptor');
+  if (query.domain === undefined)
+    throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
   const entries = parseDescriptor(query.descriptor);
   const found = countersOf(options, query.domain, entries);
   const states = await statesOf(
@@ -367,7 +368,7 @@ async function counters(
 export function parseDescriptor(written: string): readonly Entry[] {
   return written.split(',').map((one) => {
     const equals = one.indexOf('=');
-    if (equals < 1) throw new Problem(400, `a descriptor must be key=value[,key=value…], got '${written}'`);
+    if (equals < 1) throw new ApiProblem(400, `a descriptor must be key=value[,key=value…], got '${written}'`);
     return { key: one.slice(0, equals), value: one.slice(equals + 1) };
   });
 }
@@ -378,9 +379,9 @@ async function listCounters(
   { domain: only, rule, after }: { readonly domain?: string; readonly rule?: string; readonly after?: string },
 ): Promise<object> {
   if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
-    throw new Problem(400, 'the query is not valid: after must be `next` of another page');
+    throw new ApiProblem(400, 'the query is not valid: after must be `next` of another page');
   const page = await options.ledger.list(after, PAGE_COUNTERS);
-  if (!page) throw new Problem(501, 'the counters cannot be listed: memcached keeps no list');
+  if (!page) throw new ApiProblem(501, 'the counters cannot be listed: memcached keeps no list');
   const rules = options.rules();
   const known = page.keys.flatMap((key): KnownCounter[] => {
     const found = rules && counterOf(rules, key);
@@ -414,7 +415,7 @@ interface ChangeBody {
 async function reset(options: AdminOptions, who: string, body: ChangeBody): Promise<object> {
   const forget = async ({ debit, limit }: FoundCounter): Promise<void> => {
     const failed = await options.ledger.forget(debit, limit.limit, limit.policy);
-    if (failed) throw new Problem(503, failed.reason);
+    if (failed) throw new ApiProblem(503, failed.reason);
   };
   return changeCounters(options, who, 'reset', body, { kind: 'forget', hits: 0 }, forget);
 }
@@ -428,9 +429,9 @@ async function grant(
   const giveBack = async ({ debit, limit }: FoundCounter): Promise<void> => {
     const back = debitOf(debit, limit, -hits, false);
     const [entry] = await options.ledger.debit([back], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
-    if (entry?.code === 'UNAVAILABLE') throw new Problem(503, entry.reason);
+    if (entry?.code === 'UNAVAILABLE') throw new ApiProblem(503, entry.reason);
     if (entry?.degraded)
-      throw new Problem(503, 'the counters cannot be reached: the hits are given back when they can');
+      throw new ApiProblem(503, 'the counters cannot be reached: the hits are given back when they can');
   };
   return changeCounters(options, who, 'grant', body, { kind: 'give_back', hits }, giveBack);
 }

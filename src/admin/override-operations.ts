@@ -1,12 +1,12 @@
 import { type Unit, unitMs } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
-import { descriptorKey, type Override, type OverrideEffect } from '../overrides.ts';
-import { type Operation, operation } from './api.ts';
+import { descriptorKey, type OverrideEffect, type StandingOverride } from '../overrides.ts';
+import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { describeOverride } from './explain.ts';
 import type { OverrideRecords } from './override-records.ts';
 import { descriptor, domain, MAX_HITS, noQuery, reason } from './parameters.ts';
-import { Problem } from './problem.ts';
+import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 import { parseTime } from './times.ts';
 
@@ -24,7 +24,7 @@ const units = Object.keys(unitMs) as readonly Unit[]; // it has no others
 const MAX_MS = unitMs.YEAR;
 
 /** Operations on what is set for single descriptors. */
-export function overrideOperations(options: OverrideOptions): readonly Operation[] {
+export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
   return [
     operation({
       path: PATH,
@@ -55,7 +55,7 @@ export function overrideOperations(options: OverrideOptions): readonly Operation
       ),
       answers: 'The override.',
       answer: async ({ client, body }) => {
-        const override: Override = {
+        const override: StandingOverride = {
           domain: body.domain,
           entries: body.descriptor,
           effect: effectOf(body),
@@ -82,7 +82,7 @@ export function overrideOperations(options: OverrideOptions): readonly Operation
       answer: async ({ client, body }) => {
         const name = { domain: body.domain, entries: body.descriptor };
         const before = await known(options, name);
-        if (!before) throw new Problem(404, 'nothing is set for the descriptor');
+        if (!before) throw new ApiProblem(404, 'nothing is set for the descriptor');
         const change = { who: client.name, change: 'override removed', reason: body.reason, what: nameOf(name) };
         await options.audit.change({ ...change, before: shown(before), after: null }, () =>
           options.overrides.remove(name),
@@ -93,20 +93,23 @@ export function overrideOperations(options: OverrideOptions): readonly Operation
   ];
 }
 
-type Named = Pick<Override, 'domain' | 'entries'>;
+type Named = Pick<StandingOverride, 'domain' | 'entries'>;
 
 const nameOf = ({ domain: name, entries }: Named) => ({
   domain: name,
   descriptor: entries.map(({ key, value }) => `${key}=${value}`).join(','),
 });
 
-const shown = (override: Override) => ({
+const shown = (override: StandingOverride) => ({
   ...nameOf(override),
   entries: override.entries,
   ...describeOverride(override),
 });
 
-async function known(options: OverrideOptions, { domain: name, entries }: Named): Promise<Override | undefined> {
+async function known(
+  options: OverrideOptions,
+  { domain: name, entries }: Named,
+): Promise<StandingOverride | undefined> {
   const key = descriptorKey(name, entries);
   return (await options.overrides.follow()).find((one) => descriptorKey(one.domain, one.entries) === key);
 }
@@ -120,19 +123,19 @@ function effectOf(body: {
   const unit = units.find((one) => one === body.unit);
   if (effect === 'limit') {
     if (requestsPerUnit === undefined || !unit)
-      throw new Problem(400, 'the body is not valid: a limit needs requestsPerUnit and unit');
+      throw new ApiProblem(400, 'the body is not valid: a limit needs requestsPerUnit and unit');
     return { kind: 'limit', requestsPerUnit, unit };
   }
   if (requestsPerUnit !== undefined || unit)
-    throw new Problem(400, 'the body is not valid: requestsPerUnit and unit go with the effect limit');
+    throw new ApiProblem(400, 'the body is not valid: requestsPerUnit and unit go with the effect limit');
   return { kind: effect === 'block' ? 'block' : 'exempt' };
 }
 
 function untilOf(text: string, nowMs: number): number {
   const untilMs = parseTime(text);
   if (untilMs === undefined)
-    throw new Problem(400, `the body is not valid: until must be a time of RFC 3339, got '${text}'`);
+    throw new ApiProblem(400, `the body is not valid: until must be a time of RFC 3339, got '${text}'`);
   if (untilMs <= nowMs || untilMs > nowMs + MAX_MS)
-    throw new Problem(400, 'the body is not valid: until must be within a year from now');
+    throw new ApiProblem(400, 'the body is not valid: until must be within a year from now');
   return untilMs;
 }

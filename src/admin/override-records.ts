@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
-import { descriptorKey, type Override, type Overrides } from '../overrides.ts';
-import { Problem } from './problem.ts';
+import { descriptorKey, type Overrides, type StandingOverride } from '../overrides.ts';
+import { ApiProblem } from './problem.ts';
 import type { Records } from './records.ts';
 
 const MAP = 'overrides';
@@ -17,13 +17,13 @@ export interface OverrideRecordsOptions {
   readonly overrides: Overrides;
   readonly clock: Clock;
   /** Has every process that answers requests follow these. */
-  readonly spread: (overrides: readonly Override[]) => Promise<unknown>;
+  readonly spread: (overrides: readonly StandingOverride[]) => Promise<unknown>;
 }
 
 /** Keeps overrides in the records, and has every process of this instance follow them. */
 export class OverrideRecords {
   readonly #options: OverrideRecordsOptions;
-  #reading: Promise<readonly Override[]> | undefined;
+  #reading: Promise<readonly StandingOverride[]> | undefined;
   #isEmpty = true;
 
   constructor(options: OverrideRecordsOptions) {
@@ -31,24 +31,24 @@ export class OverrideRecords {
   }
 
   /** Reads the records and follows them. While they cannot be read, those that were read last hold. */
-  follow(): Promise<readonly Override[]> {
+  follow(): Promise<readonly StandingOverride[]> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
     });
     return this.#reading;
   }
 
-  async put(override: Override): Promise<void> {
+  async put(override: StandingOverride): Promise<void> {
     const known = await this.follow();
     const key = descriptorKey(override.domain, override.entries);
     const others = known.filter((one) => descriptorKey(one.domain, one.entries) !== key);
     if (others.length >= MAX_OVERRIDES)
-      throw new Problem(409, `there may be ${MAX_OVERRIDES} overrides: remove one first`);
+      throw new ApiProblem(409, `there may be ${MAX_OVERRIDES} overrides: remove one first`);
     await this.#options.records.put(MAP, key, JSON.stringify(override));
     await this.#refresh();
   }
 
-  async remove(override: Pick<Override, 'domain' | 'entries'>): Promise<void> {
+  async remove(override: Pick<StandingOverride, 'domain' | 'entries'>): Promise<void> {
     await this.#options.records.remove(MAP, descriptorKey(override.domain, override.entries));
     await this.#refresh();
   }
@@ -59,12 +59,12 @@ export class OverrideRecords {
     await this.follow();
   }
 
-  async #read(): Promise<readonly Override[]> {
+  async #read(): Promise<readonly StandingOverride[]> {
     const { records, overrides, clock, spread } = this.#options;
     const nowMs = clock();
-    const found: Override[] = [];
+    const found: StandingOverride[] = [];
     for (const [key, text] of await records.all(MAP)) {
-      const override = JSON.parse(text) as Override; // as `put` wrote it
+      const override = JSON.parse(text) as StandingOverride; // as `put` wrote it
       if (override.untilMs > nowMs) found.push(override);
       else await records.remove(MAP, key);
     }

@@ -12,7 +12,7 @@ export interface Flaw {
  *
  * @see https://www.rfc-editor.org/rfc/rfc9457
  */
-export class Problem extends Error {
+export class ApiProblem extends Error {
   override readonly name = 'Problem';
   readonly status: number;
   readonly flaws: readonly Flaw[];
@@ -46,7 +46,7 @@ const titles: Readonly<Record<number, string>> = {
 /** A message quotes the request: this many characters of it are sent. */
 const MAX_DETAIL_LENGTH = 1_000;
 
-export const problemPage = ({ status, message, flaws, headers }: Problem): Page => ({
+export const problemPage = ({ status, message, flaws, headers }: ApiProblem): Page => ({
   status,
   contentType: 'application/problem+json',
   headers,

@@ -15,7 +15,7 @@ const MAX_TEXT_LENGTH = 256;
 const MAX_DESCRIPTORS = 16;
 
 /** A request that was refused, explained by what its own decisions said. */
-export interface Refusal {
+export interface SampledRefusal {
   /** Milliseconds since the epoch. */
   readonly atMs: number;
   readonly domain: string;
@@ -43,7 +43,7 @@ export interface RefusedDescriptor {
 }
 
 export interface RefusalReport {
-  readonly refusals: readonly Refusal[];
+  readonly refusals: readonly SampledRefusal[];
   /** Refusals that were not kept, since there were too many in a second. */
   readonly dropped: number;
 }
@@ -52,7 +52,7 @@ export interface RefusalReport {
 export class RefusalSample {
   readonly #max: number;
   readonly #clock: Clock;
-  #kept: Refusal[] = [];
+  #kept: SampledRefusal[] = [];
   #next = 0;
   #inSecond = 0;
   #dropped = 0;

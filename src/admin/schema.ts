@@ -1,4 +1,4 @@
-import { type Flaw, Problem } from './problem.ts';
+import { ApiProblem, type Flaw } from './problem.ts';
 
 /** The part of JSON Schema that the API's bodies and parameters need. It checks them, and stands in the OpenAPI document as it is. */
 export type Schema =
@@ -102,7 +102,7 @@ export function valid<S extends Schema>(schema: S, value: unknown, what: string)
   const flaws = flawsOf(schema, value);
   if (flaws.length === 0) return value as Valid<S>; // as just checked
   const [first] = flaws;
-  throw new Problem(400, `${what} is not valid: ${first?.at === '' ? 'it' : first?.at} ${first?.detail}`, { flaws });
+  throw new ApiProblem(400, `${what} is not valid: ${first?.at === '' ? 'it' : first?.at} ${first?.detail}`, { flaws });
 }
 
 /** @throws Problem  400: not JSON */
@@ -110,6 +110,6 @@ export function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'));
   } catch (error) {
-    throw new Problem(400, `the body is not JSON: ${error instanceof Error ? error.message : error}`);
+    throw new ApiProblem(400, `the body is not JSON: ${error instanceof Error ? error.message : error}`);
   }
 }

@@ -5,7 +5,7 @@ export const roles = ['read', 'operate'] as const;
 export type Role = (typeof roles)[number];
 
 export interface AdminToken {
-  /** Who has it: what the audit log says. */
+  /** Its holder, for the audit log. */
   readonly name: string;
   readonly role: Role;
   readonly secret: string;
@@ -14,7 +14,7 @@ export interface AdminToken {
 const NAMED = /^([\w.-]{1,64}):(read|operate):(.+)$/;
 
 /**
- * Reads ADMIN_TOKEN: one secret, which may do everything, or `name:role:secret` of several holders with commas between.
+ * Reads ADMIN_TOKEN: one secret, which may do everything, or comma-separated `name:role:secret` of several holders.
  *
  * @returns undefined  names that are there twice
  */

@@ -1,4 +1,4 @@
-/** Where the admin API of a running service is, and who asks it. */
+/** The address of the admin API of a running service, and the token for it. */
 export interface Target {
   /** `host:port` of its debug port, or an origin such as `https://weir:6070`. */
   readonly target: string;

@@ -1,4 +1,4 @@
-import { type ExplainedDescriptor, type ExplainedLimit, type Explanation, explain } from '../admin/explain.ts';
+import { type ExplainAnswer, type ExplainedDescriptor, type ExplainedLimit, explain } from '../admin/explain.ts';
 import { createCounterKeys, ownCounters } from '../backends/key.ts';
 import { createMemoryBackend } from '../backends/memory/backend.ts';
 import type { Clock } from '../clock.ts';
@@ -14,7 +14,7 @@ import { CommandFailed } from './client.ts';
 import { duration, type Paint } from './paint.ts';
 
 /** An explanation as the API sends it. */
-export type SentExplanation = Partial<Explanation> & {
+export type SentExplanation = Partial<ExplainAnswer> & {
   readonly status: number;
   readonly workers?: readonly {
     readonly process: string;
@@ -28,7 +28,7 @@ export type SentExplanation = Partial<Explanation> & {
  *
  * @throws CommandFailed  the rules are wrong
  */
-export async function explainOffline(path: string, request: WireRequest, clock: Clock): Promise<Explanation> {
+export async function explainOffline(path: string, request: WireRequest, clock: Clock): Promise<ExplainAnswer> {
   const loaded = await loadSource(plainPath(path), { mergeDomains: true });
   if (!loaded.ok) throw new CommandFailed(`the rules are wrong:\n${loaded.problems.map(formatProblem).join('\n')}`);
   const { rules } = loaded;

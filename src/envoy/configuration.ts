@@ -1,5 +1,5 @@
 import type { RuleTree } from '../rules/tree.ts';
-import { expectedShapes, type Shape, type ShapeEntry } from './shapes.ts';
+import { type DescriptorShape, expectedShapes, type ShapeEntry } from './shapes.ts';
 
 export const kinds = ['envoy', 'istio'] as const;
 export type Kind = (typeof kinds)[number];
@@ -24,7 +24,7 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
 }
 
 /** One descriptor, as an item of `rate_limits`. */
-function rateLimits(shapes: readonly Shape[], indent: string): string {
+function rateLimits(shapes: readonly DescriptorShape[], indent: string): string {
   return shapes
     .map((shape) => `${indent}- actions:\n${shape.map((entry) => `${indent}    - ${actionOf(entry)}\n`).join('')}`)
     .join('');
@@ -88,7 +88,7 @@ const cluster = ({ host, port }: ConfigurationOptions, name: string, indent: str
     `    - lb_endpoints: [{ endpoint: { address: { socket_address: { address: ${quoted(host)}, port_value: ${port} } } } }]`,
   ].join(`\n${indent}`);
 
-function wholeEnvoy(domain: string, shapes: readonly Shape[], options: ConfigurationOptions): string {
+function wholeEnvoy(domain: string, shapes: readonly DescriptorShape[], options: ConfigurationOptions): string {
   return `static_resources:
   listeners:
     - name: limited
@@ -125,7 +125,7 @@ ${rateLimits(shapes, ' '.repeat(24))}                      routes:
 `;
 }
 
-function istioFilter(domain: string, shapes: readonly Shape[], options: ConfigurationOptions): string {
+function istioFilter(domain: string, shapes: readonly DescriptorShape[], options: ConfigurationOptions): string {
   return `apiVersion: networking.istio.io/v1alpha3
 kind: EnvoyFilter
 metadata:

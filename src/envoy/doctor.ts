@@ -1,6 +1,6 @@
 import { nearestOf } from '../rules/nearest-of.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import { canMatch, type Shape } from './shapes.ts';
+import { canMatch, type DescriptorShape } from './shapes.ts';
 
 /** What the doctor says of a live Envoy. */
 export interface Finding {
@@ -32,13 +32,13 @@ export function examine(
   { rules, storeTimeoutMs }: Expectations,
 ): readonly Finding[] {
   const filters = [...filtersIn(configDump)];
-  if (filters.length === 0) return [wrong('Envoy has no rate limit filter: it asks nobody')];
+  if (filters.length === 0) return [wrong('Envoy has no rate limit filter: it requests no decisions')];
   const shapes = unique([...shapesIn(configDump)]);
   const findings: Finding[] = [];
   for (const filter of unique(filters)) findings.push(...examineFilter(filter, rules, storeTimeoutMs, clusters));
   const domains = unique(filters.map(({ domain }) => domain).filter((domain) => rules.domains.has(domain)));
   if (shapes.length === 0)
-    findings.push(wrong('no route has rate_limits: Envoy sends no descriptors, and asks nobody'));
+    findings.push(wrong('no route has rate_limits: Envoy sends no descriptors, and requests no decisions'));
   for (const shape of shapes)
     for (const domain of domains) {
       const text = `domain ${domain}: ${textOf(shape)}`;
@@ -110,10 +110,10 @@ function examineCluster(name: string, clusters: unknown): Finding {
 const right = (text: string): Finding => ({ isWrong: false, text });
 const wrong = (text: string): Finding => ({ isWrong: true, text });
 
-const textOf = (shape: Shape): string =>
+const textOf = (shape: DescriptorShape): string =>
   shape.map(({ key, value }) => (value === undefined ? key : `${key}=${value}`)).join(',');
 
-function hint(rules: RuleTree, domain: string, shape: Shape): string {
+function hint(rules: RuleTree, domain: string, shape: DescriptorShape): string {
   const [first] = shape;
   const keys = rules.domains.get(domain)?.root.byKey.keys() ?? [];
   const near = first && nearestOf(first.key, keys, (key) => key, 1)[0];
@@ -142,7 +142,7 @@ function* filtersIn(dump: unknown): Iterable<Filter> {
 }
 
 /** What `rate_limits` of routes and virtual hosts make. */
-function* shapesIn(dump: unknown): Iterable<Shape> {
+function* shapesIn(dump: unknown): Iterable<DescriptorShape> {
   for (const found of objectsIn(dump)) {
     for (const limit of [
       ...listOf(found.rate_limits),
@@ -164,7 +164,7 @@ const keyOfAction: Readonly<Record<string, string>> = {
   generic_key: 'generic_key',
 };
 
-function entryOf(action: JsonObject): Shape {
+function entryOf(action: JsonObject): DescriptorShape {
   const [kind] = Object.keys(action);
   if (kind === undefined) return [];
   const { descriptor_key: key, descriptor_value: value } = objectOf(action[kind]);

@@ -8,20 +8,20 @@ export interface ShapeEntry {
   readonly value: string | undefined;
 }
 
-export type Shape = readonly ShapeEntry[];
+export type DescriptorShape = readonly ShapeEntry[];
 
 /** Shapes of one domain, and keys that no configuration can name. */
 export interface ExpectedShapes {
-  readonly shapes: readonly Shape[];
+  readonly shapes: readonly DescriptorShape[];
   /** Paths of rules below a key with a `*`. */
   readonly unknown: readonly string[];
 }
 
 /** The descriptors that the rules of a domain expect: each way down by keys to a rule, once. */
 export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes {
-  const found = new Map<string, Shape>();
+  const found = new Map<string, DescriptorShape>();
   const unknown: string[] = [];
-  const walk = (level: Level, above: Shape): void => {
+  const walk = (level: Level, above: DescriptorShape): void => {
     for (const [key, { byValue, anyValue }] of level.byKey) {
       for (const [value, node] of [...byValue, ...(anyValue ? [['', anyValue] as const] : [])]) {
         if (hasWildcard(key)) {
@@ -43,12 +43,12 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
 export const isConstant = (key: string): boolean => key === 'generic_key';
 
 /** Whether a descriptor of the shape can meet a rule, by some value where it depends on the request. */
-export function canMatch(rules: RuleTree, domain: string, shape: Shape): boolean {
+export function canMatch(rules: RuleTree, domain: string, shape: DescriptorShape): boolean {
   const root = rules.domains.get(domain)?.root;
   return root !== undefined && shape.length > 0 && reaches(root, shape);
 }
 
-function reaches(level: Level, [first, ...rest]: Shape): boolean {
+function reaches(level: Level, [first, ...rest]: DescriptorShape): boolean {
   if (!first) return false;
   const branch = level.byKey.get(first.key);
   const exact = first.value === undefined ? undefined : branch?.byValue.get(first.value);

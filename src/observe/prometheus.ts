@@ -267,7 +267,7 @@ export function createMetrics(
     'Time from a decoded call to its answer, by method and gRPC status.',
   );
   let registry: Promise<Registry> | undefined;
-  /** A service that nobody scrapes does without prom-client. */
+  /** Loads prom-client for the first scrape: a service without scrapes does not need it. */
   const openRegistry = async (): Promise<Registry> => {
     const { createRegistry } = await import('./registry.ts');
     return createRegistry(isReady, store, durations);

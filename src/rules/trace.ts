@@ -67,7 +67,7 @@ export interface Stop {
   readonly nearest: readonly NearRule[];
 }
 
-export interface Trace {
+export interface MatchTrace {
   readonly found: Match;
   readonly path: readonly TracedLevel[];
   /** Where the search ended without a rule. */
@@ -81,7 +81,7 @@ const MAX_WILDCARDS = 20;
 const MAX_NEAREST = 3;
 
 /** Searches as `match` does, and says what was tried. */
-export function trace(rules: RuleTree, domain: string, descriptor: Descriptor): Trace {
+export function trace(rules: RuleTree, domain: string, descriptor: Descriptor): MatchTrace {
   const path: TracedLevel[] = [];
   const levels: { readonly level: Level | undefined; readonly found: Node | undefined }[] = [];
   const observer: MatchObserver = {

@@ -1,4 +1,4 @@
-import { type NamedReply, type Question, type ReplyTo, replyTo } from '../admin/agent.ts';
+import { type AgentQuestion, type NamedReply, type ReplyTo, replyTo } from '../admin/agent.ts';
 import type { BreakerState } from '../backends/breaker.ts';
 import type { Clock } from '../clock.ts';
 import type { DenyCacheState } from '../ledger/refusals.ts';
@@ -19,7 +19,7 @@ export interface Responders {
    */
   open(onCall: OnCall): Promise<Servers>;
   /** Queries every process that answers requests. */
-  ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  ask<Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** The cache of refusals; undefined: disabled. */
   cache(): DenyCacheState | undefined;
   /** The number of processes with an open circuit, for each node of the store. */

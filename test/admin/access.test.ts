@@ -1,7 +1,7 @@
 import '../helpers/realm.ts';
 import type { IncomingMessage } from 'node:http';
 import { type AccessOptions, admit, type Need } from '../../src/admin/access.ts';
-import { Problem } from '../../src/admin/problem.ts';
+import { ApiProblem } from '../../src/admin/problem.ts';
 import { parseTokens } from '../../src/admin/tokens.ts';
 
 const request = (headers: Record<string, string> = {}, remoteAddress = '127.0.0.1'): IncomingMessage =>
@@ -12,7 +12,7 @@ const admitted = (from: IncomingMessage, need: Need, options: Partial<AccessOpti
     const { name, seesValues } = admit(from, need, { tokens: [], hosts: [], ...options });
     return seesValues ? name : `${name}, without values`;
   } catch (error) {
-    if (error instanceof Problem) return error.status;
+    if (error instanceof ApiProblem) return error.status;
     throw error;
   }
 };
@@ -68,7 +68,7 @@ test.each<[string, IncomingMessage, Need, string | number]>([
   expect(admitted(from, need, { tokens })).toBe(expected);
 });
 
-test('where tokens are set, this machine needs one, too', () => {
+test('if tokens are set, local requests need one too', () => {
   expect(admitted(request(), 'read', { tokens })).toBe(401);
   expect(admitted(request(), 'open', { tokens })).toBe('anonymous, without values');
 });

@@ -128,7 +128,7 @@ test('counters are shown by descriptor, and listed by rule', async () => {
   });
 });
 
-test('unmatched descriptors are listed with the nearest rule; values only for those who may read them', async () => {
+test('unmatched descriptors are listed with the nearest rule; values only for clients that may read them', async () => {
   const request = { domain: 'demo', descriptors: [{ entries: entries('usr=dora') }] };
   await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body: JSON.stringify(request) });
   const nearest = expect.arrayContaining([expect.objectContaining({ rule: 'demo.user' })]);

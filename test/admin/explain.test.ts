@@ -1,6 +1,6 @@
 import '../helpers/realm.ts';
 import fc from 'fast-check';
-import type { Explanation } from '../../src/admin/explain.ts';
+import type { ExplainAnswer } from '../../src/admin/explain.ts';
 import { explain } from '../../src/admin/explain.ts';
 import type { Backend } from '../../src/backends/backend.ts';
 import { failedSnapshot, forkFrom } from '../../src/backends/fork.ts';
@@ -60,7 +60,7 @@ async function answerOf(
   }
 }
 
-const told = ({ answer, error }: Explanation) => (answer ? { answer } : { error });
+const told = ({ answer, error }: ExplainAnswer) => (answer ? { answer } : { error });
 
 interface Step {
   readonly request: WireRequest;

@@ -41,7 +41,7 @@ const listOf = (table: SpaceSaving): TopList => ({
   unlistedAtMost: table.minimum,
 });
 
-test('of a million Zipf hits every key above W/k is listed, with errors within the bound', () => {
+test('every key above W/k of a million Zipf hits is listed, with errors within the bound', () => {
   const random = numbers(1);
   const table = new SpaceSaving();
   const exact = new Map<string, number>();
@@ -75,7 +75,7 @@ test('ten million distinct keys take no more than the budget', () => {
   expect(top.list()).toMatchObject({ total: 10_000_000 });
 });
 
-test('what is older than a minute is dropped whole', () => {
+test('a window older than a minute is dropped as a whole', () => {
   const top = new RotatingTop(10, new ByteBudget(10_000));
   top.add('a', 5);
   for (let slot = 1; slot < WINDOW_SLOTS; slot++) top.rotate();

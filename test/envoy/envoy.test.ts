@@ -30,7 +30,7 @@ const weirCommand = (...args: readonly string[]): Promise<Run> =>
     ({ stdout, stderr, code }) => ({ stdout, stderr, code }),
   );
 
-test('what meets a rule can do so by its shape', () => {
+test('a descriptor that matches a rule fits one of its shapes', () => {
   fc.assert(
     fc.property(anyRules, anyRequest, (rules, { domain, descriptors }) => {
       for (const { entries } of descriptors) {

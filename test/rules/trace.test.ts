@@ -82,11 +82,11 @@ test.each<[string, readonly string[], object]>([
     },
   ],
   ['has no entries', [], { level: 0, reason: 'path_too_short' }],
-])('a descriptor that %s is told where it stopped, and the nearest rule', (_, texts, stopped) => {
+])('the trace of a descriptor that %s names the level where it stopped, and the nearest rule', (_, texts, stopped) => {
   expect(traced(...texts).stopped).toMatchObject(stopped);
 });
 
-test('a domain without rules is told the nearest one', () => {
+test('the trace of a domain without rules names the nearest one', () => {
   expect(trace(rules, 'demos', { entries: entries('user=a'), override: undefined }).stopped).toMatchObject({
     reason: 'no_domain',
     why: "no rules have the domain 'demos'; the nearest is 'demo'",

@@ -1,14 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { showHelp } from '../../bench/usage.ts';
 import { exceptions, pending, pendingNames } from './exceptions.ts';
 import { judge } from './judge.ts';
 import { scan, sharedNames } from './scan.ts';
 
-/** Fails on words and phrases that this project does not use, and on names that two exported types share. `--count` prints the findings per folder. */
+showHelp(`Usage: npm run check [-- --count]
+
+Checks format, lint, types, import rules and vocabulary: words and phrases that this
+project does not use, and names that several exported types share.
+
+  --count  print the findings of the vocabulary per folder, allowed ones included
+`);
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack'];
+const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack', 'deploy'];
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'envoy.yaml'];
 
 const files = [

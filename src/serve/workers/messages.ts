@@ -1,4 +1,4 @@
-import type { Question, Reply } from '../../admin/agent.ts';
+import type { AgentQuestion, AgentReply } from '../../admin/agent.ts';
 import type { BreakerState } from '../../backends/breaker.ts';
 import type { DenyCacheCounts } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
@@ -47,7 +47,7 @@ export type ToWorker =
   /** Requests a report with this number. */
   | { readonly kind: 'report'; readonly number: number }
   /** Answer an operator's question, under this number. */
-  | { readonly kind: 'ask'; readonly number: number; readonly question: Question }
+  | { readonly kind: 'ask'; readonly number: number; readonly question: AgentQuestion }
   /** Finish the calls in flight, then end. */
   | { readonly kind: 'close' };
 
@@ -61,4 +61,4 @@ export type FromWorker =
   | { readonly kind: 'report'; readonly report: Report }
   /** All parts of the report with this number have been sent. */
   | { readonly kind: 'reported'; readonly number: number }
-  | { readonly kind: 'reply'; readonly number: number; readonly reply: Reply };
+  | { readonly kind: 'reply'; readonly number: number; readonly reply: AgentReply };

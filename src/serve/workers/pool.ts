@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type NamedReply, type Question, type ReplyTo, replyTo } from '../../admin/agent.ts';
+import { type AgentQuestion, type NamedReply, type ReplyTo, replyTo } from '../../admin/agent.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { RuleBook } from '../../rules/book.ts';
 import type { Listening, Report } from './messages.ts';
@@ -25,7 +25,7 @@ export interface Pool extends Listening {
   /** Requests reports of all workers; resolves when they have arrived, without waiting for a worker that hangs. */
   report(): Promise<void>;
   /** Sends a question to all workers; those that hang are skipped. */
-  ask<Q extends Question>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  ask<Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** Lets all workers finish the calls in flight, send their last report, and end. */
   close(): Promise<void>;
 }

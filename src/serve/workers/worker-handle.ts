@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { Question, Reply } from '../../admin/agent.ts';
+import type { AgentQuestion, AgentReply } from '../../admin/agent.ts';
 import type { PackedRules } from '../../rules/packed.ts';
 import { CannotStart } from '../cannot-start.ts';
 import { trackHandedConnections } from './handed-connections.ts';
@@ -23,7 +23,7 @@ export interface WorkerHandle {
   /** Requests a report; resolves when it has been read, or after a timeout. */
   report(): Promise<void>;
   /** Sends a question; undefined if it does not reply in time. */
-  ask(question: Question): Promise<Reply | undefined>;
+  ask(question: AgentQuestion): Promise<AgentReply | undefined>;
   /** Lets the worker answer calls in flight, then end. */
   close(): void;
   kill(): void;
