@@ -1,9 +1,10 @@
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Subject, weirOn } from './subjects.ts';
 
-/** Something that makes decisions cheaper, and how it is switched off: by changes of the compiled service. */
+/** Something that makes decisions cheaper, and how it is switched off: by changes of the sources. */
 interface Lever {
   readonly name: string;
   readonly changes: readonly { readonly file: string; readonly from: string; readonly to: string }[];
@@ -13,25 +14,34 @@ const levers: readonly Lever[] = [
   {
     name: 'batching',
     changes: [
-      { file: 'backends/redis/batcher.js', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
-      { file: 'backends/redis/backend.js', from: 'const MAX_IN_FLIGHT = 2;', to: 'const MAX_IN_FLIGHT = 1_000;' },
+      { file: 'backends/redis/batcher.ts', from: 'const MAX_HITS = 256;', to: 'const MAX_HITS = 1;' },
+      { file: 'backends/redis/backend.ts', from: 'const MAX_IN_FLIGHT = 2;', to: 'const MAX_IN_FLIGHT = 1_000;' },
     ],
   },
   {
     name: 'the codec by hand',
     changes: [
       {
-        file: 'transport/grpc-h2.js',
+        file: 'transport/grpc-h2.ts',
         from: 'decode: readRateLimitRequest,',
         to: 'decode: (bytes, from, to) => shouldRateLimit.requestDeserialize(Buffer.from(bytes.subarray(from, to))),',
       },
-      { file: 'transport/grpc-h2.js', from: 'if (!response.dynamic_metadata)', to: 'if (false)' },
+      {
+        file: 'transport/grpc-h2.ts',
+        from: 'const { bytes, length } = writeRateLimitResponse(outcome.response, PREFIX_BYTES);',
+        to: 'const bytes = Buffer.concat([Buffer.alloc(PREFIX_BYTES), shouldRateLimit.responseSerialize(outcome.response)]), { length } = bytes;',
+      },
+      {
+        file: 'transport/grpc-h2.ts',
+        from: 'import { readRateLimitRequest,',
+        to: "import { shouldRateLimit } from '../rls/proto.ts'; import { readRateLimitRequest,",
+      },
     ],
   },
   {
     name: 'remembered header blocks',
     changes: [
-      { file: 'transport/h2/head-cache.js', from: 'const MAX_BLOCK_BYTES = 256;', to: 'const MAX_BLOCK_BYTES = -1;' },
+      { file: 'transport/h2/head-cache.ts', from: 'const MAX_BLOCK_BYTES = 256;', to: 'const MAX_BLOCK_BYTES = -1;' },
     ],
   },
   {
@@ -39,8 +49,8 @@ const levers: readonly Lever[] = [
     changes: [
       {
         file: 'backends/redis/dispatcher.lua',
-        from: 'return last_steps[key] == fixed_window',
-        to: 'return false and last_steps[key] == fixed_window',
+        from: 'return windowed[last_steps[key]]',
+        to: 'return false',
       },
     ],
   },
@@ -50,20 +60,22 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Below the root, so that packages are found. */
 const COPIES = join(ROOT, '.cache/levers');
 
-/** Weir with each lever switched off in turn, on copies of what is built. @throws  what a lever changes is not there */
+/** Weir with each lever switched off in turn, each built from a copy of the sources. @throws  what a lever changes is not there */
 export function withoutEach(): readonly Subject[] {
   rmSync(COPIES, { recursive: true, force: true });
   return levers.map(({ name, changes }, at) => {
     const copy = join(COPIES, String(at));
     mkdirSync(copy, { recursive: true });
-    for (const part of ['dist', 'proto', 'package.json'])
+    for (const part of ['src', 'deploy', 'proto', 'package.json'])
       cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+    symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
     for (const { file, from, to } of changes) {
-      const path = join(copy, 'dist', file);
+      const path = join(copy, 'src', file);
       const text = readFileSync(path, 'utf8');
       if (!text.includes(from)) throw new Error(`${file} must have '${from}', to be built without ${name}`);
       writeFileSync(path, text.replace(from, to));
     }
+    execFileSync('npx', ['tsx', 'deploy/build.ts'], { cwd: copy, stdio: 'inherit' });
     return { ...weirOn('h2', join(copy, 'dist/main.js')), name: `without ${name}` };
   });
 }

@@ -41,7 +41,9 @@ beforeAll(async () => {
   server = await startRedis();
   connection = await openReady(server);
   const hammer = fileURLToPath(new URL('./hammer.mjs', import.meta.url));
-  processes = Array.from({ length: PROCESSES }, () => fork(hammer, [String(server.port)], { execArgv: [] }));
+  processes = Array.from({ length: PROCESSES }, () =>
+    fork(hammer, [String(server.port)], { execArgv: ['--import', 'tsx'] }),
+  );
   await Promise.all(processes.map((one) => once(one, 'message')));
 });
 afterAll(async () => {

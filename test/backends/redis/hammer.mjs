@@ -1,13 +1,13 @@
 /**
- * A process of concurrency.test.ts: one instance's store of the built service, hit as fast as it answers.
+ * A process of concurrency.test.ts: one instance's store, hit as fast as it answers.
  *
  * Takes a port as its argument, then jobs as messages: { prefix, limits, counters, spend, calls, inFlight }. Each call hits
  * all limits of one of the counters; the answer says what passed.
  */
 import { once } from 'node:events';
-import { operationOf } from '../../../dist/backends/backend.js';
-import { RedisBackend } from '../../../dist/backends/redis/backend.js';
-import { connect } from '../../../dist/backends/redis/connect.js';
+import { operationOf } from '../../../src/backends/backend.ts';
+import { RedisBackend } from '../../../src/backends/redis/backend.ts';
+import { connect } from '../../../src/backends/redis/connect.ts';
 
 const redis = connect({
   address: { kind: 'tcp', host: '127.0.0.1', port: Number(process.argv[2]), tls: false, database: 0 },
