@@ -261,7 +261,7 @@ describe('a wrong overlay is refused, at its own file and line', () => {
       'algorithm: sliding_window_buckets, buckets: 7',
       'buckets must be 1 to 100 and divide the window of 60000 ms, got 7',
     ],
-    ['algorithm: tokens', /^unknown algorithm 'tokens'; wanted one of/],
+    ['algorithm: tokens', /^unknown algorithm 'tokens'; expected one of/],
     ['bursts: 3', /^config error, unknown key 'bursts'; did you mean 'burst'/],
     ['on_store_failure: local, local_share: 7', /^local_share must be 1 to requests_per_unit/],
   ] as const)('%s', (properties, message) => {

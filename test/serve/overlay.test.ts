@@ -88,7 +88,7 @@ describe('serve', () => {
     const env = { RULES_OVERLAY: join(folder, 'overlay.yaml') };
     const { code, output } = await weir(['serve', '--rules', file('rules.yaml', RULES)], env);
     expect(output).toMatch(message);
-    expect(output).toMatch(/ (is|are) wrong: see above/);
+    expect(output).toMatch(/ (is|are) invalid: see above/);
     expect(code).toBe(1);
   });
 
