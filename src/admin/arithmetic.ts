@@ -18,8 +18,9 @@ interface Account {
   readonly mayOwe?: number;
 }
 
+/** Of an algorithm that is not here, what was used is reported as one number. */
 type Accounts = {
-  readonly [N in AlgorithmName]: (
+  readonly [N in AlgorithmName]?: (
     limit: Extract<Limit, { algorithm: N }>,
     state: State | undefined,
     nowMs: number,
@@ -27,10 +28,10 @@ type Accounts = {
 };
 
 /** The hits of a counter that are reported whole. */
-const whole = (limit: Limit, state: State | undefined, nowMs: number): Account => {
+function whole(limit: Limit, state: State | undefined, nowMs: number): Account {
   const used = usedOf(limit, state, nowMs);
   return { terms: [text(used)], used };
-};
+}
 
 const accounts: Accounts = {
   fixed_window: whole,
@@ -59,7 +60,11 @@ const accounts: Accounts = {
 const MAX_TERMS = 6;
 
 /** What was spent of a bucket and has not come back: exact to what comes back in a millisecond. */
-function inBucket(limit: Extract<Limit, { burst: number }>, state: State | undefined, nowMs: number): Account {
+function inBucket(
+  limit: Extract<Limit, { burst: number; maxDelayMs: number }>,
+  state: State | undefined,
+  nowMs: number,
+): Account {
   if ('refill' in limit && limit.refill === 'interval') return whole(limit, state, nowMs);
   const { requestsPerUnit, windowMs, maxDelayMs } = limit;
   const used = (describe(limit, state, nowMs).durationUntilResetMs * requestsPerUnit) / windowMs;
@@ -82,11 +87,8 @@ const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =
  * @param isOver  as it was decided: rounding may make the sum say otherwise by a fraction
  */
 export function arithmeticOf(limit: Limit, { state, nowMs, hits }: Standing, isOver: boolean): string {
-  const {
-    terms,
-    used,
-    mayOwe = 0,
-  } = (accounts[limit.algorithm] as (l: Limit, s: State | undefined, n: number) => Account)(limit, state, nowMs); // the row of its own kind
+  const account = accounts[limit.algorithm] as typeof whole | undefined; // the row of its own kind
+  const { terms, used, mayOwe = 0 } = (account ?? whole)(limit, state, nowMs);
   const asked = hits === 0 ? [] : [text(hits)];
   const sum = used + hits;
   const left = [...terms, ...asked];

@@ -19,6 +19,9 @@ const TOO_MANY_SIDE_STREAMS = failureHead({
   details: `a connection may have at most ${sideLimits.maxStreams} open streams of health and reflection`,
 });
 
+/** Calls that may wait until the service they are for is loaded, which takes a tenth of a second once. */
+const MAX_WAITING_FOR_LOAD = 8;
+
 /** Routes requests to methods by path. */
 export class Router {
   readonly #methods = new Map<string, Open>();
@@ -47,9 +50,16 @@ export class Router {
    */
   addOnDemand(paths: readonly string[], load: () => Promise<void>): void {
     let loaded: Promise<void> | undefined;
+    let waiting = 0;
     for (const path of paths)
       this.#methods.set(path, (stream, head) => {
+        if (waiting === MAX_WAITING_FOR_LOAD) return fail(stream, status.UNAVAILABLE, 'the service is being loaded');
+        waiting++;
         loaded ??= load();
+        loaded.catch(() => {
+          loaded = undefined; // the next call tries again
+          waiting = 0;
+        });
         const open = loaded.then(() => () => this.#methods.get(path)?.(stream, head));
         return new LoadingCall(stream, open);
       });
