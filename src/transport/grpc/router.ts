@@ -20,7 +20,7 @@ const TOO_MANY_SIDE_STREAMS = failureHead({
 });
 
 /** Calls that may wait until the service they are for is loaded, which takes a tenth of a second once. */
-const MAX_WAITING_FOR_LOAD = 8;
+const MAX_WAITING_FOR_LOAD = 256;
 
 /** Routes requests to methods by path. */
 export class Router {

@@ -71,6 +71,7 @@ const busy = ofOne(
   'a script of another client runs for 2 s, until `SCRIPT KILL`',
   async (server, operator) => {
     const other = clientOf(server);
+    await other.ping(); // connected: a script that began after KILL would never end
     const endless = other.eval('while true do end', 0).catch(() => {}); // it is killed
     await sleep(2_000);
     await operator.script('KILL');
