@@ -16,7 +16,7 @@ export interface RateLimitRequest {
 }
 
 export interface RequestDescriptor extends Descriptor {
-  /** Whole hits that this descriptor counts: 0 peeks, below 0 gives back. */
+  /** Whole hits that this descriptor counts: 0 peeks, a negative number gives hits back. */
   readonly hits: number;
 }
 

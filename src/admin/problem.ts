@@ -1,6 +1,6 @@
 import type { Page } from '../http/server.ts';
 
-/** What is wrong with one part of a request. */
+/** A problem with one part of a request. */
 export interface Flaw {
   /** A JSON pointer into the body, or the name of a query parameter. */
   readonly at: string;

@@ -1,4 +1,15 @@
-import { type AnyLimit, checkProduct, type LimitKey, type LimitSource, MAX_COUNT, unitMs } from './limit.ts';
+import {
+  type Algorithm,
+  type AnyLimit,
+  checkProduct,
+  hitsToFit,
+  type LimitKey,
+  type LimitSource,
+  MAX_COUNT,
+  NEVER_MS,
+  takenBy,
+  unitMs,
+} from './limit.ts';
 
 /** The numbers of a bucket, as a token bucket or a leaky bucket. */
 export interface Bucket extends AnyLimit {
@@ -48,3 +59,29 @@ export function divideBucket<L extends AnyLimit & { readonly burst: number }>(li
   const { windowMs, burst, soft } = limit;
   return { ...limit, windowMs: windowMs * by, burst: Math.floor(burst / by), soft: Math.floor(soft / by) };
 }
+
+/** How long from `nowMs` until so many hit-ms of a bucket whose state is of `sinceMs` have come back. */
+export type BucketWait<L extends Bucket> = (limit: L, hitMs: number, sinceMs: number, nowMs: number) => number;
+
+/** Describes a bucket whose state is what was spent (hit-ms) and when that was computed (ms since the epoch). */
+export const describeBucket =
+  <L extends Bucket>(waitMs: BucketWait<L>): Algorithm<L>['describe'] =>
+  (limit, [spentMs = 0, sinceMs = 0], nowMs, outcome) => {
+    const { windowMs, burst, soft } = limit;
+    const size = bucketSize(limit);
+    const taken = takenBy(outcome);
+    const required = hitsToFit(outcome.hits);
+    const excess = spentMs - size * windowMs;
+    const unmetMs =
+      required <= size ? waitMs(limit, excess + required * windowMs, sinceMs, nowMs) - limit.maxDelayMs : NEVER_MS;
+    const spent = Math.ceil(spentMs / windowMs);
+    return {
+      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(spent - taken, 0),
+      limitRemaining: Math.max(burst - spent, 0),
+      durationUntilResetMs: waitMs(limit, spentMs, sinceMs, nowMs),
+      retryAfterMs: outcome.accepted ? 0 : unmetMs,
+      delayMs: outcome.accepted && taken > 0 ? waitMs(limit, excess, sinceMs, nowMs) : 0,
+      soft: soft > 0 && outcome.accepted && taken > 0 && spentMs > burst * windowMs,
+    };
+  };

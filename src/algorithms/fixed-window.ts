@@ -31,7 +31,7 @@ export interface FixedWindowLimit extends AnyLimit {
  * Up to twice the limit passes within one window's length that straddles a boundary.
  *
  * @param nowMs   may run backwards (clock skew); the later window stays in force and nothing is forgotten
- * @param hits    0 peeks: refused only when the count is already above the limit; below 0 gives back, never below 0 spent
+ * @param hits    0 peeks: refused only when the count is already above the limit; a negative number gives hits back, at most those spent
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
 function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {

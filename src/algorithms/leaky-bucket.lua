@@ -3,7 +3,7 @@
   limit    { requests per unit, window (ms), size (hits), longest delay (ms) }
   state    { backlog (hit-ms), drained at (ms since the epoch) } or nil for a new counter
   now_ms   may run backwards; that drains nothing and forgets nothing
-  hits     0 peeks, below 0 gives back
+  hits     0 peeks, a negative number gives hits back
   charge   false: says what would become of the hits, but leaves the counter as it is
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)

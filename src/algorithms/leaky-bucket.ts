@@ -1,16 +1,14 @@
-import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, divideBucket } from './bucket.ts';
+import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, describeBucket, divideBucket } from './bucket.ts';
 import {
   type Algorithm,
   type AnyLimit,
   type Charge,
   hitsToFit,
   MAX_COUNT,
-  NEVER_MS,
   type State,
   type Step,
   sameNumbers,
   singleHitRefusalMs,
-  takenBy,
 } from './limit.ts';
 
 export interface LeakyBucketLimit extends AnyLimit {
@@ -29,7 +27,7 @@ export interface LeakyBucketLimit extends AnyLimit {
  * exact integers in both twins.
  *
  * @param nowMs   may run backwards (clock skew); that drains nothing and forgets nothing
- * @param hits    0 peeks: refused when a single one would be; below 0 gives back, never below empty
+ * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, never below empty
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  * @see https://en.wikipedia.org/wiki/Leaky_bucket
  */
@@ -73,27 +71,7 @@ export const leakyBucket: Algorithm<LeakyBucketLimit> = {
   isSame: sameNumbers,
   capDelay: capBucketDelay,
   step,
-  describe(limit, [backlog = 0, drainedAtMs = 0], nowMs, outcome) {
-    const { windowMs, soft } = limit;
-    const size = bucketSize(limit);
-    const taken = takenBy(outcome);
-    const required = hitsToFit(outcome.hits);
-    const overflow = backlog - size * windowMs;
-    const unmetMs =
-      required <= size
-        ? waitMs(limit, overflow + required * windowMs, drainedAtMs, nowMs) - limit.maxDelayMs
-        : NEVER_MS;
-    const waiting = Math.ceil(backlog / windowMs);
-    return {
-      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(waiting - taken, 0),
-      limitRemaining: Math.max(limit.burst - waiting, 0),
-      durationUntilResetMs: waitMs(limit, backlog, drainedAtMs, nowMs),
-      retryAfterMs: outcome.accepted ? 0 : unmetMs,
-      delayMs: outcome.accepted && taken > 0 ? waitMs(limit, overflow, drainedAtMs, nowMs) : 0,
-      soft: soft > 0 && outcome.accepted && taken > 0 && backlog > limit.burst * windowMs,
-    };
-  },
+  describe: describeBucket(waitMs),
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [backlog, drainedAtMs] = drain(limit, state, nowMs);
     const leaked = Math.max(drainedAtMs - chargedAtMs, 0) * limit.requestsPerUnit;

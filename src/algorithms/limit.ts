@@ -131,7 +131,7 @@ export type Charge = boolean | 'regardless';
 
 /** What became of a hit. */
 export interface Outcome {
-  /** Whole hits of the operation: 0 peeks, below 0 gives back. */
+  /** Whole hits of the operation: 0 peeks, a negative number gives hits back. */
   readonly hits: number;
   readonly accepted: boolean;
   /** The `charge` argument of the step. False: the counter was only read, because another limit of the request refused. */
@@ -206,7 +206,7 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    *
    * @param state  what the previous step returned; undefined for a new counter
    * @param nowMs   the store's clock; it may run backwards
-   * @param hits    whole; 0 peeks, below 0 gives back
+   * @param hits    whole; 0 peeks, a negative number gives hits back
    * @param charge  false: says what would become of the hits, but leaves the counter as it is
    */
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;

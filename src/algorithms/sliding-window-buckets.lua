@@ -4,7 +4,7 @@
   state    { start of the current part (ms since the epoch), counts, newest first, without the zeros at the end }
              or nil for a new counter
   now_ms   may run backwards; the later part stays in force
-  hits     0 peeks, below 0 gives back
+  hits     0 peeks, a negative number gives hits back
   charge   false: says what would become of the hits, but leaves the counter as it is
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms)

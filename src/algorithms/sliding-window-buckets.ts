@@ -30,7 +30,7 @@ export interface SlidingWindowBucketsLimit extends AnyLimit {
  * Never above the limit in any window; up to one part's length stricter than an exact one. Refused hits are not counted.
  *
  * @param nowMs   may run backwards (clock skew); the later part stays in force
- * @param hits    0 peeks: refused when a single one would be; below 0 gives back, the newest first
+ * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, the newest first
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
 function step(

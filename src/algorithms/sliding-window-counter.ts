@@ -32,7 +32,7 @@ export interface SlidingWindowCounterLimit extends AnyLimit {
  * window's length.
  *
  * @param nowMs   may run backwards (clock skew); the later window stays in force, at its beginning
- * @param hits    0 peeks: refused when a single one would be; below 0 gives back, this window's first
+ * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, this window's first
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
 function step(

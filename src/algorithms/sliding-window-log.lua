@@ -3,7 +3,7 @@
   limit    { capacity (hits), window (ms), refused hits are remembered: 1 or 0 }
   state    { time (ms since the epoch), hits that came then, time, hits … }, oldest first, or nil for a new counter
   now_ms   may run backwards; hits are then taken to come with the last one
-  hits     0 peeks, below 0 gives back
+  hits     0 peeks, a negative number gives hits back
   charge   false: says what would become of the hits, but leaves the counter as it is
            'regardless': counts hits that have passed already
   Returns  accepted, state, ttl (ms), report: { hits in the window before and after, when the last of them leaves it,

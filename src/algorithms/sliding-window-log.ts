@@ -30,7 +30,7 @@ export const MAX_LOG_HITS = 1_000;
  * never holds fewer hits than were accepted. Hits that are charged regardless of the limit displace older ones beyond `MAX_LOG_HITS`.
  *
  * @param nowMs   may run backwards (clock skew); hits are then taken to come with the last one
- * @param hits    0 peeks: refused when a single one would be; below 0 gives back, the newest first
+ * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, the newest first
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
 function step(

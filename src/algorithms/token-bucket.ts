@@ -1,16 +1,14 @@
-import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, divideBucket } from './bucket.ts';
+import { bucketMemoryMs, bucketSize, capBucketDelay, checkBucket, describeBucket, divideBucket } from './bucket.ts';
 import {
   type Algorithm,
   type AnyLimit,
   type Charge,
   hitsToFit,
   MAX_COUNT,
-  NEVER_MS,
   type State,
   type Step,
   sameNumbers,
   singleHitRefusalMs,
-  takenBy,
 } from './limit.ts';
 
 /** How tokens come back, as rules say it. */
@@ -38,7 +36,7 @@ export interface TokenBucketLimit extends AnyLimit {
  * `maxDelayMs` more may be spent than the bucket holds: a queue of requests that were promised their tokens in the order in which they came.
  *
  * @param nowMs  may run backwards (clock skew); that refills nothing and forgets nothing
- * @param hits    tokens to take; 0 peeks: refused when a single one would be; below 0 gives back, never beyond full
+ * @param hits    tokens to take; 0 peeks: refused when a single one would be; a negative number gives hits back, never beyond full
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  * @see https://en.wikipedia.org/wiki/Token_bucket
  */
@@ -97,27 +95,7 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   capDelay: capBucketDelay,
   leaseMs: () => LONGEST_LEASE_MS,
   step,
-  describe(limit, [spentMs = 0, refilledAtMs = 0], nowMs, outcome) {
-    const { windowMs, soft } = limit;
-    const size = bucketSize(limit);
-    const taken = takenBy(outcome);
-    const required = hitsToFit(outcome.hits);
-    const overdrawn = spentMs - size * windowMs;
-    const unmetMs =
-      required <= size
-        ? waitMs(limit, overdrawn + required * windowMs, refilledAtMs, nowMs) - limit.maxDelayMs
-        : NEVER_MS;
-    const spent = Math.ceil(spentMs / windowMs);
-    return {
-      code: outcome.accepted ? 'OK' : 'OVER_LIMIT',
-      hitsBefore: Math.max(spent - taken, 0),
-      limitRemaining: Math.max(limit.burst - spent, 0),
-      durationUntilResetMs: waitMs(limit, spentMs, refilledAtMs, nowMs),
-      retryAfterMs: outcome.accepted ? 0 : unmetMs,
-      delayMs: outcome.accepted && taken > 0 ? waitMs(limit, overdrawn, refilledAtMs, nowMs) : 0,
-      soft: soft > 0 && outcome.accepted && taken > 0 && spentMs > limit.burst * windowMs,
-    };
-  },
+  describe: describeBucket(waitMs),
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [spent, refilledAtMs] = refill(limit, state, nowMs);
     const tickMs = tickOf(limit);

@@ -31,7 +31,7 @@ export interface RequestOperation extends AnyOperation {
 /**
  * What a request asks of a counter.
  *
- * @param hits     whole, as Envoy writes them: 0 peeks, below 0 gives back
+ * @param hits     whole, as Envoy writes them: 0 peeks, a negative number gives hits back
  * @param charges  whatever the limit says, the hits are charged: they have been used already
  */
 export function operationOf(

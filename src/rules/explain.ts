@@ -1,4 +1,4 @@
-import { type Descriptor, type Entry, findNode } from './match.ts';
+import { type Descriptor, type Entry, match } from './match.ts';
 import { describeAllOverlaid } from './overlaid.ts';
 import { formatLine, shown } from './problem.ts';
 import type { Level, Node, Rule, RuleTree } from './tree.ts';
@@ -25,25 +25,31 @@ export type Explanation =
 /** Names that are listed. */
 const MAX_LISTED = 10;
 
-/** Says which rule a descriptor meets, and if none, where its way down the tree ends. For people: `match` decides. */
+/** Explains which rule a descriptor meets, or where its search ends without one. */
 export function explain(rules: RuleTree, domainName: string, { entries, override }: Descriptor): Explanation {
   const domain = rules.domains.get(domainName);
   if (!domain) return { kind: 'no_domain', domains: [...rules.domains.keys()].slice(0, MAX_LISTED) };
   if (override) return { kind: 'override' };
-  let level: Level | undefined = domain.root;
   let path = domainName;
-  let rule: Rule | undefined;
-  for (const entry of entries) {
-    const node: Node | undefined = level && findNode(level, entry);
-    if (!node) {
-      const keys = level ? [...level.byKey.keys()].slice(0, MAX_LISTED) : [];
-      return { kind: 'no_match', entry, above: path, isDeeper: level === undefined, keys };
-    }
-    path = `${path}.${node.composite}`;
-    rule = node.rule;
-    level = node.children;
-  }
-  return rule ? { kind: 'rule', rule } : { kind: 'no_limit', path, isInner: level !== undefined };
+  let last: Node | undefined;
+  let missed: { readonly entry: Entry; readonly level: Level | undefined } | undefined;
+  const found = match(
+    rules,
+    domainName,
+    { entries, override },
+    {
+      onLevel(entry, level, node) {
+        last = node;
+        if (node) path = `${path}.${node.composite}`;
+        else missed = { entry, level };
+      },
+    },
+  );
+  if ('rule' in found) return { kind: 'rule', rule: found.rule };
+  if (!missed) return { kind: 'no_limit', path, isInner: (last ? last.children : domain.root) !== undefined };
+  const { entry, level } = missed;
+  const keys = level ? [...level.byKey.keys()].slice(0, MAX_LISTED) : [];
+  return { kind: 'no_match', entry, above: path, isDeeper: level === undefined, keys };
 }
 
 /** `demo.user (rules.yaml:3)`, with an overlay `demo.user (rules.yaml:3, overlaid: burst (overlay.yaml:7))`. */

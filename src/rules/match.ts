@@ -127,7 +127,7 @@ function nodesOf(entries: readonly Entry[], root: Level): readonly Node[] {
 const joined = (key: string, value: string): string => (value === '' ? key : `${key}_${value}`);
 
 /** The node of a level that an entry goes to. */
-export function findNode(level: Level, { key, value }: Entry): Node | undefined {
+function findNode(level: Level, { key, value }: Entry): Node | undefined {
   const branch = level.byKey.get(key);
   const exact = branch?.byValue.get(value);
   if (exact) return exact;

@@ -1,7 +1,7 @@
 import type { Records } from '../admin/records.ts';
 import type { Breakers } from '../backends/breaker.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
-import type { Clock } from '../clock.ts';
+import type { Clock, Monotonic } from '../clock.ts';
 import type { Backends } from '../ledger/ledger.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Settings } from '../settings.ts';
@@ -11,6 +11,7 @@ import type { LatenessWatch } from './lateness.ts';
 export interface BackendParts {
   readonly settings: Settings;
   readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
   readonly breakers: Breakers;
   readonly lateness: LatenessWatch;
   readonly log: Logger;

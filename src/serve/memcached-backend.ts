@@ -6,12 +6,10 @@ import type { StoreSettings } from '../settings/stores.ts';
 import type { BackendParts, OpenBackends } from './backend-parts.ts';
 import { start } from './cannot-start.ts';
 
-const monotonicMs = (): number => performance.now();
-
 /** @throws CannotStart if a certificate file cannot be read */
 export async function openMemcachedBackend(
   { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
-  { settings, clock, lateness, log }: BackendParts,
+  { settings, clock, monotonicMs, lateness, log }: BackendParts,
 ): Promise<OpenBackends> {
   const options = {
     servers,

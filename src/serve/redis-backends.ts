@@ -14,8 +14,6 @@ import { createLatenessLog } from './lateness.ts';
 import { createRefusalLog } from './refusals.ts';
 import { atomicOfRedis } from './traits.ts';
 
-const monotonicMs = (): number => performance.now();
-
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openRedisBackends(
   store: Extract<StoreSettings, { kind: 'redis' }>,
@@ -36,7 +34,7 @@ export async function openRedisBackends(
 async function openRedis(
   variable: string,
   redisSettings: RedisSettings,
-  { settings, clock, breakers, lateness, log }: BackendParts,
+  { settings, clock, monotonicMs, breakers, lateness, log }: BackendParts,
 ): Promise<{ readonly backend: Backend; readonly description: string; readonly records: Records }> {
   const { address } = redisSettings;
   const description = describeAddress(address);

@@ -52,7 +52,7 @@ export async function openStore(settings: Settings, clock: Clock, log: Logger): 
     memory,
     description,
     records = memoryRecords(),
-  } = await openBackends({ settings, clock, breakers, lateness, log });
+  } = await openBackends({ settings, clock, monotonicMs, breakers, lateness, log });
   const { LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, STORE_TIMEOUT: timeoutMs } = settings;
   const { kind } = settings.store;
   const isRemote = kind !== 'memory';

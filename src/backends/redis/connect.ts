@@ -139,7 +139,10 @@ function connectEachNode(cluster: Cluster): void {
   });
 }
 
-/** What ioredis gets wrong behind sentinels: it writes errors to stderr, and ends for good when a failover comes while it asks for the master. */
+/**
+ * Works around two defects of ioredis behind sentinels: it writes errors of sentinels to stderr, and it never reconnects after a failover that is
+ * announced during a connection attempt.
+ */
 export function mendSentinelClient(redis: Redis): void {
   muteListeners(redis);
   outliveFailovers(redis);
@@ -152,7 +155,7 @@ function muteListeners(redis: Redis): void {
   connector.connectToSentinel = (...args) => connect(...args).on('error', () => {});
 }
 
-/** A failover cuts the attempt to connect that it meets, and ioredis takes that for the end. Only `disconnect()` is the end. */
+/** ioredis treats an attempt that a failover interrupted as closed for good. Reconnects unless `disconnect()` was called. */
 function outliveFailovers(redis: Redis): void {
   let isClosed = false;
   const disconnect = redis.disconnect.bind(redis);

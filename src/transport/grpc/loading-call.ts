@@ -9,14 +9,14 @@ const TOO_MUCH = failureHead({
   details: `more than ${sideLimits.maxUnreadBytes} bytes came before the service was loaded`,
 });
 
-/** A call whose service is being loaded. It keeps the octets that arrive meanwhile, `maxUnreadBytes` at most, and then passes them on. */
+/** A call whose service is being loaded. Buffers up to `maxUnreadBytes` octets of its request, then passes them to the service. */
 export class LoadingCall implements Receiver {
   readonly #stream: Stream;
   readonly #kept: Buffer[] = [];
   #keptBytes = 0;
   #hasEnded = false;
 
-  /** @param loaded  opens what takes the call; what it opens is undefined where the call has been answered */
+  /** @param loaded  opens the receiver of the call; undefined if the call has been answered */
   constructor(stream: Stream, loaded: Promise<() => Receiver | undefined>) {
     this.#stream = stream;
     loaded.then((open) => this.#passOn(open)).catch(() => stream.reset(ErrorCode.INTERNAL_ERROR));

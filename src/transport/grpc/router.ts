@@ -19,7 +19,7 @@ const TOO_MANY_SIDE_STREAMS = failureHead({
   details: `a connection may have at most ${sideLimits.maxStreams} open streams of health and reflection`,
 });
 
-/** Calls that may wait until the service they are for is loaded, which takes a tenth of a second once. */
+/** Maximum number of calls that wait for their service to be loaded. Loading happens once and takes about 0.1 s. */
 const MAX_WAITING_FOR_LOAD = 256;
 
 /** Routes requests to methods by path. */
@@ -51,15 +51,19 @@ export class Router {
   addOnDemand(paths: readonly string[], load: () => Promise<void>): void {
     let loaded: Promise<void> | undefined;
     let waiting = 0;
+    const start = (): Promise<void> => {
+      const loading = load();
+      loading.catch(() => {
+        loaded = undefined; // the next call tries again
+        waiting = 0;
+      });
+      return loading;
+    };
     for (const path of paths)
       this.#methods.set(path, (stream, head) => {
         if (waiting === MAX_WAITING_FOR_LOAD) return fail(stream, status.UNAVAILABLE, 'the service is being loaded');
         waiting++;
-        loaded ??= load();
-        loaded.catch(() => {
-          loaded = undefined; // the next call tries again
-          waiting = 0;
-        });
+        loaded ??= start();
         const open = loaded.then(() => () => this.#methods.get(path)?.(stream, head));
         return new LoadingCall(stream, open);
       });
