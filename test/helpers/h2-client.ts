@@ -59,7 +59,7 @@ export async function openRaw(
   socket.on('data', (chunk: Buffer) => {
     rest = Buffer.concat([rest, chunk]);
     const { read, used } = parseFrames(rest);
-    rest = rest.subarray(used);
+    rest = Buffer.from(rest.subarray(used)); // a view would keep the whole chunk alive
     frames.push(...read);
     notify();
   });
