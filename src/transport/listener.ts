@@ -5,6 +5,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import type { CallerMemory, MemoryAccount } from '../overload/caller-memory.ts';
 import type { Certificates } from './certificates.ts';
+import { readIntoSharedBuffer } from './shared-read-buffer.ts';
 
 /** A TCP port (0: any free one), or the path of a unix socket. */
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
@@ -61,10 +62,9 @@ export async function listen(
 ): Promise<Listener> {
   const { maxCount, onTooMany } = options;
   const accounts = createAccounts(options, tls !== undefined);
-  const server = tls ? createSecureServer(tls, accounts) : createServer(accounts.use);
+  const server = tls ? createSecureServer(tls, accounts) : createPlainServer(accounts);
   if (maxCount !== undefined) server.maxConnections = maxCount;
   server.on('drop', () => onTooMany?.());
-  server.prependListener('connection', accounts.open); // before the handshake
   if ('path' in address && cluster.isPrimary) await removeStaleSocket(address.path);
   server.listen(address);
   await once(server, 'listening'); // rejects on 'error'
@@ -106,6 +106,13 @@ function createAccounts({ memory, onConnection, onTooMany }: ListenerOptions, is
 }
 type Accounts = ReturnType<typeof createAccounts>;
 
+const createPlainServer = (accounts: Accounts): Server =>
+  createServer({ pauseOnConnect: true }, (accepted) => {
+    const socket = readIntoSharedBuffer(accepted);
+    accounts.open(socket);
+    accounts.use(socket);
+  });
+
 function createSecureServer({ certificates, clientName }: TlsOptions, accounts: Accounts): Server {
   const options = {
     ...certificates.current(),
@@ -121,7 +128,8 @@ function createSecureServer({ certificates, clientName }: TlsOptions, accounts: 
     if (clientName === undefined || matchesName(clientName, socket)) accounts.use(socket, raw);
     else socket.destroy();
   });
-  server.on('connection', (raw) => {
+  server.prependListener('connection', (raw) => {
+    accounts.open(raw);
     handshakes.add(raw);
     raw.once('close', () => handshakes.delete(raw));
     if (handshakes.size > MAX_HANDSHAKES) for (const oldest of handshakes) return void oldest.destroy();

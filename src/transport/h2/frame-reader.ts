@@ -1,12 +1,14 @@
 import { ErrorCode, Http2Error } from './errors.ts';
 import { DEFAULT_MAX_FRAME_SIZE, FRAME_HEADER_BYTES, PREFACE } from './frames.ts';
 
+const NO_BYTES = Buffer.alloc(0);
+
 /** Receives one frame; its payload, `bytes` from `from` to `to`, is valid only during the call. */
 export type OnFrame = (bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number) => void;
 
 /**
  * Splits a connection's input into the client's preface and frames. A frame within one chunk is passed on without copying; a frame that spans
- * chunks is reassembled first.
+ * chunks is reassembled first. A chunk is valid only during `read`.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113#section-4.1
  */
@@ -29,7 +31,7 @@ export class FrameReader {
 
   /** Memory of input that has not been passed on. */
   get heldBytes(): number {
-    return (this.#frame?.length ?? 0) + (this.#rest?.buffer.byteLength ?? 0);
+    return (this.#frame?.length ?? 0) + (this.#rest?.length ?? 0);
   }
 
   /** When the incomplete frame began (monotonic clock); undefined: no frame is incomplete. */
@@ -63,7 +65,7 @@ export class FrameReader {
       at = to;
     }
     if (at === length) return;
-    if (this.#isPaused) this.#rest = this.#rest ? Buffer.concat([this.#rest, chunk.subarray(at)]) : chunk.subarray(at);
+    if (this.#isPaused) this.#rest = Buffer.concat([this.#rest ?? NO_BYTES, chunk.subarray(at)]);
     else this.#complete(chunk, at);
   }
 
