@@ -79,6 +79,24 @@ test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, health follows a permission tha
   expect(await isHealthy(weir)).toBe(true);
 });
 
+test('calls are answered on when the user may no longer subscribe to the channel that instances share', async () => {
+  const redis = await startRedis();
+  closing.push(() => redis.stop());
+  const operator = clientOf(redis);
+  closing.push(() => operator.disconnect());
+  const weir = await service({
+    REDIS_URL: redis.url,
+    RULES_PATH: 'config/rules.yaml',
+    LOCAL_CACHE_SIZE_IN_BYTES: '1000000',
+  });
+  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
+  closing.push(client.close);
+  await weir.waitFor(async () => String(await operator.client('LIST', 'TYPE', 'pubsub')).includes('weir-changes'));
+  await operator.acl('SETUSER', 'default', 'resetchannels'); // which disconnects subscribers
+  await weir.waitFor(async () => String(await operator.call('ACL', 'LOG')).includes('weir|changes')); // subscribed again in vain
+  expect(await client.ask()).toMatchObject({ statuses: [{}] });
+});
+
 test('a password that changes while the service runs breaks no connection that stands; a new one says what is wrong until it is right again', async () => {
   const redis = await startRedis({ args: ['--requirepass', 's3cret'] });
   closing.push(() => redis.stop());

@@ -121,7 +121,10 @@ function subscriberOf(redis: RedisConnection): Redis | Cluster {
     hurryReconnects(subscriber, redis.options.redisOptions?.connectTimeout ?? Number.POSITIVE_INFINITY);
     return subscriber;
   }
-  const own = { connectionName: 'weir-changes', socketTimeout: undefined, disconnectTimeout: DISCONNECT_MS };
+  const own = {
+    ...{ connectionName: 'weir-changes', socketTimeout: undefined, disconnectTimeout: DISCONNECT_MS },
+    autoResubscribe: false, // `subscribe` does; where ioredis itself is refused, it rejects a promise that nobody handles
+  };
   const subscriber = redis.duplicate(own);
   if (subscriber.options.sentinels) mendSentinelClient(subscriber);
   hurryReconnects(subscriber, redis.options.connectTimeout ?? Number.POSITIVE_INFINITY);
