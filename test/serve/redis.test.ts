@@ -91,7 +91,9 @@ test('calls are answered on when the user may no longer subscribe to the channel
   });
   const client = createClient(`127.0.0.1:${weir.grpcPort}`);
   closing.push(client.close);
-  await weir.waitFor(async () => String(await operator.client('LIST', 'TYPE', 'pubsub')).includes('weir-changes'));
+  await weir.waitFor(async () =>
+    String(await operator.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).includes('weir-changes'),
+  );
   await operator.acl('SETUSER', 'default', 'resetchannels'); // which disconnects subscribers
   await weir.waitFor(async () => String(await operator.call('ACL', 'LOG')).includes('weir|changes')); // subscribed again in vain
   expect(await client.ask()).toMatchObject({ statuses: [{}] });
