@@ -5,6 +5,9 @@ import { promisify } from 'node:util';
 import { readIntoSharedBuffer } from '../../src/transport/shared-read-buffer.ts';
 import { eventually } from '../helpers/statsd.ts';
 
+/** Several times the buffer. */
+const FLOOD_BYTES = 4_194_304;
+
 const server = createServer({ pauseOnConnect: true });
 beforeAll(async () => {
   server.listen(0, '127.0.0.1');
@@ -50,7 +53,27 @@ test('a paused connection is not read until it is resumed', async () => {
   client.destroy();
 });
 
-test('what is left is read before the client’s end, and the server counts its connections', async () => {
+test('a flood is read once in each turn of the event loop', async () => {
+  const { client, served } = await open();
+  const turnsOfReads: number[] = [];
+  let turn = 0;
+  let next = setImmediate(function count() {
+    turn++;
+    next = setImmediate(count);
+  });
+  let length = 0;
+  served.on('data', (chunk) => {
+    turnsOfReads.push(turn);
+    length += chunk.length;
+  });
+  client.write(Buffer.alloc(FLOOD_BYTES));
+  await eventually(() => length === FLOOD_BYTES);
+  clearImmediate(next);
+  client.destroy();
+  expect(new Set(turnsOfReads).size).toBe(turnsOfReads.length);
+});
+
+test('the last input of a client is read before its connection ends, and the server counts its connections', async () => {
   const count = promisify(server.getConnections.bind(server));
   await eventually(async () => (await count()) === 0); // those of the tests before
   const { client, served } = await open();

@@ -123,7 +123,7 @@ function subscriberOf(redis: RedisConnection): Redis | Cluster {
   }
   const own = {
     ...{ connectionName: 'weir-changes', socketTimeout: undefined, disconnectTimeout: DISCONNECT_MS },
-    autoResubscribe: false, // `subscribe` does; where ioredis itself is refused, it rejects a promise that nobody handles
+    autoResubscribe: false, // `subscribe` does; ioredis does not handle a refusal, which would end the process
   };
   const subscriber = redis.duplicate(own);
   if (subscriber.options.sentinels) mendSentinelClient(subscriber);
