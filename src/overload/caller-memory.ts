@@ -31,11 +31,12 @@ export const defaultCallerMemoryBytes = (): number =>
 /**
  * Bounds the memory held for all callers together beyond the read that delivered it: waiting requests, streams, bodies, unread output.
  * When the sum exceeds the limit, the connection that holds most is reset. It is found by size class (powers of two) without a search, so it
- * holds at least half as much as any other connection.
+ * holds at least half as much as any other connection. Of those in one class, it is the one that has been there longest: a client whose calls
+ * are answered leaves the class again and again.
  */
 export class CallerMemory {
   readonly maxBytes: number;
-  /** Open accounts by size class; those that have shrunk are moved only when `#largest` finds them. In order of entry within a class. */
+  /** Open accounts by size class, within a class in order of entry. Those that have shrunk stay until `#largest` finds them, or they grow. */
   readonly #classes: readonly Set<Account>[] = Array.from({ length: CLASSES }, () => new Set<Account>());
   #bytes = 0;
   /** The part of `#bytes` charged for connections themselves. */
@@ -76,13 +77,19 @@ export class CallerMemory {
     return account;
   }
 
+  /** Until then the order within a class does not matter. */
+  get #isFilling(): boolean {
+    return this.#bytes > this.maxBytes / 2;
+  }
+
   readonly #move = (account: Account, bytes: number): void => {
     this.#bytes += bytes - account.bytes;
     const hasGrown = bytes > account.bytes;
     account.bytes = bytes;
     const sizeClass = sizeClassOf(bytes);
     if (!account.isOpen) this.#forget(account);
-    else if (sizeClass > account.sizeClass) this.#moveTo(account, sizeClass); // `#largest` moves accounts that have shrunk
+    else if (sizeClass < account.sizeClass) account.hasLeft = true;
+    else if (sizeClass > account.sizeClass || (account.hasLeft && this.#isFilling)) this.#moveTo(account, sizeClass);
     if (hasGrown && this.#bytes > this.maxBytes) this.#makeRoom();
   };
 
@@ -94,6 +101,7 @@ export class CallerMemory {
   #moveTo(account: Account, sizeClass: number): void {
     this.#classes[account.sizeClass]?.delete(account);
     account.sizeClass = sizeClass;
+    account.hasLeft = false;
     this.#classes[sizeClass]?.add(account);
   }
 
@@ -120,7 +128,10 @@ class Account implements MemoryAccount {
   readonly #move: (account: Account, bytes: number) => void;
   readonly reset: () => void;
   bytes = 0;
+  /** Where it is listed. */
   sizeClass = 0;
+  /** It has become too small for that class since it entered. */
+  hasLeft = false;
   isOpen = false;
 
   constructor(baseBytes: number, move: (account: Account, bytes: number) => void, reset: () => void) {

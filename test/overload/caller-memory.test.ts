@@ -65,6 +65,20 @@ test('makes room for a new connection if another holds much more', () => {
   expect(resets).toEqual(['large']);
 });
 
+test('of connections that hold about the same, resets the one that has held it longest without a break', () => {
+  const memory = new CallerMemory(100 * KIB);
+  const resets: string[] = [];
+  const open = (name: string) => memory.open(4 * KIB, () => resets.push(name));
+  const [honest, first, second] = [open('honest'), open('first'), open('second')];
+  honest?.set(30 * KIB);
+  first?.set(30 * KIB);
+  second?.set(30 * KIB);
+  honest?.set(4 * KIB); // its calls are answered,
+  honest?.set(31 * KIB); // and others come
+  open('fourth')?.set(20 * KIB);
+  expect(resets).toEqual(['first']);
+});
+
 test('never holds more than the limit, and resets nothing that holds less than half of the largest', () => {
   const step = fc.record({ at: fc.nat(9), bytes: fc.integer({ min: 0, max: 400 * KIB }), close: fc.boolean() });
   fc.assert(
