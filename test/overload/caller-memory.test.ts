@@ -65,7 +65,7 @@ test('makes room for a new connection if another holds much more', () => {
   expect(resets).toEqual(['large']);
 });
 
-test('of connections that hold about the same, resets the one that has held it longest without a break', () => {
+test('resets the one of several equal connections that has held its memory longest without a break', () => {
   const memory = new CallerMemory(100 * KIB);
   const resets: string[] = [];
   const open = (name: string) => memory.open(4 * KIB, () => resets.push(name));
