@@ -1,4 +1,5 @@
 import { ErrorCode, type ErrorNumber, Http2Error } from './errors.ts';
+import type { Exchanges } from './exchanges.ts';
 import { uint31 } from './frame-reader.ts';
 import {
   DEFAULT_MAX_FRAME_SIZE,
@@ -9,34 +10,24 @@ import {
   MAX_WINDOW,
   Setting,
 } from './frames.ts';
-import type { RequestContext } from './request-frames.ts';
-import type { SendQueue } from './send-queue.ts';
-import type { Stream } from './stream.ts';
-
-/** The parts of a connection that control frames use. */
-export interface ControlContext extends RequestContext {
-  /** The stream has ended. */
-  remove(stream: Stream): void;
-}
 
 /** Handles control frames: SETTINGS, PING, WINDOW_UPDATE, RST_STREAM, PRIORITY and GOAWAY (RFC 9113, 6.3 to 6.9). */
 export class ControlFrames {
-  readonly #context: ControlContext;
-  readonly #send: SendQueue;
+  readonly #exchanges: Exchanges;
   /** Unanswered PING frames by the number in their payload. */
   readonly #pings = new Map<number, () => void>();
   #lastPing = 0;
   /** The client has sent its first SETTINGS. */
   hasSettings = false;
 
-  constructor(context: ControlContext, send: SendQueue) {
-    this.#context = context;
-    this.#send = send;
+  constructor(exchanges: Exchanges) {
+    this.#exchanges = exchanges;
   }
 
   /** Sends this server's SETTINGS and opens the connection's window. */
   sendPreface(): void {
-    const { maxConcurrentStreams, streamWindowBytes, maxHeaderListBytes, connectionWindowBytes } = this.#context.limits;
+    const { maxConcurrentStreams, streamWindowBytes, maxHeaderListBytes, connectionWindowBytes } =
+      this.#exchanges.limits;
     const settings = [
       [Setting.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],
       [Setting.INITIAL_WINDOW_SIZE, streamWindowBytes],
@@ -47,8 +38,8 @@ export class ControlFrames {
       payload.writeUInt16BE(id, at * 6);
       payload.writeUInt32BE(value, at * 6 + 2);
     }
-    this.#context.output.frame(FrameType.SETTINGS, 0, 0, payload);
-    this.#context.output.numbers(FrameType.WINDOW_UPDATE, 0, 0, connectionWindowBytes - DEFAULT_WINDOW);
+    this.#exchanges.output.frame(FrameType.SETTINGS, 0, 0, payload);
+    this.#exchanges.output.numbers(FrameType.WINDOW_UPDATE, 0, 0, connectionWindowBytes - DEFAULT_WINDOW);
   }
 
   /** @param onPong  called once, when the client has answered */
@@ -56,7 +47,7 @@ export class ControlFrames {
     const payload = Buffer.alloc(8);
     payload.writeUInt32BE(++this.#lastPing, 4);
     this.#pings.set(this.#lastPing, onPong);
-    this.#context.output.frame(FrameType.PING, 0, 0, payload);
+    this.#exchanges.output.frame(FrameType.PING, 0, 0, payload);
   }
 
   sendGoaway(lastStreamId: number, code: ErrorNumber, debugData: string): void {
@@ -64,11 +55,11 @@ export class ControlFrames {
     payload.writeUInt32BE(lastStreamId, 0);
     payload.writeUInt32BE(code, 4);
     payload.write(debugData, 8, 'latin1');
-    this.#context.output.frame(FrameType.GOAWAY, 0, 0, payload);
+    this.#exchanges.output.frame(FrameType.GOAWAY, 0, 0, payload);
   }
 
   onFrame(bytes: Buffer, from: number, length: number, type: number, flags: number, streamId: number): void {
-    this.#context.spend();
+    this.#exchanges.spend();
     switch (type) {
       case FrameType.WINDOW_UPDATE:
         return this.#onWindowUpdate(bytes, from, length, streamId);
@@ -99,15 +90,15 @@ export class ControlFrames {
     const increment = uint31(bytes, from);
     if (streamId === 0) {
       if (increment === 0) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE with an increment of 0');
-      return this.#send.openWindow(increment);
+      return this.#exchanges.send.openWindow(increment);
     }
-    this.#context.streams.mustNotBeIdle('WINDOW_UPDATE', streamId);
-    const stream = this.#context.streams.get(streamId);
+    this.#exchanges.streams.mustNotBeIdle('WINDOW_UPDATE', streamId);
+    const stream = this.#exchanges.streams.get(streamId);
     if (!stream) return;
     if (increment === 0)
-      this.#context.failStream(stream, ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE with an increment of 0');
-    else if (!this.#send.openStreamWindow(stream, increment))
-      this.#context.failStream(stream, ErrorCode.FLOW_CONTROL_ERROR, 'a window is larger than 2^31-1');
+      this.#exchanges.failStream(stream, ErrorCode.PROTOCOL_ERROR, 'WINDOW_UPDATE with an increment of 0');
+    else if (!this.#exchanges.send.openStreamWindow(stream, increment))
+      this.#exchanges.failStream(stream, ErrorCode.FLOW_CONTROL_ERROR, 'a window is larger than 2^31-1');
   }
 
   #onSettings(bytes: Buffer, from: number, length: number, flags: number, streamId: number): void {
@@ -117,34 +108,36 @@ export class ControlFrames {
       throw new Http2Error(ErrorCode.FRAME_SIZE_ERROR, 'the length of SETTINGS is not a multiple of 6');
     let streamWindow: number | undefined;
     for (let at = from; at < from + length; at += 6) {
-      this.#context.spend(); // a frame may hold thousands
+      this.#exchanges.spend(); // a frame may hold thousands
       const [id, value] = [bytes.readUInt16BE(at), bytes.readUInt32BE(at + 2)];
       if (id === Setting.INITIAL_WINDOW_SIZE) streamWindow = validWindow(value);
       else this.#set(id, value);
     }
     this.hasSettings = true;
-    this.#context.output.numbers(FrameType.SETTINGS, Flag.ACK, 0);
-    if (streamWindow !== undefined) this.#send.setInitialStreamWindow(streamWindow, () => this.#context.spend());
+    this.#exchanges.output.numbers(FrameType.SETTINGS, Flag.ACK, 0);
+    if (streamWindow !== undefined)
+      this.#exchanges.send.setInitialStreamWindow(streamWindow, () => this.#exchanges.spend());
   }
 
   #set(id: number, value: number): void {
     switch (id) {
       case Setting.HEADER_TABLE_SIZE:
-        return this.#send.emptyTable();
+        return this.#exchanges.send.emptyTable();
       case Setting.ENABLE_PUSH:
         if (value > 1) throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'ENABLE_PUSH must be 0 or 1');
         return;
       case Setting.MAX_FRAME_SIZE:
         if (value < DEFAULT_MAX_FRAME_SIZE || value > LARGEST_MAX_FRAME_SIZE)
           throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'MAX_FRAME_SIZE must be from 2^14 to 2^24-1');
-        this.#send.setMaxFrameSize(value);
+        this.#exchanges.send.setMaxFrameSize(value);
     }
   }
 
   #onPing(bytes: Buffer, from: number, length: number, flags: number, streamId: number): void {
     mustBeOnConnection('PING', streamId);
     mustHaveLength('PING', 8, length);
-    if (!(flags & Flag.ACK)) return this.#context.output.frame(FrameType.PING, Flag.ACK, 0, bytes, from, from + length);
+    if (!(flags & Flag.ACK))
+      return this.#exchanges.output.frame(FrameType.PING, Flag.ACK, 0, bytes, from, from + length);
     const number = bytes.readUInt32BE(from + 4);
     this.#pings.get(number)?.();
     this.#pings.delete(number);
@@ -153,11 +146,11 @@ export class ControlFrames {
   #onReset(length: number, streamId: number): void {
     mustBeOnStream('RST_STREAM', streamId);
     mustHaveLength('RST_STREAM', 4, length);
-    this.#context.streams.mustNotBeIdle('RST_STREAM', streamId);
-    const stream = this.#context.streams.get(streamId);
+    this.#exchanges.streams.mustNotBeIdle('RST_STREAM', streamId);
+    const stream = this.#exchanges.streams.get(streamId);
     if (!stream) return;
-    if (!stream.hasAllOfRequest) this.#context.spend();
-    this.#context.remove(stream);
+    if (!stream.hasAllOfRequest) this.#exchanges.spend();
+    this.#exchanges.remove(stream);
     stream.receiver?.cancelled();
   }
 }

@@ -1,40 +1,12 @@
-import type { Budget } from './budget.ts';
 import { ErrorCode, type ErrorNumber, Http2Error } from './errors.ts';
+import type { Exchanges } from './exchanges.ts';
 import { uint31, unpadded } from './frame-reader.ts';
 import { Flag, FrameType } from './frames.ts';
 import { type Head, HeadCache } from './head-cache.ts';
 import { HeaderBlocks } from './header-blocks.ts';
 import type { Http2Limits } from './limits.ts';
-import type { Output } from './output.ts';
-import { findTrailersProblem, type RequestHead } from './request-head.ts';
-import { type PeerState, type Receiver, Stream, type StreamWriter } from './stream.ts';
-import type { StreamTable } from './stream-table.ts';
-
-/** The layer above a connection. */
-export interface ConnectionHandler {
-  /** A request has begun. @returns undefined if it has been answered already; its body is dropped */
-  request(stream: Stream, head: RequestHead): Receiver | undefined;
-  /** A request's fields exceed the limit. */
-  tooLarge(stream: Stream): void;
-  /** The connection or one of its streams ends with an error. */
-  failed(code: ErrorNumber, problem: string): void;
-}
-
-/** The parts of a connection that requests use. */
-export interface RequestContext extends StreamWriter {
-  readonly limits: Http2Limits;
-  readonly handler: ConnectionHandler;
-  readonly streams: StreamTable;
-  readonly output: Output;
-  readonly budget: Budget;
-  readonly peer: PeerState;
-  /** @throws Http2Error if the client has sent too many control frames */
-  spend(): void;
-  /** Ends a stream whose client violated the protocol. */
-  failStream(stream: Stream, code: ErrorNumber, problem: string): void;
-  /** Sends RST_STREAM. */
-  sendReset(streamId: number, hasAllOfRequest: boolean, code: ErrorNumber): void;
-}
+import { findTrailersProblem } from './request-head.ts';
+import { Stream } from './stream.ts';
 
 /** Control frames allowed per request: two of each kind that legitimate clients send. */
 const CONTROL_FRAMES_PER_REQUEST = 8;
@@ -43,18 +15,18 @@ const NO_BYTES = Buffer.alloc(0);
 
 /** Receives the requests of a connection: HEADERS, CONTINUATION and DATA (RFC 9113, 6.1, 6.2, 6.10 and 8.1). */
 export class RequestFrames {
-  readonly #context: RequestContext;
+  readonly #exchanges: Exchanges;
   readonly #limits: Http2Limits;
   readonly #heads: HeadCache;
   readonly #blocks: HeaderBlocks;
   #receiveWindow: number;
 
-  constructor(context: RequestContext) {
-    this.#context = context;
-    this.#limits = context.limits;
-    this.#heads = new HeadCache(context.limits.maxHeaderListBytes);
-    this.#blocks = new HeaderBlocks(context.limits.maxHeaderBlockBytes);
-    this.#receiveWindow = context.limits.connectionWindowBytes;
+  constructor(exchanges: Exchanges) {
+    this.#exchanges = exchanges;
+    this.#limits = exchanges.limits;
+    this.#heads = new HeadCache(exchanges.limits.maxHeaderListBytes);
+    this.#blocks = new HeaderBlocks(exchanges.limits.maxHeaderBlockBytes);
+    this.#receiveWindow = exchanges.limits.connectionWindowBytes;
   }
 
   /** Memory of header blocks and cached heads. */
@@ -86,37 +58,37 @@ export class RequestFrames {
   }
 
   onContinuation(bytes: Buffer, from: number, to: number, flags: number): void {
-    this.#context.spend();
+    this.#exchanges.spend();
     const block = this.#blocks.add(bytes, from, to, flags);
     if (block) this.#onBlock(block.bytes, 0, block.length, block.flags, block.streamId);
   }
 
   #onBlock(bytes: Buffer, from: number, to: number, flags: number, streamId: number): void {
-    const { streams } = this.#context;
+    const { streams } = this.#exchanges;
     const stream = streams.get(streamId);
     if (stream || streams.hasEndedEarly(streamId)) return this.#onTrailers(stream, bytes, from, to, flags);
     streams.mustBeNew(streamId);
     const head = this.#heads.request(bytes, from, to);
-    if (streamId > streams.lastAcceptedId) return this.#context.spend(); // announced by GOAWAY
+    if (streamId > streams.lastAcceptedId) return this.#exchanges.spend(); // announced by GOAWAY
     streams.use(streamId);
     this.#open(streamId, head, (flags & Flag.END_STREAM) !== 0);
   }
 
   #open(streamId: number, head: Head, isEnd: boolean): void {
-    const { streams, handler } = this.#context;
+    const { streams, handler } = this.#exchanges;
     if (streams.slotsTaken >= this.#limits.maxConcurrentStreams) {
-      this.#context.spend();
-      this.#context.sendReset(streamId, isEnd, ErrorCode.REFUSED_STREAM);
+      this.#exchanges.spend();
+      this.#exchanges.sendReset(streamId, isEnd, ErrorCode.REFUSED_STREAM);
       return handler.failed(ErrorCode.REFUSED_STREAM, 'too many concurrent streams');
     }
-    const stream = new Stream(this.#context, this.#context.peer, streamId, this.#limits.streamWindowBytes);
+    const stream = new Stream(this.#exchanges, this.#exchanges.peer, streamId, this.#limits.streamWindowBytes);
     stream.hasAllOfRequest = isEnd;
     streams.add(stream);
     if (head === 'too large') {
-      this.#context.spend();
+      this.#exchanges.spend();
       return handler.tooLarge(stream);
     }
-    if ('problem' in head) return this.#context.failStream(stream, ErrorCode.PROTOCOL_ERROR, head.problem);
+    if ('problem' in head) return this.#exchanges.failStream(stream, ErrorCode.PROTOCOL_ERROR, head.problem);
     stream.charge(head.ownBytes);
     stream.bodyBytesLeft = head.contentLength;
     stream.receiver = handler.request(stream, head);
@@ -126,8 +98,8 @@ export class RequestFrames {
   /** @param stream  undefined: this server ended the stream early */
   #onTrailers(stream: Stream | undefined, bytes: Buffer, from: number, to: number, flags: number): void {
     const fields = this.#heads.trailers(bytes, from, to);
-    if (!stream) return this.#context.spend();
-    const fail = (code: ErrorNumber, problem: string) => this.#context.failStream(stream, code, problem);
+    if (!stream) return this.#exchanges.spend();
+    const fail = (code: ErrorNumber, problem: string) => this.#exchanges.failStream(stream, code, problem);
     if (stream.hasAllOfRequest) return fail(ErrorCode.STREAM_CLOSED, 'HEADERS after the end of a request');
     if (!(flags & Flag.END_STREAM)) return fail(ErrorCode.PROTOCOL_ERROR, 'trailers must end the request');
     const problem = fields === 'too large' ? 'the trailers are too large' : findTrailersProblem(fields);
@@ -142,13 +114,13 @@ export class RequestFrames {
       throw new Http2Error(ErrorCode.FLOW_CONTROL_ERROR, 'DATA exceeds the window of the connection');
     const [from, to] = flags & Flag.PADDED ? unpadded(bytes, start, end) : [start, end];
     const isEnd = (flags & Flag.END_STREAM) !== 0;
-    if (from === to && !isEnd) this.#context.spend();
-    const stream = this.#context.streams.get(streamId);
+    if (from === to && !isEnd) this.#exchanges.spend();
+    const stream = this.#exchanges.streams.get(streamId);
     if (!stream) {
-      this.#context.streams.mustBeLate('DATA', streamId);
-      this.#context.spend();
+      this.#exchanges.streams.mustBeLate('DATA', streamId);
+      this.#exchanges.spend();
     } else if (stream.hasAllOfRequest)
-      this.#context.failStream(stream, ErrorCode.STREAM_CLOSED, 'DATA after the end of a request');
+      this.#exchanges.failStream(stream, ErrorCode.STREAM_CLOSED, 'DATA after the end of a request');
     else this.#takeData(stream, bytes, from, to, flowLength, isEnd);
     this.#replenish();
   }
@@ -156,7 +128,7 @@ export class RequestFrames {
   #takeData(stream: Stream, bytes: Buffer, from: number, to: number, flowLength: number, isEnd: boolean): void {
     stream.receiveWindow -= flowLength;
     if (stream.receiveWindow < 0)
-      return this.#context.failStream(stream, ErrorCode.FLOW_CONTROL_ERROR, 'DATA exceeds the window of the stream');
+      return this.#exchanges.failStream(stream, ErrorCode.FLOW_CONTROL_ERROR, 'DATA exceeds the window of the stream');
     if (stream.bodyBytesLeft !== undefined) stream.bodyBytesLeft -= to - from;
     if (isEnd) return this.#endRequest(stream, bytes, from, to);
     if (from < to) stream.receiver?.data(bytes, from, to);
@@ -169,13 +141,13 @@ export class RequestFrames {
   #endRequest(stream: Stream, bytes: Buffer, from: number, to: number): void {
     if (stream.isOver) return;
     if (stream.bodyBytesLeft !== undefined && stream.bodyBytesLeft !== 0)
-      return this.#context.failStream(
+      return this.#exchanges.failStream(
         stream,
         ErrorCode.PROTOCOL_ERROR,
         'the length of the body differs from content-length',
       );
     stream.hasAllOfRequest = true;
-    this.#context.budget.refill(CONTROL_FRAMES_PER_REQUEST);
+    this.#exchanges.budget.refill(CONTROL_FRAMES_PER_REQUEST);
     stream.receiver?.end(bytes, from, to);
   }
 
@@ -187,6 +159,6 @@ export class RequestFrames {
   }
 
   #grant(streamId: number, octets: number): void {
-    this.#context.output.numbers(FrameType.WINDOW_UPDATE, 0, streamId, octets);
+    this.#exchanges.output.numbers(FrameType.WINDOW_UPDATE, 0, streamId, octets);
   }
 }

@@ -1,0 +1,123 @@
+import { Budget } from './budget.ts';
+import { ErrorCode, type ErrorNumber, Http2Error } from './errors.ts';
+import { FrameType } from './frames.ts';
+import type { Http2Limits } from './limits.ts';
+import type { Output } from './output.ts';
+import type { RequestHead } from './request-head.ts';
+import { SendQueue } from './send-queue.ts';
+import type { PeerState, Receiver, Stream, StreamWriter } from './stream.ts';
+import { StreamTable } from './stream-table.ts';
+
+/** The layer above a connection. */
+export interface ConnectionHandler {
+  /** A request has begun. @returns undefined if it has been answered already; its body is dropped */
+  request(stream: Stream, head: RequestHead): Receiver | undefined;
+  /** A request's fields exceed the limit. */
+  tooLarge(stream: Stream): void;
+  /** The connection or one of its streams ends with an error. */
+  failed(code: ErrorNumber, problem: string): void;
+}
+
+/** The requests and answers of one connection, each on a stream of its own (RFC 9113, 8.1). */
+export class Exchanges implements StreamWriter {
+  readonly limits: Http2Limits;
+  readonly handler: ConnectionHandler;
+  readonly output: Output;
+  readonly budget: Budget;
+  readonly streams = new StreamTable();
+  readonly send: SendQueue;
+  readonly peer: PeerState = {
+    sideStreams: 0,
+    unreadBytes: () => this.output.unsent + this.send.bufferedBytes,
+  };
+  readonly #onRemoved: () => void;
+
+  /** @param onRemoved  called after a stream has ended */
+  constructor(output: Output, limits: Http2Limits, handler: ConnectionHandler, onRemoved: () => void) {
+    this.output = output;
+    this.limits = limits;
+    this.handler = handler;
+    this.#onRemoved = onRemoved;
+    this.budget = new Budget(limits.controlFrames, limits.controlFramesPerSecond);
+    this.send = new SendQueue(
+      output,
+      (stream, bytes) => this.streams.charge(stream, bytes),
+      (stream) => this.#endAnswer(stream),
+    );
+  }
+
+  /** @throws Http2Error if the client has sent too many control frames */
+  spend(): void {
+    if (!this.budget.spend()) throw new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, 'too many control frames');
+  }
+
+  answer(stream: Stream, head: Uint8Array, body: Uint8Array, length: number, trailers: Uint8Array): void {
+    this.streams.markAnswered(stream);
+    if (!stream.isOver) this.send.answer(stream, head, body, length, trailers);
+  }
+
+  sendHead(stream: Stream, block: Uint8Array, isEnd: boolean): void {
+    this.streams.markAnswered(stream);
+    if (!stream.isOver) this.send.head(stream, block, isEnd);
+  }
+
+  sendData(stream: Stream, bytes: Uint8Array): void {
+    if (!stream.isOver) this.send.data(stream, bytes);
+  }
+
+  sendEnd(stream: Stream, trailers?: Uint8Array): void {
+    if (!stream.isOver) this.send.end(stream, trailers);
+  }
+
+  resetStream(stream: Stream, code: ErrorNumber): void {
+    this.streams.markAnswered(stream);
+    if (stream.isOver) return;
+    this.sendReset(stream.id, stream.hasAllOfRequest, code);
+    this.remove(stream);
+  }
+
+  charge(stream: Stream, bytes: number): void {
+    this.streams.charge(stream, bytes);
+  }
+
+  /** Sends RST_STREAM. */
+  sendReset(streamId: number, hasAllOfRequest: boolean, code: ErrorNumber): void {
+    this.output.numbers(FrameType.RST_STREAM, 0, streamId, code);
+    if (!hasAllOfRequest) this.streams.endedEarly(streamId);
+  }
+
+  /** The answer has been sent. A client that is still sending its request may stop. */
+  #endAnswer(stream: Stream): void {
+    if (!stream.hasAllOfRequest) this.sendReset(stream.id, false, ErrorCode.NO_ERROR);
+    this.remove(stream);
+  }
+
+  /** The stream has ended. */
+  remove(stream: Stream): void {
+    this.send.forget(stream);
+    this.streams.remove(stream);
+    this.#onRemoved();
+  }
+
+  /** Ends a stream whose client violated the protocol. */
+  failStream(stream: Stream, code: ErrorNumber, problem: string): void {
+    this.spend(); // else a client could make this server reset streams forever
+    this.abort(stream, code, problem);
+  }
+
+  /** Ends a stream before it has been answered. */
+  abort(stream: Stream, code: ErrorNumber, problem: string): void {
+    this.handler.failed(code, problem);
+    this.sendReset(stream.id, stream.hasAllOfRequest, code);
+    this.remove(stream);
+    stream.receiver?.cancelled();
+  }
+
+  /** The connection has ended. */
+  endAll(): void {
+    for (const stream of [...this.streams.all()]) {
+      this.remove(stream);
+      stream.receiver?.cancelled();
+    }
+  }
+}

@@ -1,0 +1,73 @@
+import type { Socket } from 'node:net';
+import { ErrorCode, Http2Error } from './errors.ts';
+import type { Exchanges } from './exchanges.ts';
+import type { FrameReader } from './frame-reader.ts';
+
+/** With less output than this in a turn, the socket's unsent bytes are not checked. */
+const UNSENT_CHECK_BYTES = 8_192;
+
+/** Stops reading from a client that does not read its answers, and ends what it has stalled for too long. */
+export class StalledClient {
+  readonly #socket: Socket;
+  readonly #reader: FrameReader;
+  readonly #exchanges: Exchanges;
+  readonly #onResume: () => void;
+  #sinceMs: number | undefined;
+  /** When streams were last checked. */
+  #checkedAtMs = performance.now();
+
+  /** @param onResume  reads what the frame reader has kept while it was paused */
+  constructor(socket: Socket, reader: FrameReader, exchanges: Exchanges, onResume: () => void) {
+    this.#socket = socket;
+    this.#reader = reader;
+    this.#exchanges = exchanges;
+    this.#onResume = onResume;
+  }
+
+  /** Since when the client has not read its answers. */
+  get sinceMs(): number | undefined {
+    return this.#sinceMs;
+  }
+
+  /** To be called after each frame: the answers to one chunk may be much larger than the chunk. */
+  afterFrame(): void {
+    const { output, limits } = this.#exchanges;
+    if (output.length <= UNSENT_CHECK_BYTES) return;
+    if (output.length > limits.maxUnsentBytes) output.flush();
+    this.pauseOrResume();
+  }
+
+  pauseOrResume(): void {
+    const { output, limits } = this.#exchanges;
+    const isStalled = output.unsent > limits.maxUnsentBytes;
+    if (isStalled === (this.#sinceMs !== undefined)) return;
+    if (isStalled) {
+      this.#sinceMs = performance.now();
+      this.#reader.pause();
+      this.#socket.pause();
+    } else {
+      this.#sinceMs = undefined;
+      this.#socket.resume();
+      this.#onResume();
+    }
+  }
+
+  /**
+   * Ends streams that already waited for the client at the previous check.
+   *
+   * @param sinceMs  since when the whole connection waits for the client
+   * @throws Http2Error if that is too long
+   */
+  check(nowMs: number, sinceMs: number | undefined): void {
+    const { stallTimeoutMs } = this.#exchanges.limits;
+    if (sinceMs !== undefined && nowMs - sinceMs > stallTimeoutMs)
+      throw new Http2Error(ErrorCode.ENHANCE_YOUR_CALM, 'the client has stalled for too long');
+    if (nowMs - this.#checkedAtMs <= stallTimeoutMs) return;
+    this.#checkedAtMs = nowMs;
+    for (const stream of this.#exchanges.streams.all()) {
+      if (stream.waitsForClient && stream.waitedForClient)
+        this.#exchanges.abort(stream, ErrorCode.ENHANCE_YOUR_CALM, 'the client has stalled a stream for too long');
+      stream.waitedForClient = stream.waitsForClient;
+    }
+  }
+}
