@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { type Kind, kinds } from '../envoy/kinds.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Surroundings } from './admin.ts';
 import { CommandFailed, guarded } from './client.ts';
@@ -12,10 +13,10 @@ export function addEnvoyCommands(program: Command, { print, fail, isTerminal, en
     .description('Print a configuration that has a proxy send the descriptors that rule files expect.')
     .argument('<path>', 'rule file or directory')
     .option('--domain <domain>', 'whose rules, where there are several')
-    .addOption(new Option('--for <kind>', 'what is configured').choices(['envoy', 'istio']).default('envoy'))
+    .addOption(new Option('--for <kind>', 'what is configured').choices(kinds).default('envoy'))
     .option('--target <host:port>', 'gRPC address of Weir', 'localhost:8081')
     .action(
-      guarded(fail, async (path: string, options: { domain?: string; for: 'envoy' | 'istio'; target: string }) => {
+      guarded(fail, async (path: string, options: { domain?: string; for: Kind; target: string }) => {
         const { envoyConfiguration } = await import('../envoy/configuration.ts');
         const rules = await rulesAt(path);
         const domains = [...rules.domains.keys()];

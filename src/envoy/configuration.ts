@@ -1,8 +1,8 @@
 import type { RuleTree } from '../rules/tree.ts';
+import { gatewayPolicy } from './gateway-policy.ts';
+import { headerOf } from './headers.ts';
+import type { Kind } from './kinds.ts';
 import { type DescriptorShape, expectedShapes, type ShapeEntry } from './shapes.ts';
-
-export const kinds = ['envoy', 'istio'] as const;
-export type Kind = (typeof kinds)[number];
 
 export interface ConfigurationOptions {
   readonly kind: Kind;
@@ -12,8 +12,12 @@ export interface ConfigurationOptions {
   readonly timeoutMs: number;
 }
 
-/** The configuration that has a proxy send the descriptors of these rules, as YAML: a whole Envoy, or an EnvoyFilter of Istio. */
+/**
+ * The configuration that has a proxy send the descriptors of these rules, as YAML: a whole Envoy, an EnvoyFilter of Istio, or the policy from
+ * which Envoy Gateway makes descriptors and rules of its own.
+ */
 export function envoyConfiguration(rules: RuleTree, domain: string, options: ConfigurationOptions): string {
+  if (options.kind === 'envoy-gateway') return gatewayPolicy(rules, domain);
   const { shapes, unknown } = expectedShapes(rules, domain);
   const notes = unknown
     .map((path) => `# No configuration can name the key of ${path}: send it by an action of your own.\n`)
@@ -30,16 +34,6 @@ function rateLimits(shapes: readonly DescriptorShape[], indent: string): string 
     .join('');
 }
 
-/** Headers whose name is not `x-` and the key. */
-const headers: Readonly<Record<string, string>> = {
-  path: ':path',
-  method: ':method',
-  host: ':authority',
-  authority: ':authority',
-  user_agent: 'user-agent',
-  authorization: 'authorization',
-};
-
 /** Actions that take nothing, by the key that they make. */
 const actions: ReadonlySet<string> = new Set([
   'remote_address',
@@ -51,9 +45,7 @@ const actions: ReadonlySet<string> = new Set([
 function actionOf({ key, value }: ShapeEntry): string {
   if (actions.has(key)) return `${key}: {}`;
   if (value !== undefined) return `generic_key: { descriptor_value: ${quoted(value)} }`;
-  const name = key.toLowerCase();
-  const header = Object.hasOwn(headers, name) ? (headers[name] as string) : `x-${name.replace(/[^a-z0-9]+/g, '-')}`; // just found
-  return `request_headers: { header_name: ${quoted(header)}, descriptor_key: ${quoted(key)} }`;
+  return `request_headers: { header_name: ${quoted(headerOf(key))}, descriptor_key: ${quoted(key)} }`;
 }
 
 /** JSON is YAML. */

@@ -5,10 +5,11 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { load, loadAll } from 'js-yaml';
+import { envoyConfiguration } from '../../src/envoy/configuration.ts';
 import { readSettings } from '../../src/settings.ts';
-
 import { createClient } from '../helpers/grpc-client.ts';
 import { schemaLocations, writeSchemas } from '../helpers/kubernetes-schemas.ts';
+import { rulesFrom } from '../helpers/rules.ts';
 import { goSource, helm, kubeconform, kustomize } from '../helpers/tools.ts';
 import { startWeir } from '../helpers/weir.ts';
 
@@ -146,6 +147,23 @@ describe('the chart refuses', () => {
     expect(output).toContain(message);
   });
 });
+
+test.each(['istio', 'envoy-gateway'] as const)(
+  '`weir envoy --for %s` prints a manifest that its schema allows',
+  async (kind) => {
+    const rules = rulesFrom(`
+domain: shop
+descriptors:
+  - { key: path, value: /login, rate_limit: { unit: minute, requests_per_unit: 5 } }
+  - key: user
+    descriptors: [{ key: remote_address, rate_limit: { unit: day, requests_per_unit: 9 } }]
+`);
+    const options = { kind, host: 'weir', port: 8081, timeoutMs: 250 };
+    const { isRight, output } = await conform(envoyConfiguration(rules, 'shop', options));
+    expect(output).toContain('Valid: 1');
+    expect(isRight).toBe(true);
+  },
+);
 
 describe('kubeconform refuses', () => {
   test.each([

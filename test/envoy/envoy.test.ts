@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
+import { load } from 'js-yaml';
+import { gatewayPolicy } from '../../src/envoy/gateway-policy.ts';
 import { canMatch, expectedShapes } from '../../src/envoy/shapes.ts';
 import { match } from '../../src/rules/match.ts';
 import { startEnvoy } from '../helpers/envoy.ts';
@@ -44,6 +46,59 @@ test('a descriptor that matches a rule fits one of its shapes', () => {
     }),
     { seed: 6, numRuns: 1_000 },
   );
+});
+
+test('a policy for Envoy Gateway has a rule for each limit, and comments for what it cannot express', () => {
+  const rules = rulesFrom(`
+domain: shop
+descriptors:
+  - { key: path, value: /login, rate_limit: { unit: minute, requests_per_unit: 5 } }
+  - { key: path, value: '/api/v1.0/*', rate_limit: { unit: second, requests_per_unit: 50 } }
+  - key: user
+    descriptors:
+      - { key: remote_address, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 9 } }
+      - { key: remote_address, value: 10.0.0.7, rate_limit: { unlimited: true } }
+  - { key: remote_address, value: 2001:db8::1, rate_limit: { unit: hour, requests_per_unit: 1, algorithm: token_bucket } }
+  - { key: masked_remote_address, value: 10.0.0.0/8, rate_limit: { unit: week, requests_per_unit: 7 } }
+  - { key: tenant, rate_limit: { unit: second, unit_multiplier: 30, requests_per_unit: 3 } }
+  - { key: generic_key, value: slow, rate_limit: { unit: minute, requests_per_unit: 1 } }
+`);
+  const printed = gatewayPolicy(rules, 'shop');
+  const { spec } = load(printed) as { spec: { rateLimit: { global: { rules: unknown } } } };
+  expect(spec.rateLimit.global.rules).toEqual([
+    {
+      clientSelectors: [{ headers: [{ type: 'Exact', name: ':path', value: '/login' }] }],
+      limit: { requests: 5, unit: 'Minute' },
+    },
+    {
+      clientSelectors: [{ headers: [{ type: 'RegularExpression', name: ':path', value: '/api/v1\\.0/.*' }] }],
+      limit: { requests: 50, unit: 'Second' },
+    },
+    {
+      clientSelectors: [
+        {
+          headers: [{ type: 'Distinct', name: 'x-user' }],
+          sourceCIDR: { type: 'Distinct', value: '0.0.0.0/0' },
+        },
+      ],
+      limit: { requests: 9, unit: 'Day' },
+      shadowMode: true,
+    },
+    {
+      clientSelectors: [{ sourceCIDR: { type: 'Exact', value: '2001:db8::1/128' } }],
+      limit: { requests: 1, unit: 'Hour' },
+    },
+    {
+      clientSelectors: [{ sourceCIDR: { type: 'Exact', value: '10.0.0.0/8' } }],
+      limit: { requests: 7, unit: 'Week' },
+    },
+  ]);
+  expect(printed.split('\n').filter((line) => line.startsWith('#'))).toEqual([
+    expect.stringMatching(/^# shop\.user\.remote_address_10\.0\.0\.7 is left out: .*without a limit/),
+    expect.stringMatching(/^# shop\.remote_address_2001:db8::1 becomes a fixed window/),
+    expect.stringMatching(/^# shop\.tenant is left out: its window/),
+    expect.stringMatching(/^# shop\.generic_key_slow is left out: .*no selector/),
+  ]);
 });
 
 test('rules name the descriptors that a proxy is to send, and keys that none can send', () => {

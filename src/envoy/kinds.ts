@@ -1,0 +1,3 @@
+/** What `weir envoy` can configure. */
+export const kinds = ['envoy', 'istio', 'envoy-gateway'] as const;
+export type Kind = (typeof kinds)[number];
