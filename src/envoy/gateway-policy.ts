@@ -1,5 +1,4 @@
 import { dump } from 'js-yaml';
-import type { LimitLabel } from '../algorithms/limit.ts';
 import type { Level, Node, Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { hasWildcard } from '../rules/wildcard.ts';
 import { headerOf } from './headers.ts';
@@ -131,7 +130,7 @@ function ruleOf(selector: Selector, { limit, label, policy }: RuleLimit): object
 }
 
 /** @throws NotExpressible */
-function unitOf({ unit, unitMultiplier }: LimitLabel): string {
+function unitOf({ unit, unitMultiplier }: RuleLimit['label']): string {
   if (unitMultiplier !== 1 || !UNITS.has(unit))
     throw new NotExpressible('its window is not one second, minute, hour, day, week, month or year');
   return `${unit[0]}${unit.slice(1).toLowerCase()}`;

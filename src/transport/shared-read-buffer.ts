@@ -15,8 +15,6 @@ interface Internals {
  * Takes over a connection that a server has accepted with `pauseOnConnect`, so that it reads into a buffer that all connections share.
  * Otherwise Node allocates a buffer for each read, and a flood of input fills memory faster than it is collected.
  *
- * The socket is read once in a turn of the event loop. Otherwise libuv reads up to 32 times before another connection gets its turn.
- *
  * @returns a socket whose chunks are valid only during their 'data' event; `accepted` itself, resumed, if this version of Node keeps its handle
  *   elsewhere
  * @see https://nodejs.org/api/net.html#new-netsocketoptions `onread`, which `net.createServer` cannot be given
@@ -31,15 +29,9 @@ export function readIntoSharedBuffer(accepted: Socket): Socket {
     buffer: shared,
     callback(length: number): boolean {
       socket.emit('data', shared.subarray(0, length));
-      if (length < READ_BYTES) return true;
-      setImmediate(readAgain, socket); // the buffer was full: libuv would read again at once
-      return false;
+      return true;
     },
   };
   const socket: Socket = new Socket({ handle, onread } as ConstructorParameters<typeof Socket>[0]);
   return Object.assign(socket, { _server: server, server }); // the server counts its connections by it
-}
-
-function readAgain(socket: Socket): void {
-  if (!socket.isPaused()) socket.resume();
 }

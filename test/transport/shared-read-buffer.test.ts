@@ -5,9 +5,6 @@ import { promisify } from 'node:util';
 import { readIntoSharedBuffer } from '../../src/transport/shared-read-buffer.ts';
 import { eventually } from '../helpers/statsd.ts';
 
-/** Several times the buffer. */
-const FLOOD_BYTES = 4_194_304;
-
 const server = createServer({ pauseOnConnect: true });
 beforeAll(async () => {
   server.listen(0, '127.0.0.1');
@@ -51,26 +48,6 @@ test('a paused connection is not read until it is resumed', async () => {
   await read;
   expect(texts).toEqual(['late']);
   client.destroy();
-});
-
-test('a flood is read once in each turn of the event loop', async () => {
-  const { client, served } = await open();
-  const turnsOfReads: number[] = [];
-  let turn = 0;
-  let next = setImmediate(function count() {
-    turn++;
-    next = setImmediate(count);
-  });
-  let length = 0;
-  served.on('data', (chunk) => {
-    turnsOfReads.push(turn);
-    length += chunk.length;
-  });
-  client.write(Buffer.alloc(FLOOD_BYTES));
-  await eventually(() => length === FLOOD_BYTES);
-  clearImmediate(next);
-  client.destroy();
-  expect(new Set(turnsOfReads).size).toBe(turnsOfReads.length);
 });
 
 test('the last input of a client is read before its connection ends, and the server counts its connections', async () => {

@@ -7,8 +7,8 @@ import { FrameReader } from './frame-reader.ts';
 import { Flag, FrameType, MAX_STREAM_ID } from './frames.ts';
 import type { Http2Limits } from './limits.ts';
 import { Output } from './output.ts';
+import { ReadingPace } from './reading-pace.ts';
 import { RequestFrames } from './request-frames.ts';
-import { StalledClient } from './stalled-client.ts';
 
 /** From this server's last frame until the socket is closed in any case. */
 const LINGER_MS = 1_000;
@@ -27,7 +27,7 @@ export class Http2Connection {
   readonly #reader: FrameReader;
   readonly #requests: RequestFrames;
   readonly #control: ControlFrames;
-  readonly #stalled: StalledClient;
+  readonly #pace: ReadingPace;
   readonly #openedAtMs = performance.now();
   #isDraining = false;
   #isOver = false;
@@ -44,7 +44,7 @@ export class Http2Connection {
     );
     this.#requests = new RequestFrames(this.#exchanges);
     this.#control = new ControlFrames(this.#exchanges);
-    this.#stalled = new StalledClient(socket, this.#reader, this.#exchanges, () => this.#read(undefined));
+    this.#pace = new ReadingPace(socket, this.#reader, this.#exchanges, () => this.#read(undefined));
     socket.setNoDelay(true);
     this.#control.sendPreface();
     socket.on('data', (chunk: Buffer) => this.#read(chunk));
@@ -85,9 +85,9 @@ export class Http2Connection {
   /** Ends the connection or the streams whose client has stalled for too long. To be called about once a second. */
   checkStalls(nowMs: number): void {
     if (this.#isOver) return;
-    this.#stalled.pauseOrResume();
+    this.#pace.pauseOrResume();
     try {
-      this.#stalled.check(nowMs, this.#stalledSince());
+      this.#pace.check(nowMs, this.#stalledSince());
     } catch (error) {
       this.#fail(error);
     }
@@ -95,7 +95,7 @@ export class Http2Connection {
 
   #stalledSince(): number | undefined {
     if (!this.#control.hasSettings) return this.#openedAtMs;
-    return this.#requests.blockSinceMs ?? this.#stalled.sinceMs ?? this.#reader.incompleteSinceMs;
+    return this.#requests.blockSinceMs ?? this.#pace.sinceMs ?? this.#reader.incompleteSinceMs;
   }
 
   // --- reading
@@ -104,8 +104,10 @@ export class Http2Connection {
   #read(chunk: Buffer | undefined): void {
     if (this.#isOver) return;
     try {
-      if (chunk) this.#reader.read(chunk);
-      else this.#reader.resume();
+      if (chunk) {
+        this.#reader.read(chunk);
+        this.#pace.afterChunk(chunk.length);
+      } else this.#reader.resume();
     } catch (error) {
       this.#fail(error);
     }
@@ -134,7 +136,7 @@ export class Http2Connection {
       default:
         this.#control.onFrame(bytes, from, to - from, type, flags, streamId);
     }
-    this.#stalled.afterFrame();
+    this.#pace.afterFrame();
   }
 
   // --- memory
@@ -151,7 +153,7 @@ export class Http2Connection {
   }
 
   #onFlushed(): void {
-    if (!this.#isOver) this.#stalled.pauseOrResume();
+    if (!this.#isOver) this.#pace.pauseOrResume();
     this.#reportMemory();
   }
 

@@ -6,13 +6,23 @@ import type { FrameReader } from './frame-reader.ts';
 /** With less output than this in a turn, the socket's unsent bytes are not checked. */
 const UNSENT_CHECK_BYTES = 8_192;
 
-/** Stops reading from a client that does not read its answers, and ends what it has stalled for too long. */
-export class StalledClient {
+/**
+ * Input after which other connections get their turn. Otherwise libuv reads a socket up to 32 times in a row, 64 KiB each, and a client whose
+ * frames are dear to decode delays every other one.
+ */
+const OCTETS_A_TURN = 65_536;
+
+/**
+ * Decides when to read: not more than a turn's share at once, and not from a client that does not read its answers. Ends
+ * what a client has stalled for too long.
+ */
+export class ReadingPace {
   readonly #socket: Socket;
   readonly #reader: FrameReader;
   readonly #exchanges: Exchanges;
   readonly #onResume: () => void;
   #sinceMs: number | undefined;
+  #octetsLeft = OCTETS_A_TURN;
   /** When streams were last checked. */
   #checkedAtMs = performance.now();
 
@@ -27,6 +37,17 @@ export class StalledClient {
   /** Since when the client has not read its answers. */
   get sinceMs(): number | undefined {
     return this.#sinceMs;
+  }
+
+  /** To be called after each chunk. */
+  afterChunk(length: number): void {
+    this.#octetsLeft -= length;
+    if (this.#octetsLeft > 0) return;
+    this.#octetsLeft = OCTETS_A_TURN;
+    this.#socket.pause();
+    setImmediate(() => {
+      if (this.#sinceMs === undefined) this.#socket.resume();
+    });
   }
 
   /** To be called after each frame: the answers to one chunk may be much larger than the chunk. */

@@ -1,0 +1,56 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
+import { openCertificates } from '../../../src/transport/certificates.ts';
+import { FrameReader } from '../../../src/transport/h2/frame-reader.ts';
+import { createAuthority, writeCertificate } from '../../helpers/certificates.ts';
+import { frame, openRaw } from '../../helpers/h2-client.ts';
+import { startH2 } from '../../helpers/h2-server.ts';
+import { eventually } from '../../helpers/statsd.ts';
+
+/** A type that no document defines: a server ignores such frames. */
+const UNKNOWN_TYPE = 0xfa;
+const FRAMES = 512;
+const FLOOD = Buffer.concat(Array.from({ length: FRAMES }, () => frame(UNKNOWN_TYPE, 0, 0, Buffer.alloc(16_384))));
+/** What one read brings beyond the share of a turn, with TLS too. libuv would read 2 MiB. */
+const MOST_IN_A_TURN = 262_144;
+
+const folder = mkdtempSync(join(tmpdir(), 'pace-'));
+const files = writeCertificate(folder, 'server', createAuthority().issue('localhost', '127.0.0.1'));
+const certificates = openCertificates({ ...files, clientCa: undefined }, Date.now, () => {});
+afterAll(() => {
+  certificates.close();
+  rmSync(folder, { recursive: true });
+});
+
+test.each<[string, (port: number) => Socket]>([
+  ['a plain connection', (port) => connect(port, '127.0.0.1')],
+  ['a connection with TLS', (port) => connectTls({ port, ALPNProtocols: ['h2'], rejectUnauthorized: false })],
+])('a flood on %s is read a little in each turn of the event loop', async (name, open) => {
+  const tls = name.endsWith('TLS') ? { certificates, clientName: undefined } : undefined;
+  const server = await startH2({ tls }, { controlFrames: FRAMES + 10 });
+  const socket = open(server.port);
+  await once(socket, tls ? 'secureConnect' : 'connect');
+  const readInTurn = [0];
+  let turn = setImmediate(function next() {
+    readInTurn.push(0);
+    turn = setImmediate(next);
+  });
+  const read = FrameReader.prototype.read;
+  const spy = jest.spyOn(FrameReader.prototype, 'read').mockImplementation(function (this: FrameReader, chunk) {
+    readInTurn[readInTurn.length - 1] = (readInTurn.at(-1) ?? 0) + chunk.length;
+    read.call(this, chunk);
+  });
+  const client = await openRaw(server.port, { socket });
+  client.send(FLOOD);
+  await eventually(() => readInTurn.reduce((sum, length) => sum + length, 0) >= FLOOD.length);
+  await client.settled(); // it is still served
+  clearImmediate(turn);
+  spy.mockRestore();
+  client.close();
+  await server.close(0);
+  expect(Math.max(...readInTurn)).toBeLessThan(MOST_IN_A_TURN);
+});
