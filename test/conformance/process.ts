@@ -445,7 +445,8 @@ class ProcessPlayer {
   }
 
   private async exit({ expect, within_ms = 10_000 }: Step): Promise<readonly string[]> {
-    const ended = await Promise.race([this.process?.exited, sleep(within_ms, undefined, { ref: false })]);
+    const limitMs = this.untilFirst ? within_ms : Math.max(within_ms, START_TIMEOUT_MS); // the recorded time is of an idle machine
+    const ended = await Promise.race([this.process?.exited, sleep(limitMs, undefined, { ref: false })]);
     const { code } = (expect ?? {}) as { readonly code?: number };
     if (!ended) return ['it goes on'];
     return code === undefined || ended.code === code ? [] : [differ({ code }, ended)];
