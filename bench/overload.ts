@@ -77,7 +77,8 @@ async function measure(): Promise<void> {
   }
 }
 
-const lengthOf = ({ pace: { end } }: Load): string => ('elapsedMs' in end ? `${end.elapsedMs / 1_000} s` : `${end.calls} calls`);
+const lengthOf = ({ pace: { end } }: Load): string =>
+  'elapsedMs' in end ? `${end.elapsedMs / 1_000} s` : `${end.calls} calls`;
 
 /** Drives one load, and prints its row; `calls` is what the second column says. */
 type Run = (name: string, weir: { readonly pid: number }, load: Load, calls: string) => Promise<Tally>;

@@ -17,7 +17,7 @@ export interface ReferenceMetricsOptions {
 export interface ReferenceMetrics {
   render(): Promise<Exposition>;
   /** Records the duration of a gRPC call. */
-  called(method: string, elapsedMs: number): void;
+  onCallFinished(method: string, elapsedMs: number): void;
 }
 
 interface Sample {
@@ -48,7 +48,7 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
     registers: [registry],
   });
   return {
-    called(method, elapsedMs) {
+    onCallFinished(method, elapsedMs) {
       const value = options.responseTimeAsMilliseconds ? elapsedMs : elapsedMs / 1000;
       responseTime.observe({ grpc_method: method }, value);
     },

@@ -23,7 +23,7 @@ import type { Statistics, Sums } from './stats.ts';
 export interface Metrics {
   render(format?: ExpositionFormat): Promise<Exposition>;
   /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
-  called(method: string, grpcStatus: number, elapsedMs: number): void;
+  onCallFinished(method: string, grpcStatus: number, elapsedMs: number): void;
 }
 
 /** A counter of each rule. */
@@ -283,6 +283,6 @@ export function createMetrics(
       const body = format === 'text' ? `${ours}${others}` : `${ours}${toOpenMetrics(others)}# EOF\n`;
       return { contentType: contentTypes[format], body };
     },
-    called: durations.observe,
+    onCallFinished: durations.observe,
   };
 }

@@ -45,7 +45,7 @@ export interface Statistics {
   /** A request failed. */
   failed(cause: unknown): void;
   /** A gRPC call; `method` such as `ShouldRateLimit`. */
-  called(method: string): void;
+  onCallFinished(method: string): void;
   /** A gRPC connection or stream was ended with this error code, such as ENHANCE_YOUR_CALM. */
   connectionFailed(code: string): void;
   /** A call was refused because of overload. */
@@ -115,7 +115,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       if (cause.isProcessLate) sums.processLate++;
       for (const one of cause.asked) countAsked(rules, cause.domain, one);
     },
-    called: (method) => increase(calls, method, 1),
+    onCallFinished: (method) => increase(calls, method, 1),
     shed() {
       sums.shedCalls++;
     },

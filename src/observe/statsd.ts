@@ -25,7 +25,7 @@ export interface StatsdOptions {
 /** Sends statistics to StatsD or DogStatsD. */
 export interface StatsdSink {
   /** Records the duration of a gRPC call. */
-  called(method: string, elapsedMs: number): void;
+  onCallFinished(method: string, elapsedMs: number): void;
   /** Sends what is left and stops, within about a second. */
   close(): Promise<void>;
 }
@@ -83,7 +83,7 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
   }, options.flushIntervalMs).unref();
 
   return {
-    called(method, elapsedMs) {
+    onCallFinished(method, elapsedMs) {
       if (!accepts()) return;
       const { name, tags } = targets.of(responseTimeName(method));
       client.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit

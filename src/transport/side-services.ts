@@ -8,8 +8,8 @@ import { startTimer } from './timer.ts';
 export type ServiceHost = Pick<Server, 'addService'>;
 
 /** Adds the health service. */
-export function addHealth(host: ServiceHost, { health, onCall }: GrpcServerOptions): void {
-  host.addService(healthService, healthHandlers(health, onCall));
+export function addHealth(host: ServiceHost, { health, onCallFinished }: GrpcServerOptions): void {
+  host.addService(healthService, healthHandlers(health, onCallFinished));
 }
 
 /** The methods of `addReflection`. */

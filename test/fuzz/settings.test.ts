@@ -1,4 +1,5 @@
-import { InvalidSettings, readSettings, settingsTable } from '../../src/settings.ts';
+import { InvalidSettings } from '../../src/settings/values.ts';
+import { readSettings, settingsTable } from '../../src/settings.ts';
 import fc from '../helpers/property.ts';
 
 const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));
@@ -42,7 +43,7 @@ test('any environment gives settings, or a problem for each invalid variable', (
   fc.assert(
     fc.property(anyEnvironment, (env) => {
       try {
-        expect(readSettings(env)).toHaveProperty('store');
+        expect(readSettings(env)).toHaveProperty('counters.store');
       } catch (error) {
         if (!(error instanceof InvalidSettings)) throw error;
         for (const problem of error.problems) expect(names.some((name) => problem.includes(name))).toBe(true);

@@ -2,7 +2,7 @@ import { getHeapStatistics } from 'node:v8';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import { debitOf } from '../../src/ledger/debit.ts';
 import { createLogger } from '../../src/observe/log.ts';
-import { memoryBounds, openStore } from '../../src/serve/store.ts';
+import { openStore } from '../../src/serve/store.ts';
 import { readSettings } from '../../src/settings.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
@@ -10,6 +10,7 @@ import { fixedWindowOf } from '../helpers/limits.ts';
 const log = createLogger({ level: 'fatal', format: 'text' });
 const limit = fixedWindowOf(100);
 const keys = createCounterKeys('');
+const memoryBounds = ({ counters }: ReturnType<typeof readSettings>) => counters.memory;
 
 describe('counters in memory', () => {
   test('may cost a quarter of the heap limit where no setting says otherwise', () => {
@@ -27,7 +28,10 @@ describe('counters in memory', () => {
   });
 
   test('are forgotten beyond MEMORY_MAX_BYTES', async () => {
-    const { ledger } = await openStore(readSettings({ MEMORY_MAX_BYTES: '1048576' }), fakeClock(), log);
+    const { ledger } = await openStore(readSettings({ MEMORY_MAX_BYTES: '1048576' }).counters, {
+      clock: fakeClock(),
+      log,
+    });
     const hit = async (user: number, hits: number) => {
       const key = keys(limit, 'd', [{ key: 'user', value: String(user).padStart(400, 'x') }]);
       const [answer] = await ledger.debit([debitOf({ key }, { limit, policy: {} }, hits, true)], {

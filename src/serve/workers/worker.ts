@@ -4,10 +4,10 @@ import type { AdminAgent } from '../../admin/agent.ts';
 import type { Clock } from '../../clock.ts';
 import { createLogger } from '../../observe/log.ts';
 import type { Settings } from '../../settings.ts';
-import { openAnswering } from '../answering.ts';
 import { CannotStart } from '../cannot-start.ts';
 import { openCore } from '../core.ts';
-import { createParts } from '../parts.ts';
+import { openParts, type Part } from '../parts.ts';
+import { openResponder } from '../responder.ts';
 import type { FromWorker, ToWorker } from './messages.ts';
 import { createReporter, partsOf } from './reporter.ts';
 import { receiveRules } from './rules.ts';
@@ -21,12 +21,12 @@ import { receiveRules } from './rules.ts';
  * @returns     finishes the calls in flight, sends a last report, and lets the process end
  */
 export async function serveAsWorker(settings: Settings, clock: Clock, self: Worker): Promise<() => Promise<void>> {
-  const log = createLogger({ level: settings.LOG_LEVEL, format: settings.LOG_FORMAT, worker: self.id });
-  const reporter = createReporter(settings.NEAR_LIMIT_RATIO, settings.STATISTICS_MAX_BYTES);
-  const parts = createParts();
+  const log = createLogger({ ...settings.log, worker: self.id });
+  const reporter = createReporter(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
   const rules = receiveRules(log);
   const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
   let takeReport = () => reporter.take(undefined);
+  let agent: AdminAgent | undefined;
   /** The report that is being sent. */
   let reporting = Promise.resolve();
   const report = (): Promise<void> => {
@@ -38,10 +38,10 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     });
     return reporting;
   };
+  let opened: Part = { close: () => {} };
   let closing: Promise<void> | undefined;
-  let agent: AdminAgent | undefined;
   const end = async (): Promise<void> => {
-    await parts.close();
+    await opened.close();
     await report();
     self.disconnect();
   };
@@ -70,14 +70,19 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
       await rules.arrived;
       return rules;
     };
-    const options = { clock, openRules: takeRules, isClosing: () => closing !== undefined };
-    const core = parts.add(await openCore(settings, options, log));
-    takeReport = () => reporter.take(core.counters);
-    const answering = parts.add(await openAnswering(settings, core, reporter, clock, log));
-    const { grpc, http, load } = answering;
-    agent = answering.agent;
-    takeReport = () => reporter.take(core.counters, load());
-    await send({ kind: 'listening', at: { grpc, http } });
+    const answering = await openParts(async (add) => {
+      const context = { clock, log };
+      const core = add(await openCore(settings, takeRules, context));
+      takeReport = () => reporter.take(core.store);
+      const responder = add(await openResponder(settings, core, reporter, context));
+      agent = responder.agent;
+      takeReport = () => reporter.take(core.store, responder.load());
+      const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
+      add(core.readiness);
+      return { grpc, http };
+    });
+    opened = answering;
+    await send({ kind: 'listening', at: { grpc: answering.grpc, http: answering.http } });
   } catch (error) {
     if (!(error instanceof CannotStart)) throw error;
     await send({ kind: 'cannot_start', message: error.message });
