@@ -1,5 +1,6 @@
 import { type CompiledDomain, compileDomain } from './compile.ts';
 import { type PackedDomain, type PackedRules, unpack } from './packed.ts';
+import { Problems } from './problem.ts';
 import { finish, inSlices, type Steps } from './steps.ts';
 import type { RuleTree } from './tree.ts';
 
@@ -48,7 +49,11 @@ export class RulesInForce {
     for (const domain of packed) {
       const known = this.#byDomain.get(domain.name);
       if (known && isSame(known.packed, domain)) compiled.push(known);
-      else compiled.push({ ...(yield* compileDomain(domain.name, yield* unpack(domain), [])), packed: domain });
+      else
+        compiled.push({
+          ...(yield* compileDomain(domain.name, yield* unpack(domain), new Problems())),
+          packed: domain,
+        });
       yield 1;
     }
     return compiled;

@@ -2,7 +2,7 @@ import { fromStruct } from '../protobuf/struct.ts';
 import type { Shape } from '../rules/format.ts';
 import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
-import { type Place, type Problem, pathOfKey } from '../rules/problem.ts';
+import { type Place, type Problem, Problems, pathOfKey } from '../rules/problem.ts';
 import type { Block } from '../rules/read.ts';
 import {
   CONFIG_TYPE,
@@ -43,9 +43,9 @@ function withBlocks<R extends { readonly ok: true }>(
   load: (blocks: readonly Block<'file'>[], problems: readonly Problem[]) => R | Failed,
 ): R | Failed {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
-  const problems: Problem[] = [];
+  const problems = new Problems();
   const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
-  const loaded = load(blocks, problems);
+  const loaded = load(blocks, problems.all);
   return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks, overlay) };
 }
 
@@ -68,10 +68,10 @@ function byResource(
 function readResource(
   { type_url: typeUrl, value }: WireAny,
   fallbackName: string,
-  problems: Problem[],
+  problems: Problems,
 ): Block<'file'>[] {
   if (!isConfigType(typeUrl)) {
-    problems.push(wrongType(fallbackName, typeUrl));
+    problems.add([wrongType(fallbackName, typeUrl)]);
     return [];
   }
   let config: WireConfig;
@@ -79,7 +79,7 @@ function readResource(
     config = configMessage.deserialize(Buffer.from(value));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    problems.push(errorIn(fallbackName, `cannot be decoded as ${CONFIG_TYPE}: ${reason}`));
+    problems.add([errorIn(fallbackName, `cannot be decoded as ${CONFIG_TYPE}: ${reason}`)]);
     return [];
   }
   return [readConfig(config, { file: config.name || fallbackName, line: undefined, path: '' })];
