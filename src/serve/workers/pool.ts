@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { replyTo } from '../../admin/agent.ts';
+import { type AgentQuestion, type NamedReply, type ReplyTo, replyTo } from '../../admin/agent.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { Statistics } from '../../observe/stats.ts';
 import type { RuleBook } from '../../rules/book.ts';
@@ -42,27 +42,13 @@ export function openWorkers(
   const refresh = async (): Promise<void> => {
     await Promise.all(Array.from(workers, (worker) => worker.report()));
   };
-  const close = async (): Promise<void> => {
+  const close = (): Promise<void> => {
     closing.abort();
-    const withinMs = drain.delayMs + drain.timeoutMs + END_GRACE_MS;
-    const last = setTimeout(() => {
-      for (const worker of workers) {
-        log.error(`${worker.name} has not ended within ${withinMs} ms and is killed`);
-        worker.kill();
-      }
-    }, withinMs);
-    for (const worker of workers) worker.close();
-    await Promise.all(Array.from(workers, ({ ended }) => ended));
-    clearTimeout(last);
+    return endAll(workers, drain.delayMs + drain.timeoutMs + END_GRACE_MS, log);
   };
   return {
     ...{ refresh, ...totals, close: () => {}, restarts: () => restarts },
-    async ask(question) {
-      const replies = await Promise.all(
-        Array.from(workers, async (worker) => ({ process: worker.name, reply: await worker.ask(question) })),
-      );
-      return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
-    },
+    ask: (question) => askAll(workers, question),
     async listen(onCallFinished) {
       const { address } = grpc;
       const path = 'path' in address ? address.path : undefined;
@@ -96,6 +82,30 @@ export function openWorkers(
       }
     },
   };
+}
+
+/** The replies of the workers that do not hang. */
+async function askAll<Q extends AgentQuestion>(
+  workers: ReadonlySet<WorkerHandle>,
+  question: Q,
+): Promise<readonly NamedReply<ReplyTo<Q>>[]> {
+  const replies = await Promise.all(
+    Array.from(workers, async (worker) => ({ process: worker.name, reply: await worker.ask(question) })),
+  );
+  return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
+}
+
+/** Lets all workers finish the calls in flight, send their last report, and end; kills those that take longer. */
+async function endAll(workers: ReadonlySet<WorkerHandle>, withinMs: number, log: Logger): Promise<void> {
+  const last = setTimeout(() => {
+    for (const worker of workers) {
+      log.error(`${worker.name} has not ended within ${withinMs} ms and is killed`);
+      worker.kill();
+    }
+  }, withinMs);
+  for (const worker of workers) worker.close();
+  await Promise.all(Array.from(workers, ({ ended }) => ended));
+  clearTimeout(last);
 }
 
 /** Replaces a worker each time it ends. */

@@ -8,9 +8,33 @@ import { CannotStart } from '../cannot-start.ts';
 import { openCore } from '../core.ts';
 import { openParts, type Part } from '../parts.ts';
 import { openResponder } from '../responder.ts';
-import type { FromWorker, ToWorker } from './messages.ts';
+import type { FromWorker, Report, ToWorker } from './messages.ts';
 import { createReporter, partsOf } from './reporter.ts';
 import { receiveRules } from './rules.ts';
+
+/** Sends a worker's reports, one at a time. */
+class ReportSender {
+  /** Makes the next report. */
+  take: () => Report;
+  readonly #send: (message: FromWorker) => Promise<void>;
+  /** The report that is being sent. */
+  #sending = Promise.resolve();
+
+  constructor(send: (message: FromWorker) => Promise<void>, take: () => Report) {
+    this.#send = send;
+    this.take = take;
+  }
+
+  send(): Promise<void> {
+    this.#sending = this.#sending.then(async () => {
+      for (const part of partsOf(this.take())) {
+        await this.#send({ kind: 'report', report: part });
+        await nextTurn();
+      }
+    });
+    return this.#sending;
+  }
+}
 
 /**
  * Answers requests as one of several processes, and reports to the primary process, also if it cannot start.
@@ -25,24 +49,13 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
   const reporter = createReporter(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
   const rules = receiveRules(log);
   const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
-  let takeReport = () => reporter.take(undefined);
+  const reports = new ReportSender(send, () => reporter.take(undefined));
   let agent: AdminAgent | undefined;
-  /** The report that is being sent. */
-  let reporting = Promise.resolve();
-  const report = (): Promise<void> => {
-    reporting = reporting.then(async () => {
-      for (const part of partsOf(takeReport())) {
-        await send({ kind: 'report', report: part });
-        await nextTurn();
-      }
-    });
-    return reporting;
-  };
   let opened: Part = { close: () => {} };
   let closing: Promise<void> | undefined;
   const end = async (): Promise<void> => {
     await opened.close();
-    await report();
+    await reports.send();
     self.disconnect();
   };
   const close = (): Promise<void> => {
@@ -58,7 +71,7 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
         return void agent?.ask(question).then((reply) => send({ kind: 'reply', number, reply }));
       }
       case 'report':
-        return void report().then(() => send({ kind: 'reported', number: message.number }));
+        return void reports.send().then(() => send({ kind: 'reported', number: message.number }));
       default:
         return rules.receive(message);
     }
@@ -73,10 +86,10 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     const answering = await openParts(async (add) => {
       const context = { clock, log };
       const core = add(await openCore(settings, takeRules, context));
-      takeReport = () => reporter.take(core.store);
+      reports.take = () => reporter.take(core.store);
       const responder = add(await openResponder(settings, core, reporter, context));
       agent = responder.agent;
-      takeReport = () => reporter.take(core.store, responder.load());
+      reports.take = () => reporter.take(core.store, responder.load());
       const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
       add(core.readiness);
       return { grpc, http };
