@@ -52,7 +52,8 @@ export const STDIN = 'stdin';
 /**
  * Checks rule files and the environment as the service does when it starts, without opening anything else.
  *
- * @param paths  files, or directories of files, all of the same service; `-` is standard input; none: where the environment says
+ * @param paths  files, or directories of files, all of the same service; `-` is standard input; none: where the
+ * environment says
  */
 export async function check(paths: readonly string[], env: Environment, options: CheckOptions): Promise<Checked> {
   const { mergeDomains, strict, backend, stdin, overlay = [] } = options;
@@ -154,7 +155,10 @@ async function readOverlays(paths: readonly string[]) {
 
 const stdinFile = (text = ''): RuleFileState => ({ path: '/dev/stdin', name: STDIN, state: STDIN, text });
 
-/** Envoy cannot know that a refused request has spent nothing, and gives its hits back with the end of its stream all the same. */
+/**
+ * Envoy cannot know that a refused request has spent nothing, and gives its hits back with the end of its stream all
+ * the same.
+ */
 const notesOn = ({ domains }: RuleTree): readonly string[] =>
   Array.from(domains)
     .filter(([, { spend }]) => spend === 'all_or_nothing')

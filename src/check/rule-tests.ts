@@ -49,7 +49,8 @@ const MAX_TIMES = 1_000_000;
 const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
 
 /**
- * Runs tests of rule files, with counters in memory and a stopped clock. Modes, `spend` and MERGE_DOMAIN_CONFIG come from the environment.
+ * Runs tests of rule files, with counters in memory and a stopped clock. Modes, `spend` and MERGE_DOMAIN_CONFIG come
+ * from the environment.
  *
  * @param files  YAML: `rules`, a path from the file on, and `tests`
  * @param rules  rule file or directory, instead of what the files name

@@ -12,7 +12,10 @@ export interface ConfigurationOptions {
   readonly timeoutMs: number;
 }
 
-/** The configuration that has a proxy send the descriptors of these rules, as YAML: a whole Envoy, or an EnvoyFilter of Istio. */
+/**
+ * The configuration that has a proxy send the descriptors of these rules, as YAML: a whole Envoy, or an EnvoyFilter of
+ * Istio.
+ */
 export function envoyConfiguration(rules: RuleTree, domain: string, options: ConfigurationOptions): string {
   const { shapes, unknown } = expectedShapes(rules, domain);
   const notes = unknown
@@ -52,7 +55,8 @@ function actionOf({ key, value }: ShapeEntry): string {
   if (actions.has(key)) return `${key}: {}`;
   if (value !== undefined) return `generic_key: { descriptor_value: ${quoted(value)} }`;
   const name = key.toLowerCase();
-  const header = Object.hasOwn(headers, name) ? (headers[name] as string) : `x-${name.replace(/[^a-z0-9]+/g, '-')}`; // just found
+  // just found
+  const header = Object.hasOwn(headers, name) ? (headers[name] as string) : `x-${name.replace(/[^a-z0-9]+/g, '-')}`;
   return `request_headers: { header_name: ${quoted(header)}, descriptor_key: ${quoted(key)} }`;
 }
 

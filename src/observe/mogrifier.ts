@@ -21,8 +21,8 @@ export type ParsedMogrifiers =
   | { readonly ok: false; readonly problems: readonly string[] };
 
 /**
- * Reads the mogrifiers with these labels from envoyproxy/ratelimit's variables `DOG_STATSD_MOGRIFIER_<label>_PATTERN`, `_NAME` and `_TAGS`.
- * Patterns are JavaScript regular expressions; Go's syntax for named groups is accepted too.
+ * Reads the mogrifiers with these labels from envoyproxy/ratelimit's variables `DOG_STATSD_MOGRIFIER_<label>_PATTERN`,
+ * `_NAME` and `_TAGS`. Patterns are JavaScript regular expressions; Go's syntax for named groups is accepted too.
  */
 export function parseMogrifiers(
   labels: readonly string[],
@@ -73,13 +73,17 @@ function parseTags(variable: string, written: string, problems: string[]): Reado
 /** Time limit for matching one pattern against a batch of new names. */
 const PATTERN_TIMEOUT_MS = 500;
 
-/** Runs in its own context, since only there it can be stopped: a pattern may take forever on a name that a caller created. */
+/**
+ * Runs in its own context, since only there it can be stopped: a pattern may take forever on a name that a caller
+ * created.
+ */
 const matching = new Script(
   '{ const one = pattern, all = matches; for (const name of names) all.push(one.exec(name)); }',
 );
 
 /**
- * Creates the function that maps names by the first mogrifier whose pattern matches. A mogrifier whose pattern takes too long is dropped.
+ * Creates the function that maps names by the first mogrifier whose pattern matches. A mogrifier whose pattern takes
+ * too long is dropped.
  *
  * @param onTooSlow  called when a mogrifier is dropped
  */

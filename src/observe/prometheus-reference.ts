@@ -96,8 +96,8 @@ const withExtra = (labels: Labels, extra: Labels): Labels => [
 ];
 
 /**
- * The lines of the metrics; samples of the same series are added up, and counters that are 0 omitted. Yields an empty string for a step of
- * work without a line.
+ * The lines of the metrics; samples of the same series are added up, and counters that are 0 omitted. Yields an empty
+ * string for a step of work without a line.
  */
 function* writeMetrics(type: 'counter' | 'gauge', samples: Iterable<Sample>): Iterable<string> {
   const metrics = new Map<string, Map<string, number>>();

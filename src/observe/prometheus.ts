@@ -156,7 +156,8 @@ const MAX_ZERO_RULES = 10_000;
 type Series = readonly [labels: string, counts: HitCounts, share?: RecentMaximum];
 
 /**
- * The labels and counts of each rule that was hit, then of those that were not. An empty text is a step of the work without a line.
+ * The labels and counts of each rule that was hit, then of those that were not. An empty text is a step of the work
+ * without a line.
  */
 function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into: Series[]): Iterable<string> {
   for (const counts of statistics.rules()) {
@@ -180,8 +181,8 @@ function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into:
 }
 
 /**
- * All counters, a line at a time. Which series there are is settled at the first line; what rules count is read as each line is written. An empty text
- * is a step of the work without a line.
+ * All counters, a line at a time. Which series there are is settled at the first line; what rules count is read as each
+ * line is written. An empty text is a step of the work without a line.
  */
 function* writeCounters(
   statistics: Statistics,

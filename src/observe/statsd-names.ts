@@ -4,7 +4,9 @@ import { asTagValue } from './statistic-name.ts';
 /** Maps names of statistics to a sink's names and tags, in the same order. */
 export type StatsdNames = (names: readonly string[]) => readonly StatsdTarget[];
 
-/** StatsD has no tags: they are appended to the name as `<name>.__<tag>=<value>`, sorted, as in envoyproxy/ratelimit. */
+/**
+ * StatsD has no tags: they are appended to the name as `<name>.__<tag>=<value>`, sorted, as in envoyproxy/ratelimit.
+ */
 export function statsdNames(extraTags: ReadonlyMap<string, string>): StatsdNames {
   const suffix = sorted(extraTags).map(([tag, value]) => `.__${tag}=${asTagValue(value)}`);
   return (names) => names.map((name) => ({ name: `${name}${suffix.join('')}`, tags: new Map() }));

@@ -40,8 +40,8 @@ const ADDRESS_TTL_MS = 60_000;
 /**
  * Sends the increments of counters and all gauges at every interval; timers at once.
  *
- * Over TCP, increments that cannot be sent, since the connection is down or stalled, are sent with a later interval: only timers and data in
- * transit are lost. Over UDP, loss is not detected.
+ * Over TCP, increments that cannot be sent, since the connection is down or stalled, are sent with a later interval:
+ * only timers and data in transit are lost. Over UDP, loss is not detected.
  */
 export function createStatsdSink(options: StatsdOptions): StatsdSink {
   const { client, accepts, onSent } = open(options);

@@ -9,7 +9,8 @@ import type { Domain, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './t
 import { hasWildcard } from './wildcard.ts';
 
 /**
- * Makes the tree of what was read, one domain a block. What is wrong goes to `problems`, all of it; the tree is good for nothing then.
+ * Makes the tree of what was read, one domain a block. What is wrong goes to `problems`, all of it; the tree is good
+ * for nothing then.
  *
  * @param mergeDomains  blocks of the same domain are put together, in the order given, instead of refused
  */

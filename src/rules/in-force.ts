@@ -23,7 +23,10 @@ export class RulesInForce {
     return this.#packed;
   }
 
-  /** Compiles the domains that have changed, a few nodes in a turn of the event loop, then puts all in force in one step. */
+  /**
+   * Compiles the domains that have changed, a few nodes in a turn of the event loop, then puts all in force in one
+   * step.
+   */
   async replace(packed: PackedRules, pause?: () => Promise<unknown>): Promise<RuleTree> {
     return this.#put(packed, await inSlices(this.#compile(packed), pause));
   }

@@ -43,7 +43,10 @@ export interface NodeModes {
   readonly quota: boolean;
 }
 
-/** Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems` then. */
+/**
+ * Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems`
+ * then.
+ */
 export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problems): RuleLimit | undefined {
   const { values } = block;
   const before = problems.all.length;
@@ -134,7 +137,8 @@ function readNumbers(
   const { windowMs } = window;
   const row = rowOf(algorithm);
   const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${windowMs}`;
-  return row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, wrong)) as Limit | undefined; // its row made it
+  // its row made it
+  return row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, wrong)) as Limit | undefined;
 }
 
 /** What the algorithm reads. */

@@ -17,7 +17,10 @@ export interface RuleFile {
   readonly text?: string;
 }
 
-/** Rules, or every reason why there are none, in the order of the files. Warnings come either way, those of `lint` once all files are right. */
+/**
+ * Rules, or every reason why there are none, in the order of the files. Warnings come either way, those of `lint` once
+ * all files are right.
+ */
 export type LoadedRules =
   | {
       readonly ok: true;
@@ -47,7 +50,10 @@ export function loadRules(files: readonly RuleFile[], options: LoadOptions): Loa
   return loadBlocks(blocks, problems.all, options);
 }
 
-/** Rules that are right, ready to be compiled elsewhere; or every reason why there are none. It can be sent to other threads. */
+/**
+ * Rules that are right, ready to be compiled elsewhere; or every reason why there are none. It can be sent to other
+ * threads.
+ */
 export type CheckedRules =
   | { readonly ok: true; readonly packed: PackedRules; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
@@ -63,7 +69,10 @@ export interface FileCheck {
   readonly overlay: readonly OverlayFile[];
 }
 
-/** Checks rule files. It keeps what it has read of each, and reads only those whose state has changed, and those that could not be read. */
+/**
+ * Checks rule files. It keeps what it has read of each, and reads only those whose state has changed, and those that
+ * could not be read.
+ */
 export function createFileChecker(
   options: LoadOptions,
 ): (files: readonly RuleFileState[], overlay?: readonly OverlayFile[]) => CheckedRules {

@@ -4,9 +4,10 @@ import type { YamlMap, YamlNode, YamlScalar } from './yaml.ts';
 import { flagOf, integerOf } from './yaml-scalar.ts';
 
 /**
- * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types, integers beyond 2^53 the nearest
- * number. Keys become text: those of the first level as written, those below as the text of their value (`010: x` is key `8`), as in
- * envoyproxy/ratelimit. Values without a JSON equivalent are added to `problems`.
+ * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types, integers
+ * beyond 2^53 the nearest number. Keys become text: those of the first level as written, those below as the text of
+ * their value (`010: x` is key `8`), as in envoyproxy/ratelimit. Values without a JSON equivalent are added to
+ * `problems`.
  *
  * @param place  of the block: `descriptors[2].metadata`
  */

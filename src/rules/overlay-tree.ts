@@ -114,7 +114,8 @@ class Builder {
   }
 
   #checkLimit({ values, wrong, place }: Block<'rate_limit'>, at: number, identity: object): void {
-    for (const key of Object.keys(values) as (keyof typeof values)[]) this.#give(identity, `${at}.${key}`, place(key)); // the reader keeps only keys of the format
+    // the reader keeps only keys of the format
+    for (const key of Object.keys(values) as (keyof typeof values)[]) this.#give(identity, `${at}.${key}`, place(key));
     for (const key of keysOfRules.rate_limit) if (values[key] !== undefined) this.#refuse(place(key), key);
     if (values.requests_per_unit !== undefined || wrong.has('requests_per_unit')) return;
     for (const key of rateKeys) {

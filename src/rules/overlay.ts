@@ -20,9 +20,10 @@ export interface OverlayFile {
 }
 
 /**
- * Lays overlay files over rules: the nodes that have the same domain and the same keys and values on the way down get the properties of the overlay. A
- * property that was laid over knows its own file and line. What is wrong with the overlay, and what matches nothing, goes to `problems`; an overlay that is
- * wrong whatever the rules is not laid over them.
+ * Lays overlay files over rules: the nodes that have the same domain and the same keys and values on the way down get
+ * the properties of the overlay. A property that was laid over knows its own file and line. What is wrong with the
+ * overlay, and what matches nothing, goes to `problems`; an overlay that is wrong whatever the rules is not laid over
+ * them.
  *
  * @param rules  stay as they are
  */
@@ -135,9 +136,13 @@ function withLimits(node: Block<'node'>, limits: readonly LimitBlock[], overlaid
   return { ...node, values, overlaid };
 }
 
-const keysOf = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[]; // the reader keeps only keys of the format
+// the reader keeps only keys of the format
+const keysOf = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[];
 
-/** The limit with what the overlay says of it; a new one where there was none and the overlay gives its rate; undefined where nothing is to be changed. */
+/**
+ * The limit with what the overlay says of it; a new one where there was none and the overlay gives its rate; undefined
+ * where nothing is to be changed.
+ */
 function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Problems): LimitBlock | undefined {
   const idle = (message: string): undefined => problems.warn(upper.place(), message);
   if (!lower && upper.values.requests_per_unit === undefined)
@@ -156,7 +161,10 @@ function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Pr
   };
 }
 
-/** Which keys of a limit have no meaning once others have been laid over it: the `buckets` of an algorithm that is replaced, say. */
+/**
+ * Which keys of a limit have no meaning once others have been laid over it: the `buckets` of an algorithm that is
+ * replaced, say.
+ */
 function goneWith({ algorithm, unit, window, on_store_failure: policy, alignment }: LimitBlock['values']) {
   const gone = new Set<LimitKey>([
     ...(window === undefined ? [] : (['unit', 'unit_multiplier'] as const)),

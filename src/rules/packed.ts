@@ -8,8 +8,8 @@ import type { Steps } from './steps.ts';
 import type { Domain } from './tree.ts';
 
 /**
- * Rules that have been checked, as pieces of text: what other threads and processes are sent, since a compiled tree has functions in it. A piece
- * holds a few nodes only, so that it is read in a fraction of a millisecond.
+ * Rules that have been checked, as pieces of text: what other threads and processes are sent, since a compiled tree has
+ * functions in it. A piece holds a few nodes only, so that it is read in a fraction of a millisecond.
  */
 export type PackedRules = readonly PackedDomain[];
 

@@ -47,7 +47,9 @@ export class Problems {
   }
 }
 
-/** One line of text: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo'; expected one of …` */
+/**
+ * One line of text: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo'; expected one of …`
+ */
 export function formatProblem({ file, line, path, severity, message }: Problem): string {
   const kind = severity === 'warning' ? 'warning: ' : '';
   return `${formatLine({ file, line })}: ${kind}${path === '' ? '' : `${path}: `}${message}`;

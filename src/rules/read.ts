@@ -35,7 +35,10 @@ const referenceKeys = new Set(
   Object.values(shapes).flatMap((fields) => Object.entries(fields).flatMap(([key, field]) => (field.own ? [] : [key]))),
 );
 
-/** Reads the text of a rule file, or of one like it: its block, or none where the text is no YAML. What is wrong goes to `problems`. */
+/**
+ * Reads the text of a rule file, or of one like it: its block, or none where the text is no YAML. What is wrong goes to
+ * `problems`.
+ */
 export function readText(file: string, text: string, problems: Problems): Block<'file'>[] {
   try {
     const { root, moreDocumentsAt } = parseYaml(text);

@@ -46,6 +46,7 @@ export function openAdminPages(
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   return {
     routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
-    close: every(FOLLOW_INTERVAL_MS, () => void overrides.follow().catch(() => {})), // while they cannot be read, the last ones apply
+    // while they cannot be read, the last ones apply
+    close: every(FOLLOW_INTERVAL_MS, () => void overrides.follow().catch(() => {})),
   };
 }

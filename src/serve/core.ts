@@ -16,7 +16,8 @@ export interface Core extends Part {
 
 /**
  * @param openRules  opens the rules: from their source, or from the primary process
- * @throws CannotStart if rules at a plain path are invalid, or the settings of the store or the control plane cannot be used
+ * @throws CannotStart if rules at a plain path are invalid, or the settings of the store or the control plane cannot be
+ * used
  */
 export function openCore(
   settings: Pick<Settings, 'counters' | 'readiness'>,

@@ -20,8 +20,8 @@ export interface ReadinessSources {
 const POLL_INTERVAL_MS = 50;
 
 /**
- * Whether requests can be decided: rules must be loaded, and the store must have been reached. Unless `requiresStore` is
- * set, once is enough, so that an outage of Redis does not take the whole fleet out of service.
+ * Whether requests can be decided: rules must be loaded, and the store must have been reached. Unless `requiresStore`
+ * is set, once is enough, so that an outage of Redis does not take the whole fleet out of service.
  */
 export class ReadinessCheck {
   readonly #required: Settings['readiness'];

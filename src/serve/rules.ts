@@ -85,7 +85,10 @@ function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
   }
 }
 
-/** @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot be used */
+/**
+ * @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot
+ * be used
+ */
 export async function openRules(
   { origin, overlayPath, mergeDomains, controlPlane }: Settings['rules'],
   store: StoreTraits,
@@ -113,7 +116,8 @@ export async function openRules(
     const from = `the control plane at ${origin.controlPlane}`;
     const options = { ...optionsOf(from), ...logConnection(from, log) };
     const book = await start('CONFIG_GRPC_XDS_*', `${from} cannot be used`, async () => {
-      const { openDiscoveredRules } = await import('../xds/book.ts'); // loads a gRPC library, which no other setting needs
+      // loads a gRPC library, which no other setting needs
+      const { openDiscoveredRules } = await import('../xds/book.ts');
       return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, options);
     });
     return opened(book, from);

@@ -31,8 +31,8 @@ export interface Handlers {
 }
 
 /**
- * Opens the gRPC server and the HTTP server. Closing waits first: the service is not ready any more, but calls are still
- * answered, so that load balancers can react. Then both servers finish the calls in flight, in parallel.
+ * Opens the gRPC server and the HTTP server. Closing waits first: the service is not ready any more, but calls are
+ * still answered, so that load balancers can react. Then both servers finish the calls in flight, in parallel.
  *
  * @throws CannotStart if an address cannot be bound, or certificates cannot be used
  */

@@ -8,7 +8,10 @@ export type SinkSettings =
   | { readonly kind: 'dogstatsd'; readonly mogrifiers: readonly Mogrifier[] }
   | { readonly kind: 'prometheus' };
 
-/** Chooses at most one sink, as in envoyproxy/ratelimit; by default StatsD. Conflicting settings are added to `problems`. */
+/**
+ * Chooses at most one sink, as in envoyproxy/ratelimit; by default StatsD. Conflicting settings are added to
+ * `problems`.
+ */
 export function chooseSink(
   values: Values,
   env: Readonly<Record<string, string | undefined>>,

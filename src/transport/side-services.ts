@@ -30,7 +30,10 @@ export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions):
   host.addService(rulesService, rulesHandlers(rules));
 }
 
-/** Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need otherwise. */
+/**
+ * Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need
+ * otherwise.
+ */
 export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
   const { serveReflection } = await import('./reflection.ts');
   serveReflection(host, options.startTimer ?? startTimer);

@@ -16,8 +16,9 @@ import {
 } from './proto.ts';
 
 /**
- * Compiles the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports all problems of all
- * resources; with any, nothing is loaded. An answer without resources is valid, and has no rules.
+ * Compiles the rules in a control plane's answer: one domain per resource, as if each resource were a rule file.
+ * Reports all problems of all resources; with any, nothing is loaded. An answer without resources is valid, and has no
+ * rules.
  */
 export const loadResources = (answer: ResourceAnswer, options: LoadOptions): LoadedRules =>
   withBlocks(answer, options, (blocks, problems) => loadBlocks(blocks, problems, options));
@@ -50,8 +51,8 @@ function withBlocks<R extends { readonly ok: true }>(
 }
 
 /**
- * First resources that could not be decoded, then the others in order, then the overlay: the first problem is the one that envoyproxy/ratelimit
- * reports.
+ * First resources that could not be decoded, then the others in order, then the overlay: the first problem is the one
+ * that envoyproxy/ratelimit reports.
  */
 function byResource(
   problems: readonly Problem[],

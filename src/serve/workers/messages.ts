@@ -34,8 +34,8 @@ export interface CallTimes {
 }
 
 /**
- * The rules in force: parts of domains, in order within a domain, then an end, which says whether rules are loaded. Large rules are sent in
- * many messages, so that none delays the worker's requests.
+ * The rules in force: parts of domains, in order within a domain, then an end, which says whether rules are loaded.
+ * Large rules are sent in many messages, so that none delays the worker's requests.
  */
 export type RulesMessage =
   | { readonly kind: 'rules_part'; readonly part: PackedDomain }

@@ -19,12 +19,15 @@ const STEADY_MS = 10_000;
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 10_000;
 
-/** Closing workers are killed this long after the calls in flight must have ended, for example while they send their last traces. */
+/**
+ * Closing workers are killed this long after the calls in flight must have ended, for example while they send their
+ * last traces.
+ */
 const END_GRACE_MS = 10_000;
 
 /**
- * Answers requests in worker processes on the same ports, among which connections are distributed, and replaces those that end. There are none before
- * `listen`, which sends them the rules in force, then each change.
+ * Answers requests in worker processes on the same ports, among which connections are distributed, and replaces those
+ * that end. There are none before `listen`, which sends them the rules in force, then each change.
  */
 export function openWorkers(
   { workers: count, grpc, drain }: Pick<Settings, 'workers' | 'grpc' | 'drain'>,

@@ -64,8 +64,8 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
 const NOTHING: Counted = countedBy(createStatistics(0));
 
 /**
- * Splits a report into parts with a limited number of names, so that handling one takes no longer than a slice of other work. The first part
- * has everything that is not counted by name.
+ * Splits a report into parts with a limited number of names, so that handling one takes no longer than a slice of other
+ * work. The first part has everything that is not counted by name.
  */
 export function* partsOf(report: Report): Iterable<Report> {
   const { rules, unknownDomains } = report.counted;

@@ -73,7 +73,8 @@ export function spawnWorker(
     });
   });
   listening.catch(() => {}); // callers that await it receive the error; others use `ended`
-  const send = (message: ToWorker, onLost = () => {}) => worker.send(message, (error) => error && onLost()); // `ended` reports its end
+  // `ended` reports its end
+  const send = (message: ToWorker, onLost = () => {}) => worker.send(message, (error) => error && onLost());
 
   const sendRules = (): void => {
     if (takesRules) for (const message of messagesOf(rules())) send(message);
@@ -98,8 +99,8 @@ const LAST_MESSAGES_MS = 1_000;
 const POLL_MS = 10;
 
 /**
- * Resolves when the worker has exited and its messages have been read: the channel ends after the last one. Node does not report that end where the
- * worker died with a connection on its way to it, so the event is not waited for.
+ * Resolves when the worker has exited and its messages have been read: the channel ends after the last one. Node does
+ * not report that end where the worker died with a connection on its way to it, so the event is not waited for.
  */
 async function endOf(worker: Worker): Promise<string> {
   const closeHandedConnections = trackHandedConnections(worker);
