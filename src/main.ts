@@ -117,7 +117,7 @@ async function runService({ rules, ...flags }: ServeOptions, command: Command): 
     import('./serve/cannot-start.ts'),
   ]);
   try {
-    const read = readSettings({ ...process.env, ...variablesOf(flags) });
+    const read = await readSettings({ ...process.env, ...variablesOf(flags) });
     const settings = rules === undefined ? read : { ...read, rules: { ...read.rules, origin: { path: rules } } };
     if (cluster.worker) {
       const { serveAsWorker } = await import('./serve/workers/worker.ts');

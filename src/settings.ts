@@ -1,11 +1,12 @@
 import { getHeapStatistics } from 'node:v8';
+import { loadPatterns } from './observe/mogrifier.ts';
 import type { Environment } from './settings/near-misses.ts';
 import type { Rows } from './settings/row.ts';
 import { groups } from './settings/table.ts';
 import { type CheckedValues, readValues } from './settings/values.ts';
 
 /** Each part's own options. */
-export type Settings = ReturnType<typeof readSettings>;
+export type Settings = Awaited<ReturnType<typeof readSettings>>;
 
 /** All variables by group, for documentation. */
 export const settingsTable: Readonly<Record<string, Rows>> = groups;
@@ -15,8 +16,8 @@ export const settingsTable: Readonly<Record<string, Rows>> = groups;
  *
  * @throws InvalidSettings listing every invalid variable
  */
-export function readSettings(env: Environment) {
-  const values = readValues(env);
+export async function readSettings(env: Environment) {
+  const values = readValues(env, env.USE_DOG_STATSD_MOGRIFIERS ? await loadPatterns() : undefined);
   const { WORKERS: workers } = values;
   return {
     /** Variables that are set but have no effect or are deprecated, one message each. */

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { RE2JS } from 're2js';
 import type { Environment } from '../src/settings/near-misses.ts';
 import { InvalidSettings, readValues } from '../src/settings/values.ts';
 import { settingsTable } from '../src/settings.ts';
@@ -6,7 +7,7 @@ import { settingsTable } from '../src/settings.ts';
 /** What is wrong with an environment, a text a variable. */
 function problems(env: Environment): readonly string[] {
   try {
-    readValues(env);
+    readValues(env, (written) => RE2JS.compile(written));
   } catch (error) {
     if (error instanceof InvalidSettings) return error.problems;
     throw error;
@@ -367,7 +368,9 @@ describe('where statistics go', () => {
   test('mogrifiers are read with their patterns', () => {
     const env = { USE_DOG_STATSD: 'true', USE_DOG_STATSD_MOGRIFIERS: 'A', DOG_STATSD_MOGRIFIER_A_PATTERN: 'x' };
     expect(problems(env)).toEqual(['DOG_STATSD_MOGRIFIER_A_NAME must be set, since USE_DOG_STATSD_MOGRIFIERS names A']);
-    expect(readValues({ ...env, DOG_STATSD_MOGRIFIER_A_NAME: 'y' }).sink).toMatchObject({
+    expect(
+      readValues({ ...env, DOG_STATSD_MOGRIFIER_A_NAME: 'y' }, (written) => RE2JS.compile(written)).sink,
+    ).toMatchObject({
       mogrifiers: [{ label: 'A', name: 'y' }],
     });
   });

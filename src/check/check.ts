@@ -59,7 +59,7 @@ export async function check(paths: readonly string[], env: Environment, options:
   const { mergeDomains, strict, backend, stdin, overlay = [] } = options;
   let settings: Settings;
   try {
-    settings = readSettings(backend === undefined ? env : withBackend(env, backend));
+    settings = await readSettings(backend === undefined ? env : withBackend(env, backend));
   } catch (error) {
     if (!(error instanceof InvalidSettings)) throw error;
     return wrong(error.problems.map((message) => ofEnvironment('error', message)));

@@ -60,7 +60,7 @@ export async function runRuleTests(
   rules: string | undefined,
   env: Environment,
 ): Promise<RuleTestResults> {
-  const settings = readSettings(env);
+  const settings = await readSettings(env);
   const lines: string[] = [];
   let failed = 0;
   const fail = (file: string, line: number, message: string): void => {

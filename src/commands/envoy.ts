@@ -53,7 +53,7 @@ export function addEnvoyCommands(program: Command, { print, fail, isTerminal, en
         const paint = paintFor(isTerminal, env.NO_COLOR);
         const findings = examine(
           { configDump, clusters },
-          { rules, storeTimeoutMs: readSettings(env).decisions.storeTimeoutMs },
+          { rules, storeTimeoutMs: (await readSettings(env)).decisions.storeTimeoutMs },
         );
         for (const { isWrong, text } of findings)
           print(`${isWrong ? paint.bad('wrong') : paint.good('right')}  ${text}`);

@@ -13,14 +13,10 @@ export function statsdNames(extraTags: ReadonlyMap<string, string>): StatsdNames
 }
 
 /** DogStatsD has tags: the extra tags, overridden by those of mogrifiers. */
-export function dogStatsdNames(
-  extraTags: ReadonlyMap<string, string>,
-  mogrifiers: readonly Mogrifier[],
-  onTooSlow: (mogrifier: Mogrifier) => void,
-): StatsdNames {
+export function dogStatsdNames(extraTags: ReadonlyMap<string, string>, mogrifiers: readonly Mogrifier[]): StatsdNames {
   const extra = [...extraTags].map(([tag, value]) => [tag, asTagValue(value)] as const);
-  const mogrify = createMogrify(mogrifiers, onTooSlow);
-  return (names) => mogrify(names).map(({ name, tags }) => ({ name, tags: new Map(sorted([...extra, ...tags])) }));
+  const mogrify = createMogrify(mogrifiers);
+  return (names) => names.map(mogrify).map(({ name, tags }) => ({ name, tags: new Map(sorted([...extra, ...tags])) }));
 }
 
 const sorted = (tags: Iterable<readonly [string, string]>): readonly (readonly [string, string])[] =>

@@ -37,12 +37,7 @@ export function openSink(options: Settings['sink'], source: MetricsSource, log: 
 
 async function sendStatsd(options: Settings['sink'], source: MetricsSource, log: Logger): Promise<Sink> {
   const { extraTags, statsd, isExplicit } = options;
-  const names =
-    options.kind === 'dogstatsd'
-      ? dogStatsdNames(extraTags, options.mogrifiers, ({ label }) =>
-          log.error(`DOG_STATSD_MOGRIFIER_${label}_PATTERN takes too long and is ignored from now on`),
-        )
-      : statsdNames(extraTags);
+  const names = options.kind === 'dogstatsd' ? dogStatsdNames(extraTags, options.mogrifiers) : statsdNames(extraTags);
   const { createStatsdSink } = await import('../observe/statsd.ts');
   const at = `${statsd.host}:${statsd.port}`;
   return createStatsdSink({

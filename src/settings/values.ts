@@ -1,4 +1,5 @@
 import type { Spend } from '../algorithms/limit.ts';
+import type { CompilePattern } from '../observe/mogrifier.ts';
 import type { RuntimeLayout } from '../rules/files.ts';
 import { Mismatch } from './kinds.ts';
 import { type Environment, nearMisses } from './near-misses.ts';
@@ -19,6 +20,10 @@ export type CheckedValues = Values & {
   readonly warnings: readonly string[];
 };
 
+const unloaded: CompilePattern = () => {
+  throw new Error('regular expressions are not loaded');
+};
+
 /** Invalid environment variables: one message each, with the variable, what was expected and what was received. */
 export class InvalidSettings extends Error {
   override readonly name = 'InvalidSettings';
@@ -32,9 +37,10 @@ export class InvalidSettings extends Error {
 /**
  * Reads the variables from the environment. A variable that is set but empty counts as set.
  *
+ * @param compile  for the patterns of mogrifiers, if there are any
  * @throws InvalidSettings listing every invalid variable
  */
-export function readValues(env: Environment): CheckedValues {
+export function readValues(env: Environment, compile: CompilePattern = unloaded): CheckedValues {
   const problems: string[] = [];
   const rows = Object.entries<Setting<unknown>>(table);
   const read = rows.map(([name, { parse, fallback, formerName, secret }]) => {
@@ -49,7 +55,7 @@ export function readValues(env: Environment): CheckedValues {
   if (problems.length > 0) throw new InvalidSettings(problems);
   const values = Object.fromEntries(read) as Values; // each parsed by its own row
   const store = chooseStore(values, problems);
-  const sink = chooseSink(values, env, problems);
+  const sink = chooseSink(values, env, problems, compile);
   checkTls(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');

@@ -1,5 +1,5 @@
 import '../helpers/realm.ts';
-import { parseMogrifiers } from '../../src/observe/mogrifier.ts';
+import { loadPatterns, parseMogrifiers } from '../../src/observe/mogrifier.ts';
 import { createStatsdSink, type StatsdOptions } from '../../src/observe/statsd.ts';
 import { dogStatsdNames, statsdNames } from '../../src/observe/statsd-names.ts';
 import { freePort } from '../helpers/process.ts';
@@ -206,13 +206,14 @@ describe('tags', () => {
 
   test('are tags for DogStatsD, sorted, with those of mogrifiers', async () => {
     const server = await listening(startUdpStatsd());
-    const parsed = parseMogrifiers(['ONE'], {
+    const variables = {
       DOG_STATSD_MOGRIFIER_ONE_PATTERN: String.raw`^ratelimit\.(.*)\.total_hits$`,
       DOG_STATSD_MOGRIFIER_ONE_NAME: 'hits',
       DOG_STATSD_MOGRIFIER_ONE_TAGS: 'rule:$1,foo:mine',
-    });
+    };
+    const parsed = parseMogrifiers(['ONE'], variables, await loadPatterns());
     if (!parsed.ok) throw new Error(parsed.problems.join('\n'));
-    const names = dogStatsdNames(extraTags, parsed.mogrifiers, () => {});
+    const names = dogStatsdNames(extraTags, parsed.mogrifiers);
     const { counters, gauges } = startSink({ port: server.port, names });
     counters.set('ratelimit.a.b.total_hits', 1).set('ratelimit.a.over_limit', 2);
     gauges.set('g', 3);

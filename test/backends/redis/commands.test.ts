@@ -27,7 +27,7 @@ async function serverWithout(commands: readonly string[], ...args: readonly stri
 
 /** Opens the counters as the service does, ready or not. */
 async function open(server: Redis, env: Environment = {}): Promise<Ledger> {
-  const settings = readSettings({ REDIS_URL: server.url, STORE_TIMEOUT: '2s', ...env });
+  const settings = await readSettings({ REDIS_URL: server.url, STORE_TIMEOUT: '2s', ...env });
   const { ledger } = await openStore(settings.counters, {
     clock: Date.now,
     log: createLogger({ level: 'silent', format: 'json' }),

@@ -33,7 +33,7 @@ export interface Report extends Pick<Load, 'calls' | 'failed' | 'longestMs' | 'r
  */
 export async function suffer({ begin, areShared = false }: Fault): Promise<Report> {
   const victim = await begin();
-  const settings = readSettings({
+  const settings = await readSettings({
     ...victim.env,
     STORE_TIMEOUT: `${STORE_TIMEOUT_MS}ms`,
     ...(areShared && { COUNTER_KEYS: 'reference' }),
