@@ -412,7 +412,9 @@ class ProcessPlayer {
       return { outcome: after.success > before.success ? 'loaded' : 'nothing' };
     });
     if (differences.length > 0 || error === undefined) return differences;
-    return this.said(error) ? [] : [`wanted the error '${error}', came ${this.process?.output().slice(-2_000)}`];
+    // the page may arrive before the line that was logged after it was counted
+    const missing = await this.eventually({ found: true }, () => ({ found: this.said(error) }));
+    return missing.length === 0 ? [] : [`wanted the error '${error}', came ${this.process?.output().slice(-2_000)}`];
   }
 
   private async loads(): Promise<{ readonly success: number; readonly error: number }> {
