@@ -77,7 +77,7 @@ const packageOf = {
   '^protobufjs$': '^src/protobuf/',
   '^(ioredis|cluster-key-slot)$': '^src/backends/redis/',
   '^(js-yaml|luxon)$': '^src/rules/',
-  '^(pino|pino-pretty|prom-client|hot-shots)$': '^src/observe/',
+  '^(pino|pino-pretty|prom-client|hot-shots|re2js)$': '^src/observe/',
   '^@opentelemetry': '^src/observe/trac(ed|ing)\\.ts$',
   '^commander$': '^src/(main\\.ts$|commands/)',
 };

@@ -58,7 +58,8 @@ async function runAll(): Promise<void> {
   if (!values.json) console.log(tableHead);
   const notes: string[] = [];
   let withstood = 0;
-  for (const attack of chosen) {
+  for (const [at, attack] of chosen.entries()) {
+    console.error(`${at + 1} of ${chosen.length}: ${attack.name} …`);
     const result = await runAttack(attack, run).catch((error: Error) => error);
     if (result instanceof Error) {
       notes.push(`${attack.name}: not measured: ${result.message}`);

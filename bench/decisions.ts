@@ -86,6 +86,7 @@ async function bench(): Promise<void> {
     warmUpMs: fallback.warmUpMs,
     levers,
     json,
+    onRound: (round) => console.error(`  round ${round} …`),
   };
   const other = against === undefined ? undefined : checkoutAt(against);
   const generator = startGenerator();

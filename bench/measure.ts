@@ -42,6 +42,8 @@ export interface MeasureOptions {
   readonly callsPerSecond?: number | undefined;
   /** How long each service is called before anything is counted; absent: two seconds. */
   readonly warmUpMs?: number;
+  /** Called before each round of a launch, which counts from 1. */
+  readonly onRound?: ((round: number) => void) | undefined;
 }
 
 const WARM_UP_MS = 2_000;
@@ -60,7 +62,7 @@ export async function measureShape(
   shape: Shape,
   subjects: readonly Subject[],
   generator: Generator,
-  { roundMs, rounds, callsPerSecond: offered, warmUpMs = WARM_UP_MS }: MeasureOptions,
+  { roundMs, rounds, callsPerSecond: offered, warmUpMs = WARM_UP_MS, onRound }: MeasureOptions,
 ): Promise<Row> {
   const stages: Stage[] = [];
   try {
@@ -76,7 +78,7 @@ export async function measureShape(
       callsPerSecond === undefined
         ? closedLoop(shape, elapsedMs)
         : { kind: 'open', callsPerSecond, end: { elapsedMs } };
-    const all = await takeRounds(stages, rounds, async (stage) => {
+    const all = await takeRounds(stages, { rounds, onRound }, async (stage) => {
       await generator.drive(loadOf(stage, shape, pace(REWARM_MS)));
       return measure(stage, shape, pace(roundMs), generator);
     });
@@ -90,11 +92,12 @@ export async function measureShape(
 /** Measures every stage once a round; what came of it, in the order of the rounds. */
 async function takeRounds(
   stages: readonly Stage[],
-  rounds: number,
+  { rounds, onRound }: Pick<MeasureOptions, 'rounds' | 'onRound'>,
   measureOne: (stage: Stage) => Promise<Measurement>,
 ): Promise<ReadonlyMap<Subject, readonly Measurement[]>> {
   const all = new Map<Subject, Measurement[]>(stages.map(({ subject }) => [subject, []]));
   for (let round = 0; round < rounds; round++) {
+    onRound?.(round + 1);
     for (const at of orderOfRound(round, stages.length)) {
       const stage = stages[at];
       if (stage) all.get(stage.subject)?.push(await measureOne(stage));

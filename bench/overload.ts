@@ -61,6 +61,7 @@ async function measure(): Promise<void> {
   writeFileSync(join(folder, 'rules.yaml'), RULES);
   const env = { GRPC_TRANSPORT: values.transport, OVERLOAD_LAG: values.lag, STORE_TIMEOUT: '15ms' };
   const run: Run = async (name, weir, load, calls) => {
+    console.error(`${name}, ${lengthOf(load)} …`);
     const memory = watchMemory(weir.pid);
     const tally = await generator.drive(load);
     console.log(rowOf(name, calls, tally, memory.stop()));
@@ -75,6 +76,9 @@ async function measure(): Promise<void> {
     rmSync(folder, { recursive: true });
   }
 }
+
+const lengthOf = ({ pace: { end } }: Load): string =>
+  'elapsedMs' in end ? `${end.elapsedMs / 1_000} s` : `${end.calls} calls`;
 
 /** Drives one load, and prints its row; `calls` is what the second column says. */
 type Run = (name: string, weir: { readonly pid: number }, load: Load, calls: string) => Promise<Tally>;

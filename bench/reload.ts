@@ -54,6 +54,7 @@ async function measure(): Promise<void> {
     question: { domain: DOMAIN, descriptors: [{ key: 'user', value: 'user', values: 1_000 }] },
   };
   const run = async (name: string): Promise<Tally> => {
+    console.error(`${name}, ${values.seconds} s …`);
     const cpuBeforeMs = usageOf(weir.pid).cpuMs;
     const tally = await generator.drive(load);
     const cpu = (usageOf(weir.pid).cpuMs - cpuBeforeMs) / tally.elapsedMs;

@@ -16,6 +16,8 @@ export interface ChaosOptions {
   readonly lengthMs: number;
   /** Empty: takes the logs, the data of the servers and what the instances print. */
   readonly folder: string;
+  /** Called before each step. */
+  readonly onStep?: (step: string) => void;
 }
 
 const STORE_TIMEOUT_MS = 500;
@@ -35,7 +37,7 @@ const SETTINGS = {
  *
  * @throws  something could not be started, or did not come back; the machine's clock was set
  */
-export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOptions): Promise<void> {
+export async function runChaos({ topology, seed, lengthMs, folder, onStep }: ChaosOptions): Promise<void> {
   const { nowMs, setByMs } = createWallClock();
   const rules = rulesOf(topology);
   const answerWithinMs = STORE_TIMEOUT_MS + ANSWER_MARGIN_MS;
@@ -74,7 +76,10 @@ export async function runChaos({ topology, seed, lengthMs, folder }: ChaosOption
       await act(fault);
       log.write({ kind, on, begunMs, endedMs: nowMs(), effects: effectsOf[kind] ?? [] });
     };
-    for (const { calmMs, store: onStore, instance: onInstance } of scheduleOf(topology, seed, lengthMs)) {
+    const steps = scheduleOf(topology, seed, lengthMs);
+    for (const [at, { calmMs, store: onStore, instance: onInstance }] of steps.entries()) {
+      const kinds = [onStore, onInstance].flatMap((fault) => (fault ? [fault.kind] : []));
+      onStep?.(`fault ${at + 1} of ${steps.length}: ${kinds.join(', ')}`);
       await sleep(calmMs);
       if (onStore && isMasterLoss(onStore.kind)) await store.whole();
       await Promise.all([

@@ -60,7 +60,7 @@ async function runAll(): Promise<void> {
 /** Whether every invariant held. */
 async function runOne(run: Parameters<typeof runChaos>[0]): Promise<boolean> {
   console.log(`# ${run.topology}, seed ${run.seed}\n`);
-  await runChaos(run);
+  await runChaos({ ...run, onStep: (step) => console.error(`${step} …`) });
   const log = readRunLog(run.folder);
   const violations = check(log);
   console.log(`${toMarkdown(log)}\n`);

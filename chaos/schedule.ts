@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto';
+import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import { mersenne } from 'pure-rand/generator/mersenne';
 import { INSTANCES } from './rules.ts';
 
 /** A source of random numbers. */
@@ -11,9 +12,8 @@ export interface Draw {
 
 /** The same numbers for the same seed. */
 export function createDraw(seed: number): Draw {
-  let drawn = 0;
-  const next = (): number => createHash('sha256').update(`${seed}/${drawn++}`).digest().readUInt32BE() / 2 ** 32;
-  const whole = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
+  const generator = mersenne(seed); // the first numbers of similar seeds differ
+  const whole = (from: number, to: number): number => uniformInt(generator, from, to);
   const pick = <T>(from: readonly T[]): T => {
     const [picked] = from.slice(whole(0, from.length - 1));
     if (picked === undefined) throw new RangeError('there must be something to pick from, got nothing');

@@ -69,7 +69,8 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
     const deadlineMs = clock() + DEADLINE_MS;
     const response = await call(client, shouldRateLimit, request, deadlineMs);
     if (json) return JSON.stringify(responseToJson(response), undefined, 2);
-    const rules = await call(client, findRules, request, deadlineMs).catch(() => undefined); // another service has no such method
+    // another service has no such method
+    const rules = await call(client, findRules, request, deadlineMs).catch(() => undefined);
     return describeResponse(response, descriptors, rules?.found ?? []);
   } finally {
     client.close();

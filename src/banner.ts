@@ -7,6 +7,8 @@ const LISTED_RULES = 10;
 export interface Running {
   readonly version: string;
   readonly rulesFrom: string;
+  /** How the source of the rules is read, if that is not obvious. */
+  readonly notes: readonly string[];
   readonly rules: RuleTree | undefined;
   readonly counters: string;
   /** How many processes answer. */
@@ -17,7 +19,7 @@ export interface Running {
 }
 
 /** What is printed at the start: which rules, where it listens, and one command to try. */
-export function banner({ version, rulesFrom, rules, counters, workers, grpc, http, debug }: Running): string {
+export function banner({ version, rulesFrom, notes, rules, counters, workers, grpc, http, debug }: Running): string {
   const listed = rules?.rules.slice(0, LISTED_RULES).map(({ path, unlimited, limits }) => {
     return `            ${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
   });
@@ -25,6 +27,7 @@ export function banner({ version, rulesFrom, rules, counters, workers, grpc, htt
   return [
     `Weir ${version}`,
     `  rules     ${rulesFrom}: ${rules ? count(rules) : 'none yet'}`,
+    ...notes.map((note) => `            note: ${note}`),
     ...(listed ?? []),
     ...(more > 0 ? [`            … and ${more} more: see /rlconfig on the debug port`] : []),
     `  counters  ${counters}`,

@@ -1,5 +1,10 @@
-/** Milliseconds since the Unix epoch, whole. Handed in wherever time matters, so that a test can replay any schedule. */
+/**
+ * Milliseconds since the Unix epoch, whole. Handed in wherever time matters, so that a test can replay any schedule.
+ */
 export type Clock = () => number;
 
-/** Milliseconds since some moment, on a clock that never runs backwards: for how long something lasts. Handed in as the clock is. */
+/**
+ * Milliseconds since some moment, on a clock that never runs backwards: for how long something lasts. Handed in as the
+ * clock is.
+ */
 export type Monotonic = () => number;

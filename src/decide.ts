@@ -57,7 +57,10 @@ export interface Answer {
   readonly verdicts: readonly Verdict[];
   /** The service as a whole is in shadow mode, and that alone made the answer OK. */
   readonly shadowed: boolean;
-  /** How long to hold the answer, so that the request takes its turn; 0 where it is refused. Requests in shadow mode are never held. */
+  /**
+   * How long to hold the answer, so that the request takes its turn; 0 where it is refused. Requests in shadow mode are
+   * never held.
+   */
   readonly delayMs: number;
 }
 
@@ -108,8 +111,8 @@ export class CountersUnavailable extends StoreUnavailable {
 }
 
 /**
- * The whole service: match every descriptor, debit every limit found in one atomic step, combine. Without a promise where the ledger answers
- * without one.
+ * The whole service: match every descriptor, debit every limit found in one atomic step, combine. Without a promise
+ * where the ledger answers without one.
  *
  * @param callerTimeoutMs  what is left of the caller's deadline
  * @throws InvalidRequest    no domain, no descriptors, or an override that is no limit
@@ -173,7 +176,8 @@ function addDebits(
     const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
     const charges = policy.charge === 'always' && spend === 'each';
-    const held = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit; // no turn is reserved that would come after the caller has gone
+    // no turn is reserved that would come after the caller has gone
+    const held = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
     into.push(debitOf(counter, { limit: held, policy }, hits, blocks, charges));
   }
 }
@@ -216,9 +220,13 @@ function combine(asked: readonly MatchedDescriptor[], decisions: readonly Decisi
   };
 }
 
-const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision; // a store gives one a hit
+// a store gives one a hit
+const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision;
 
-/** Limits that may refuse before those in shadow mode; of refusals, one by itself before a quota; then the tighter limit. */
+/**
+ * Limits that may refuse before those in shadow mode; of refusals, one by itself before a quota; then the tighter
+ * limit.
+ */
 function goesBefore(policy: LimitPolicy, decision: Decision, other: LimitPolicy, ofOther: Decision): boolean {
   if (policy.shadow !== other.shadow) return other.shadow === true;
   const areRefusals = decision.code === 'OVER_LIMIT' && ofOther.code === 'OVER_LIMIT';
@@ -252,8 +260,9 @@ function isTighter(one: Decision, other: Decision): boolean {
 }
 
 /**
- * One ordinary limit that is exceeded refuses; quotas refuse only when all of them are exceeded, where those of one descriptor are one. With
- * quota mode for all, what matched no rule is a quota that is left, while an unlimited rule says nothing either way.
+ * One ordinary limit that is exceeded refuses; quotas refuse only when all of them are exceeded, where those of one
+ * descriptor are one. With quota mode for all, what matched no rule is a quota that is left, while an unlimited rule
+ * says nothing either way.
  */
 function isRefused(asked: readonly MatchedDescriptor[], verdicts: readonly Verdict[], quotaMode: boolean): boolean {
   let quotas = 0;

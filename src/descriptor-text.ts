@@ -4,7 +4,8 @@ export class InvalidDescriptor extends Error {
 }
 
 /**
- * Reads a descriptor as people write it. `user=alice,path=/login`: two entries. A value goes to the next comma and may hold further `=`.
+ * Reads a descriptor as people write it. `user=alice,path=/login`: two entries. A value goes to the next comma and may
+ * hold further `=`.
  *
  * @throws InvalidDescriptor
  */

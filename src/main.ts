@@ -110,14 +110,15 @@ type ServeOptions = Readonly<Record<string, string | undefined>>;
 
 async function runService({ rules, ...flags }: ServeOptions, command: Command): Promise<void> {
   refuseOperands(command);
-  const [{ default: cluster }, { InvalidSettings, readSettings }, { CannotStart }] = await Promise.all([
+  const [{ default: cluster }, { readSettings }, { InvalidSettings }, { CannotStart }] = await Promise.all([
     import('node:cluster'),
     import('./settings.ts'),
+    import('./settings/values.ts'),
     import('./serve/cannot-start.ts'),
   ]);
   try {
-    const read = readSettings({ ...process.env, ...variablesOf(flags) });
-    const settings = rules === undefined ? read : { ...read, rules: { path: rules } };
+    const read = await readSettings({ ...process.env, ...variablesOf(flags) });
+    const settings = rules === undefined ? read : { ...read, rules: { ...read.rules, origin: { path: rules } } };
     if (cluster.worker) {
       const { serveAsWorker } = await import('./serve/workers/worker.ts');
       const close = await serveAsWorker(settings, Date.now, cluster.worker);
@@ -186,7 +187,7 @@ async function checkRules(paths: readonly string[], { format, ...options }: Chec
 async function testRules(files: readonly string[], options: { readonly rules?: string }): Promise<void> {
   const [{ runRuleTests }, { InvalidSettings }] = await Promise.all([
     import('./check/rule-tests.ts'),
-    import('./settings.ts'),
+    import('./settings/values.ts'),
   ]);
   try {
     const { lines, failed } = await runRuleTests(files, options.rules, process.env);

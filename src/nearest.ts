@@ -1,6 +1,6 @@
 /**
- * Of some names the one that a mistyped one most likely means: the same but for capitals, blanks and marks, an abbreviation of one name only, or
- * the one with the fewest edits; undefined where none is near.
+ * Of some names the one that a mistyped one most likely means: the same but for capitals, blanks and marks, an
+ * abbreviation of one name only, or the one with the fewest edits; undefined where none is near.
  *
  * @example nearest('requestsPerUnit', ['unit', 'requests_per_unit']) is 'requests_per_unit'
  */

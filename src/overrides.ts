@@ -58,7 +58,8 @@ export class Overrides {
       if (override.untilMs <= nowMs) continue;
       const key = descriptorKey(override.domain, override.entries);
       const same = known.get(key);
-      const isSame = same && JSON.stringify(same.override) === JSON.stringify(override); // then what is remembered of its limit holds
+      // then what is remembered of its limit holds
+      const isSame = same && JSON.stringify(same.override) === JSON.stringify(override);
       next.set(key, isSame ? same : { override, limit: this.#limitOf(override.effect) });
     }
     this.#byKey = next;

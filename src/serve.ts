@@ -1,20 +1,17 @@
 import { banner } from './banner.ts';
 import type { Clock } from './clock.ts';
 import { createLogger } from './observe/log.ts';
-import { referenceGauges } from './observe/reference-names.ts';
-import type { ServiceGauges } from './observe/service-gauges.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
-import { createAdminPages } from './serve/admin.ts';
 import { CannotStart } from './serve/cannot-start.ts';
 import { openCore } from './serve/core.ts';
-import { openOpsServer } from './serve/ops-server.ts';
-import { createParts } from './serve/parts.ts';
-import { createLocalResponder } from './serve/responders.ts';
+import { openOps } from './serve/ops.ts';
+import { openParts } from './serve/parts.ts';
+import { openLocalResponder } from './serve/responders.ts';
 import { logRuleLoads, openRules } from './serve/rules.ts';
 import { whenNeverReached } from './serve/store.ts';
 import { spendProblemOf } from './serve/traits.ts';
-import { createWorkers } from './serve/workers/workers.ts';
+import { openWorkers } from './serve/workers/pool.ts';
 import type { Settings } from './settings.ts';
 
 /** A running service. */
@@ -32,67 +29,47 @@ export interface Service {
 }
 
 /**
- * Opens the parts of the service: counters, rules, statistics, then the servers. `close` closes them in reverse.
+ * Opens the parts of the service: counters and rules, what answers requests, what serves operators, then the servers.
+ * `close` closes them in reverse.
  *
  * @throws CannotStart if rules at a plain path are invalid, an address cannot be bound, or certificates cannot be used
  */
 export async function serve(settings: Settings, clock: Clock, version: string): Promise<Service> {
-  const { WORKERS: workers } = settings;
-  const log = createLogger({ level: settings.LOG_LEVEL, format: settings.LOG_FORMAT });
+  const log = createLogger(settings.log);
   for (const warning of settings.warnings) log.warn(warning);
-  const spendProblem = spendProblemOf(settings);
+  const spendProblem = spendProblemOf(settings.counters);
   if (spendProblem?.isFatal) throw new CannotStart(spendProblem.message);
   if (spendProblem) log.warn(spendProblem.message);
-  const parts = createParts();
-  let isClosing = false;
-  const close = async (reason?: string): Promise<void> => {
-    if (reason !== undefined && !isClosing) log.info(`shutting down: ${reason}`);
-    isClosing = true;
-    await parts.close();
-  };
 
-  try {
-    const statistics = createStatistics(settings.NEAR_LIMIT_RATIO, settings.STATISTICS_MAX_BYTES);
-    const openOwnRules = (traits: StoreTraits) =>
-      openRules(settings, traits, logRuleLoads(statistics, log), clock, log);
-    const options = { clock, openRules: openOwnRules, isClosing: () => isClosing };
-    const core = parts.add(await openCore(settings, options, log));
-    const { counters, rules } = core;
-    const responders =
+  const { workers } = settings;
+  const context = { clock, log };
+  const { core, ops, servers, close } = await openParts(async (add) => {
+    const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
+    const open = (traits: StoreTraits) => openRules(settings.rules, traits, logRuleLoads(statistics, log), context);
+    const core = add(await openCore(settings, open, context));
+    const responders = add(
       workers > 1
-        ? createWorkers(settings, rules.book, statistics, log)
-        : createLocalResponder(settings, core, statistics, clock, log);
-    const { circuits: openCircuits, leased, refresh } = responders;
-    const serviceGauges: ServiceGauges = {
-      rules: rules.book.rules,
-      lastLoad: rules.inForce,
-      load: responders.load,
-      store: () => counters.watch?.state(),
-      memory: () => counters.memory?.held(),
-      restarts: responders.restarts,
-      version,
-    };
-    const gauges = () => referenceGauges(responders.cache());
-    const admin = parts.add(createAdminPages(settings, core, { ask: responders.ask, clock, version }, log));
-    const { debug, called } = parts.add(
-      await openOpsServer(
-        settings,
-        core,
-        { statistics, gauges, openCircuits, leased, refresh },
-        serviceGauges,
-        admin,
-        log,
-      ),
+        ? openWorkers(settings, core.rules.book, statistics, log)
+        : await openLocalResponder(settings, core, statistics, context),
     );
-    const { grpc, http } = parts.add(await responders.open(called));
-    const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };
-    return {
-      banner: banner({ version, ...from, workers, grpc, http, debug }),
-      failed: whenNeverReached(settings.REDIS_STARTUP_MAX_ELAPSED_TIME, counters),
-      close,
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+    const ops = add(await openOps(settings, { core, responders, statistics, version }, context));
+    const servers = add(await responders.listen(ops.onCallFinished));
+    add(core.readiness);
+    return { core, ops, servers };
+  });
+
+  const { rules, store } = core;
+  let isClosing = false;
+  return {
+    banner: banner({
+      ...{ version, workers, grpc: servers.grpc, http: servers.http, debug: ops.debug },
+      ...{ rulesFrom: rules.description, notes: rules.notes, rules: rules.book.rules(), counters: store.description },
+    }),
+    failed: whenNeverReached(settings.counters.startup.maxElapsedMs, store),
+    async close(reason) {
+      if (reason !== undefined && !isClosing) log.info(`shutting down: ${reason}`);
+      isClosing = true;
+      await close();
+    },
+  };
 }

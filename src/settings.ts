@@ -1,120 +1,206 @@
-import type { Spend } from './algorithms/limit.ts';
-import type { RuntimeLayout } from './rules/files.ts';
-import { Mismatch } from './settings/kinds.ts';
-import { type Environment, nearMisses } from './settings/near-misses.ts';
-import type { Rows, Setting } from './settings/row.ts';
-import { chooseSink, type SinkSettings } from './settings/sinks.ts';
-import { chooseStore, type StoreSettings } from './settings/stores.ts';
-import { groups, table, type Values } from './settings/table.ts';
+import { getHeapStatistics } from 'node:v8';
+import { loadPatterns } from './observe/mogrifier.ts';
+import type { Environment } from './settings/near-misses.ts';
+import type { Rows } from './settings/row.ts';
+import { groups } from './settings/table.ts';
+import { type CheckedValues, readValues } from './settings/values.ts';
 
-export type { Environment } from './settings/near-misses.ts';
+/** Each part's own options. */
+export type Settings = Awaited<ReturnType<typeof readSettings>>;
 
-/** The values by variable name, and options derived from several variables. */
-export type Settings = Values & {
-  /** The source of the rules: a path, a runtime directory of envoyproxy/ratelimit, or a control plane. */
-  readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout } | { readonly controlPlane: string };
-  readonly store: StoreSettings;
-  readonly sink: SinkSettings;
-  /** What a request that a limit refuses spends, unless its rules specify it. */
-  readonly spend: Spend;
-  /** Variables that are set but have no effect or are deprecated, one message each. */
-  readonly warnings: readonly string[];
-};
-
-/** Invalid environment variables: one message each, with the variable, what was expected and what was received. */
-export class InvalidSettings extends Error {
-  override readonly name = 'InvalidSettings';
-  readonly problems: readonly string[];
-  constructor(problems: readonly string[]) {
-    super(problems.join('\n'));
-    this.problems = problems;
-  }
-}
+/** All variables by group, for documentation. */
+export const settingsTable: Readonly<Record<string, Rows>> = groups;
 
 /**
- * Reads the settings from the environment. A variable that is set but empty counts as set.
+ * Reads each part's own options from the environment.
  *
  * @throws InvalidSettings listing every invalid variable
  */
-export function readSettings(env: Environment): Settings {
-  const problems: string[] = [];
-  const rows = Object.entries<Setting<unknown>>(table);
-  const read = rows.map(([name, { parse, fallback, formerName, secret }]) => {
-    const source =
-      env[name] === undefined && formerName !== undefined && env[formerName] !== undefined ? formerName : name;
-    const written = env[source] ?? fallback;
-    const value = written === undefined ? undefined : parse(written);
-    if (value instanceof Mismatch)
-      problems.push(`${source} must be ${value.expected}, got '${secret ? '***' : written}'`);
-    return [name, value];
-  });
-  if (problems.length > 0) throw new InvalidSettings(problems);
-  const values = Object.fromEntries(read) as Values; // each parsed by its own row
-  const store = chooseStore(values, problems);
-  const sink = chooseSink(values, env, problems);
-  checkTls(values, problems);
-  if (problems.length > 0) throw new InvalidSettings(problems);
-  const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
-  return { ...values, rules: chooseRules(values), store, sink, spend, warnings: warningsOf(env, store) };
+export async function readSettings(env: Environment) {
+  const values = readValues(env, env.USE_DOG_STATSD_MOGRIFIERS ? await loadPatterns() : undefined);
+  const { WORKERS: workers } = values;
+  return {
+    /** Variables that are set but have no effect or are deprecated, one message each. */
+    warnings: values.warnings,
+    log: { level: values.LOG_LEVEL, format: values.LOG_FORMAT },
+    /** Number of processes that answer requests. */
+    workers,
+    rules: rulesOf(values),
+    counters: countersOf(values),
+    /** How requests are decided. */
+    decisions: {
+      storeTimeoutMs: values.STORE_TIMEOUT,
+      shadowMode: values.SHADOW_MODE,
+      quotaMode: values.QUOTA_MODE,
+      spend: values.spend,
+    },
+    answers: answersOf(values),
+    decisionLog: {
+      decisions: values.DECISION_LOG,
+      maxPerSecond: Math.max(Math.floor(values.DECISION_LOG_MAX_PER_SECOND / workers), 1),
+    },
+    overload: {
+      maxInFlight: values.MAX_IN_FLIGHT_CALLS,
+      lagMs: values.OVERLOAD_LAG,
+      memoryBytes: values.CALLER_MEMORY_BYTES && Math.floor(values.CALLER_MEMORY_BYTES / workers),
+    },
+    grpc: grpcOf(values),
+    http: { address: { host: values.HOST, port: values.PORT }, maxConnections: values.HTTP_MAX_CONNECTIONS },
+    /** How long calls are answered while health is NOT_SERVING, then how long those in flight may run. */
+    drain: { delayMs: values.DRAIN_DELAY, timeoutMs: values.DRAIN_TIMEOUT },
+    readiness: {
+      requiresRules: !values.FORCE_START_WITHOUT_INITIAL_CONFIG,
+      requiresDomain: values.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED,
+      requiresStore: values.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION,
+    },
+    /** What each process keeps for operators. */
+    agent: { topKeysBytes: values.TOP_KEYS_BYTES, refusals: values.EXPLAIN_SAMPLE },
+    admin: {
+      tokens: values.ADMIN_TOKEN,
+      hosts: values.ADMIN_HOSTS,
+      auditLog: values.AUDIT_LOG,
+      hashKeys: values.HASH_KEYS,
+    },
+    debug: {
+      address: { host: values.DEBUG_HOST, port: values.DEBUG_PORT },
+      tls: values.DEBUG_TLS_CERT === '' ? undefined : { cert: values.DEBUG_TLS_CERT, key: values.DEBUG_TLS_KEY },
+    },
+    statistics: { nearLimitRatio: values.NEAR_LIMIT_RATIO, maxNameBytes: values.STATISTICS_MAX_BYTES },
+    sink: sinkOf(values),
+    tracing: values.TRACING_ENABLED ? tracingOf(values) : undefined,
+  };
 }
 
-/** All settings by group, for documentation. */
-export const settingsTable: Readonly<Record<string, Rows>> = groups;
-
-function chooseRules(values: Values): Settings['rules'] {
-  if (values.CONFIG_TYPE === 'GRPC_XDS_SOTW') return { controlPlane: values.CONFIG_GRPC_XDS_SERVER_URL };
-  if (values.RUNTIME_ROOT === undefined && values.RUNTIME_SUBDIRECTORY === undefined)
-    return { path: values.RULES_PATH };
+function rulesOf(values: CheckedValues) {
   return {
-    runtime: {
-      root: values.RUNTIME_ROOT ?? '/srv/runtime_data/current',
-      subdirectory: values.RUNTIME_SUBDIRECTORY ?? '',
-      appDirectory: values.RUNTIME_APPDIRECTORY,
-      ignoreDotFiles: values.RUNTIME_IGNOREDOTFILES,
-      watchRoot: values.RUNTIME_WATCH_ROOT,
+    /** A path, a runtime directory of envoyproxy/ratelimit, or the address of a control plane. */
+    origin: values.rules,
+    overlayPath: given(values.RULES_OVERLAY),
+    mergeDomains: values.MERGE_DOMAIN_CONFIG,
+    controlPlane: {
+      nodeId: values.CONFIG_GRPC_XDS_NODE_ID,
+      nodeMetadata: values.CONFIG_GRPC_XDS_NODE_METADATA,
+      additionalHeaders: values.CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS,
+      tls: values.CONFIG_GRPC_XDS_SERVER_USE_TLS
+        ? {
+            caFile: given(values.CONFIG_GRPC_XDS_SERVER_TLS_CACERT),
+            certFile: given(values.CONFIG_GRPC_XDS_CLIENT_TLS_CERT),
+            keyFile: given(values.CONFIG_GRPC_XDS_CLIENT_TLS_KEY),
+            serverName: given(values.CONFIG_GRPC_XDS_SERVER_TLS_SAN),
+          }
+        : undefined,
+      backOff: {
+        initialMs: values.XDS_CLIENT_BACKOFF_INITIAL_INTERVAL,
+        maxMs: values.XDS_CLIENT_BACKOFF_MAX_INTERVAL,
+        jitter: values.XDS_CLIENT_BACKOFF_JITTER,
+      },
+      maxMessageBytes: values.XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES,
     },
   };
 }
 
-function checkTls(values: Values, problems: string[]): void {
-  if (values.GRPC_CLIENT_TLS_SAN !== '' && values.GRPC_CLIENT_TLS_CACERT === '')
-    problems.push(
-      'GRPC_CLIENT_TLS_CACERT must be set if GRPC_CLIENT_TLS_SAN is: otherwise callers send no certificate',
-    );
-  if ((values.DEBUG_TLS_CERT === '') !== (values.DEBUG_TLS_KEY === ''))
-    problems.push('DEBUG_TLS_CERT and DEBUG_TLS_KEY must be set together');
-  if (!values.GRPC_SERVER_USE_TLS) return;
-  for (const name of ['GRPC_SERVER_TLS_CERT', 'GRPC_SERVER_TLS_KEY'] as const) {
-    if (values[name] === '') problems.push(`${name} must be set if GRPC_SERVER_USE_TLS is true, got nothing`);
-  }
+/** Minimum size of the cache of refusals, as in envoyproxy/ratelimit. */
+const MIN_CACHE_BYTES = 512 * 1024;
+/** Default share of V8's heap limit for counters in memory. */
+const DEFAULT_HEAP_SHARE = 1 / 4;
+
+function countersOf(values: CheckedValues) {
+  const { MEMORY_MAX_BYTES: together, LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, WORKERS: processes } = values;
+  const memoryBytes =
+    together === undefined ? getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE : together / processes;
+  return {
+    store: values.store,
+    timeoutMs: values.STORE_TIMEOUT,
+    keys: {
+      kind: values.COUNTER_KEYS,
+      prefix: values.CACHE_KEY_PREFIX,
+      hashTag: values.CLUSTER_HASH_TAG,
+      jitterMaxSeconds: values.EXPIRATION_JITTER_MAX_SECONDS,
+    },
+    /** Limits of one process for counters in memory. */
+    memory: { maxCounters: values.MEMORY_MAX_COUNTERS, maxBytes: Math.floor(memoryBytes) },
+    /** 0: refusals are not remembered. */
+    denyCacheBytes: values.store.kind === 'memory' || cacheBytes === 0 ? 0 : Math.max(cacheBytes, MIN_CACHE_BYTES),
+    startup: {
+      initialMs: values.REDIS_STARTUP_INITIAL_INTERVAL,
+      maxMs: values.REDIS_STARTUP_MAX_INTERVAL,
+      maxElapsedMs: values.REDIS_STARTUP_MAX_ELAPSED_TIME,
+    },
+    processes,
+    /** What a request that a limit refuses spends, unless its rules specify it. */
+    spend: values.spend,
+    isSpendSet: values.SPEND !== undefined,
+  };
 }
 
-/** Variables that are set but have no effect, in general or with this store, and deprecated names. */
-function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[] {
-  const isSet = ([name]: readonly [string, ...unknown[]]): boolean => env[name] !== undefined;
-  const rows: Rows = table;
-  const without = Object.entries(rows)
-    .filter(isSet)
-    .flatMap(([name, { noEffect }]) =>
-      noEffect === undefined ? [] : [`${name} is set but has no effect: ${noEffect}`],
-    );
-  const ofOthers = Object.entries(storeOnly)
-    .filter(([name]) => isSet([name]) && env[name] !== rows[name]?.fallback)
-    .filter(([, kinds]) => !kinds.includes(kind))
-    .map(([name]) => `${name} is set but has no effect: counters are in ${kind}`);
-  const formerNames = Object.entries(rows).flatMap(([name, { formerName }]) =>
-    formerName !== undefined && env[formerName] !== undefined ? [`${formerName} is deprecated: use ${name}`] : [],
-  );
-  const names = Object.entries(rows).flatMap(([name, { formerName }]) => (formerName ? [name, formerName] : [name]));
-  return [...without, ...ofOthers, ...formerNames, ...nearMisses(env, names)];
+function answersOf(values: CheckedValues) {
+  const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = values;
+  return {
+    headers: {
+      limits: values.LIMIT_RESPONSE_HEADERS_ENABLED ? { limit, remaining, reset } : undefined,
+      ofEveryDescriptor: values.LIMIT_ALL_DESCRIPTORS_HEADERS_ENABLED,
+      retryAfter: values.LIMIT_RETRY_AFTER_HEADERS,
+      soft: values.LIMIT_SOFT_HEADER,
+      quotaMode: values.QUOTA_MODE,
+    },
+    metadata: { ofRequest: values.RESPONSE_DYNAMIC_METADATA },
+  };
 }
 
-/** Variables that only have an effect with these stores. */
-const storeOnly: Readonly<Record<string, readonly StoreSettings['kind'][]>> = {
-  REDIS_URL: ['redis'],
-  REDIS_PERSECOND: ['redis'],
-  MEMCACHE_HOST_PORT: ['memcache'],
-  MEMCACHE_SRV: ['memcache'],
-  LOCAL_CACHE_SIZE_IN_BYTES: ['redis', 'memcache'],
-  STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: ['redis', 'memory'],
-};
+function grpcOf(values: CheckedValues) {
+  const { GRPC_HOST: host, GRPC_PORT: port, GRPC_UDS: path } = values;
+  return {
+    address: path === '' ? { host, port } : { path },
+    transport: values.GRPC_TRANSPORT,
+    tls: values.GRPC_SERVER_USE_TLS
+      ? {
+          files: {
+            cert: values.GRPC_SERVER_TLS_CERT,
+            key: values.GRPC_SERVER_TLS_KEY,
+            clientCa: given(values.GRPC_CLIENT_TLS_CACERT),
+          },
+          clientName: given(values.GRPC_CLIENT_TLS_SAN),
+        }
+      : undefined,
+    connections: {
+      maxCount: values.GRPC_MAX_CONNECTIONS,
+      maxAgeMs: values.GRPC_MAX_CONNECTION_AGE,
+      maxAgeGraceMs: values.GRPC_MAX_CONNECTION_AGE_GRACE,
+      keepaliveTimeMs: values.GRPC_KEEPALIVE_TIME,
+      keepaliveTimeoutMs: values.GRPC_KEEPALIVE_TIMEOUT,
+    },
+  };
+}
+
+function sinkOf(values: CheckedValues) {
+  const { sink } = values;
+  return {
+    ...sink,
+    extraTags: values.EXTRA_TAGS,
+    statsd: {
+      host: values.STATSD_HOST,
+      port: values.STATSD_PORT,
+      protocol: sink.kind === 'statsd' ? values.STATSD_PROTOCOL : ('udp' as const),
+      flushIntervalMs: values.STATS_FLUSH_INTERVAL,
+    },
+    /** Whether the operator asked for this sink: it is the default. */
+    isExplicit: values.USE_STATSD !== undefined || sink.kind === 'dogstatsd',
+    prometheus: {
+      address: values.PROMETHEUS_ADDR,
+      path: values.PROMETHEUS_PATH,
+      responseTimeAsMilliseconds: values.PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS,
+    },
+  };
+}
+
+function tracingOf(values: CheckedValues) {
+  return {
+    protocol: values.TRACING_EXPORTER_PROTOCOL,
+    samplingRate: values.TRACING_SAMPLING_RATE,
+    serviceName: values.TRACING_SERVICE_NAME,
+    serviceNamespace: values.TRACING_SERVICE_NAMESPACE,
+    serviceInstanceId: values.TRACING_SERVICE_INSTANCE_ID,
+  };
+}
+
+const given = (text: string): string | undefined => (text === '' ? undefined : text);

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
@@ -235,6 +235,17 @@ describe('serve', () => {
     );
     expect(answer.output).toContain('per-user: 2 per DAY, 1 remaining');
     expect((await get(running, '/healthcheck')).status).toBe(200);
+  });
+
+  test('the start says how the volume of a ConfigMap in a runtime directory is read', async () => {
+    const version = join(folder, 'config/..2026_11_21');
+    mkdirSync(version, { recursive: true });
+    writeFileSync(join(version, 'rules.yaml'), RULES);
+    symlinkSync('..2026_11_21', join(folder, 'config/..data'));
+    symlinkSync('..data/rules.yaml', join(folder, 'config/rules.yaml'));
+    const { output } = await service({ RUNTIME_ROOT: folder });
+    expect(output()).toContain(`${join(folder, 'config')}: 1 domain, 1 rule`);
+    expect(output()).toContain(`note: ${join(folder, 'config')} is a volume of Kubernetes (a ConfigMap, say): ..data`);
   });
 
   test('survives a Redis that is down at the start, then up, down and up again', async () => {

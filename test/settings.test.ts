@@ -1,10 +1,13 @@
 import { availableParallelism } from 'node:os';
-import { type Environment, InvalidSettings, readSettings, settingsTable } from '../src/settings.ts';
+import { RE2JS } from 're2js';
+import type { Environment } from '../src/settings/near-misses.ts';
+import { InvalidSettings, readValues } from '../src/settings/values.ts';
+import { settingsTable } from '../src/settings.ts';
 
 /** What is wrong with an environment, a text a variable. */
 function problems(env: Environment): readonly string[] {
   try {
-    readSettings(env);
+    readValues(env, (written) => RE2JS.compile(written));
   } catch (error) {
     if (error instanceof InvalidSettings) return error.problems;
     throw error;
@@ -15,7 +18,7 @@ function problems(env: Environment): readonly string[] {
 const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));
 
 test('an empty environment means the defaults: counters in memory, rules from a file', () => {
-  expect(readSettings({})).toMatchObject({
+  expect(readValues({})).toMatchObject({
     GRPC_PORT: 8081,
     PORT: 8080,
     DEBUG_PORT: 6070,
@@ -30,9 +33,9 @@ test('an empty environment means the defaults: counters in memory, rules from a 
 
 test('the table for documentation has every variable, with its default as text', () => {
   const names = rows.map(([name]) => name);
-  expect(names).toEqual(Object.keys(readSettings({})).filter((name) => name === name.toUpperCase()));
+  expect(names).toEqual(Object.keys(readValues({})).filter((name) => name === name.toUpperCase()));
   const written = rows.flatMap(([name, { fallback }]) => (fallback === undefined ? [] : [[name, fallback]]));
-  expect(readSettings(Object.fromEntries(written))).toEqual(readSettings({}));
+  expect(readValues(Object.fromEntries(written))).toEqual(readValues({}));
   expect(rows.filter(([, { meaning }]) => meaning === '')).toEqual([]);
 });
 
@@ -81,7 +84,7 @@ describe('values', () => {
     ['STORE_TIMEOUT', '1ns', 1],
     ['DRAIN_TIMEOUT', '16.1s', 16_100],
   ])('%s=%s', (name, written, value) => {
-    expect(readSettings({ [name]: written })).toHaveProperty(name, value);
+    expect(readValues({ [name]: written })).toHaveProperty(name, value);
   });
 
   test.each([
@@ -136,7 +139,7 @@ describe('values', () => {
       "SHADOW_MODE must be true or false, got 'maybe'",
     ];
     expect(problems(env)).toEqual(all);
-    expect(() => readSettings(env)).toThrow(new InvalidSettings(all));
+    expect(() => readValues(env)).toThrow(new InvalidSettings(all));
   });
 
   // A timer of Node's that is set to more than 2^31 - 1 ms goes off at once.
@@ -158,7 +161,7 @@ test.each<[Environment, string]>([
   [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true', SPEND: 'each' }, 'each'], // what is said in Weir's own words counts
   [{ STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: '1', SPEND: 'all_or_nothing' }, 'all_or_nothing'],
 ])('what a refused request spends, with %j: %s', (env, spend) => {
-  expect(readSettings(env)).toMatchObject({ spend, warnings: [] });
+  expect(readValues(env)).toMatchObject({ spend, warnings: [] });
 });
 
 describe('where rules come from', () => {
@@ -186,7 +189,7 @@ describe('where rules come from', () => {
       { runtime: { root: '/data', subdirectory: 'a', appDirectory: 'b', ignoreDotFiles: true, watchRoot: false } },
     ],
   ])('with %j', (env, rules) => {
-    expect(readSettings(env).rules).toEqual(rules);
+    expect(readValues(env).rules).toEqual(rules);
   });
 });
 
@@ -236,7 +239,7 @@ describe('where counters live', () => {
       { kind: 'unix', path: 'redis.sock', database: 0 },
     ],
   ])('with %j', (env, address) => {
-    const { store } = readSettings(env);
+    const { store } = readValues(env);
     expect(store.kind === 'redis' ? store.main.address : undefined).toEqual(address);
   });
 
@@ -273,7 +276,7 @@ describe('where counters live', () => {
       REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: 'true',
     };
     const tls = { caFile: 'ca.crt', certFile: 'weir.crt', keyFile: 'weir.key', skipHostnameVerification: true };
-    expect(readSettings(env).store).toEqual({
+    expect(readValues(env).store).toEqual({
       kind: 'redis',
       main: {
         address: { ...tcp, port: 1 },
@@ -353,7 +356,7 @@ describe('where statistics go', () => {
     [{ USE_DOG_STATSD: 'true', USE_STATSD: 'false' }, 'dogstatsd'],
     [{ DISABLE_STATS: 'true', USE_STATSD: 'true', USE_PROMETHEUS: 'true' }, 'none'],
   ])('%j: %s', (env, kind) => {
-    expect(readSettings(env).sink.kind).toBe(kind);
+    expect(readValues(env).sink.kind).toBe(kind);
   });
 
   test('is one sink at most', () => {
@@ -365,7 +368,9 @@ describe('where statistics go', () => {
   test('mogrifiers are read with their patterns', () => {
     const env = { USE_DOG_STATSD: 'true', USE_DOG_STATSD_MOGRIFIERS: 'A', DOG_STATSD_MOGRIFIER_A_PATTERN: 'x' };
     expect(problems(env)).toEqual(['DOG_STATSD_MOGRIFIER_A_NAME must be set, since USE_DOG_STATSD_MOGRIFIERS names A']);
-    expect(readSettings({ ...env, DOG_STATSD_MOGRIFIER_A_NAME: 'y' }).sink).toMatchObject({
+    expect(
+      readValues({ ...env, DOG_STATSD_MOGRIFIER_A_NAME: 'y' }, (written) => RE2JS.compile(written)).sink,
+    ).toMatchObject({
       mogrifiers: [{ label: 'A', name: 'y' }],
     });
   });
@@ -375,9 +380,9 @@ describe('workers', () => {
   const redis = { REDIS_URL: 'localhost:6379' };
 
   test('are the configured number, or one per processor', () => {
-    expect(readSettings({}).WORKERS).toBe(1);
-    expect(readSettings({ ...redis, WORKERS: '4' }).WORKERS).toBe(4);
-    expect(readSettings({ ...redis, WORKERS: 'auto' }).WORKERS).toBe(availableParallelism());
+    expect(readValues({}).WORKERS).toBe(1);
+    expect(readValues({ ...redis, WORKERS: '4' }).WORKERS).toBe(4);
+    expect(readValues({ ...redis, WORKERS: 'auto' }).WORKERS).toBe(availableParallelism());
     expect(problems({ ...redis, WORKERS: '0' })).toEqual(["WORKERS must be a count from 1 to 1024, or auto, got '0'"]);
   });
 
@@ -400,13 +405,13 @@ test('TLS requires a certificate and its key', () => {
 
 describe('a setting with a former name', () => {
   test('is read under that name, with a warning', () => {
-    const settings = readSettings({ MAX_CALLS_UNDER_WAY: '7' });
+    const settings = readValues({ MAX_CALLS_UNDER_WAY: '7' });
     expect(settings.MAX_IN_FLIGHT_CALLS).toBe(7);
     expect(settings.warnings).toEqual(['MAX_CALLS_UNDER_WAY is deprecated: use MAX_IN_FLIGHT_CALLS']);
   });
 
   test('has the value of the new name if both are set', () => {
-    expect(readSettings({ MAX_CALLS_UNDER_WAY: '7', MAX_IN_FLIGHT_CALLS: '8' }).MAX_IN_FLIGHT_CALLS).toBe(8);
+    expect(readValues({ MAX_CALLS_UNDER_WAY: '7', MAX_IN_FLIGHT_CALLS: '8' }).MAX_IN_FLIGHT_CALLS).toBe(8);
   });
 });
 
@@ -423,7 +428,7 @@ describe('a warning names', () => {
 
   test.each(withoutEffect)('%s, which has no effect in Weir', (name) => {
     const written = right[name] ?? (/INTERVAL|DURATION/.test(name) ? '3s' : '8');
-    const { warnings } = readSettings({ [name]: written });
+    const { warnings } = readValues({ [name]: written });
     expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${name} is set but has no effect: .+`))]);
   });
 
@@ -440,14 +445,14 @@ describe('a warning names', () => {
       'memcache',
     ],
   ])('%s, if counters are in another store', (name, written, others: Environment, kind) => {
-    expect(readSettings({ ...others, [name]: written }).warnings).toEqual([
+    expect(readValues({ ...others, [name]: written }).warnings).toEqual([
       `${name} is set but has no effect: counters are in ${kind}`,
     ]);
   });
 
   test('only variables that are set and have no effect', () => {
     const env = { PATH: '/bin', TLS: '1', MY_REDIS_TLS: '1', REDIS: 'x', OTEL_SERVICE_NAME: 'x', REDIS_URL: 'redis:1' };
-    expect(readSettings(env).warnings).toEqual([]);
+    expect(readValues(env).warnings).toEqual([]);
   });
 });
 
@@ -462,8 +467,8 @@ test('secrets are not shown, even if they are invalid', () => {
 test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER', 'LIMIT_SOFT_HEADER'])(
   '%s must be a header name',
   (name) => {
-    expect(readSettings({ [name]: 'X-Limit_1' })).toHaveProperty(name, 'X-Limit_1');
-    expect(() => readSettings({ [name]: 'a b:c' })).toThrow(
+    expect(readValues({ [name]: 'X-Limit_1' })).toHaveProperty(name, 'X-Limit_1');
+    expect(() => readValues({ [name]: 'a b:c' })).toThrow(
       `${name} must be a header name such as RateLimit-Limit, got 'a b:c'`,
     );
   },

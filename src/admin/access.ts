@@ -21,8 +21,8 @@ export interface Client {
 }
 
 /**
- * Lets a request pass that may do what it asks for. With a token, by its role. Where no token is set, clients on this machine may read everything, unless a
- * proxy or a web page sent the request; changes are off.
+ * Lets a request pass that may do what it asks for. With a token, by its role. Where no token is set, clients on this
+ * machine may read everything, unless a proxy or a web page sent the request; changes are off.
  *
  * @throws Problem  401 or 403
  */
@@ -56,7 +56,10 @@ const unauthorized = (detail: string): ApiProblem =>
 const LOOPBACK_ADDRESS = /^(::ffff:)?127\.\d+\.\d+\.\d+$|^::1$/;
 const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
-/** Why a request is not taken for one of a client on this machine. A foreign Host is how a web page reaches loopback: by rebinding its own name. */
+/**
+ * Why a request is not taken for one of a client on this machine. A foreign Host is how a web page reaches loopback: by
+ * rebinding its own name.
+ */
 function notLocalReason({ headers, socket }: IncomingMessage, hosts: readonly string[]): string | undefined {
   if (!LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')) return 'the client is on another machine';
   if (headers.forwarded !== undefined || headers['x-forwarded-for'] !== undefined) return 'a proxy sent the request';

@@ -82,7 +82,8 @@ const usedOf = (limit: Limit, state: State | undefined, nowMs: number): number =
   describe(limit, state, nowMs).hitsBefore;
 
 /**
- * How a limit came to its decision, as a sum: `7 × 0.35 + 3 + 1 = 6.45 ≤ 10`. Hits and what was used before them against what the limit admits.
+ * How a limit came to its decision, as a sum: `7 × 0.35 + 3 + 1 = 6.45 ≤ 10`. Hits and what was used before them
+ * against what the limit admits.
  *
  * @param isOver  as it was decided: rounding may make the sum say otherwise by a fraction
  */

@@ -12,7 +12,8 @@ export interface KnownCounter {
 }
 
 /**
- * Finds the limit whose counter a key names, by the rules in force. Undefined where it is no counter of theirs, or its name is too long to be kept in the key.
+ * Finds the limit whose counter a key names, by the rules in force. Undefined where it is no counter of theirs, or its
+ * name is too long to be kept in the key.
  *
  * @param key  as `createCounterKeys` makes it
  */

@@ -364,7 +364,9 @@ async function counters(
   }; // one each
 }
 
-/** `user=alice,path=/login`: two entries. A value goes to the next comma and may hold further `=`. @throws Problem  400 */
+/**
+ * `user=alice,path=/login`: two entries. A value goes to the next comma and may hold further `=`. @throws Problem  400
+ */
 export function parseDescriptor(written: string): readonly Entry[] {
   return written.split(',').map((one) => {
     const equals = one.indexOf('=');

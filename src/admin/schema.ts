@@ -1,6 +1,9 @@
 import { ApiProblem, type Flaw } from './problem.ts';
 
-/** The part of JSON Schema that the API's bodies and parameters need. It checks them, and stands in the OpenAPI document as it is. */
+/**
+ * The part of JSON Schema that the API's bodies and parameters need. It checks them, and stands in the OpenAPI document
+ * as it is.
+ */
 export type Schema =
   | {
       readonly type: 'string';

@@ -13,8 +13,8 @@ const SLOT_BYTES = 120;
 export const slotBytes = (key: string): number => SLOT_BYTES + 2 * key.length;
 
 /**
- * The most frequent keys of a stream, by Space-Saving: `capacity` counters; a key that has none takes over the smallest, with its count as the error. Every
- * key above `minimum` is among them.
+ * The most frequent keys of a stream, by Space-Saving: `capacity` counters; a key that has none takes over the
+ * smallest, with its count as the error. Every key above `minimum` is among them.
  *
  * @see https://doi.org/10.1007/978-3-540-30570-5_27
  */
@@ -140,7 +140,10 @@ export interface TopList {
   readonly unlistedAtMost: number;
 }
 
-/** Puts lists together; the bounds hold for the sums. A key that a list does not have may have been counted there as often as `unlistedAtMost` says. */
+/**
+ * Puts lists together; the bounds hold for the sums. A key that a list does not have may have been counted there as
+ * often as `unlistedAtMost` says.
+ */
 export function mergeTop(lists: readonly TopList[]): TopList {
   const unlistedAtMost = lists.reduce((sum, list) => sum + list.unlistedAtMost, 0);
   const sums = new Map<string, { count: number; error: number }>();

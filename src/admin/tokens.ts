@@ -22,11 +22,15 @@ export function parseTokens(written: string): readonly AdminToken[] | undefined 
   if (written === '') return [];
   const named = written.split(',').map((one) => NAMED.exec(one));
   if (!named.every((one) => one !== null)) return [{ name: 'admin', role: 'operate', secret: written }];
-  const tokens = named.map(([, name = '', role = '', secret = '']) => ({ name, role: role as Role, secret })); // as the pattern says
+  // as the pattern says
+  const tokens = named.map(([, name = '', role = '', secret = '']) => ({ name, role: role as Role, secret }));
   return new Set(tokens.map(({ name }) => name)).size === tokens.length ? tokens : undefined;
 }
 
-/** The token of an `Authorization: Bearer …` header. Compares digests: their length, and the time it takes, say nothing about a token. */
+/**
+ * The token of an `Authorization: Bearer …` header. Compares digests: their length, and the time it takes, say nothing
+ * about a token.
+ */
 export function tokenOf(authorization: string | undefined, tokens: readonly AdminToken[]): AdminToken | undefined {
   const [, secret = ''] = /^Bearer +(.*)$/i.exec(authorization ?? '') ?? [];
   const sent = digest(secret);

@@ -36,7 +36,10 @@ export interface UnmatchedReport {
   readonly counts: readonly UnmatchedCount[];
 }
 
-/** Counts descriptors that met no rule or no domain, over the last minute. Costs nothing where every descriptor meets one. */
+/**
+ * Counts descriptors that met no rule or no domain, over the last minute. Costs nothing where every descriptor meets
+ * one.
+ */
 export class Unmatched {
   readonly #rules: () => RuleTree | undefined;
   readonly #top = new RotatingTop(CAPACITY, new ByteBudget(MAX_BYTES));

@@ -20,7 +20,9 @@ export interface Bucket extends AnyLimit {
 /** Hits that fit into an empty bucket, the soft ones included. */
 export const bucketSize = ({ burst, soft }: Bucket): number => burst + soft;
 
-/** How long a bucket with a debt of a whole bucket remembers a hit; at least a day, since reports may add a larger debt. */
+/**
+ * How long a bucket with a debt of a whole bucket remembers a hit; at least a day, since reports may add a larger debt.
+ */
 export function bucketMemoryMs(limit: Bucket): number {
   const emptyMs = Math.ceil((2 * bucketSize(limit) * limit.windowMs) / limit.requestsPerUnit);
   return Math.max(emptyMs + limit.windowMs + limit.maxDelayMs, unitMs.DAY);
@@ -54,7 +56,10 @@ export function checkBucket(limit: Bucket, source: LimitSource, tickMs = 1): voi
   if (tooLarge) checkProduct(...tooLarge, source);
 }
 
-/** What part of a bucket one of several processes may count: as many hits in a longer window are an exact part of the rate. */
+/**
+ * What part of a bucket one of several processes may count: as many hits in a longer window are an exact part of the
+ * rate.
+ */
 export function divideBucket<L extends AnyLimit & { readonly burst: number }>(limit: L, by: number): L {
   const { windowMs, burst, soft } = limit;
   return { ...limit, windowMs: windowMs * by, burst: Math.floor(burst / by), soft: Math.floor(soft / by) };

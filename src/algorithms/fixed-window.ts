@@ -31,7 +31,8 @@ export interface FixedWindowLimit extends AnyLimit {
  * Up to twice the limit passes within one window's length that straddles a boundary.
  *
  * @param nowMs   may run backwards (clock skew); the later window stays in force and nothing is forgotten
- * @param hits    0 peeks: refused only when the count is already above the limit; a negative number gives hits back, at most those spent
+ * @param hits    0 peeks: refused only when the count is already above the limit; a negative number gives hits back, at
+ * most those spent
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  */
 function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
@@ -94,7 +95,8 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: (one, other) =>
-    one.counter === other.counter && one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft, // it names the windows
+    // it names the windows
+    one.counter === other.counter && one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft,
   leaseMs: (untilResetMs) => untilResetMs,
   step,
   describe(limit, [startMs = 0, count = 0], nowMs, { hits, accepted, charged }) {

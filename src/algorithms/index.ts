@@ -30,7 +30,8 @@ export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // the table's keys are exactly these
 
 /** The algorithm a limit names. 10 a minute by `fixed_window`: the row `fixedWindow`. */
-export const algorithmFor = (limit: Limit): Algorithm<Limit> => rowOf(limit.algorithm) as Algorithm<Limit>; // the row of the limit's own kind
+// the row of the limit's own kind
+export const algorithmFor = (limit: Limit): Algorithm<Limit> => rowOf(limit.algorithm) as Algorithm<Limit>;
 
 /** The row of an algorithm whose limits need not be known. */
 export const rowOf = (name: AlgorithmName): Algorithm => algorithms[name] as Algorithm<AnyLimit>;

@@ -20,11 +20,11 @@ export interface LeakyBucketLimit extends AnyLimit {
 }
 
 /**
- * Leaky bucket: hits fill it, it leaks at the limit's rate, and what would overflow is refused or, with a `maxDelayMs`, waits its
- * turn. Twin of leaky-bucket.lua. State: backlog (hit-ms), drained at (ms since the epoch).
+ * Leaky bucket: hits fill it, it leaks at the limit's rate, and what would overflow is refused or, with a `maxDelayMs`,
+ * waits its turn. Twin of leaky-bucket.lua. State: backlog (hit-ms), drained at (ms since the epoch).
  *
- * The backlog is kept in hit-milliseconds, hits times the window's length, so that leaking multiplies and never divides:
- * exact integers in both twins.
+ * The backlog is kept in hit-milliseconds, hits times the window's length, so that leaking multiplies and never
+ * divides: exact integers in both twins.
  *
  * @param nowMs   may run backwards (clock skew); that drains nothing and forgets nothing
  * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, never below empty

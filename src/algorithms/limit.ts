@@ -1,4 +1,7 @@
-/** The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit counts them. */
+/**
+ * The units of the Rate Limit Service, in milliseconds. Months and years are 30 and 365 days, as envoyproxy/ratelimit
+ * counts them.
+ */
 export const unitMs = {
   SECOND: 1_000,
   MINUTE: 60_000,
@@ -124,8 +127,9 @@ export interface Step {
 }
 
 /**
- * Whether a step counts its hits: `true` where they are accepted (or the algorithm counts refusals), `false` never, and `regardless` whatever
- * the limit says, for hits that have passed already. Only `MAX_COUNT` bounds the debt of a counter.
+ * Whether a step counts its hits: `true` where they are accepted (or the algorithm counts refusals), `false` never, and
+ * `regardless` whatever the limit says, for hits that have passed already. Only `MAX_COUNT` bounds the debt of a
+ * counter.
  */
 export type Charge = boolean | 'regardless';
 
@@ -134,7 +138,9 @@ export interface Outcome {
   /** Whole hits of the operation: 0 peeks, a negative number gives hits back. */
   readonly hits: number;
   readonly accepted: boolean;
-  /** The `charge` argument of the step. False: the counter was only read, because another limit of the request refused. */
+  /**
+   * The `charge` argument of the step. False: the counter was only read, because another limit of the request refused.
+   */
   readonly charged: Charge;
 }
 
@@ -179,8 +185,8 @@ export const spends = ['each', 'all_or_nothing', 'spare_others'] as const;
 export type Spend = (typeof spends)[number];
 
 /**
- * A rate-limiting algorithm, with all that others need to know of it: its `step` exists twice, here for this process and in `script` for
- * Redis; `describe` once.
+ * A rate-limiting algorithm, with all that others need to know of it: its `step` exists twice, here for this process
+ * and in `script` for Redis; `describe` once.
  */
 export interface Algorithm<L extends AnyLimit = AnyLimit> {
   /** Keys of a rule that only some algorithms have, this one among them. */
@@ -195,7 +201,9 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   capacity(limit: L): number;
   /** The longest that a counter of the limit remembers a hit. */
   longestMemoryMs(limit: L): number;
-  /** Whether two limits of one counter decide alike, so that what is known of it under the first holds under the second. */
+  /**
+   * Whether two limits of one counter decide alike, so that what is known of it under the first holds under the second.
+   */
   isSame(one: L, other: L): boolean;
   /** The same limit, but no request is held for longer; absent: none is held. */
   capDelay?(limit: L, maxHoldMs: number): L;
@@ -211,8 +219,8 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    */
   step(limit: L, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step;
   /**
-   * Takes back hits that were charged at a known time, as far as the counter still remembers them: never more than if they had not been
-   * charged at all. Its twin stands in `script`, with `_refund` after the algorithm's name.
+   * Takes back hits that were charged at a known time, as far as the counter still remembers them: never more than if
+   * they had not been charged at all. Its twin stands in `script`, with `_refund` after the algorithm's name.
    *
    * @param hits         whole, at least 0
    * @param chargedAtMs  the store's time of the charge
@@ -224,7 +232,10 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   divide(limit: L, by: number): L;
   /** For how long a single hit is refused after this refusal; 0: unknown. */
   refusalHoldsMs(limit: L, refusal: Refusal): number;
-  /** How long after a single hit could pass so many more could, at most; undefined: not before the counter is as good as new. */
+  /**
+   * How long after a single hit could pass so many more could, at most; undefined: not before the counter is as good as
+   * new.
+   */
   waitForMoreMs?(limit: L, hits: number): number;
   /** The decision for the caller, from the report of either twin. */
   describe(limit: L, report: State, nowMs: number, outcome: Outcome): Decision;

@@ -23,11 +23,13 @@ export interface SlidingWindowBucketsLimit extends AnyLimit {
 }
 
 /**
- * Sliding window in equal parts: hits are counted by the part of the window that they fall in, and those of the current part
- * and of as many whole parts before it as make a window count. Twin of sliding-window-buckets.lua.
- * State: start of the current part (ms since the epoch), then the parts' counts, newest first, without the zeros at the end.
+ * Sliding window in equal parts: hits are counted by the part of the window that they fall in, and those of the current
+ * part and of as many whole parts before it as make a window count. Twin of sliding-window-buckets.lua.
+ * State: start of the current part (ms since the epoch), then the parts' counts, newest first, without the zeros at the
+ * end.
  *
- * Never above the limit in any window; up to one part's length stricter than an exact one. Refused hits are not counted.
+ * Never above the limit in any window; up to one part's length stricter than an exact one. Refused hits are not
+ * counted.
  *
  * @param nowMs   may run backwards (clock skew); the later part stays in force
  * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, the newest first

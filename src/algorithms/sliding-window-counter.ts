@@ -28,8 +28,8 @@ export interface SlidingWindowCounterLimit extends AnyLimit {
  * taken as if those had come evenly. Twin of sliding-window-counter.lua.
  * State: window start (ms since the epoch), count, previous window's count.
  *
- * Refused hits are not counted. Hits that came unevenly make the estimate err: at worst near twice the limit passes within one
- * window's length.
+ * Refused hits are not counted. Hits that came unevenly make the estimate err: at worst near twice the limit passes
+ * within one window's length.
  *
  * @param nowMs   may run backwards (clock skew); the later window stays in force, at its beginning
  * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, this window's first
@@ -65,7 +65,9 @@ function roll(
   return [startMs, 0, knownStartMs + windowMs === startMs ? count : 0];
 }
 
-/** A count stops where its product with the window would no longer be exact. Every limit of the counter is below that. */
+/**
+ * A count stops where its product with the window would no longer be exact. Every limit of the counter is below that.
+ */
 const mostHits = ({ windowMs }: SlidingWindowCounterLimit): number => Math.floor(MAX_COUNT / windowMs);
 
 /** The previous window's part in the sliding one, in whole hits. */
@@ -87,7 +89,10 @@ function resetAtMs(limit: SlidingWindowCounterLimit, [startMs = 0, count = 0, pr
   return startMs + elapsedUntil(limit, previous, 0);
 }
 
-/** The first moment of a window at which no more than `room` of the previous one is covered; the window's length at most. */
+/**
+ * The first moment of a window at which no more than `room` of the previous one is covered; the window's length at
+ * most.
+ */
 function elapsedUntil({ windowMs, rounding }: SlidingWindowCounterLimit, previous: number, room: number): number {
   if (previous === 0 || room < 0) return room < 0 ? windowMs : 0;
   const mayCover = rounding === 'up' ? room * windowMs : (room + 1) * windowMs - 1; // at most so much, in hit-ms

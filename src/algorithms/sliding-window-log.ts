@@ -24,10 +24,12 @@ export const MAX_LOG_HITS = 1_000;
 /**
  * Sliding window log: remembers when each hit came, and counts those that are younger than the window. Twin of
  * sliding-window-log.lua. State: pairs of a time (ms since the epoch) and the hits that came then, oldest first.
- * Report: hits in the window before and after the step, when the last of them leaves it, when the hits that were asked for could pass.
+ * Report: hits in the window before and after the step, when the last of them leaves it, when the hits that were asked
+ * for could pass.
  *
- * Exact. Refused hits are remembered only where the limit says so, each in place of the oldest hit where the log has as many as the limit: a log
- * never holds fewer hits than were accepted. Hits that are charged regardless of the limit displace older ones beyond `MAX_LOG_HITS`.
+ * Exact. Refused hits are remembered only where the limit says so, each in place of the oldest hit where the log has as
+ * many as the limit: a log never holds fewer hits than were accepted. Hits that are charged regardless of the limit
+ * displace older ones beyond `MAX_LOG_HITS`.
  *
  * @param nowMs   may run backwards (clock skew); hits are then taken to come with the last one
  * @param hits    0 peeks: refused when a single one would be; a negative number gives hits back, the newest first
@@ -162,7 +164,8 @@ export const slidingWindowLog: Algorithm<SlidingWindowLogLimit> = {
     return stepOf(limit, log, nowMs, before, true, 0);
   },
   divide: divideWindow,
-  refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)), // each refusal puts it off
+  // each refusal puts it off
+  refusalHoldsMs: (limit, refusal) => (limit.countDenied ? 0 : singleHitRefusalMs(limit, refusal)),
   canOwe: false, // what it cannot remember could not be refunded
   stateVersion: 1,
   hasLongState: true,

@@ -28,15 +28,17 @@ export interface TokenBucketLimit extends AnyLimit {
 }
 
 /**
- * Token bucket: starts full, is refilled evenly or in one go at each boundary of the clock, spends one token a hit. Twin of
- * token-bucket.lua. State: spent (token-ms), refilled at (ms since the epoch).
+ * Token bucket: starts full, is refilled evenly or in one go at each boundary of the clock, spends one token a hit.
+ * Twin of token-bucket.lua. State: spent (token-ms), refilled at (ms since the epoch).
  *
- * What is kept is what was spent and has not been refilled, so that a bucket of another size finds the same debt. It is kept in
- * token-milliseconds, tokens times the window's length, so that refilling multiplies and never divides: exact integers in both twins. With a
- * `maxDelayMs` more may be spent than the bucket holds: a queue of requests that were promised their tokens in the order in which they came.
+ * What is kept is what was spent and has not been refilled, so that a bucket of another size finds the same debt. It is
+ * kept in token-milliseconds, tokens times the window's length, so that refilling multiplies and never divides: exact
+ * integers in both twins. With a `maxDelayMs` more may be spent than the bucket holds: a queue of requests that were
+ * promised their tokens in the order in which they came.
  *
  * @param nowMs  may run backwards (clock skew); that refills nothing and forgets nothing
- * @param hits    tokens to take; 0 peeks: refused when a single one would be; a negative number gives hits back, never beyond full
+ * @param hits    tokens to take; 0 peeks: refused when a single one would be; a negative number gives hits back, never
+ * beyond full
  * @param charge  false: says what would become of the hits, but leaves the counter as it is
  * @see https://en.wikipedia.org/wiki/Token_bucket
  */
@@ -57,7 +59,8 @@ function refill(limit: TokenBucketLimit, state: State | undefined, nowMs: number
   const tickMs = tickOf(limit);
   const tickedAtMs = nowMs - (nowMs % tickMs);
   const [spent = 0, refilledAtMs = tickedAtMs] = state ?? [];
-  const refilled = Math.max(tickedAtMs - refilledAtMs, 0) * limit.requestsPerUnit; // inexact only where far above what is spent
+  // inexact only where far above what is spent
+  const refilled = Math.max(tickedAtMs - refilledAtMs, 0) * limit.requestsPerUnit;
   return [Math.max(spent - refilled, 0), Math.max(tickedAtMs, refilledAtMs)];
 }
 

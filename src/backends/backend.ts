@@ -54,8 +54,8 @@ export function kindOf(hits: number, charges: boolean): RequestOperation['kind']
 export const signedHits = ({ kind, hits }: Operation): number => (kind === 'give_back' ? -hits : hits);
 
 /**
- * For each operation, what its request has asked of the same counter so far, itself included: what would have to fit for the same
- * request to pass.
+ * For each operation, what its request has asked of the same counter so far, itself included: what would have to fit
+ * for the same request to pass.
  */
 export function askedTogether(operations: readonly Operation[]): readonly number[] {
   const asked = new Map<CounterKey, number>();
@@ -135,9 +135,10 @@ export interface Backend {
   /** What one `run` is atomic over: the whole request, or each counter by itself. */
   readonly atomic: 'request' | 'counter';
   /**
-   * Runs one request's operations, in order, in one step as far as `atomic` says; replies come back in the same order, and a key that appears
-   * twice sees its own first operation. `Unavailable`, per operation, when the engine cannot answer within `timeoutMs`; never because a
-   * limit is exceeded. Never rejects, never takes noticeably longer than `timeoutMs`. What needs no waiting is replied without a promise.
+   * Runs one request's operations, in order, in one step as far as `atomic` says; replies come back in the same order,
+   * and a key that appears twice sees its own first operation. `Unavailable`, per operation, when the engine cannot
+   * answer within `timeoutMs`; never because a limit is exceeded. Never rejects, never takes noticeably longer than
+   * `timeoutMs`. What needs no waiting is replied without a promise.
    */
   run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies>;
   /** Operations of the same shard can be settled together. */
@@ -149,12 +150,13 @@ export interface Backend {
    */
   settle(settlement: Settlement, timeoutMs: number): Promise<boolean>;
   /**
-   * Copies counters as they are now; what is run on the copy changes nothing here. Counters that cannot be read within `timeoutMs` are unavailable
-   * in the copy. Never rejects.
+   * Copies counters as they are now; what is run on the copy changes nothing here. Counters that cannot be read within
+   * `timeoutMs` are unavailable in the copy. Never rejects.
    */
   fork(counters: readonly Pick<Operation, 'key' | 'shared'>[], timeoutMs: number): Fork | Promise<Fork>;
   /**
-   * Lists about so many counters, in no order, and each at least once while nothing is added or removed; other keys may be among them. Absent where the engine cannot list.
+   * Lists about so many counters, in no order, and each at least once while nothing is added or removed; other keys may
+   * be among them. Absent where the engine cannot list.
    *
    * @param after  what the last page gave as `next`; undefined: from the beginning
    */

@@ -1,6 +1,8 @@
 import type { Monotonic } from '../clock.ts';
 
-/** Whether calls go to a node: `closed` they do, `open` they are given up at once, `half_open` one of them finds out. */
+/**
+ * Whether calls go to a node: `closed` they do, `open` they are given up at once, `half_open` one of them finds out.
+ */
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
 /** The breakers of all nodes that counters are on. */
@@ -33,8 +35,9 @@ const FIRST_OPEN_MS = 50;
 const LONGEST_OPEN_MS = 500;
 
 /**
- * A circuit breaker: what a node is asked while it does not answer would only wait, and be counted late. After a while one call finds out, and what it
- * says goes for all. The times differ from instance to instance, so that a node that has come back is not met by all at once.
+ * A circuit breaker: what a node is asked while it does not answer would only wait, and be counted late. After a while
+ * one call finds out, and what it says goes for all. The times differ from instance to instance, so that a node that
+ * has come back is not met by all at once.
  *
  * @see https://martinfowler.com/bliki/CircuitBreaker.html
  */

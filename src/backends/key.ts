@@ -38,7 +38,10 @@ export const ownCounters =
   (keys: CounterKeys): Counters =>
   (limit, domain, entries) => ({ key: keys(limit, domain, entries) });
 
-/** What names domain and entries in a key; longer ones are replaced by their digest, so that a store's memory has a bound. */
+/**
+ * What names domain and entries in a key; longer ones are replaced by their digest, so that a store's memory has a
+ * bound.
+ */
 const MAX_NAME_LENGTH = 512;
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('base64url');
@@ -48,7 +51,8 @@ const MAX_TAG_LENGTH = 128;
 
 /**
  * Counter keys that cannot collide: every text is preceded by its length, so that (`a_b`, `c`) and (`a`, `b_c`) differ.
- * The window's start is state, not key; another window or algorithm is another counter, since `limit.counter` names both.
+ * The window's start is state, not key; another window or algorithm is another counter, since `limit.counter` names
+ * both.
  *
  * @param prefix   put before every key, for a Redis that others use too
  * @param hashTag  `domain`: all keys of a domain are in one slot of a Redis Cluster
@@ -71,7 +75,8 @@ export function createCounterKeys(
     for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
     if (key.length > MAX_NAME_LENGTH) {
       const start = startOf(limit, domain);
-      if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`; // no slice: it would keep the long text alive
+      // no slice: it would keep the long text alive
+      if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`;
     }
     return key as CounterKey; // here, and in shared-counters.ts, a text becomes a key
   };
@@ -85,20 +90,24 @@ const tagOf = (domain: string): string =>
 export const isWide = (text: string): boolean => /[\u0100-\uffff]/.test(text);
 
 /**
- * What keeping a key in a Map costs: the string (a header of 16 bytes, then its characters, rounded up to 8) and its entry. An entry takes 28 bytes
- * of a full Map; a Map whose keys come and go is a quarter to a half full.
+ * What keeping a key in a Map costs: the string (a header of 16 bytes, then its characters, rounded up to 8) and its
+ * entry. An entry takes 28 bytes of a full Map; a Map whose keys come and go is a quarter to a half full.
  */
 export const keyBytes = (length: number, wide: boolean): number =>
   MAP_ENTRY_BYTES + 16 + 8 * Math.ceil((wide ? 2 * length : length) / 8);
 const MAP_ENTRY_BYTES = 72;
 
 /**
- * The same text in one piece, of its own. A text comes as a tree of the parts that it was put together from, or as a part of a longer one, which keeps more than
- * itself alive; V8 writes a joined text anew.
+ * The same text in one piece, of its own. A text comes as a tree of the parts that it was put together from, or as a
+ * part of a longer one, which keeps more than itself alive; V8 writes a joined text anew.
  */
-export const inOnePiece = <T extends string>(text: T): T => [text.slice(0, 1), text.slice(1)].join('') as T; // equal to it
+// equal to it
+export const inOnePiece = <T extends string>(text: T): T => [text.slice(0, 1), text.slice(1)].join('') as T;
 
-/** Keys that a store in memory keeps as they are; of a longer one it keeps the digest. Only keys of envoyproxy/ratelimit, and prefixes, are longer. */
+/**
+ * Keys that a store in memory keeps as they are; of a longer one it keeps the digest. Only keys of
+ * envoyproxy/ratelimit, and prefixes, are longer.
+ */
 const MAX_KEPT_LENGTH = 1_024;
 
 /** What stands for a key in memory: at most 1,024 characters. */

@@ -3,8 +3,8 @@ import { isPromise, type Operation, type Replies, type Reply, type Unavailable }
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
 
 /**
- * Runs operations that one step cannot take together: side by side, in parts. Replies come back in the order of the operations. This is the only
- * place where replies are matched to operations by position across several calls.
+ * Runs operations that one step cannot take together: side by side, in parts. Replies come back in the order of the
+ * operations. This is the only place where replies are matched to operations by position across several calls.
  *
  * @param partOf  what the operations of a part have in common
  * @param run     runs one part; `at` are the places of its operations among all

@@ -18,8 +18,9 @@ export interface SharedCountersOptions {
 }
 
 /**
- * Counters that envoyproxy/ratelimit counts on as well: fixed windows of one unit, under its keys. The parts of such a key are only
- * joined, so that two counters may come to share one; what that service does not know has a counter of our own.
+ * Counters that envoyproxy/ratelimit counts on as well: fixed windows of one unit, under its keys. The parts of such a
+ * key are only joined, so that two counters may come to share one; what that service does not know has a counter of our
+ * own.
  *
  * @example `demo_user_alice_1700000040` for a limit by the minute
  */

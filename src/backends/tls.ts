@@ -11,8 +11,8 @@ export interface ClientTls {
 }
 
 /**
- * Options whose `secureContext` is read from the files each time that it is asked for: by each connection that is opened. Files that cannot be used, as
- * in the middle of a rotation, leave the last usable ones in force.
+ * Options whose `secureContext` is read from the files each time that it is asked for: by each connection that is
+ * opened. Files that cannot be used, as in the middle of a rotation, leave the last usable ones in force.
  *
  * @param onProblem  takes each new reason why the files cannot be used
  * @throws Error  of the file system or of OpenSSL, when the files cannot be used to begin with

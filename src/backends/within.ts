@@ -2,8 +2,8 @@
 export type Timed<T> = { readonly value: T } | { readonly reason: string };
 
 /**
- * Waits for a reply, at most `timeoutMs`. When the timer fires, it waits for one more `setImmediate`: on a busy core the reply may
- * already be in the socket, and timers run before sockets in a turn of the event loop.
+ * Waits for a reply, at most `timeoutMs`. When the timer fires, it waits for one more `setImmediate`: on a busy core
+ * the reply may already be in the socket, and timers run before sockets in a turn of the event loop.
  */
 export function within<T>(timeoutMs: number, reply: Promise<T>): Promise<Timed<T>> {
   return new Promise((resolve) => {

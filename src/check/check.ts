@@ -7,7 +7,9 @@ import { readOverlayFiles } from '../rules/overlay-files.ts';
 import type { Problem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { spendProblemOf, traitsOf } from '../serve/traits.ts';
-import { type Environment, InvalidSettings, readSettings, type Settings } from '../settings.ts';
+import type { Environment } from '../settings/near-misses.ts';
+import { InvalidSettings } from '../settings/values.ts';
+import { readSettings, type Settings } from '../settings.ts';
 
 /** Where counters are to be, whatever the environment says. */
 export type BackendName = 'memory' | 'redis' | 'memcached';
@@ -50,34 +52,34 @@ export const STDIN = 'stdin';
 /**
  * Checks rule files and the environment as the service does when it starts, without opening anything else.
  *
- * @param paths  files, or directories of files, all of the same service; `-` is standard input; none: where the environment says
+ * @param paths  files, or directories of files, all of the same service; `-` is standard input; none: where the
+ * environment says
  */
 export async function check(paths: readonly string[], env: Environment, options: CheckOptions): Promise<Checked> {
   const { mergeDomains, strict, backend, stdin, overlay = [] } = options;
   let settings: Settings;
   try {
-    settings = readSettings(backend === undefined ? env : withBackend(env, backend));
+    settings = await readSettings(backend === undefined ? env : withBackend(env, backend));
   } catch (error) {
     if (!(error instanceof InvalidSettings)) throw error;
     return wrong(error.problems.map((message) => ofEnvironment('error', message)));
   }
-  const spend = spendProblemOf(settings);
+  const spend = spendProblemOf(settings.counters);
   const found = [
     ...settings.warnings.map((message) => ofEnvironment('warning', message)),
     ...(spend ? [ofEnvironment(spend.isFatal ? 'error' : 'warning', spend.message)] : []),
   ];
   const source = sourceOf(paths, settings, stdin);
   if (!source) {
-    const message = `rules come from a control plane (CONFIG_TYPE=${settings.CONFIG_TYPE}): name the files to check`;
+    const message = `rules come from a control plane (CONFIG_TYPE=GRPC_XDS_SOTW): name the files to check`;
     return wrong([...found, ofEnvironment('error', message)]);
   }
-  const laid = await readOverlays(
-    overlay.length > 0 || settings.RULES_OVERLAY === '' ? overlay : [settings.RULES_OVERLAY],
-  );
+  const { overlayPath } = settings.rules;
+  const laid = await readOverlays(overlay.length > 0 || overlayPath === undefined ? overlay : [overlayPath]);
   const loaded = await loadSource(source, {
     overlay: laid.files,
-    mergeDomains: mergeDomains || settings.MERGE_DOMAIN_CONFIG,
-    store: traitsOf(settings),
+    mergeDomains: mergeDomains || settings.rules.mergeDomains,
+    store: traitsOf(settings.counters),
   });
   if (!loaded.ok) return wrong([...found, ...laid.problems, ...loaded.problems]);
   if (laid.problems.length > 0) return wrong([...found, ...laid.problems, ...loaded.warnings]);
@@ -120,10 +122,14 @@ function withBackend(env: Environment, backend: BackendName): Environment {
   }
 }
 
-function sourceOf(paths: readonly string[], { rules }: Settings, stdin: string | undefined): RuleSource | undefined {
+function sourceOf(
+  paths: readonly string[],
+  { rules: { origin } }: Settings,
+  stdin: string | undefined,
+): RuleSource | undefined {
   if (paths.length === 0) {
-    if ('controlPlane' in rules) return undefined;
-    return 'path' in rules ? plainPath(rules.path) : runtimeDirectory(rules.runtime);
+    if ('controlPlane' in origin) return undefined;
+    return 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
   }
   return {
     description: paths.join(', '),
@@ -149,7 +155,10 @@ async function readOverlays(paths: readonly string[]) {
 
 const stdinFile = (text = ''): RuleFileState => ({ path: '/dev/stdin', name: STDIN, state: STDIN, text });
 
-/** Envoy cannot know that a refused request has spent nothing, and gives its hits back with the end of its stream all the same. */
+/**
+ * Envoy cannot know that a refused request has spent nothing, and gives its hits back with the end of its stream all
+ * the same.
+ */
 const notesOn = ({ domains }: RuleTree): readonly string[] =>
   Array.from(domains)
     .filter(([, { spend }]) => spend === 'all_or_nothing')

@@ -11,7 +11,8 @@ import { plainPath } from '../rules/files.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../rules/yaml.ts';
-import { type Environment, readSettings, type Settings } from '../settings.ts';
+import type { Environment } from '../settings/near-misses.ts';
+import { readSettings, type Settings } from '../settings.ts';
 
 export interface RuleTestResults {
   /** One line for each test, and one for each file without tests. */
@@ -48,7 +49,8 @@ const MAX_TIMES = 1_000_000;
 const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
 
 /**
- * Runs tests of rule files, with counters in memory and a stopped clock. Modes, `spend` and MERGE_DOMAIN_CONFIG come from the environment.
+ * Runs tests of rule files, with counters in memory and a stopped clock. Modes, `spend` and MERGE_DOMAIN_CONFIG come
+ * from the environment.
  *
  * @param files  YAML: `rules`, a path from the file on, and `tests`
  * @param rules  rule file or directory, instead of what the files name
@@ -58,7 +60,7 @@ export async function runRuleTests(
   rules: string | undefined,
   env: Environment,
 ): Promise<RuleTestResults> {
-  const settings = readSettings(env);
+  const settings = await readSettings(env);
   const lines: string[] = [];
   let failed = 0;
   const fail = (file: string, line: number, message: string): void => {
@@ -68,7 +70,7 @@ export async function runRuleTests(
   for (const file of files) {
     try {
       const { path, tests } = readTests(file, rules);
-      const loaded = await loadSource(plainPath(path), { mergeDomains: settings.MERGE_DOMAIN_CONFIG });
+      const loaded = await loadSource(plainPath(path), { mergeDomains: settings.rules.mergeDomains });
       if (!loaded.ok) throw new InvalidTests(1, loaded.problems.map(formatProblem).join('\n  '));
       for (const test of tests) {
         const wrong = await run(test, loaded.rules, settings);
@@ -94,10 +96,8 @@ async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise
     rules: () => rules,
     ledger,
     counters: ownCounters(createCounterKeys('')),
+    ...settings.decisions,
     storeTimeoutMs: 0,
-    shadowMode: settings.SHADOW_MODE,
-    quotaMode: settings.QUOTA_MODE,
-    spend: settings.spend,
   };
   let answer: Answer | undefined;
   for (let sent = 0; sent < test.times; sent++) answer = await decide(test, decider, Number.POSITIVE_INFINITY);

@@ -52,7 +52,10 @@ export function addEnvoyCommands(program: Command, { print, fail, isTerminal, en
           ['/config_dump?include_eds', '/clusters?format=json'].map((page) => readJson(new URL(page, envoy))),
         );
         const paint = paintFor(isTerminal, env.NO_COLOR);
-        const findings = examine({ configDump, clusters }, { rules, storeTimeoutMs: readSettings(env).STORE_TIMEOUT });
+        const findings = examine(
+          { configDump, clusters },
+          { rules, storeTimeoutMs: (await readSettings(env)).decisions.storeTimeoutMs },
+        );
         for (const { isWrong, text } of findings)
           print(`${isWrong ? paint.bad('wrong') : paint.good('right')}  ${text}`);
         const count = findings.filter(({ isWrong }) => isWrong).length;

@@ -13,8 +13,8 @@ export interface ConfigurationOptions {
 }
 
 /**
- * The configuration that has a proxy send the descriptors of these rules, as YAML: a whole Envoy, an EnvoyFilter of Istio, or the policy from
- * which Envoy Gateway makes descriptors and rules of its own.
+ * The configuration that has a proxy send the descriptors of these rules, as YAML: a whole Envoy, an EnvoyFilter of
+ * Istio, or the policy from which Envoy Gateway makes descriptors and rules of its own.
  */
 export function envoyConfiguration(rules: RuleTree, domain: string, options: ConfigurationOptions): string {
   if (options.kind === 'envoy-gateway') return gatewayPolicy(rules, domain);

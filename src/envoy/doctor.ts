@@ -26,7 +26,10 @@ const DEFAULT_TIMEOUT_MS = 20;
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Examines a live Envoy against the rules: domains, descriptors, clusters, timeouts, and what becomes of requests while Weir cannot be asked. */
+/**
+ * Examines a live Envoy against the rules: domains, descriptors, clusters, timeouts, and what becomes of requests while
+ * Weir cannot be asked.
+ */
 export function examine(
   { configDump, clusters }: Patient,
   { rules, storeTimeoutMs }: Expectations,

@@ -8,7 +8,9 @@ const compress = promisify(gzip);
 /** Smaller pages are not compressed. */
 const MIN_CHARACTERS = 1_024;
 
-/** The route with its pages compressed for clients that accept gzip. For operators' pages, which are requested rarely. */
+/**
+ * The route with its pages compressed for clients that accept gzip. For operators' pages, which are requested rarely.
+ */
 export const compressed = (route: Route): Route => ({
   ...route,
   async answer(request) {

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * Why to refuse a request that a browser sent for a web page of another site; undefined if it is not one. Such a page could use up limits
- * without seeing the responses. Browsers send `Origin` with every request that has a body, and `Sec-Fetch-Site` over TLS and to localhost;
- * backends send neither.
+ * Why to refuse a request that a browser sent for a web page of another site; undefined if it is not one. Such a page
+ * could use up limits without seeing the responses. Browsers send `Origin` with every request that has a body, and
+ * `Sec-Fetch-Site` over TLS and to localhost; backends send neither.
  *
  * @see https://www.w3.org/TR/fetch-metadata/
  * @see https://fetch.spec.whatwg.org/#origin-header

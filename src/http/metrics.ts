@@ -7,7 +7,9 @@ export type RenderMetrics = (
   format?: 'text' | 'openmetrics',
 ) => Promise<{ readonly contentType: string; readonly body: string }>;
 
-/** The page that Prometheus scrapes, on the debug port or a port of its own; in OpenMetrics for clients that accept it. */
+/**
+ * The page that Prometheus scrapes, on the debug port or a port of its own; in OpenMetrics for clients that accept it.
+ */
 export function metricsRoute(render: RenderMetrics): Route {
   const text = shareRendering(() => render());
   const openMetrics = shareRendering(() => render('openmetrics'));

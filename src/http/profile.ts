@@ -12,7 +12,8 @@ const DEFAULT_SECONDS = 30;
 type Profiler = (session: Session, end: Promise<void>) => Promise<object>;
 
 /**
- * The routes that take profiles. They require `Authorization: Bearer <token>`, else 401, and take one profile at a time, else 409.
+ * The routes that take profiles. They require `Authorization: Bearer <token>`, else 401, and take one profile at a
+ * time, else 409.
  *
  * @param secrets  tokens that grant access; if there are none, there are no such routes
  * @see https://www.rfc-editor.org/rfc/rfc6750
@@ -66,7 +67,9 @@ const attachment = (name: string, body: object): Page => ({
   headers: { 'content-disposition': `attachment; filename="${name}"` },
 });
 
-/** Ends early if the connection closes, so that a closing server does not wait for a profile that cannot be delivered. */
+/**
+ * Ends early if the connection closes, so that a closing server does not wait for a profile that cannot be delivered.
+ */
 async function profile(take: Profiler, seconds: number, { socket }: IncomingMessage): Promise<object> {
   const ending = new AbortController();
   const abort = (): void => ending.abort();

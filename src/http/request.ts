@@ -4,8 +4,8 @@ import { IncomingMessage } from 'node:http';
 const MAX_DRAINED_BYTES = 4 * 1024 * 1024;
 
 /**
- * Memory per octet of a body while it is read and decoded: a buffer that doubles as it grows, and decoded strings with up to two bytes per
- * character.
+ * Memory per octet of a body while it is read and decoded: a buffer that doubles as it grows, and decoded strings with
+ * up to two bytes per character.
  */
 const BODY_FACTOR = 4;
 
@@ -19,8 +19,8 @@ export class CallerDisconnected extends Error {
 }
 
 /**
- * A request, from its head until its response is closed. Its body is consumed from the start: `readBody` keeps it, otherwise it is discarded,
- * so that it neither stays in memory nor blocks the requests behind it.
+ * A request, from its head until its response is closed. Its body is consumed from the start: `readBody` keeps it,
+ * otherwise it is discarded, so that it neither stays in memory nor blocks the requests behind it.
  */
 export class HttpRequest extends IncomingMessage {
   /** The body exceeds `MAX_DRAINED_BYTES`: the connection cannot be reused after the response. */

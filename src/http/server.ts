@@ -39,7 +39,8 @@ export const json = (status: number, value: object): Page => ({
 });
 
 /**
- * Serves pages by their exact path. Other paths are answered by the route at `/`; without one, and below `/api` and `/console`, with 404.
+ * Serves pages by their exact path. Other paths are answered by the route at `/`; without one, and below `/api` and
+ * `/console`, with 404.
  *
  * @param onError  called with errors that pages throw; the client gets a 500 without the reason
  * @param bounds   defaults to those of `operatorBounds`

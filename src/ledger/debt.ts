@@ -5,7 +5,10 @@ import type { Operation } from '../backends/backend.ts';
 import { inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import type { Debit } from './debit.ts';
 
-/** What was counted here and not yet in the backend: as the whole limit's counter would remember it, so that it is over when it no longer matters. */
+/**
+ * What was counted here and not yet in the backend: as the whole limit's counter would remember it, so that it is over
+ * when it no longer matters.
+ */
 export interface Debt {
   readonly debit: Debit;
   unsettled: State | undefined;

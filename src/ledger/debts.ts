@@ -53,10 +53,12 @@ interface Shard {
 }
 
 /**
- * Counts in this process while the backend is away, each limit at its share, and settles that in the backend when it is back.
+ * Counts in this process while the backend is away, each limit at its share, and settles that in the backend when it is
+ * back.
  *
- * What was admitted here keeps using up the share until the window ends, also after it has been settled: a window never admits more here than the
- * share, however many outages it has. Each settlement has a number, so that the backend counts it once, however often it is sent.
+ * What was admitted here keeps using up the share until the window ends, also after it has been settled: a window never
+ * admits more here than the share, however many outages it has. Each settlement has a number, so that the backend
+ * counts it once, however often it is sent.
  */
 export class Debts {
   readonly #options: DebtsOptions;
@@ -100,7 +102,8 @@ export class Debts {
   }
 
   /**
-   * Keeps returned hits until the backend can be reached: first those counted locally, then those counted in the backend.
+   * Keeps returned hits until the backend can be reached: first those counted locally, then those counted in the
+   * backend.
    *
    * @param isShared  whether this process's share is notified, too
    */
@@ -182,7 +185,10 @@ export class Debts {
     shard.pending = [];
   }
 
-  /** Debts that no longer matter make room for others, however long the backend is away. Each call goes on where the last one stopped. */
+  /**
+   * Debts that no longer matter make room for others, however long the backend is away. Each call goes on where the
+   * last one stopped.
+   */
   #expire(): void {
     const nowMs = this.#options.clock();
     let [left, shards] = [MAX_EXAMINED, this.#shards.size];

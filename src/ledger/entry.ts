@@ -2,12 +2,18 @@ import type { Decision, LimitPolicy } from '../algorithms/limit.ts';
 import type { Operation, Unavailable } from '../backends/backend.ts';
 import type { Debit } from './debit.ts';
 
-/** What the ledger says of one debit: the decision, and where receipts were asked for and the hits were charged, the receipt. */
+/**
+ * What the ledger says of one debit: the decision, and where receipts were asked for and the hits were charged, the
+ * receipt.
+ */
 export type LedgerEntry = Decision & { readonly receipt?: Receipt };
 
 export type Entries = readonly (LedgerEntry | Unavailable)[];
 
-/** Where a debit was answered: by the counter, from a block that was debited before, from a remembered refusal, or by the limit's policy. */
+/**
+ * Where a debit was answered: by the counter, from a block that was debited before, from a remembered refusal, or by
+ * the limit's policy.
+ */
 export type Source = 'backend' | 'lease' | 'refusal' | 'allow' | 'deny' | 'local';
 
 export function sourceOf({ fromCache, fromLease, degraded }: Decision): Source {

@@ -22,7 +22,9 @@ export interface LeasesOptions {
 const SHARE_OF_REST = 1 / 20;
 /** For how long a lease should last at the rate of its counter. */
 const LEASE_MS = 100;
-/** How long giving back may take. It is tried once: what is not known to be given back is lost until the window ends. */
+/**
+ * How long giving back may take. It is tried once: what is not known to be given back is lost until the window ends.
+ */
 const GIVE_BACK_TIMEOUT_MS = 1_000;
 
 /** All times are of the monotonic clock, but for the charge's. */
@@ -47,11 +49,12 @@ interface Lease {
 }
 
 /**
- * Answers hits of limits that say `leased` from blocks that it has debited from the counter before: never more than the limit passes, whatever
- * becomes of this process, and less by what is leased and not used. A block lasts about `LEASE_MS` at the counter's rate, and is a small part
- * of what the counter has left.
+ * Answers hits of limits that say `leased` from blocks that it has debited from the counter before: never more than the
+ * limit passes, whatever becomes of this process, and less by what is leased and not used. A block lasts about
+ * `LEASE_MS` at the counter's rate, and is a small part of what the counter has left.
  *
- * A fixed window's lease ends with the window, counted from before it was asked for. What is left is refunded when it is not used, and at the end.
+ * A fixed window's lease ends with the window, counted from before it was asked for. What is left is refunded when it
+ * is not used, and at the end.
  */
 export class Leases {
   readonly #options: LeasesOptions;
@@ -89,7 +92,10 @@ export class Leases {
     return decision;
   }
 
-  /** Answers within the time, from a block that others have asked for, or from the counter, which is asked for a block besides. */
+  /**
+   * Answers within the time, from a block that others have asked for, or from the counter, which is asked for a block
+   * besides.
+   */
   async answer(debit: Debit, timeoutMs: number): Promise<Reply> {
     const { monotonicMs, run } = this.#options;
     const endMs = monotonicMs() + timeoutMs;
@@ -234,7 +240,8 @@ function spendFrom(lease: Lease, hits: number, nowMs: number): Decision | undefi
 
 /** How many hits to lease: none while it is not known how fast the counter is used, or what it has left. */
 function blockOf(lease: Lease, nowMs: number): number {
-  if (lease.left > 0 && lease.expiresAtMs > nowMs) return 0; // it wants more hits at once than there are: the rest stays
+  // it wants more hits at once than there are: the rest stays
+  if (lease.left > 0 && lease.expiresAtMs > nowMs) return 0;
   const elapsedMs = nowMs - lease.countedSinceMs;
   const perMs = lease.requested / Math.max(elapsedMs, 1);
   if (elapsedMs > LEASE_MS) [lease.requested, lease.countedSinceMs] = [0, nowMs];

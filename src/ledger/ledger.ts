@@ -68,8 +68,8 @@ const SETTLE_INTERVAL_MS = 100;
 const OPERATION_TIMEOUT_MS = 1_000;
 
 /**
- * Decides where each hit is answered: from a lease, from a remembered refusal, by a backend, or by the limit's failure policy. Owns every
- * lease, remembered refusal and local debt. What needs no waiting is answered without a promise.
+ * Decides where each hit is answered: from a lease, from a remembered refusal, by a backend, or by the limit's failure
+ * policy. Owns every lease, remembered refusal and local debt. What needs no waiting is answered without a promise.
  */
 export class Ledger {
   readonly refusals: Refusals | undefined;
@@ -154,8 +154,8 @@ export class Ledger {
   }
 
   /**
-   * Copies what decides on these debits: counters, leases, remembered refusals and local counts. What the copy answers is what this ledger would answer now;
-   * nothing here is changed.
+   * Copies what decides on these debits: counters, leases, remembered refusals and local counts. What the copy answers
+   * is what this ledger would answer now; nothing here is changed.
    */
   async fork(request: readonly Debit[], timeoutMs: number): Promise<LedgerFork> {
     const { main, perSecond } = this.#backends;
@@ -276,7 +276,10 @@ export class Ledger {
     return after(this.#ask([operation], how), ([reply = noReply]) => reply);
   }
 
-  /** Runs operations on the backends that have their counters; holders of cached refusals are notified of changes that may have made room. */
+  /**
+   * Runs operations on the backends that have their counters; holders of cached refusals are notified of changes that
+   * may have made room.
+   */
   #ask(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
     if (this.#invalidations.size > 0 || this.refusals) this.#noteChanges(operations, false);
     const run = (): Replies | Promise<Replies> =>
@@ -317,7 +320,8 @@ export class Ledger {
       const debit = request[at];
       if (!debit || request.some((other) => other !== debit && other.key === debit.key)) continue;
       const asked: Debit = isPeeked ? { ...debit, kind: 'peek', hits: 0 } : debit;
-      this.refusals?.remember(asked, reply, !isPeeked && spend !== 'all_or_nothing', askedMs); // a refusal is charged where it is spared, too
+      // a refusal is charged where it is spared, too
+      this.refusals?.remember(asked, reply, !isPeeked && spend !== 'all_or_nothing', askedMs);
     }
   }
 

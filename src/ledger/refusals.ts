@@ -53,9 +53,9 @@ const CHANGE_KEPT_MS = 60_000;
 const MAX_CHANGES = 10_000;
 
 /**
- * Refuses what a counter has refused before, without asking it, until a single hit could pass again by what the counter said then: counted
- * from when it was asked, so never a moment too long. What is given back, here or by another instance, makes it forget. The oldest entries
- * make room for new ones.
+ * Refuses what a counter has refused before, without asking it, until a single hit could pass again by what the counter
+ * said then: counted from when it was asked, so never a moment too long. What is given back, here or by another
+ * instance, makes it forget. The oldest entries make room for new ones.
  */
 export class Refusals implements DenyCacheState {
   readonly #options: RefusalsOptions;

@@ -34,8 +34,8 @@ export class NameBudget {
 }
 
 /**
- * Cuts a name that contains a caller's text, given as its levels. A name that is too long or too deep ends with `~` and a digest of the full
- * name, so that different names stay different.
+ * Cuts a name that contains a caller's text, given as its levels. A name that is too long or too deep ends with `~` and
+ * a digest of the full name, so that different names stay different.
  */
 export function cutName(levels: readonly string[]): readonly string[] {
   const length = levels.reduce((sum, level) => sum + level.length + 1, -1);

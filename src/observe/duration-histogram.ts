@@ -22,8 +22,8 @@ export interface Durations {
 }
 
 /**
- * Creates a histogram of durations. prom-client's own builds a string from the labels for each observation, which is too slow for every
- * call.
+ * Creates a histogram of durations. prom-client's own builds a string from the labels for each observation, which is
+ * too slow for every call.
  */
 export function createDurations(name: string, help: string): Durations {
   const byMethod = new Map<string, Samples[]>(); // arrays are indexed by status, a small number

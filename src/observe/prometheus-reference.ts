@@ -17,7 +17,7 @@ export interface ReferenceMetricsOptions {
 export interface ReferenceMetrics {
   render(): Promise<Exposition>;
   /** Records the duration of a gRPC call. */
-  called(method: string, elapsedMs: number): void;
+  onCallFinished(method: string, elapsedMs: number): void;
 }
 
 interface Sample {
@@ -48,7 +48,7 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
     registers: [registry],
   });
   return {
-    called(method, elapsedMs) {
+    onCallFinished(method, elapsedMs) {
       const value = options.responseTimeAsMilliseconds ? elapsedMs : elapsedMs / 1000;
       responseTime.observe({ grpc_method: method }, value);
     },
@@ -96,8 +96,8 @@ const withExtra = (labels: Labels, extra: Labels): Labels => [
 ];
 
 /**
- * The lines of the metrics; samples of the same series are added up, and counters that are 0 omitted. Yields an empty string for a step of
- * work without a line.
+ * The lines of the metrics; samples of the same series are added up, and counters that are 0 omitted. Yields an empty
+ * string for a step of work without a line.
  */
 function* writeMetrics(type: 'counter' | 'gauge', samples: Iterable<Sample>): Iterable<string> {
   const metrics = new Map<string, Map<string, number>>();

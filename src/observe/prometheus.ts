@@ -23,7 +23,7 @@ import type { Statistics, Sums } from './stats.ts';
 export interface Metrics {
   render(format?: ExpositionFormat): Promise<Exposition>;
   /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
-  called(method: string, grpcStatus: number, elapsedMs: number): void;
+  onCallFinished(method: string, grpcStatus: number, elapsedMs: number): void;
 }
 
 /** A counter of each rule. */
@@ -156,7 +156,8 @@ const MAX_ZERO_RULES = 10_000;
 type Series = readonly [labels: string, counts: HitCounts, share?: RecentMaximum];
 
 /**
- * The labels and counts of each rule that was hit, then of those that were not. An empty text is a step of the work without a line.
+ * The labels and counts of each rule that was hit, then of those that were not. An empty text is a step of the work
+ * without a line.
  */
 function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into: Series[]): Iterable<string> {
   for (const counts of statistics.rules()) {
@@ -180,8 +181,8 @@ function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into:
 }
 
 /**
- * All counters, a line at a time. Which series there are is settled at the first line; what rules count is read as each line is written. An empty text
- * is a step of the work without a line.
+ * All counters, a line at a time. Which series there are is settled at the first line; what rules count is read as each
+ * line is written. An empty text is a step of the work without a line.
  */
 function* writeCounters(
   statistics: Statistics,
@@ -283,6 +284,6 @@ export function createMetrics(
       const body = format === 'text' ? `${ours}${others}` : `${ours}${toOpenMetrics(others)}# EOF\n`;
       return { contentType: contentTypes[format], body };
     },
-    called: durations.observe,
+    onCallFinished: durations.observe,
   };
 }

@@ -3,7 +3,10 @@ const SLOT_MS = 15_000;
 /** Slots that the past minute touches. */
 const SLOTS = 5;
 
-/** Which slot it is, of all since the process started: advanced by a timer, so that nothing asks for the time when it notes a value. */
+/**
+ * Which slot it is, of all since the process started: advanced by a timer, so that nothing asks for the time when it
+ * notes a value.
+ */
 let slot = 0;
 let isTicking = false;
 

@@ -4,7 +4,9 @@ import type { RuleCounts } from './rule-counts.ts';
 import { asStatisticName } from './statistic-name.ts';
 import type { FailedBy, Statistics } from './stats.ts';
 
-/** The statistics of each rule: names as in envoyproxy/ratelimit (except the last, which is Weir's), and their values. */
+/**
+ * The statistics of each rule: names as in envoyproxy/ratelimit (except the last, which is Weir's), and their values.
+ */
 export const ruleStatistics: readonly (readonly [name: string, of: (counts: RuleCounts) => number])[] = [
   ['total_hits', ({ totalHits }) => totalHits],
   ['within_limit', ({ withinLimit }) => withinLimit],
@@ -22,8 +24,9 @@ export const failureNames: readonly (readonly [by: FailedBy, name: string])[] = 
 ];
 
 /**
- * Every counter by its full name in envoyproxy/ratelimit, such as `ratelimit.service.rate_limit.shop.user_alice.total_hits`. Includes
- * counters that are 0, of rules that were hit and of the service. Rules with the same name are counted together. Gathered in slices.
+ * Every counter by its full name in envoyproxy/ratelimit, such as
+ * `ratelimit.service.rate_limit.shop.user_alice.total_hits`. Includes counters that are 0, of rules that were hit and
+ * of the service. Rules with the same name are counted together. Gathered in slices.
  */
 export async function referenceCounters(statistics: Statistics): Promise<ReadonlyMap<string, number>> {
   const counters = new Map<string, number>();

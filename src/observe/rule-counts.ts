@@ -67,7 +67,8 @@ export function createRuleCounts(maxNameBytes: number) {
   ): RuleCounts => {
     const levels = named === 'by_rule' ? written : cutName(written);
     const path = levels.join('.');
-    if (domain === OTHER && path === OTHER) return others; // also of other processes: a series may occur only once on a page
+    // also of other processes: a series may occur only once on a page
+    if (domain === OTHER && path === OTHER) return others;
     const name = `${algorithm} ${domain.length}:${domain}.${path}`; // a dot in a domain could make two paths equal
     const counts = known.get(name);
     if (counts) return counts;

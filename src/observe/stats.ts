@@ -45,7 +45,7 @@ export interface Statistics {
   /** A request failed. */
   failed(cause: unknown): void;
   /** A gRPC call; `method` such as `ShouldRateLimit`. */
-  called(method: string): void;
+  onCallFinished(method: string): void;
   /** A gRPC connection or stream was ended with this error code, such as ENHANCE_YOUR_CALM. */
   connectionFailed(code: string): void;
   /** A call was refused because of overload. */
@@ -115,7 +115,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       if (cause.isProcessLate) sums.processLate++;
       for (const one of cause.asked) countAsked(rules, cause.domain, one);
     },
-    called: (method) => increase(calls, method, 1),
+    onCallFinished: (method) => increase(calls, method, 1),
     shed() {
       sums.shedCalls++;
     },
@@ -226,14 +226,16 @@ const increase = (counts: Map<string, number>, name: string, by: number): void =
 };
 
 /**
- * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: hits beyond the limit are over it, hits between the near mark and the
- * limit are near it. All hits of a request that passes are within the limit; all hits refused from the local cache are over it.
+ * Attributes a request's hits by envoyproxy/ratelimit's arithmetic: hits beyond the limit are over it, hits between the
+ * near mark and the limit are near it. All hits of a request that passes are within the limit; all hits refused from
+ * the local cache are over it.
  */
 function add(counts: RuleCounts, { limit, policy, decision, hits, code }: Limited, ratio: number): void {
   const before = decision.hitsBefore;
   const after = before + hits;
   const full = nominalCapacity(limit);
-  const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio))); // single precision, as in envoyproxy/ratelimit
+  // single precision, as in envoyproxy/ratelimit
+  const nearMark = Math.floor(Math.fround(Math.fround(full) * Math.fround(ratio)));
   counts.totalHits += hits;
   if (code === 'OK') counts.answeredOk++;
   else counts.answeredOver++;

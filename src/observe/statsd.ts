@@ -25,7 +25,7 @@ export interface StatsdOptions {
 /** Sends statistics to StatsD or DogStatsD. */
 export interface StatsdSink {
   /** Records the duration of a gRPC call. */
-  called(method: string, elapsedMs: number): void;
+  onCallFinished(method: string, elapsedMs: number): void;
   /** Sends what is left and stops, within about a second. */
   close(): Promise<void>;
 }
@@ -40,8 +40,8 @@ const ADDRESS_TTL_MS = 60_000;
 /**
  * Sends the increments of counters and all gauges at every interval; timers at once.
  *
- * Over TCP, increments that cannot be sent, since the connection is down or stalled, are sent with a later interval: only timers and data in
- * transit are lost. Over UDP, loss is not detected.
+ * Over TCP, increments that cannot be sent, since the connection is down or stalled, are sent with a later interval:
+ * only timers and data in transit are lost. Over UDP, loss is not detected.
  */
 export function createStatsdSink(options: StatsdOptions): StatsdSink {
   const { client, accepts, onSent } = open(options);
@@ -83,7 +83,7 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
   }, options.flushIntervalMs).unref();
 
   return {
-    called(method, elapsedMs) {
+    onCallFinished(method, elapsedMs) {
       if (!accepts()) return;
       const { name, tags } = targets.of(responseTimeName(method));
       client.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit

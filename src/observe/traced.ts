@@ -28,7 +28,9 @@ export interface Traced {
   routes(inner: ReadonlyMap<string, Route>): ReadonlyMap<string, Route>;
 }
 
-/** Runs a function in a span: below the current span, else in the trace of the caller's headers, else in a new trace. */
+/**
+ * Runs a function in a span: below the current span, else in the trace of the caller's headers, else in a new trace.
+ */
 type Within = <T>(name: string, kind: SpanKind, caller: Caller | undefined, run: (span: Span) => T) => T;
 
 export function createTraced(tracer: Tracer): Traced {

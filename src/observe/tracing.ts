@@ -17,7 +17,9 @@ import { createTraced, type Traced } from './traced.ts';
 export interface TracingOptions {
   /** OTLP over HTTP (protobuf) or over gRPC. */
   readonly protocol: 'http' | 'grpc';
-  /** Fraction of the traces started here that are sent, 0 to 1. A caller's trace follows the caller's sampling decision. */
+  /**
+   * Fraction of the traces started here that are sent, 0 to 1. A caller's trace follows the caller's sampling decision.
+   */
   readonly samplingRate: number;
   readonly serviceName: string;
   /** Empty: none. */

@@ -28,8 +28,8 @@ export interface CallQueue {
 }
 
 /**
- * Work per turn of the event loop. A unit is about one descriptor, or a kilobyte of request: 3 to 7 µs. Between two slices the process
- * reads from its sockets and sends answers.
+ * Work per turn of the event loop. A unit is about one descriptor, or a kilobyte of request: 3 to 7 µs. Between two
+ * slices the process reads from its sockets and sends answers.
  */
 export const SLICE_UNITS = 256;
 /** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
@@ -38,8 +38,8 @@ const COSTLY_UNITS = 1_024;
 export const REFUSAL_UNITS = 1 / 4;
 
 /**
- * Bounds the work per turn of the event loop, so that neither a flood of requests nor a few costly ones delay other callers. Under light
- * load, calls run at once and the queue stays empty.
+ * Bounds the work per turn of the event loop, so that neither a flood of requests nor a few costly ones delay other
+ * callers. Under light load, calls run at once and the queue stays empty.
  *
  * @param maxWaitMs  calls that have waited longer are refused undecoded: their answer would be late. Infinity: never
  * @param nowMs      a monotonic clock

@@ -4,7 +4,9 @@ import { getHeapStatistics } from 'node:v8';
 export interface MemoryAccount {
   /** Memory of the connection itself, charged when the account was opened. */
   readonly baseBytes: number;
-  /** Sets how much memory this process holds for the client. May reset this connection or another one before it returns. */
+  /**
+   * Sets how much memory this process holds for the client. May reset this connection or another one before it returns.
+   */
   set(bytes: number): void;
   /** The connection has ended: releases its memory. Later calls of `set` do nothing. */
   close(): void;
@@ -15,8 +17,9 @@ const DEFAULT_HEAP_SHARE = 1 / 16;
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 
 /**
- * The share of the limit that connections themselves may take. The rest is for their clients' requests: otherwise a client that opens as many
- * connections as it can would make a legitimate client, which holds a little more, the one that holds most.
+ * The share of the limit that connections themselves may take. The rest is for their clients' requests: otherwise a
+ * client that opens as many connections as it can would make a legitimate client, which holds a little more, the one
+ * that holds most.
  */
 const CONNECTIONS_SHARE = 3 / 4;
 
@@ -29,14 +32,17 @@ export const defaultCallerMemoryBytes = (): number =>
   Math.min(Math.floor(getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE), DEFAULT_MAX_BYTES);
 
 /**
- * Bounds the memory held for all callers together beyond the read that delivered it: waiting requests, streams, bodies, unread output.
- * When the sum exceeds the limit, the connection that holds most is reset. It is found by size class (powers of two) without a search, so it
- * holds at least half as much as any other connection. Of those in one class, it is the one that has been there longest: a client whose calls
- * are answered leaves the class again and again.
+ * Bounds the memory held for all callers together beyond the read that delivered it: waiting requests, streams, bodies,
+ * unread output. When the sum exceeds the limit, the connection that holds most is reset. It is found by size class
+ * (powers of two) without a search, so it holds at least half as much as any other connection. Of those in one class,
+ * it is the one that has been there longest: a client whose calls are answered leaves the class again and again.
  */
 export class CallerMemory {
   readonly maxBytes: number;
-  /** Open accounts by size class, within a class in order of entry. Those that have shrunk stay until `#largest` finds them, or they grow. */
+  /**
+   * Open accounts by size class, within a class in order of entry. Those that have shrunk stay until `#largest` finds
+   * them, or they grow.
+   */
   readonly #classes: readonly Set<Account>[] = Array.from({ length: CLASSES }, () => new Set<Account>());
   #bytes = 0;
   /** The part of `#bytes` charged for connections themselves. */
@@ -61,7 +67,8 @@ export class CallerMemory {
    *
    * @param bytes  memory of the connection itself
    * @param reset  ends the connection at once; called at most once, after its account was closed
-   * @returns undefined if there is no room: connections take their share, or no other connection is in a larger size class
+   * @returns undefined if there is no room: connections take their share, or no other connection is in a larger size
+   * class
    */
   open(bytes: number, reset: () => void): MemoryAccount | undefined {
     if (this.#baseBytes + bytes > this.maxBytes * CONNECTIONS_SHARE) return undefined;
@@ -112,7 +119,10 @@ export class CallerMemory {
     }
   }
 
-  /** Moves accounts that have shrunk to their class. Each such move follows one to a larger class, so the amortized cost is constant. */
+  /**
+   * Moves accounts that have shrunk to their class. Each such move follows one to a larger class, so the amortized cost
+   * is constant.
+   */
   #largest(): Account | undefined {
     for (let sizeClass = CLASSES - 1; sizeClass >= 0; sizeClass--)
       for (const account of this.#classes[sizeClass] ?? []) {

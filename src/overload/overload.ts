@@ -33,7 +33,10 @@ export interface Overload {
   close(): void;
 }
 
-/** Longest wait in the queue, in multiples of `lagMs`: with its handling, the call is answered within Envoy's default timeout of 20 ms. */
+/**
+ * Longest wait in the queue, in multiples of `lagMs`: with its handling, the call is answered within Envoy's default
+ * timeout of 20 ms.
+ */
 const MAX_WAIT_PER_LAG = 2;
 
 const overloaded: GrpcStatus = { code: status.RESOURCE_EXHAUSTED, details: 'overloaded, try again' };

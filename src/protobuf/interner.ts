@@ -6,8 +6,8 @@ const SLOTS = 4_096;
 const MAX_LENGTH = 64;
 
 /**
- * Returns a cached string for octets seen before, unless another string has taken the slot. The same few strings recur in every message,
- * and a cached string needs no allocation and has its hash computed.
+ * Returns a cached string for octets seen before, unless another string has taken the slot. The same few strings recur
+ * in every message, and a cached string needs no allocation and has its hash computed.
  */
 export function createInterner(): Interner {
   const cache: string[] = new Array(SLOTS).fill('');

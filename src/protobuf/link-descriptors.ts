@@ -2,8 +2,9 @@ import type { AnyDefinition, EnumTypeDefinition, MessageTypeDefinition, PackageD
 import descriptor, { type IDescriptorProto, type IFileDescriptorProto } from 'protobufjs/ext/descriptor/index.js';
 
 /**
- * Completes the file descriptors in a package definition, so that strict reflection clients such as grpcurl can link them: protobufjs
- * writes type names relative to where they are used, omits JSON names and imports, and misnames map entries.
+ * Completes the file descriptors in a package definition, so that strict reflection clients such as grpcurl can link
+ * them: protobufjs writes type names relative to where they are used, omits JSON names and imports, and misnames map
+ * entries.
  *
  * @see https://github.com/protocolbuffers/protobuf/blob/main/src/google/protobuf/descriptor.proto
  */
@@ -71,7 +72,8 @@ function linkMessage(
     field.jsonName = (field.name ?? '').replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
     const entry = maps.get(field.typeName);
     if (entry) {
-      entry.name = `${field.jsonName.charAt(0).toUpperCase()}${field.jsonName.slice(1)}Entry`; // the only name that protoc allows
+      // the only name that protoc allows
+      entry.name = `${field.jsonName.charAt(0).toUpperCase()}${field.jsonName.slice(1)}Entry`;
       field.typeName = `.${fullName}.${entry.name}`;
     } else if (field.typeName) {
       field.typeName = absolute(field.typeName, fullName);

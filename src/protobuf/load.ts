@@ -5,7 +5,8 @@ import { packageRoot } from '../package-root.ts';
 const protoFolder = fileURLToPath(new URL('proto/', packageRoot));
 
 /**
- * Loads .proto files from the proto/ folder. Messages keep their .proto field names; unset fields have their default, unset messages are null.
+ * Loads .proto files from the proto/ folder. Messages keep their .proto field names; unset fields have their default,
+ * unset messages are null.
  *
  * @param enums  how enum values are decoded: by name where they have one, or as numbers
  */

@@ -3,7 +3,10 @@ import type { Interner } from './interner.ts';
 /** @see https://protobuf.dev/programming-guides/encoding/#structure */
 export const WireType = { VARINT: 0, FIXED64: 1, LENGTH: 2, GROUP: 3, END_GROUP: 4, FIXED32: 5 } as const;
 
-/** Fields of one message, nested and unknown ones included; reading as many takes milliseconds. The largest valid request has half as many. */
+/**
+ * Fields of one message, nested and unknown ones included; reading as many takes milliseconds. The largest valid
+ * request has half as many.
+ */
 const MAX_FIELDS = 131_072;
 
 /** Nesting of groups in unknown fields. */

@@ -2,8 +2,8 @@ const START_BYTES = 4_096;
 const MAX_VARINT_BYTES = 10;
 
 /**
- * Writes protobuf messages, each into the same buffer. Fields that have their default value are left out. Nested messages reserve one octet
- * for their length prefix, and are moved if it needs more.
+ * Writes protobuf messages, each into the same buffer. Fields that have their default value are left out. Nested
+ * messages reserve one octet for their length prefix, and are moved if it needs more.
  */
 export class ProtoWriter {
   bytes = Buffer.allocUnsafeSlow(START_BYTES);

@@ -18,12 +18,14 @@ export interface HeaderOptions {
 }
 
 /**
- * Creates the function that computes response headers: first the limit, the remaining hits, and the seconds until the limit is unspent again.
- * They describe one descriptor, chosen as in envoyproxy/ratelimit: the last one that refuses on its own, else the first with the fewest
- * remaining hits; or all descriptors, with comma-separated values. Then, for a refusal, the seconds after which the request could pass
- * (RFC 9110, 10.2.3); for a request that passed on the soft part of limits, the names of their rules.
+ * Creates the function that computes response headers: first the limit, the remaining hits, and the seconds until the
+ * limit is unspent again. They describe one descriptor, chosen as in envoyproxy/ratelimit: the last one that refuses on
+ * its own, else the first with the fewest remaining hits; or all descriptors, with comma-separated values. Then, for a
+ * refusal, the seconds after which the request could pass (RFC 9110, 10.2.3); for a request that passed on the soft
+ * part of limits, the names of their rules.
  *
- * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 37`, `X-RateLimit-Soft-Exceeded: demo.user`
+ * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 37`,
+ * `X-RateLimit-Soft-Exceeded: demo.user`
  */
 export function createResponseHeaders(options: HeaderOptions): ResponseHeaders {
   return (answer) => {

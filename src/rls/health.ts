@@ -19,8 +19,9 @@ const SERVICE = 'ratelimit';
 const PROCESS = '';
 
 /**
- * The statuses that `grpc.health.v1.Health` reports: `ratelimit` is SERVING while the service is ready, the empty name while the process
- * runs. Other names are never served, so their names are not kept: a watch costs the same whatever its name.
+ * The statuses that `grpc.health.v1.Health` reports: `ratelimit` is SERVING while the service is ready, the empty name
+ * while the process runs. Other names are never served, so their names are not kept: a watch costs the same whatever
+ * its name.
  */
 export class Health {
   readonly #readiness: () => Readiness;

@@ -1,7 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 import { createInterner } from '../protobuf/interner.ts';
 
-/** The body is not JSON, or not the JSON of a RateLimitRequest. The message says what was expected where, and what came instead. */
+/**
+ * The body is not JSON, or not the JSON of a RateLimitRequest. The message says what was expected where, and what came
+ * instead.
+ */
 export class InvalidJson extends Error {
   override readonly name = 'InvalidJson';
 }
@@ -37,8 +40,9 @@ const text = createInterner();
 const { imul } = Math;
 
 /**
- * A pull parser: the caller requests each value as the type it expects. It builds no tree, skips no value and does not recurse by itself, so
- * the work is at most one pass over the input, and stops at the first unexpected octet. Every method throws InvalidJson.
+ * A pull parser: the caller requests each value as the type it expects. It builds no tree, skips no value and does not
+ * recurse by itself, so the work is at most one pass over the input, and stops at the first unexpected octet. Every
+ * method throws InvalidJson.
  *
  * @see https://www.rfc-editor.org/rfc/rfc8259
  */
@@ -53,7 +57,10 @@ export class JsonReader {
     this.#bytes = bytes;
   }
 
-  /** Reads an object: `field` is called with each name, and must read the value. A name that is too long is cut: it names no field. */
+  /**
+   * Reads an object: `field` is called with each name, and must read the value. A name that is too long is cut: it
+   * names no field.
+   */
   object(field: (name: string) => void): void {
     if (this.#next() !== OPEN_BRACE) this.wrong('an object');
     this.#at++;
@@ -164,7 +171,10 @@ export class JsonReader {
     return true;
   }
 
-  /** Reads the string at the current position; if it has more than `maximum` characters, reads nothing and returns undefined. */
+  /**
+   * Reads the string at the current position; if it has more than `maximum` characters, reads nothing and returns
+   * undefined.
+   */
   #string(maximum: number): string | undefined {
     const bytes = this.#bytes;
     let parts: string[] | undefined; // parts that end with an escape

@@ -51,7 +51,8 @@ const { WEEK: _, ...namedUnits } = unitNumbers; // an override's enum has no nam
 const unit: Read<number> = (from) => {
   const { position } = from;
   const name = from.shortString();
-  if (name !== undefined && Object.hasOwn(namedUnits, name)) return namedUnits[name as keyof typeof namedUnits]; // as just checked
+  // as just checked
+  if (name !== undefined && Object.hasOwn(namedUnits, name)) return namedUnits[name as keyof typeof namedUnits];
   const number = name === undefined ? whole(from) : undefined;
   const isInt32 = number !== undefined && BigInt.asIntN(32, number) === number;
   return isInt32 ? Number(number) : from.wrong(`one of ${Object.keys(namedUnits).join(', ')}`, position);
@@ -119,10 +120,11 @@ const request = message<WireRequest>({
 });
 
 /**
- * Reads a RateLimitRequest in proto3's JSON mapping, strictly. Limits apply while reading: a request is refused at the first one that it
- * exceeds, and costs nothing from there on.
+ * Reads a RateLimitRequest in proto3's JSON mapping, strictly. Limits apply while reading: a request is refused at the
+ * first one that it exceeds, and costs nothing from there on.
  *
- * @throws InvalidJson  not JSON, an unknown or duplicate field, a value of the wrong type or out of range, more than `maximumRequest`
+ * @throws InvalidJson  not JSON, an unknown or duplicate field, a value of the wrong type or out of range, more than
+ * `maximumRequest`
  * @see https://protobuf.dev/programming-guides/json/
  */
 export function requestFromJson(body: Buffer): WireRequest {

@@ -13,8 +13,8 @@ import {
 } from './wire.ts';
 
 /**
- * Hand-written codec of RateLimitRequest and RateLimitResponse: same results as protobufjs with fewer allocations. Field numbers are those in
- * proto/; test/rls/messages.test.ts compares both directions with protobufjs.
+ * Hand-written codec of RateLimitRequest and RateLimitResponse: same results as protobufjs with fewer allocations.
+ * Field numbers are those in proto/; test/rls/messages.test.ts compares both directions with protobufjs.
  */
 
 const reader = new ProtoReader(createInterner());
@@ -32,7 +32,8 @@ interface Mutable {
 class RequestTooLarge extends Error {}
 
 /**
- * Decodes the RateLimitRequest in `bytes` from `from` to `to`, up to the first limit of `maximumRequest` that it exceeds.
+ * Decodes the RateLimitRequest in `bytes` from `from` to `to`, up to the first limit of `maximumRequest` that it
+ * exceeds.
  *
  * @throws RangeError  malformed protobuf
  */

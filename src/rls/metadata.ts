@@ -7,8 +7,8 @@ import { nameOf, unitNumbers, type WireDescriptor, type WireRequest } from './wi
 export type DynamicMetadata = (request: WireRequest, answer: Answer) => JsonObject | undefined;
 
 /**
- * Creates the function that computes dynamic metadata: Weir's own under `weir`; with `ofRequest` also the request and the metadata of the
- * rules that let it pass, in the format of envoyproxy/ratelimit.
+ * Creates the function that computes dynamic metadata: Weir's own under `weir`; with `ofRequest` also the request and
+ * the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit.
  *
  * @example `{ "domain": "demo", "descriptors": [{ "entries": ["user=alice"] }], "metadata": { "plan": "free" } }`
  */
@@ -49,8 +49,8 @@ const isRemarkable = (verdict: Verdict): boolean =>
   (verdict.decision.soft || verdict.decision.degraded !== undefined || verdict.label.unit === 'UNKNOWN');
 
 /**
- * Facts that statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and the window of a limit
- * that no unit describes. Undefined: none.
+ * Facts that statuses have no fields for: that a request passed on the soft part of a limit, how long it was held, and
+ * the window of a limit that no unit describes. Undefined: none.
  *
  * @example `{ "delay_ms": 200, "statuses": [{ "index": 0, "rule": "demo.user", "soft": true }] }`
  */

@@ -7,10 +7,12 @@ const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], '
 const rulesDefinition = loadProtos(['weir/v1/rules.proto'], 'numbers');
 const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
 
-export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition; // a service in the file
+// a service in the file
+export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition;
 
 /** `RateLimitService/ShouldRateLimit`: its path, encoder and decoder. */
-export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>; // by the file's own types
+// by the file's own types
+export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>;
 
 export const rulesService = rulesDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
 /** `Rules/Find`: the rules that descriptors match. */

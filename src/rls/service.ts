@@ -24,7 +24,8 @@ export interface Caller {
   /** A request header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
   /**
-   * Calls the listener once if the caller cancels before it is answered; at once if it has already. Absent: the transport does not report it.
+   * Calls the listener once if the caller cancels before it is answered; at once if it has already. Absent: the
+   * transport does not report it.
    */
   onGone?(listener: () => void): void;
 }
@@ -32,8 +33,8 @@ export interface Caller {
 /** The Rate Limit Service, independent of the transport. */
 export interface RlsService {
   /**
-   * Answers one request, after holding it if its rule shapes traffic. Never throws and never rejects. If nothing has to wait, the request is
-   * answered before this returns.
+   * Answers one request, after holding it if its rule shapes traffic. Never throws and never rejects. If nothing has to
+   * wait, the request is answered before this returns.
    *
    * @param reply  called once with the outcome, before observers are notified
    */
@@ -104,8 +105,8 @@ const answered = Promise.resolve();
 const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller cancelled' };
 
 /**
- * Replies after `holdMs`, or as soon as the caller cancels. A separate function, since closures share the variables of the enclosing function:
- * a held call must keep its response alive, but not its request.
+ * Replies after `holdMs`, or as soon as the caller cancels. A separate function, since closures share the variables of
+ * the enclosing function: a held call must keep its response alive, but not its request.
  */
 function hold(
   response: WireResponse,
@@ -127,7 +128,9 @@ function hold(
   caller.onGone?.(() => end({ error: callerGone }));
 }
 
-/** A bug in an observer must not end the service: it is reported to the observer itself, and dropped if that fails too. */
+/**
+ * A bug in an observer must not end the service: it is reported to the observer itself, and dropped if that fails too.
+ */
 function notify(observer: Observer, report: () => void): void {
   try {
     report();

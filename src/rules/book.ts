@@ -46,13 +46,17 @@ export interface RuleBookOptions extends Omit<LoadOptions, 'overlay'> {
   readonly pause?: () => Promise<unknown>;
 }
 
-/** Rules that could not be loaded are retried after this many polls, doubled each time up to the maximum, even if no file has changed. */
+/**
+ * Rules that could not be loaded are retried after this many polls, doubled each time up to the maximum, even if no
+ * file has changed.
+ */
 const FIRST_RETRY_POLLS = 1;
 const MOST_RETRY_POLLS = 30;
 
 /**
- * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do not replace those in force.
- * After the first load, files are parsed in a thread and compiled in slices, so that requests do not wait. Resolves after the first load.
+ * Loads the rules, reloads them whenever the files change, and retries while they cannot be loaded. Invalid rules do
+ * not replace those in force. After the first load, files are parsed in a thread and compiled in slices, so that
+ * requests do not wait. Resolves after the first load.
  *
  * The files are polled, not watched: the set of files and their modification times are compared, so that a
  * write in place, a rename, a Kubernetes ConfigMap's swap of links and a network file system are all detected alike.
@@ -114,7 +118,9 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
   };
 }
 
-/** Decides when to load again: when the files have changed, and with exponential backoff while they cannot be loaded. */
+/**
+ * Decides when to load again: when the files have changed, and with exponential backoff while they cannot be loaded.
+ */
 class LoadHistory {
   #state: string | undefined;
   /** The problems of the last load, as text; undefined if it succeeded. */
@@ -130,7 +136,10 @@ class LoadHistory {
     return this.#pollsLeft <= 0;
   }
 
-  /** Records a load. Returns whether to report it: it succeeded, its problems differ from those of the previous load, or its files do. */
+  /**
+   * Records a load. Returns whether to report it: it succeeded, its problems differ from those of the previous load, or
+   * its files do.
+   */
   add(state: string, checked: CheckedRules): boolean {
     const problems = checked.ok ? undefined : checked.problems.map(formatProblem).join('\n');
     const isChanged = state !== this.#state;
@@ -160,7 +169,8 @@ async function check(
   try {
     return await checker.do(files, overlay);
   } catch (error) {
-    return unreadable(source, error instanceof Error ? error.message : String(error)); // the thread failed, e.g. out of memory
+    // the thread failed, e.g. out of memory
+    return unreadable(source, error instanceof Error ? error.message : String(error));
   }
 }
 

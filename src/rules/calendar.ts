@@ -16,8 +16,8 @@ export type CalendarUnit = keyof typeof calendarUnits;
 export const isTimeZone = (name: string): boolean => IANAZone.isValidZone(name);
 
 /**
- * The boundaries of hours, days, weeks (from Monday), months or years in a time zone, through its changes of the clock: a day
- * may have 23 or 25 hours.
+ * The boundaries of hours, days, weeks (from Monday), months or years in a time zone, through its changes of the clock:
+ * a day may have 23 or 25 hours.
  */
 export function createCalendar(calendarUnit: CalendarUnit, timeZone: string): Calendar {
   const unit = calendarUnits[calendarUnit];

@@ -2,18 +2,19 @@ import { format } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
 import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
-import { type Place, type Problem, shown } from './problem.ts';
+import { type Problems, shown } from './problem.ts';
 import type { Block } from './read.ts';
 import { finish, type Steps } from './steps.ts';
 import type { Domain, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 import { hasWildcard } from './wildcard.ts';
 
 /**
- * Makes the tree of what was read, one domain a block. What is wrong goes to `problems`, all of it; the tree is good for nothing then.
+ * Makes the tree of what was read, one domain a block. What is wrong goes to `problems`, all of it; the tree is good
+ * for nothing then.
  *
  * @param mergeDomains  blocks of the same domain are put together, in the order given, instead of refused
  */
-export function compile(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problem[]): RuleTree {
+export function compile(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problems): RuleTree {
   const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) =>
     finish(compileDomain(name, parts, problems)),
   );
@@ -22,7 +23,7 @@ export function compile(blocks: readonly Block<'file'>[], mergeDomains: boolean,
   const [first] = blocks;
   if (first && characters > MAX_PATH_CHARACTERS) {
     const message = `the paths of all rules, each the domain and the keys and values down to the rule, may have at most ${MAX_PATH_CHARACTERS} characters, got ${characters}`;
-    report(problems, first.place('domain'), message);
+    problems.error(first.place('domain'), message);
   }
   return { domains: new Map(domains.map(({ domain }) => [domain.name, domain])), rules };
 }
@@ -37,7 +38,7 @@ export interface CompiledDomain {
 }
 
 /** Makes the tree of one domain, a node a step. */
-export function* compileDomain(name: string, parts: DomainParts, problems: Problem[]): Steps<CompiledDomain> {
+export function* compileDomain(name: string, parts: DomainParts, problems: Problems): Steps<CompiledDomain> {
   const above = { domain: name, levels: [], path: name, isNamedByRequest: false };
   const root = yield* buildLevel(parts.nodes, above, problems);
   const domain = { name, spend: parts.spend, root, ...(parts.overlaid && { overlaid: parts.overlaid }) };
@@ -64,21 +65,20 @@ export interface DomainParts extends MayBeOverlaid {
 }
 
 /** The blocks of each domain together. */
-export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problem[]) {
+export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problems) {
   const byDomain = new Map<string, DomainParts>();
   for (const block of blocks) {
     const { domain = '', descriptors = [] } = block.values;
     const known = byDomain.get(domain);
     if (domain === '' && !block.wrong.has('domain')) {
-      report(problems, block.place('domain'), 'config file cannot have empty domain: expected a name, got nothing');
+      problems.error(block.place('domain'), 'config file cannot have empty domain: expected a name, got nothing');
     } else if (domain !== '' && known && !mergeDomains) {
       const hint = 'give each domain one file, or set MERGE_DOMAIN_CONFIG=true';
-      report(problems, block.place('domain'), `duplicate domain '${domain}' in config file: ${hint}`);
+      problems.error(block.place('domain'), `duplicate domain '${domain}' in config file: ${hint}`);
     }
     const spend = readSpend(block, problems);
     if (known?.spend && spend && known.spend !== spend) {
-      report(
-        problems,
+      problems.error(
         block.place('spend'),
         `spend must be the same in all files of domain '${domain}', got ${known.spend} and ${spend}`,
       );
@@ -92,16 +92,12 @@ export function groupByDomain(blocks: readonly Block<'file'>[], mergeDomains: bo
   return byDomain;
 }
 
-function readSpend({ values: { spend: written }, place }: Block<'file'>, problems: Problem[]): Domain['spend'] {
+function readSpend({ values: { spend: written }, place }: Block<'file'>, problems: Problems): Domain['spend'] {
   const { choices } = format.file.spend;
   const spend = choices.find((one) => one === written);
   if (written !== undefined && !spend)
-    report(problems, place('spend'), `spend must be one of ${choices.join(', ')}, got '${written}'`);
+    problems.error(place('spend'), `spend must be one of ${choices.join(', ')}, got '${written}'`);
   return spend;
-}
-
-function report(problems: Problem[], place: Place, message: string, severity: Problem['severity'] = 'error'): void {
-  problems.push({ ...place, severity, message });
 }
 
 /** What lies above a level. */
@@ -116,17 +112,17 @@ interface Above {
 }
 
 /** Compiles the nodes of one level, and all below them. */
-function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: Problem[]): Steps<Level> {
+function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: Problems): Steps<Level> {
   const level = new LevelBuilder();
   for (const block of blocks) {
     const { key = '', value = '' } = block.values;
     const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
     if (key === '' && !block.wrong.has('key')) {
-      report(problems, block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
+      problems.error(block.place('key'), 'descriptor has empty key: expected a name such as user, got nothing');
     } else if (isRight && level.has(key, value)) {
       const composite = `${shown(above.path)}.${shown(compositeOf(block))}`;
       const message = `duplicate descriptor composite key '${composite}'; what was given before has it too`;
-      report(problems, block.place('key'), message);
+      problems.error(block.place('key'), message);
     }
     const node = yield* buildNode(block, above, problems);
     if (value !== '' || isRight) level.add(key, value, node);
@@ -135,7 +131,7 @@ function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: P
   const [first] = blocks;
   if (first && wildcardKeys > MAX_WILDCARD_KEYS) {
     const message = `at most ${MAX_WILDCARD_KEYS} keys of one level may have a '*', got ${wildcardKeys}: put the '*' into values`;
-    report(problems, first.place(), message);
+    problems.error(first.place(), message);
     return yield* new LevelBuilder().build();
   }
   return yield* level.build();
@@ -144,7 +140,7 @@ function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: P
 const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
   value === '' ? key : `${key}_${value}`;
 
-function* buildNode(block: Block<'node'>, above: Above, problems: Problem[]): Steps<Node> {
+function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Steps<Node> {
   const { key = '', value = '', share_threshold: shares = false, descriptors = [] } = block.values;
   const composite = compositeOf(block);
   const naming = namingOf(block);
@@ -157,7 +153,7 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problem[]): St
   const rule = buildRule(block, here, problems);
   if (shares && !hasWildcard(composite) && !block.wrong.has('key') && !block.wrong.has('value')) {
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
-    report(problems, block.place('share_threshold'), message);
+    problems.error(block.place('share_threshold'), message);
   }
   yield 1;
   return {
@@ -176,7 +172,7 @@ function namingOf({ values }: Block<'node'>): Naming {
   return hasWildcard(key) ? 'key' : 'rule';
 }
 
-function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule | undefined {
+function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule | undefined {
   const {
     rate_limit: only,
     rate_limits: several,
@@ -186,16 +182,12 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
     metadata,
   } = block.values;
   if (only && several) {
-    report(
-      problems,
-      block.place('rate_limits'),
-      'rate_limit and rate_limits exclude one another: leave one of them out',
-    );
+    problems.error(block.place('rate_limits'), 'rate_limit and rate_limits exclude one another: leave one of them out');
   }
   const { minimum, maximum } = format.node.rate_limits;
   if (several && (several.length < minimum || several.length > maximum)) {
     const message = `rate_limits must hold ${minimum} to ${maximum} limits, got ${several.length}`;
-    report(problems, block.place('rate_limits'), message);
+    problems.error(block.place('rate_limits'), message);
   }
   const limitBlocks = only ? [only] : (several ?? []);
   if (limitBlocks.length === 0) return undefined;
@@ -208,11 +200,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problem[]): Rule
   );
   const unlimited = limitBlocks.find(({ values }) => values.unlimited);
   if (unlimited && limitBlocks.length > 1) {
-    report(
-      problems,
-      unlimited.place('unlimited'),
-      'unlimited means nothing beside other limits: leave one of them out',
-    );
+    problems.error(unlimited.place('unlimited'), 'unlimited means nothing beside other limits: leave one of them out');
   }
   const replaces = limitBlocks.flatMap((limitBlock) => buildReplaces(limitBlock, problems));
   const { file, line } = block.place();
@@ -237,11 +225,11 @@ const ownModes = ({ values }: Block<'rate_limit'>, { shadow, quota }: NodeModes)
   quota: values.quota_mode ?? quota,
 });
 
-function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: Problem[]): void {
+function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: Problems): void {
   for (const key of ['shadow_mode', 'quota_mode'] as const) {
     if (values[key] === undefined) continue;
     const message = `'${key}' means nothing in rate_limit and is ignored; put it on the node, or use rate_limits`;
-    report(problems, place(key), message, 'warning');
+    problems.warn(place(key), message);
   }
 }
 
@@ -256,14 +244,14 @@ function withOwnCounters(limits: readonly RuleLimit[]): readonly RuleLimit[] {
   });
 }
 
-function buildReplaces(block: Block<'rate_limit'>, problems: Problem[]): readonly string[] {
+function buildReplaces(block: Block<'rate_limit'>, problems: Problems): readonly string[] {
   const { name: own = '', replaces = [] } = block.values;
   return replaces.flatMap(({ values: { name = '' }, wrong, place }) => {
     if (name !== '' && name !== own) return [name];
     if (wrong.has('name')) return [];
     const message =
       name === '' ? 'should not have an empty replaces entry' : 'replaces should not contain name of same descriptor';
-    report(problems, place('name'), `${message}: expected the name of another limit, got '${name}'`);
+    problems.error(place('name'), `${message}: expected the name of another limit, got '${name}'`);
     return [];
   });
 }

@@ -14,8 +14,9 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
 }
 
 /**
- * A rule as envoyproxy/ratelimit lists it, a line a limit: `demo.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`;
- * what it has no words for follows.
+ * A rule as envoyproxy/ratelimit lists it, a line a limit:
+ * `demo.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false`; what it has no words for
+ * follows.
  */
 export const describeRule = (rule: Rule): string => linesOf(rule).join('\n');
 

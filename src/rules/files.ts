@@ -8,8 +8,8 @@ export interface RuleSource {
   /** For messages: a path. */
   readonly description: string;
   /**
-   * The rule files there are now, in a stable order. It makes one file system call at a time, off the event loop: one that
-   * hangs occupies only one of the few threads that Node has for files and DNS.
+   * The rule files there are now, in a stable order. It makes one file system call at a time, off the event loop: one
+   * that hangs occupies only one of the few threads that Node has for files and DNS.
    *
    * @throws Error  of the file system, when the place cannot be read
    */
@@ -18,7 +18,10 @@ export interface RuleSource {
   notes?(): readonly string[];
 }
 
-/** The files of a source, or the reason why they cannot be read; and a text that changes whenever their content may have changed. */
+/**
+ * The files of a source, or the reason why they cannot be read; and a text that changes whenever their content may have
+ * changed.
+ */
 export async function listFiles(
   source: RuleSource,
 ): Promise<{ readonly files: readonly RuleFileState[] | string; readonly state: string }> {
@@ -31,7 +34,9 @@ export async function listFiles(
   }
 }
 
-/** One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are skipped. */
+/**
+ * One rule file, or every `.yaml` and `.yml` file at any depth of a directory; names that begin with a dot are skipped.
+ */
 export function plainPath(path: string): RuleSource {
   return {
     description: path,
@@ -56,8 +61,9 @@ export interface RuntimeLayout {
 }
 
 /**
- * The runtime directory of envoyproxy/ratelimit: every file below the app directory counts, whatever its ending; with `watchRoot` also every file
- * beside it whose name, with dots for slashes, begins with that of the app directory and a dot. What a Kubernetes volume keeps twice is read once.
+ * The runtime directory of envoyproxy/ratelimit: every file below the app directory counts, whatever its ending; with
+ * `watchRoot` also every file beside it whose name, with dots for slashes, begins with that of the app directory and a
+ * dot. What a Kubernetes volume keeps twice is read once.
  */
 export function runtimeDirectory({
   root,
@@ -104,7 +110,10 @@ const VOLUME_DATA = '..data';
 interface Walk {
   /** Takes what is found. */
   readonly files?: FoundFile[];
-  /** Takes each directory that is a volume of Kubernetes, of which what begins with `..` is left out. Absent: there are none. */
+  /**
+   * Takes each directory that is a volume of Kubernetes, of which what begins with `..` is left out. Absent: there are
+   * none.
+   */
   readonly onVolume?: (directory: string) => void;
 }
 

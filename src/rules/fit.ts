@@ -1,6 +1,6 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
-import type { Problem } from './problem.ts';
+import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 
 /** What the counters' store can do, as far as rules may ask for more. */
@@ -20,22 +20,22 @@ export interface StoreTraits {
 }
 
 /** Reports what rules ask for and the store cannot do. */
-export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, problems: Problem[]): void {
+export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, problems: Problems): void {
   for (const { values, place } of files) {
     if (store.atomic === 'counter' && values.spend && values.spend !== ('each' satisfies Spend)) {
       const message = `spend: ${values.spend} wants all limits of a request counted in one step, which ${store.name} cannot do`;
-      problems.push({ ...place('spend'), severity: 'error', message });
+      problems.error(place('spend'), message);
     }
     checkNodes(values.descriptors ?? [], values.spend ?? store.spend, store, problems);
   }
 }
 
-function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: StoreTraits, problems: Problem[]): void {
+function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: StoreTraits, problems: Problems): void {
   for (const { values } of nodes) {
     for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
       const { on_store_failure: onFailure, local_share: localShare, consistency, charge } = limit.values;
       const wrong = (key: 'charge' | 'consistency' | 'on_store_failure', message: string): void => {
-        problems.push({ ...limit.place(key), severity: 'error', message });
+        problems.error(limit.place(key), message);
       };
       if (consistency === 'leased' && !store.leases)
         wrong('consistency', `consistency: leased saves calls to Redis, and the counters are in ${store.name}`);
@@ -51,7 +51,7 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
       const missing = store.without.find((algorithm) => algorithm === limit.values.algorithm);
       if (!missing) continue;
       const message = `${missing} cannot be counted in ${store.name}; take another algorithm, or Redis`;
-      problems.push({ ...limit.place('algorithm'), severity: 'error', message });
+      problems.error(limit.place('algorithm'), message);
     }
     checkNodes(values.descriptors ?? [], spend, store, problems);
   }

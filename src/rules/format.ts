@@ -12,7 +12,8 @@ const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
 
 /**
  * The rule file format, in one place: every block of a file, its keys, what each holds and means. The reader checks
- * files against it, and the schema for editors is made from it. The keys are those of envoyproxy/ratelimit unless marked `own`.
+ * files against it, and the schema for editors is made from it. The keys are those of envoyproxy/ratelimit unless
+ * marked `own`.
  */
 export const format = {
   file: {

@@ -8,10 +8,10 @@ export interface Hidden {
 }
 
 /**
- * Finds the nodes of a level that one of their siblings hides: a `*` behind an earlier `*` that matches all it matches, and a key
- * alone beside a `*` that matches the key with any value. An exact value goes before both and is never hidden, so that an entry whose value is the
- * very text of a hidden pattern still gets to it. What only several siblings hide together is not found, nor what is hidden in a level where
- * that would take more than `MAX_STEPS`.
+ * Finds the nodes of a level that one of their siblings hides: a `*` behind an earlier `*` that matches all it matches,
+ * and a key alone beside a `*` that matches the key with any value. An exact value goes before both and is never
+ * hidden, so that an entry whose value is the very text of a hidden pattern still gets to it. What only several
+ * siblings hide together is not found, nor what is hidden in a level where that would take more than `MAX_STEPS`.
  *
  * @param level  the children of one node, in the order of the file
  */
@@ -68,7 +68,10 @@ interface Pattern {
   readonly value: Wildcard;
 }
 
-/** The key and the value that a node matches, up to the first `*`. A pattern that matches all another one does begins as that does, or ends before. */
+/**
+ * The key and the value that a node matches, up to the first `*`. A pattern that matches all another one does begins as
+ * that does, or ends before.
+ */
 function beginningOf(node: Block<'node'>): string {
   const [beginning = ''] = `${node.values.key}=${valuesOf(node)}`.split('*', 1);
   return beginning;
@@ -87,8 +90,8 @@ function patternOf(node: Block<'node'>): Pattern {
 const valuesOf = ({ values: { value = '' } }: Block<'node'>): string => value || '*';
 
 /**
- * Whether the pattern matches all that the node does. Only a `*` can match a `*`, so a pattern that matches another one's text
- * matches it whatever is put in for its `*`.
+ * Whether the pattern matches all that the node does. Only a `*` can match a `*`, so a pattern that matches another
+ * one's text matches it whatever is put in for its `*`.
  */
 const covers = ({ key, value }: Pattern, node: Block<'node'>): boolean =>
   key.matches(node.values.key ?? '') && value.matches(valuesOf(node));

@@ -1,5 +1,6 @@
 import { type CompiledDomain, compileDomain } from './compile.ts';
 import { type PackedDomain, type PackedRules, unpack } from './packed.ts';
+import { Problems } from './problem.ts';
 import { finish, inSlices, type Steps } from './steps.ts';
 import type { RuleTree } from './tree.ts';
 
@@ -22,7 +23,10 @@ export class RulesInForce {
     return this.#packed;
   }
 
-  /** Compiles the domains that have changed, a few nodes in a turn of the event loop, then puts all in force in one step. */
+  /**
+   * Compiles the domains that have changed, a few nodes in a turn of the event loop, then puts all in force in one
+   * step.
+   */
   async replace(packed: PackedRules, pause?: () => Promise<unknown>): Promise<RuleTree> {
     return this.#put(packed, await inSlices(this.#compile(packed), pause));
   }
@@ -48,7 +52,11 @@ export class RulesInForce {
     for (const domain of packed) {
       const known = this.#byDomain.get(domain.name);
       if (known && isSame(known.packed, domain)) compiled.push(known);
-      else compiled.push({ ...(yield* compileDomain(domain.name, yield* unpack(domain), [])), packed: domain });
+      else
+        compiled.push({
+          ...(yield* compileDomain(domain.name, yield* unpack(domain), new Problems())),
+          packed: domain,
+        });
       yield 1;
     }
     return compiled;

@@ -10,7 +10,7 @@ import {
 import { nearest } from '../nearest.ts';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from './calendar.ts';
 import { type Field, format } from './format.ts';
-import type { Problem } from './problem.ts';
+import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 import type { RuleLimit } from './tree.ts';
 
@@ -43,14 +43,14 @@ export interface NodeModes {
   readonly quota: boolean;
 }
 
-/** Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems` then. */
-export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problem[]): RuleLimit | undefined {
+/**
+ * Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems`
+ * then.
+ */
+export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problems): RuleLimit | undefined {
   const { values } = block;
-  const before = problems.length;
-  const wrong = (key: Key, message: string): undefined => {
-    problems.push({ ...block.place(key), severity: 'error', message });
-    return undefined;
-  };
+  const before = problems.all.length;
+  const wrong: Wrong = (key, message) => problems.error(block.place(key), message);
   if (values.unlimited) {
     const unit = unitOf(values.unit);
     if (unit) wrong('unit', 'should not specify rate limit unit when unlimited: leave one of them out');
@@ -70,9 +70,12 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     if (!goesWith || goesWith.includes(algorithm)) continue;
     wrong(key, `${key} means nothing with ${algorithm}; it goes with ${goesWith.join(' or ')}`);
   }
-  if (!window || problems.length > before || block.wrong.size > 0) return undefined;
-  const limit = assemble(algorithm, window, block, modes, wrong);
-  return problems.length > before ? undefined : limit;
+  if (!window || problems.all.length > before || block.wrong.size > 0) return undefined;
+  const policy = readPolicy(values, modes, wrong);
+  const limit = policy && readNumbers(algorithm, window, values, wrong);
+  if (!limit || problems.all.length > before) return undefined;
+  const { windowMs: _, ...shown } = window;
+  return { limit, label: { name: values.name ?? '', ...shown }, policy };
 }
 
 type Wrong = (key: Key, message: string) => undefined;
@@ -116,26 +119,26 @@ function readLength(written: string, values: LimitBlock['values'], wrong: Wrong)
   return { unit: named ?? 'UNKNOWN', unitMultiplier: named ? windowMs / unitMs[named] : 1, windowMs };
 }
 
-function assemble(
-  algorithm: AlgorithmName,
-  window: Window,
-  { values }: LimitBlock,
-  { shadow, quota }: NodeModes,
-  wrong: Wrong,
-): RuleLimit | undefined {
-  const { name = '', requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
+function readPolicy(values: LimitBlock['values'], { shadow, quota }: NodeModes, wrong: Wrong): LimitPolicy | undefined {
   const failing = readStoreFailure(values, wrong);
   const consistency = readConsistency(values, wrong);
   const charged = readCharge(values, wrong);
   if (!failing || !consistency || !charged) return undefined;
-  const { windowMs, ...shown } = window;
+  return { ...failing, ...consistency, ...charged, ...(shadow && { shadow }), ...(quota && { quota }) };
+}
+
+function readNumbers(
+  algorithm: AlgorithmName,
+  window: Window,
+  values: LimitBlock['values'],
+  wrong: Wrong,
+): Limit | undefined {
+  const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
+  const { windowMs } = window;
   const row = rowOf(algorithm);
   const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${windowMs}`;
-  const limit = row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, wrong));
-  if (!limit) return undefined;
-  const label = { name, ...shown };
-  const modes = { ...(shadow && { shadow }), ...(quota && { quota }) };
-  return { limit: limit as Limit, label, policy: { ...failing, ...consistency, ...charged, ...modes } }; // its row made it
+  // its row made it
+  return row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, wrong)) as Limit | undefined;
 }
 
 /** What the algorithm reads. */

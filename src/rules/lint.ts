@@ -5,8 +5,8 @@ import type { Block } from './read.ts';
 import { hasWildcard } from './wildcard.ts';
 
 /**
- * What rule files say that cannot be meant: limits that let nothing pass by omission, nodes that nothing gets to, keys and names
- * without effect. All of it is a warning: envoyproxy/ratelimit takes such files without a word.
+ * What rule files say that cannot be meant: limits that let nothing pass by omission, nodes that nothing gets to, keys
+ * and names without effect. All of it is a warning: envoyproxy/ratelimit takes such files without a word.
  *
  * @param files  files that are right; those of one domain are put together, in this order
  * @param spend  what a refused request spends where its domain does not say

@@ -4,7 +4,7 @@ import { checkFit, type StoreTraits } from './fit.ts';
 import { lint } from './lint.ts';
 import { layOver, type OverlayFile } from './overlay.ts';
 import { type PackedRules, pack } from './packed.ts';
-import { inFileOrder, type Problem } from './problem.ts';
+import { inFileOrder, type Problem, Problems } from './problem.ts';
 import { type Block, readText } from './read.ts';
 import type { RuleTree } from './tree.ts';
 import { YamlError } from './yaml.ts';
@@ -17,7 +17,10 @@ export interface RuleFile {
   readonly text?: string;
 }
 
-/** Rules, or every reason why there are none, in the order of the files. Warnings come either way, those of `lint` once all files are right. */
+/**
+ * Rules, or every reason why there are none, in the order of the files. Warnings come either way, those of `lint` once
+ * all files are right.
+ */
 export type LoadedRules =
   | {
       readonly ok: true;
@@ -42,12 +45,15 @@ export interface LoadOptions {
  * anywhere and nothing is loaded.
  */
 export function loadRules(files: readonly RuleFile[], options: LoadOptions): LoadedRules {
-  const problems: Problem[] = [];
+  const problems = new Problems();
   const blocks = files.flatMap((file) => readBlocks(file, problems));
-  return loadBlocks(blocks, problems, options);
+  return loadBlocks(blocks, problems.all, options);
 }
 
-/** Rules that are right, ready to be compiled elsewhere; or every reason why there are none. It can be sent to other threads. */
+/**
+ * Rules that are right, ready to be compiled elsewhere; or every reason why there are none. It can be sent to other
+ * threads.
+ */
 export type CheckedRules =
   | { readonly ok: true; readonly packed: PackedRules; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
@@ -63,7 +69,10 @@ export interface FileCheck {
   readonly overlay: readonly OverlayFile[];
 }
 
-/** Checks rule files. It keeps what it has read of each, and reads only those whose state has changed, and those that could not be read. */
+/**
+ * Checks rule files. It keeps what it has read of each, and reads only those whose state has changed, and those that
+ * could not be read.
+ */
 export function createFileChecker(
   options: LoadOptions,
 ): (files: readonly RuleFileState[], overlay?: readonly OverlayFile[]) => CheckedRules {
@@ -91,10 +100,10 @@ export function checkBlocks(
   found: readonly Problem[],
   options: LoadOptions,
 ): CheckedRules {
-  const problems = [...found];
+  const problems = new Problems(found);
   const { overlay = [], ...others } = options;
   const laid = layOver(blocks, overlay, problems);
-  const loaded = loadBlocks(laid, problems, others);
+  const loaded = loadBlocks(laid, problems.all, others);
   if (!loaded.ok) return loaded;
   return { ok: true, packed: pack(laid, options.mergeDomains), warnings: loaded.warnings };
 }
@@ -107,12 +116,12 @@ interface ReadFile {
 }
 
 function readRuleFile(file: RuleFile): ReadFile {
-  const problems: Problem[] = [];
+  const problems = new Problems();
   let wasReadable = true;
   const blocks = readBlocks(file, problems, () => {
     wasReadable = false;
   });
-  return { blocks, problems, wasReadable };
+  return { blocks, problems: problems.all, wasReadable };
 }
 
 /**
@@ -125,21 +134,21 @@ export function loadBlocks(
   found: readonly Problem[],
   { mergeDomains, store, overlay = [] }: LoadOptions,
 ): LoadedRules {
-  const problems = [...found];
+  const problems = new Problems(found);
   const blocks = layOver(plain, overlay, problems);
   const rules = compile(blocks, mergeDomains, problems);
   if (store) checkFit(blocks, store, problems);
-  if (problems.some(({ severity }) => severity === 'error')) return { ok: false, problems: inFileOrder(problems) };
-  return { ok: true, rules, warnings: inFileOrder([...problems, ...lint(blocks, store?.spend ?? 'each')]) };
+  if (problems.hasErrors) return { ok: false, problems: inFileOrder(problems.all) };
+  return { ok: true, rules, warnings: inFileOrder([...problems.all, ...lint(blocks, store?.spend ?? 'each')]) };
 }
 
 function readBlocks(
   { path, name: file, text }: RuleFile,
-  problems: Problem[],
+  problems: Problems,
   onUnreadable: () => void = () => {},
 ): Block<'file'>[] {
   const error = (line: number, message: string, column?: number): [] => {
-    problems.push({ file, line, column, path: '', severity: 'error', message });
+    problems.error({ file, line, column, path: '' }, message);
     return [];
   };
   try {

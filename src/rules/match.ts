@@ -12,7 +12,9 @@ export interface Descriptor {
   readonly override: Override | undefined;
 }
 
-/** A limit that the caller brings along: it stands in for the rule tree's. Or why it is none, once its domain is known. */
+/**
+ * A limit that the caller brings along: it stands in for the rule tree's. Or why it is none, once its domain is known.
+ */
 export type Override = { readonly limit: RuleLimit } | { readonly problem: string };
 
 /** What the rules say of a descriptor. */

@@ -1,19 +1,20 @@
 import type { Json, JsonObject } from '../json.ts';
-import type { Problem } from './problem.ts';
+import type { Place, Problems } from './problem.ts';
 import type { YamlMap, YamlNode, YamlScalar } from './yaml.ts';
 import { flagOf, integerOf } from './yaml-scalar.ts';
 
 /**
- * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types, integers beyond 2^53 the nearest
- * number. Keys become text: those of the first level as written, those below as the text of their value (`010: x` is key `8`), as in
- * envoyproxy/ratelimit. Values without a JSON equivalent are added to `problems`.
+ * Reads a node's `metadata`, which is sent to the proxy with the answer. Values have their YAML 1.1 types, integers
+ * beyond 2^53 the nearest number. Keys become text: those of the first level as written, those below as the text of
+ * their value (`010: x` is key `8`), as in envoyproxy/ratelimit. Values without a JSON equivalent are added to
+ * `problems`.
  *
- * @param path  of the block, for problems: `descriptors[2].metadata`
+ * @param place  of the block: `descriptors[2].metadata`
  */
-export function readMetadata(map: YamlMap, file: string, path: string, problems: Problem[]): JsonObject {
+export function readMetadata(map: YamlMap, { file, path }: Place, problems: Problems): JsonObject {
   const wrongKey = (key: YamlNode): void => {
     const message = `error parsing metadata: expected text as a key, got a ${key.kind === 'map' ? 'mapping' : 'list'}`;
-    problems.push({ file, line: key.line, path, severity: 'error', message });
+    problems.error({ file, line: key.line, path }, message);
   };
   const objectOf = (from: YamlMap, keyOf: (key: YamlScalar) => string): JsonObject => {
     const entries = from.entries.flatMap(({ key, value }): (readonly [string, Json])[] => {

@@ -10,7 +10,10 @@ export interface Keyed {
   readonly value: string;
 }
 
-/** Finds what a misspelt key or value may have been meant to be. Its work is bounded over all searches; then it finds nothing more. */
+/**
+ * Finds what a misspelt key or value may have been meant to be. Its work is bounded over all searches; then it finds
+ * nothing more.
+ */
 export class NearestNode {
   #stepsLeft = MAX_STEPS;
 

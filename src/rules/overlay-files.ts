@@ -9,18 +9,24 @@ export type OverlayVersion = { readonly files: readonly OverlayFile[] } | { read
 
 /** What came of checking rules with an overlay that may have changed. */
 export interface OverlaidCheck {
-  /** To be put in force: with the newest overlay, or with the last one that was right where the newest is not. Undefined: neither goes with the rules. */
+  /**
+   * To be put in force: with the newest overlay, or with the last one that was right where the newest is not.
+   * Undefined: neither goes with the rules.
+   */
   readonly right: Extract<CheckedRules, { ok: true }> | undefined;
   /** What is wrong with the newest. */
   readonly wrong: Extract<CheckedRules, { ok: false }> | undefined;
-  /** Why nothing is right: what is wrong with the rules, and where they do not go with the last overlay that was right. */
+  /**
+   * Why nothing is right: what is wrong with the rules, and where they do not go with the last overlay that was right.
+   */
   readonly refusal: readonly Problem[];
 }
 
 type Check = (overlay: readonly OverlayFile[]) => Promise<CheckedRules>;
 
 /**
- * An overlay that is read again whenever its files change. A wrong one changes nothing: rules are then checked with the last one that was right.
+ * An overlay that is read again whenever its files change. A wrong one changes nothing: rules are then checked with the
+ * last one that was right.
  *
  * The files are polled, as rule files are.
  */

@@ -1,4 +1,4 @@
-import { formatLine, type Place, type Problem } from './problem.ts';
+import { formatLine, type Place, type Problems } from './problem.ts';
 import type { Block } from './read.ts';
 
 /** What overlay files say of each domain, as a tree with the keys and values of the rules. */
@@ -40,16 +40,16 @@ const keysOfRules = { node: ['share_threshold'], rate_limit: ['unlimited', 'repl
 const rateKeys = ['unit', 'unit_multiplier', 'window'] as const;
 
 /** Puts overlay files together, and reports what no overlay may say. */
-export function buildOverlay(files: readonly Block<'file'>[], problems: Problem[]): OverlayDomains {
+export function buildOverlay(files: readonly Block<'file'>[], problems: Problems): OverlayDomains {
   return new Builder(problems).build(files);
 }
 
 class Builder {
-  readonly #problems: Problem[];
+  readonly #problems: Problems;
   /** Where each property was given, by node. */
   readonly #given = new Map<object, Map<string, Place>>();
 
-  constructor(problems: Problem[]) {
+  constructor(problems: Problems) {
     this.#problems = problems;
   }
 
@@ -60,7 +60,7 @@ class Builder {
       if (domain === '') {
         const saysSomething = spend !== undefined || descriptors.length > 0 || wrong.size > 0;
         if (saysSomething && !wrong.has('domain'))
-          this.#error(place('domain'), 'an overlay needs the domain whose rules it changes');
+          this.#problems.error(place('domain'), 'an overlay needs the domain whose rules it changes');
         continue;
       }
       const known: OverlayDomain = domains.get(domain) ?? {
@@ -83,7 +83,7 @@ class Builder {
       const { key = '', value = '', descriptors = [] } = block.values;
       if (key === '') {
         if (!block.wrong.has('key'))
-          this.#error(block.place('key'), 'descriptor has empty key: give it a name such as user');
+          this.#problems.error(block.place('key'), 'descriptor has empty key: give it a name such as user');
         continue;
       }
       const id = idOf(block.values);
@@ -103,20 +103,24 @@ class Builder {
     const refused = keysOfRules.node.filter((key) => values[key] !== undefined);
     for (const key of refused) this.#refuse(place(key), key);
     if (only && several)
-      this.#error(place('rate_limits'), 'rate_limit and rate_limits exclude one another: leave one of them out');
+      this.#problems.error(
+        place('rate_limits'),
+        'rate_limit and rate_limits exclude one another: leave one of them out',
+      );
     for (const [at, limit] of (only ? [only] : (several ?? [])).entries()) this.#checkLimit(limit, at, identity);
     const says = given.length + refused.length + descriptors.length + wrong.size;
     if (says === 0 && !only && !several)
-      this.#warn(place(), 'this overlays nothing: it has neither a property nor descriptors');
+      this.#problems.warn(place(), 'this overlays nothing: it has neither a property nor descriptors');
   }
 
   #checkLimit({ values, wrong, place }: Block<'rate_limit'>, at: number, identity: object): void {
-    for (const key of Object.keys(values) as (keyof typeof values)[]) this.#give(identity, `${at}.${key}`, place(key)); // the reader keeps only keys of the format
+    // the reader keeps only keys of the format
+    for (const key of Object.keys(values) as (keyof typeof values)[]) this.#give(identity, `${at}.${key}`, place(key));
     for (const key of keysOfRules.rate_limit) if (values[key] !== undefined) this.#refuse(place(key), key);
     if (values.requests_per_unit !== undefined || wrong.has('requests_per_unit')) return;
     for (const key of rateKeys) {
       if (values[key] === undefined) continue;
-      this.#error(
+      this.#problems.error(
         place(key),
         `${key} is part of the rate, which an overlay changes only as a whole: write requests_per_unit as well`,
       );
@@ -129,17 +133,11 @@ class Builder {
     const before = given.get(key);
     if (before) {
       const name = key.slice(key.indexOf('.') + 1);
-      this.#error(place, `${name} is overlaid before, at ${formatLine(before)}: leave one of them out`);
+      this.#problems.error(place, `${name} is overlaid before, at ${formatLine(before)}: leave one of them out`);
     } else given.set(key, place);
   }
 
   #refuse(place: Place, key: string): void {
-    this.#error(place, `${key} cannot be overlaid: which limits and counters there are stays with the rules`);
-  }
-  #error(place: Place, message: string): void {
-    this.#problems.push({ ...place, severity: 'error', message });
-  }
-  #warn(place: Place, message: string): void {
-    this.#problems.push({ ...place, severity: 'warning', message });
+    this.#problems.error(place, `${key} cannot be overlaid: which limits and counters there are stays with the rules`);
   }
 }

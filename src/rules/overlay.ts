@@ -10,7 +10,7 @@ import {
   type OverlayLevel,
   type OverlayNode,
 } from './overlay-tree.ts';
-import { formatLine, type Place, type Problem, shown } from './problem.ts';
+import { formatLine, type Place, type Problem, Problems, shown } from './problem.ts';
 import { type Block, readText } from './read.ts';
 
 /** An overlay file: what messages call it, and what it says. */
@@ -20,21 +20,22 @@ export interface OverlayFile {
 }
 
 /**
- * Lays overlay files over rules: the nodes that have the same domain and the same keys and values on the way down get the properties of the overlay. A
- * property that was laid over knows its own file and line. What is wrong with the overlay, and what matches nothing, goes to `problems`; an overlay that is
- * wrong whatever the rules is not laid over them.
+ * Lays overlay files over rules: the nodes that have the same domain and the same keys and values on the way down get
+ * the properties of the overlay. A property that was laid over knows its own file and line. What is wrong with the
+ * overlay, and what matches nothing, goes to `problems`; an overlay that is wrong whatever the rules is not laid over
+ * them.
  *
  * @param rules  stay as they are
  */
 export function layOver(
   rules: readonly Block<'file'>[],
   overlay: readonly OverlayFile[],
-  problems: Problem[],
+  problems: Problems,
 ): readonly Block<'file'>[] {
-  const found: Problem[] = [];
+  const found = new Problems();
   const domains = readOverlay(overlay, found);
-  problems.push(...found);
-  if (found.some(({ severity }) => severity === 'error')) return rules;
+  problems.add(found.all);
+  if (found.hasErrors) return rules;
   warnUnmatched(domains, rules, problems);
   return rules.map((file) => {
     const over = domains.get(file.values.domain ?? '');
@@ -48,35 +49,31 @@ export function layOver(
 
 /** What is wrong with an overlay whatever the rules. */
 export function checkOverlay(overlay: readonly OverlayFile[]): readonly Problem[] {
-  const problems: Problem[] = [];
+  const problems = new Problems();
   readOverlay(overlay, problems);
-  return problems;
+  return problems.all;
 }
 
-const readOverlay = (overlay: readonly OverlayFile[], problems: Problem[]): OverlayDomains =>
+const readOverlay = (overlay: readonly OverlayFile[], problems: Problems): OverlayDomains =>
   buildOverlay(
     overlay.flatMap(({ name, text }) => readText(name, text, problems)),
     problems,
   );
 
-const layLevel = (
-  nodes: readonly Block<'node'>[],
-  level: OverlayLevel,
-  problems: Problem[],
-): readonly Block<'node'>[] =>
+const layLevel = (nodes: readonly Block<'node'>[], level: OverlayLevel, problems: Problems): readonly Block<'node'>[] =>
   nodes.map((node) => {
     const over = level.get(idOf(node.values));
     return over ? layNode(node, over, problems) : node;
   });
 
-function layNode(node: Block<'node'>, { parts, children }: OverlayNode, problems: Problem[]): Block<'node'> {
+function layNode(node: Block<'node'>, { parts, children }: OverlayNode, problems: Problems): Block<'node'> {
   const laid = parts.reduce((below, part) => layPart(below, part, problems), node);
   const { descriptors } = laid.values;
   if (!descriptors || children.size === 0) return laid;
   return { ...laid, values: { ...laid.values, descriptors: layLevel(descriptors, children, problems) } };
 }
 
-function layPart(node: Block<'node'>, part: Block<'node'>, problems: Problem[]): Block<'node'> {
+function layPart(node: Block<'node'>, part: Block<'node'>, problems: Problems): Block<'node'> {
   const keys = nodeKeys.filter((key) => part.values[key] !== undefined);
   const { metadata: below } = node.values;
   const { metadata: above } = part.values;
@@ -108,14 +105,14 @@ const overlaidAt = (key: string, { file, line }: Place, limit?: number): Overlai
 type LimitBlock = Block<'rate_limit'>;
 type LimitKey = keyof LimitBlock['values'];
 
-function layLimits(node: Block<'node'>, part: Block<'node'>, problems: Problem[]): Block<'node'> {
+function layLimits(node: Block<'node'>, part: Block<'node'>, problems: Problems): Block<'node'> {
   const { rate_limit: only, rate_limits: several } = part.values;
   const over = several ?? (only ? [only] : []);
   if (over.length === 0) return node;
   const below = node.values.rate_limits ?? (node.values.rate_limit ? [node.values.rate_limit] : []);
   if (only && below.length > 1) {
     const message = `this node has ${below.length} limits: write rate_limits, with an entry for each of them`;
-    problems.push({ ...part.place('rate_limit'), severity: 'error', message });
+    problems.error(part.place('rate_limit'), message);
     return node;
   }
   const limits: LimitBlock[] = [];
@@ -139,13 +136,15 @@ function withLimits(node: Block<'node'>, limits: readonly LimitBlock[], overlaid
   return { ...node, values, overlaid };
 }
 
-const keysOf = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[]; // the reader keeps only keys of the format
+// the reader keeps only keys of the format
+const keysOf = ({ values }: LimitBlock): readonly LimitKey[] => Object.keys(values) as LimitKey[];
 
-/** The limit with what the overlay says of it; a new one where there was none and the overlay gives its rate; undefined where nothing is to be changed. */
-function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Problem[]): LimitBlock | undefined {
-  const idle = (message: string): undefined => {
-    problems.push({ ...upper.place(), severity: 'warning', message });
-  };
+/**
+ * The limit with what the overlay says of it; a new one where there was none and the overlay gives its rate; undefined
+ * where nothing is to be changed.
+ */
+function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Problems): LimitBlock | undefined {
+  const idle = (message: string): undefined => problems.warn(upper.place(), message);
   if (!lower && upper.values.requests_per_unit === undefined)
     return idle('this overlays nothing: the rules have no such limit, and without requests_per_unit none is added');
   if (!lower) return upper;
@@ -162,7 +161,10 @@ function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Pr
   };
 }
 
-/** Which keys of a limit have no meaning once others have been laid over it: the `buckets` of an algorithm that is replaced, say. */
+/**
+ * Which keys of a limit have no meaning once others have been laid over it: the `buckets` of an algorithm that is
+ * replaced, say.
+ */
 function goneWith({ algorithm, unit, window, on_store_failure: policy, alignment }: LimitBlock['values']) {
   const gone = new Set<LimitKey>([
     ...(window === undefined ? [] : (['unit', 'unit_multiplier'] as const)),
@@ -177,20 +179,20 @@ function goneWith({ algorithm, unit, window, on_store_failure: policy, alignment
 }
 
 /** Warns of overlay nodes that no rule has, once for each topmost one, and names the nearest path. */
-function warnUnmatched(domains: OverlayDomains, rules: readonly Block<'file'>[], problems: Problem[]): void {
+function warnUnmatched(domains: OverlayDomains, rules: readonly Block<'file'>[], problems: Problems): void {
   const nearest = new NearestNode();
   for (const [domain, { place, nodes }] of domains) {
     const files = rules.filter(({ values }) => values.domain === domain);
     if (files.length > 0) {
       const level = files.flatMap(({ values }) => values.descriptors ?? []);
       const [first] = files;
-      if (first) warnLevel(nodes, level, { path: domain, place: first.place() }, nearest, problems);
+      if (first) warnLevel(nodes, level, { path: domain, place: first.place() }, { nearest, problems });
       continue;
     }
     const named = rules.map((file) => ({ key: file.values.domain ?? '', value: '', file }));
     const found = nearest.find({ key: domain, value: '' }, named);
     const hint = found ? `; the nearest is '${shown(found.key)}' (${formatLine(found.file.place())})` : '';
-    problems.push({ ...place, severity: 'warning', message: `no rules have the domain '${shown(domain)}'${hint}` });
+    problems.warn(place, `no rules have the domain '${shown(domain)}'${hint}`);
   }
 }
 
@@ -203,8 +205,7 @@ function warnLevel(
   level: OverlayLevel,
   nodes: readonly Block<'node'>[],
   parent: Parent,
-  nearest: NearestNode,
-  problems: Problem[],
+  report: { readonly nearest: NearestNode; readonly problems: Problems },
 ): void {
   if (level.size === 0) return;
   const byId = new Map(nodes.map((node) => [idOf(node.values), node]));
@@ -214,15 +215,15 @@ function warnLevel(
     const path = `${parent.path}.${compositeOf(over)}`;
     if (found) {
       const below = { path, place: found.place() };
-      warnLevel(over.children, found.values.descriptors ?? [], below, nearest, problems);
+      warnLevel(over.children, found.values.descriptors ?? [], below, report);
       continue;
     }
-    const near = nearest.find(over, named);
+    const near = report.nearest.find(over, named);
     const hint = near
       ? `the nearest is '${shown(`${parent.path}.${compositeOf(near)}`)}' (${entryOf(near)}; ${formatLine(near.place())})`
       : `the nearest is '${shown(parent.path)}' (${formatLine(parent.place)}), which has no descriptors`;
     const message = `no rule has the path '${shown(path)}' (${entryOf(over)}); ${hint}`;
-    problems.push({ ...over.place, severity: 'warning', message });
+    report.problems.warn(over.place, message);
   }
 }
 

@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto';
 import { type DomainParts, groupByDomain } from './compile.ts';
 import { type Field, format, type Shape } from './format.ts';
 import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
-import type { Place } from './problem.ts';
+import { type Place, Problems } from './problem.ts';
 import type { Block } from './read.ts';
 import type { Steps } from './steps.ts';
 import type { Domain } from './tree.ts';
 
 /**
- * Rules that have been checked, as pieces of text: what other threads and processes are sent, since a compiled tree has functions in it. A piece
- * holds a few nodes only, so that it is read in a fraction of a millisecond.
+ * Rules that have been checked, as pieces of text: what other threads and processes are sent, since a compiled tree has
+ * functions in it. A piece holds a few nodes only, so that it is read in a fraction of a millisecond.
  */
 export type PackedRules = readonly PackedDomain[];
 
@@ -43,7 +43,7 @@ const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format
 
 /** @param blocks  without problems */
 export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): PackedRules {
-  return Array.from(groupByDomain(blocks, mergeDomains, []), ([name, { nodes, spend, overlaid }]) => {
+  return Array.from(groupByDomain(blocks, mergeDomains, new Problems()), ([name, { nodes, spend, overlaid }]) => {
     const listed = nodes.flatMap((node) => listNodes(node, 0));
     const count = Math.ceil(listed.length / PIECE_NODES);
     const pieces = Array.from({ length: count }, (_, at) =>

@@ -17,7 +17,39 @@ export interface Problem extends Place {
   readonly message: string;
 }
 
-/** One line of text: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo'; expected one of …` */
+/** The problems that were found in rules. */
+export class Problems {
+  readonly #all: Problem[];
+
+  /** @param found  earlier ones */
+  constructor(found: readonly Problem[] = []) {
+    this.#all = [...found];
+  }
+
+  get all(): readonly Problem[] {
+    return this.#all;
+  }
+
+  get hasErrors(): boolean {
+    return this.#all.some(({ severity }) => severity === 'error');
+  }
+
+  error(place: Place, message: string): undefined {
+    this.#all.push({ ...place, severity: 'error', message });
+  }
+
+  warn(place: Place, message: string): undefined {
+    this.#all.push({ ...place, severity: 'warning', message });
+  }
+
+  add(found: Iterable<Problem>): void {
+    for (const problem of found) this.#all.push(problem);
+  }
+}
+
+/**
+ * One line of text: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo'; expected one of …`
+ */
 export function formatProblem({ file, line, path, severity, message }: Problem): string {
   const kind = severity === 'warning' ? 'warning: ' : '';
   return `${formatLine({ file, line })}: ${kind}${path === '' ? '' : `${path}: `}${message}`;

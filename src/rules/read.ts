@@ -3,7 +3,7 @@ import { nearest } from '../nearest.ts';
 import { type Field, format, type Shape } from './format.ts';
 import { readMetadata } from './metadata.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
-import { type Place, type Problem, pathOfKey, shown } from './problem.ts';
+import { type Place, type Problems, pathOfKey, shown } from './problem.ts';
 import { parseYaml, type YamlEntry, YamlError, type YamlMap, type YamlNode } from './yaml.ts';
 import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
 
@@ -35,45 +35,52 @@ const referenceKeys = new Set(
   Object.values(shapes).flatMap((fields) => Object.entries(fields).flatMap(([key, field]) => (field.own ? [] : [key]))),
 );
 
-/** Reads the text of a rule file, or of one like it: its block, or none where the text is no YAML. What is wrong goes to `problems`. */
-export function readText(file: string, text: string, problems: Problem[]): Block<'file'>[] {
-  const report = (severity: Problem['severity'], line: number, message: string, column?: number): void => {
-    problems.push({ file, line, column, path: '', severity, message });
-  };
+/**
+ * Reads the text of a rule file, or of one like it: its block, or none where the text is no YAML. What is wrong goes to
+ * `problems`.
+ */
+export function readText(file: string, text: string, problems: Problems): Block<'file'>[] {
   try {
     const { root, moreDocumentsAt } = parseYaml(text);
     for (const line of moreDocumentsAt)
-      report('warning', line, 'only the first YAML document of a file is read; this one is ignored');
+      problems.warn({ file, line, path: '' }, 'only the first YAML document of a file is read; this one is ignored');
     const block = readFile(file, root, problems);
     return block ? [block] : [];
   } catch (thrown) {
     if (!(thrown instanceof YamlError)) throw thrown;
-    report('error', thrown.line, `error loading config file: ${thrown.message}`, thrown.column);
+    const { line, column } = thrown;
+    problems.error({ file, line, column, path: '' }, `error loading config file: ${thrown.message}`);
     return [];
   }
 }
 
 /** Reads the root of a rule file. What is wrong goes to `problems`, all of it; what is right is in the block. */
-export function readFile(file: string, root: YamlNode | undefined, problems: Problem[]): Block<'file'> | undefined {
+export function readFile(file: string, root: YamlNode | undefined, problems: Problems): Block<'file'> | undefined {
   const reader = new Reader(file, problems);
   const place = { file, line: root?.line ?? 1, column: root?.column, path: '' };
   if (!root || isNull(root)) return reader.block('file', emptyMap(1), place);
   return root.kind === 'map' ? reader.block('file', root, place) : reader.mismatch(place, 'a mapping', root);
 }
 
+/** The values of a block, and where their keys are. */
+interface ReadEntries {
+  readonly values: Map<string, unknown>;
+  readonly keys: Map<string, YamlNode>;
+}
+
 class Reader {
   private readonly file: string;
-  private readonly problems: Problem[];
+  private readonly problems: Problems;
 
-  constructor(file: string, problems: Problem[]) {
+  constructor(file: string, problems: Problems) {
     this.file = file;
     this.problems = problems;
   }
 
   block<S extends Shape>(shape: S, map: YamlMap, place: Place): Block<S> {
-    const values = new Map<string, unknown>();
-    const keys = new Map<string, YamlNode>();
-    for (const entry of map.entries) this.entry(shape, entry, place.path, values, keys);
+    const read: ReadEntries = { values: new Map(), keys: new Map() };
+    for (const entry of map.entries) this.entry(shape, entry, place.path, read);
+    const { values, keys } = read;
     const right = [...values].filter(([, value]) => value !== undefined && value !== null);
     return {
       values: Object.fromEntries(right) as Block<S>['values'], // each value was read as its field of the format says
@@ -86,16 +93,13 @@ class Reader {
     };
   }
 
-  private entry(
-    shape: Shape,
-    { key, value }: YamlEntry,
-    path: string,
-    values: Map<string, unknown>,
-    keys: Map<string, YamlNode>,
-  ): void {
+  private entry(shape: Shape, { key, value }: YamlEntry, path: string, { values, keys }: ReadEntries): void {
     if (key.kind !== 'scalar' || key.type !== 'text') {
       const text = key.kind !== 'scalar' ? describe(key) : key.type === 'flag' ? String(flagOf(key.text)) : key.text;
-      this.error(this.at(key, path), `config error, key is not of type string: ${text}; put the key in quotes`);
+      this.problems.error(
+        this.at(key, path),
+        `config error, key is not of type string: ${text}; put the key in quotes`,
+      );
       return;
     }
     const place = this.at(key, pathOfKey(path, shown(key.text)));
@@ -105,7 +109,8 @@ class Reader {
       return;
     }
     const before = keys.get(key.text);
-    if (before) this.warn(place, `'${key.text}' was given before, on line ${before.line}; the last one counts`);
+    if (before)
+      this.problems.warn(place, `'${key.text}' was given before, on line ${before.line}; the last one counts`);
     keys.set(key.text, key);
     values.set(key.text, isNull(value) ? null : this.value(field, value, { ...place, ...positionOf(value) }));
   }
@@ -113,9 +118,9 @@ class Reader {
   private unknownKey(shape: Shape, key: string, place: Place): void {
     const known = Object.keys(shapes[shape] ?? {}).join(', ');
     if (referenceKeys.has(key))
-      this.warn(place, `'${key}' has no effect here and is ignored; this block takes ${known}`);
+      this.problems.warn(place, `'${key}' has no effect here and is ignored; this block takes ${known}`);
     else
-      this.error(
+      this.problems.error(
         place,
         `config error, unknown key '${shown(key)}'; ${hintFor(shape, key) ?? `expected one of ${known}`}`,
       );
@@ -133,7 +138,7 @@ class Reader {
         return this.block(field.of as Shape, node, place);
       case 'struct':
         if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
-        return readMetadata(node, place.file, place.path, this.problems);
+        return readMetadata(node, place, this.problems);
       default:
         return this.scalar(field.type, node, place);
     }
@@ -144,7 +149,7 @@ class Reader {
     return node.items.flatMap((item, index) => {
       const at = { ...place, ...positionOf(item), path: `${place.path}[${index}]` };
       if (item.kind === 'map') return [this.block(shape, item, at)];
-      this.error(at, `config error, yaml file contains list of type other than map: ${asGoPrints(item)}`);
+      this.problems.error(at, `config error, yaml file contains list of type other than map: ${asGoPrints(item)}`);
       return [];
     });
   }
@@ -153,7 +158,7 @@ class Reader {
     if (node.kind !== 'scalar') return this.mismatch(place, expectedOf[type], node);
     if (node.type === 'float') {
       const hint = type === 'text' ? `; put it in quotes: "${node.text}"` : '';
-      this.error(place, `error checking config: expected ${expectedOf[type]}, got ${describe(node)}${hint}`);
+      this.problems.error(place, `error checking config: expected ${expectedOf[type]}, got ${describe(node)}${hint}`);
       return undefined;
     }
     if (type === 'text') return node.text;
@@ -164,18 +169,12 @@ class Reader {
   }
 
   mismatch(place: Place, expected: string, node: YamlNode, hint = ''): undefined {
-    this.error(place, `error loading config file: expected ${expected}, got ${describe(node)}${hint}`);
+    this.problems.error(place, `error loading config file: expected ${expected}, got ${describe(node)}${hint}`);
     return undefined;
   }
 
   private at(node: YamlNode, path: string): Place {
     return { file: this.file, line: node.line, column: node.column, path };
-  }
-  private error(place: Place, message: string): void {
-    this.problems.push({ ...place, severity: 'error', message });
-  }
-  private warn(place: Place, message: string): void {
-    this.problems.push({ ...place, severity: 'warning', message });
   }
 }
 

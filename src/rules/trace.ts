@@ -91,7 +91,7 @@ export function trace(rules: RuleTree, domain: string, descriptor: Descriptor): 
     },
   };
   const found = match(rules, domain, descriptor, observer);
-  const stopped = stopOf(rules, domain, descriptor, found, levels);
+  const stopped = stopOf(rules, { domain, entries: descriptor.entries }, found, levels);
   return { found, path, ...(stopped && { stopped }) };
 }
 
@@ -201,8 +201,7 @@ type Levels = readonly { readonly level: Level | undefined; readonly found: Node
 
 function stopOf(
   rules: RuleTree,
-  domain: string,
-  { entries }: Descriptor,
+  { domain, entries }: { readonly domain: string; readonly entries: Descriptor['entries'] },
   found: Match,
   levels: Levels,
 ): Stop | undefined {

@@ -1,4 +1,6 @@
-/** A text in which each `*` stands for any number of characters, none included. There is no escape for a literal `*`. */
+/**
+ * A text in which each `*` stands for any number of characters, none included. There is no escape for a literal `*`.
+ */
 export interface Wildcard {
   readonly text: string;
   /** What comes before the first `*`: all that matches begins so. */
@@ -32,7 +34,10 @@ function commonPrefix(one: string, other: string): number {
 
 export const hasWildcard = (text: string): boolean => text.includes('*');
 
-/** Compiles a pattern; one without `*` matches itself alone. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb` and `bar1b`, not `bara`. */
+/**
+ * Compiles a pattern; one without `*` matches itself alone. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb`
+ * and `bar1b`, not `bara`.
+ */
 export function compileWildcard(text: string): Wildcard {
   if (!hasWildcard(text)) return { text, prefix: text, matches: (candidate) => candidate === text };
   const parts = text.split('*');

@@ -1,8 +1,9 @@
 import { EditedText } from './edited-text.ts';
 
 /**
- * Rewrites what Go's yaml.v2 takes and YAML does not: inside brackets, braces and quotes a line may be indented less than the block around them, and tabs may
- * set values off. Such lines are indented, and such tabs become blanks; all other text, and every line break, stays.
+ * Rewrites what Go's yaml.v2 takes and YAML does not: inside brackets, braces and quotes a line may be indented less
+ * than the block around them, and tabs may set values off. Such lines are indented, and such tabs become blanks; all
+ * other text, and every line break, stays.
  *
  * Reads each character once or twice. Text that is no YAML comes out as text that is none either.
  *
@@ -26,11 +27,17 @@ class FlowIndenter {
   readonly #text: string;
   #at = 0;
   #lineStart = 0;
-  /** Column of the key, or of the `-` or `?`, whose value is being read; one less than that of the root while there is none. */
+  /**
+   * Column of the key, or of the `-` or `?`, whose value is being read; one less than that of the root while there is
+   * none.
+   */
   #parent = -1;
   /** The same, but without the anchor or tag before the key: lines of the value are indented by more. */
   #innerParent = -1;
-  /** Columns where the node began that is being read on this line, with its anchor or tag and without; undefined before it. */
+  /**
+   * Columns where the node began that is being read on this line, with its anchor or tag and without; undefined before
+   * it.
+   */
   #node: { readonly start: number; content: number } | undefined;
   /** Tabs since the line's last indicator. They matter where brackets or braces follow. */
   #tabs: number[] = [];
@@ -108,7 +115,10 @@ class FlowIndenter {
     }
   }
 
-  /** Where the next line that is not blank has its first character that is no blank, and how many blanks are before it; -1: there is none. */
+  /**
+   * Where the next line that is not blank has its first character that is no blank, and how many blanks are before it;
+   * -1: there is none.
+   */
   #nextLine(): readonly [at: number, column: number] {
     let at = this.#at;
     let start = -1;

@@ -2,7 +2,10 @@ import { EVENT_ID, type Event, getScalarValue, parseEvents, SCALAR_STYLE, YAMLEx
 import { indentFlow } from './yaml-flow.ts';
 import { type ScalarType, typeOf } from './yaml-scalar.ts';
 
-/** A YAML value that knows on which line and column of its file it stands (from 1; no column where it is not known). Aliases and merge keys are already resolved. */
+/**
+ * A YAML value that knows on which line and column of its file it stands (from 1; no column where it is not known).
+ * Aliases and merge keys are already resolved.
+ */
 export type YamlNode = YamlMap | YamlList | YamlScalar;
 
 export interface YamlMap {
@@ -69,8 +72,8 @@ export function parseYaml(text: string): YamlFile {
 }
 
 /**
- * Reads the text, and once more where lines in brackets, braces or quotes are indented less than YAML asks for, down to a closing bracket at the very left,
- * or tabs set values off there: Go's yaml.v2 takes that, and such files are common.
+ * Reads the text, and once more where lines in brackets, braces or quotes are indented less than YAML asks for, down to
+ * a closing bracket at the very left, or tabs set values off there: Go's yaml.v2 takes that, and such files are common.
  */
 function composerOf(text: string): Composer {
   try {

@@ -1,83 +1,52 @@
 import { operationRoutes } from '../admin/api.ts';
 import { Audit } from '../admin/audit.ts';
-import { unmatchedMetrics } from '../admin/metrics.ts';
 import { type AdminOptions, adminOperations } from '../admin/operations.ts';
 import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../admin/override-records.ts';
 import { parseTokens } from '../admin/tokens.ts';
-import type { Clock } from '../clock.ts';
 import { profileRoutes } from '../http/profile.ts';
 import type { Route } from '../http/server.ts';
-import type { ExpositionFormat } from '../observe/exposition.ts';
-import type { Logger } from '../observe/log.ts';
 import type { Settings } from '../settings.ts';
-import { type Certificates, openCertificates } from '../transport/certificates.ts';
-import { deciderOf, extrasOf } from './answering.ts';
-import { CannotStart, start } from './cannot-start.ts';
+import { CannotStart } from './cannot-start.ts';
 import type { Core } from './core.ts';
-import type { Part } from './parts.ts';
+import type { Part, ProcessContext } from './parts.ts';
+import { deciderOf, extrasOf } from './responder.ts';
+import { every } from './store.ts';
 
-/** Routes and metrics of the debug port for operators. */
+/** Routes of the debug port that show callers' values or make changes. */
 export interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
-  /** Further lines for `/metrics`. */
-  readonly metrics: (format: ExpositionFormat) => Promise<string>;
-  /** Opens the certificate of the debug port; undefined: plain HTTP. */
-  readonly tls: (() => Promise<Certificates>) | undefined;
 }
 
-/**
- * Creates the routes of the debug port that show callers' values or make changes.
- *
- * @throws CannotStart if ADMIN_TOKEN contains a name twice
- */
-export function createAdminPages(
+/** @throws CannotStart if ADMIN_TOKEN contains a name twice */
+export function openAdminPages(
   settings: Settings,
-  core: Pick<Core, 'counters' | 'rules'>,
-  { ask, clock, version }: Pick<AdminOptions, 'ask' | 'version'> & { readonly clock: Clock },
-  log: Logger,
+  { store, rules }: Core,
+  { ask, version }: Pick<AdminOptions, 'ask' | 'version'>,
+  { clock, log }: ProcessContext,
 ): AdminPages {
-  const tokens = parseTokens(settings.ADMIN_TOKEN ?? '');
+  const { hosts, auditLog, hashKeys } = settings.admin;
+  const tokens = parseTokens(settings.admin.tokens ?? '');
   if (!tokens) throw new CannotStart('ADMIN_TOKEN: each name may be there once');
-  const { counters, rules } = core;
-  const decider = deciderOf(settings, core, clock);
+  const decider = deciderOf(settings, { store, rules }, clock);
+  const { records, ledger } = store;
   const overrides = new OverrideRecords({
-    records: counters.records,
-    overrides: counters.overrides,
-    clock,
+    ...{ records, clock, overrides: store.overrides },
     spread: (all) => ask({ kind: 'overrides', overrides: all }),
   });
   const operations = adminOperations({
-    overrides,
-    clock,
-    decider,
-    extras: extrasOf(settings),
-    packed: rules.book.packed,
-    source: rules.description,
-    version,
-    ledger: counters.ledger,
+    ...{ overrides, clock, decider, version, ledger, ask, hashKeys },
+    ...{ packed: rules.book.packed, source: rules.description, rules: rules.book.rules },
+    extras: extrasOf(settings.answers),
     counters: decider.counters,
-    rules: rules.book.rules,
-    audit: new Audit({ sink: settings.AUDIT_LOG, clock, records: counters.records }),
-    ask,
-    hasWorkers: settings.WORKERS > 1,
-    hashKeys: settings.HASH_KEYS,
+    audit: new Audit({ sink: auditLog, clock, records }),
+    hasWorkers: settings.workers > 1,
   });
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
-  const access = { tokens, hosts: settings.ADMIN_HOSTS.map((host) => host.toLowerCase()) };
+  const access = { tokens, hosts: hosts.map((host) => host.toLowerCase()) };
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
-  const routes = new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
-  const { DEBUG_TLS_CERT: cert, DEBUG_TLS_KEY: key } = settings;
-  const follower = setInterval(() => void overrides.follow().catch(() => {}), FOLLOW_INTERVAL_MS).unref(); // while they cannot be read, the last ones apply
   return {
-    routes,
-    tls:
-      cert === ''
-        ? undefined
-        : () =>
-            start('DEBUG_TLS_CERT', 'cannot use TLS', () =>
-              openCertificates({ cert, key, clientCa: undefined }, clock, (problem) => log.error(problem)),
-            ),
-    metrics: (format) => unmatchedMetrics(ask, format),
-    close: async () => clearInterval(follower),
+    routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
+    // while they cannot be read, the last ones apply
+    close: every(FOLLOW_INTERVAL_MS, () => void overrides.follow().catch(() => {})),
   };
 }

@@ -1,20 +1,16 @@
 import type { Records } from '../admin/records.ts';
 import type { Breakers } from '../backends/breaker.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
-import type { Clock, Monotonic } from '../clock.ts';
+import type { Monotonic } from '../clock.ts';
 import type { Backends } from '../ledger/ledger.ts';
-import type { Logger } from '../observe/log.ts';
-import type { Settings } from '../settings.ts';
 import type { LatenessWatch } from './lateness.ts';
+import type { ProcessContext } from './parts.ts';
 
-/** Dependencies of backends. */
-export interface BackendParts {
-  readonly settings: Settings;
-  readonly clock: Clock;
+/** What backends use. */
+export interface BackendContext extends ProcessContext {
   readonly monotonicMs: Monotonic;
   readonly breakers: Breakers;
   readonly lateness: LatenessWatch;
-  readonly log: Logger;
 }
 
 /** Open backends, and their description. */

@@ -1,5 +1,4 @@
 import type { Monotonic } from '../clock.ts';
-import type { Logger } from '../observe/log.ts';
 import type { Part } from './parts.ts';
 
 /** Measures the timer lag of this process, which grows under overload or CPU starvation. */
@@ -23,26 +22,5 @@ export function watchLateness(monotonicMs: Monotonic): LatenessWatch {
   return {
     latenessMs: () => Math.max(...late, monotonicMs() - dueMs),
     close: () => clearInterval(timer),
-  };
-}
-
-/** Interval between log lines. */
-const REPEAT_MS = 60_000;
-
-/** Logs that calls timed out because this process was late: at once, then once a minute. */
-export function createLatenessLog(
-  { latenessMs }: Pick<LatenessWatch, 'latenessMs'>,
-  timeoutMs: number,
-  monotonicMs: Monotonic,
-  log: Pick<Logger, 'warn'>,
-): () => void {
-  let loggedAtMs = Number.NEGATIVE_INFINITY;
-  return () => {
-    const nowMs = monotonicMs();
-    if (nowMs - loggedAtMs < REPEAT_MS) return;
-    loggedAtMs = nowMs;
-    log.warn(
-      `this process is ${Math.round(latenessMs())} ms late: calls to the store exceed STORE_TIMEOUT (${timeoutMs} ms) although the store may be healthy; give the process more CPU, or raise the timeout. Not logged again for a minute`,
-    );
   };
 }

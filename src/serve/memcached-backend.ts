@@ -3,25 +3,26 @@ import { referenceCounters } from '../backends/memcached/reference.ts';
 import { openServers } from '../backends/memcached/servers.ts';
 import { tlsOptions } from '../backends/tls.ts';
 import type { StoreSettings } from '../settings/stores.ts';
-import type { BackendParts, OpenBackends } from './backend-parts.ts';
+import type { Settings } from '../settings.ts';
+import type { BackendContext, OpenBackends } from './backend-parts.ts';
 import { start } from './cannot-start.ts';
 
 /** @throws CannotStart if a certificate file cannot be read */
 export async function openMemcachedBackend(
   { servers, tls }: Extract<StoreSettings, { kind: 'memcache' }>,
-  { settings, clock, monotonicMs, lateness, log }: BackendParts,
+  { keys }: Settings['counters'],
+  { clock, monotonicMs, lateness, log }: BackendContext,
 ): Promise<OpenBackends> {
-  const options = {
-    servers,
-    monotonicMs,
-    onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; retrying`),
-    onUp: (server: string) => log.warn(`memcached ${server} answers again`),
-  };
   const opened = await start('MEMCACHE_HOST_PORT', 'cannot be used', () =>
-    openServers({ ...options, tls: tls && tlsOptions(tls, (problem) => log.error(`memcached: ${problem}`)) }),
+    openServers({
+      ...{ servers, monotonicMs },
+      onDown: (server: string, error: Error) => log.error(`memcached ${server}: ${error.message}; retrying`),
+      onUp: (server: string) => log.warn(`memcached ${server} answers again`),
+      tls: tls && tlsOptions(tls, (problem) => log.error(`memcached: ${problem}`)),
+    }),
   );
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
-  const foreign = settings.COUNTER_KEYS === 'reference' ? referenceCounters : undefined;
+  const foreign = keys.kind === 'reference' ? referenceCounters : undefined;
   const main = new MemcachedBackend(opened, { clock, monotonicMs }, lateness.latenessMs, foreign);
   return { backends: { main }, description: `in memcached at ${names}` };
 }

@@ -2,67 +2,73 @@ import type { Breakers } from '../backends/breaker.ts';
 import type { Clock } from '../clock.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Readiness } from '../rls/health.ts';
-import type { RuleBook } from '../rules/book.ts';
+import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
 import type { StoreWatch } from './store-watch.ts';
 
-type ReadinessSettings = Pick<
-  Settings,
-  | 'FORCE_START_WITHOUT_INITIAL_CONFIG'
-  | 'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED'
-  | 'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION'
->;
-
-/** The state of the counters. */
 export interface ReadinessSources {
-  readonly ledger: Pick<Ledger, 'health'>;
-  readonly breakers: Pick<Breakers, 'states'>;
-  readonly watch: Pick<StoreWatch, 'state'> | undefined;
+  readonly rules: () => RuleTree | undefined;
+  readonly store: {
+    readonly ledger: Pick<Ledger, 'health'>;
+    readonly breakers: Pick<Breakers, 'states'>;
+    readonly watch: Pick<StoreWatch, 'state'> | undefined;
+  };
+  readonly clock: Clock;
 }
 
 /** How often the first contact with the store is polled. */
 const POLL_INTERVAL_MS = 50;
 
 /**
- * Creates the readiness check: rules must be loaded, and the store must have been reached. Without
- * REDIS_HEALTH_CHECK_ACTIVE_CONNECTION once is enough, so that an outage of Redis does not take the whole fleet out of service.
- *
- * @param isClosing  whether the service is shutting down
+ * Whether requests can be decided: rules must be loaded, and the store must have been reached. Unless `requiresStore`
+ * is set, once is enough, so that an outage of Redis does not take the whole fleet out of service.
  */
-export function createReadiness(
-  settings: ReadinessSettings,
-  book: Pick<RuleBook, 'rules'>,
-  sources: ReadinessSources,
-  clock: Clock,
-  isClosing: () => boolean,
-): () => Readiness {
-  const { ledger } = sources;
-  let wasReached = false;
-  const poll = setInterval(() => {
-    wasReached ||= ledger.health().ready; // also without health checks
-    if (wasReached || isClosing()) clearInterval(poll);
-  }, POLL_INTERVAL_MS).unref();
-  return () => {
-    const rules = book.rules();
-    const state = ledger.health();
-    wasReached ||= state.ready;
-    const isReached = settings.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION ? state.ready : wasReached;
+export class ReadinessCheck {
+  readonly #required: Settings['readiness'];
+  readonly #sources: ReadinessSources;
+  readonly #poll = setInterval(() => this.#checkStore(), POLL_INTERVAL_MS).unref(); // also without health checks
+  #wasReached = false;
+  #isClosing = false;
+
+  constructor(required: Settings['readiness'], sources: ReadinessSources) {
+    this.#required = required;
+    this.#sources = sources;
+  }
+
+  state(): Readiness {
+    const { requiresRules, requiresDomain, requiresStore } = this.#required;
+    const rules = this.#sources.rules();
+    const store = this.#checkStore();
+    const isReached = requiresStore ? store.ready : this.#wasReached;
     const isEmpty = (rules?.domains.size ?? 0) === 0;
     const reasons = [
-      ...(isClosing() ? ['shutting down'] : []),
-      ...(rules || settings.FORCE_START_WITHOUT_INITIAL_CONFIG ? [] : ['no rate limit configuration loaded']),
-      ...(rules && isEmpty && settings.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED ? ['the rules have no domain'] : []),
-      ...(isReached || state.ready ? [] : [`counters cannot be reached: ${state.reason}`]),
+      ...(this.#isClosing ? ['shutting down'] : []),
+      ...(rules || !requiresRules ? [] : ['no rate limit configuration loaded']),
+      ...(rules && isEmpty && requiresDomain ? ['the rules have no domain'] : []),
+      ...(isReached || store.ready ? [] : [`counters cannot be reached: ${store.reason}`]),
     ];
-    return { ready: reasons.length === 0, reasons, notes: notesOn(sources, clock()) };
-  };
+    return { ready: reasons.length === 0, reasons, notes: notesOn(this.#sources) };
+  }
+
+  /** The service is shutting down: it is not ready any more. */
+  close(): void {
+    this.#isClosing = true;
+    clearInterval(this.#poll);
+  }
+
+  #checkStore() {
+    const health = this.#sources.store.ledger.health();
+    this.#wasReached ||= health.ready;
+    if (this.#wasReached) clearInterval(this.#poll);
+    return health;
+  }
 }
 
 /** `store: up`, `last success: 0.4 s ago`, then the circuit to each node. */
-function notesOn({ breakers, watch }: ReadinessSources, nowMs: number): readonly string[] {
+function notesOn({ store: { breakers, watch }, clock }: ReadinessSources): readonly string[] {
   const circuits = Array.from(breakers.states(), ([node, circuit]) => `circuit to ${node}: ${circuit}`);
   if (!watch) return circuits;
   const { isUp, reason, lastSuccessAtMs } = watch.state();
-  const last = lastSuccessAtMs === undefined ? 'never' : `${((nowMs - lastSuccessAtMs) / 1_000).toFixed(1)} s ago`;
+  const last = lastSuccessAtMs === undefined ? 'never' : `${((clock() - lastSuccessAtMs) / 1_000).toFixed(1)} s ago`;
   return [`store: ${isUp ? 'up' : `down: ${reason}`}`, `last success: ${last}`, ...circuits];
 }

@@ -1,4 +1,3 @@
-import type { Records } from '../admin/records.ts';
 import type { Backend } from '../backends/backend.ts';
 import { createCounterKeys } from '../backends/key.ts';
 import { describeAddress } from '../backends/redis/address.ts';
@@ -8,41 +7,38 @@ import { createProbe, isRefusal } from '../backends/redis/probe.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
-import type { BackendParts, OpenBackends } from './backend-parts.ts';
+import type { Settings } from '../settings.ts';
+import type { BackendContext, OpenBackends } from './backend-parts.ts';
 import { start } from './cannot-start.ts';
-import { createLatenessLog } from './lateness.ts';
-import { createRefusalLog } from './refusals.ts';
+import { createSeldomLog } from './seldom-log.ts';
 import { atomicOfRedis } from './traits.ts';
 
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openRedisBackends(
   store: Extract<StoreSettings, { kind: 'redis' }>,
-  parts: BackendParts,
+  options: Settings['counters'],
+  context: BackendContext,
 ): Promise<OpenBackends> {
-  const main = await openRedis('REDIS_URL', store.main, parts);
-  const { records } = main;
-  if (!store.perSecond)
-    return { backends: { main: main.backend }, records, description: `in Redis: ${main.description}` };
-  const perSecond = await openRedis('REDIS_PERSECOND_URL', store.perSecond, parts);
+  const open = (variable: string, redis: RedisSettings) => openRedis(variable, redis, options, context);
+  const { backend: main, description, records } = await open('REDIS_URL', store.main);
+  if (!store.perSecond) return { backends: { main }, records, description: `in Redis: ${description}` };
+  const perSecond = await open('REDIS_PERSECOND_URL', store.perSecond);
   return {
-    backends: { main: main.backend, perSecond: perSecond.backend },
+    backends: { main, perSecond: perSecond.backend },
     records,
-    description: `in Redis: ${main.description}; by the second: ${perSecond.description}`,
+    description: `in Redis: ${description}; by the second: ${perSecond.description}`,
   };
 }
 
 async function openRedis(
   variable: string,
-  redisSettings: RedisSettings,
-  { settings, clock, monotonicMs, breakers, lateness, log }: BackendParts,
-): Promise<{ readonly backend: Backend; readonly description: string; readonly records: Records }> {
-  const { address } = redisSettings;
-  const description = describeAddress(address);
-  const { REDIS_STARTUP_INITIAL_INTERVAL: initialMs, REDIS_STARTUP_MAX_INTERVAL: maxMs } = settings;
+  settings: RedisSettings,
+  { keys, startup, timeoutMs }: Settings['counters'],
+  { clock, monotonicMs, breakers, lateness: { latenessMs }, log }: BackendContext,
+): Promise<Required<Pick<OpenBackends, 'description' | 'records'>> & { readonly backend: Backend }> {
+  const description = describeAddress(settings.address);
   const onTlsProblem = (problem: string) => log.error(`${description}: ${problem}`);
-  const redis = await start(variable, 'cannot be used', () =>
-    connect({ ...redisSettings, startup: { initialMs, maxMs }, onTlsProblem }),
-  );
+  const redis = await start(variable, 'cannot be used', () => connect({ ...settings, startup, onTlsProblem }));
   let wasDown = false;
   redis.on('ready', () => {
     if (wasDown) log.warn(`connected to ${description} again`);
@@ -53,35 +49,25 @@ async function openRedis(
     if (!wasDown) log.error(`no connection to ${description}: ${error.message}; retrying`);
     wasDown = true;
   });
-  const atomic = atomicOfRedis(address, settings);
-  const logRefusal = createRefusalLog(description, clock, log);
-  const logLateness = createLatenessLog(lateness, settings.STORE_TIMEOUT, monotonicMs, log);
+  const logSeldom = createSeldomLog(monotonicMs);
   const onUnavailable = (reason: string): void => {
-    if (reason.endsWith(' ms late')) return logLateness();
+    if (reason.endsWith(' ms late'))
+      return logSeldom('late', () =>
+        log.warn(
+          `this process is ${Math.round(latenessMs())} ms late: calls to the store exceed STORE_TIMEOUT (${timeoutMs} ms) although the store may be healthy; give the process more CPU, or raise the timeout. Not logged again for a minute`,
+        ),
+      );
     if (!isRefusal(reason)) return;
-    logRefusal(reason);
+    logSeldom(reason, () => log.error(`${description} refuses calls: ${reason}; not logged again for a minute`));
     probe.refused();
   };
-  const { CACHE_KEY_PREFIX: prefix, CLUSTER_HASH_TAG: hashTag } = settings;
-  const slowMs = Math.max(settings.STORE_TIMEOUT, 1);
-  const foreign = settings.COUNTER_KEYS === 'reference' ? { foreign: referenceCounters } : {};
-  const { latenessMs } = lateness;
-  const options = {
-    atomic,
-    name: description,
-    slowMs,
-    breakers,
-    prefix,
-    monotonicMs,
-    latenessMs,
-    onUnavailable,
-    ...foreign,
-  } as const;
-  const probe = createProbe({
-    backend: new RedisBackend(redis, clock, options),
-    redis,
-    keys: createCounterKeys(prefix, { hashTag }),
-    onUsable: () => log.warn(`${description} accepts calls again`),
+  const backend = new RedisBackend(redis, clock, {
+    ...{ breakers, monotonicMs, latenessMs, onUnavailable, name: description, prefix: keys.prefix },
+    atomic: atomicOfRedis(settings.address, keys),
+    slowMs: Math.max(timeoutMs, 1),
+    ...(keys.kind === 'reference' && { foreign: referenceCounters }),
   });
-  return { backend: probe.backend, description, records: new RedisRecords(redis, prefix) };
+  const onUsable = () => log.warn(`${description} accepts calls again`);
+  const probe = createProbe({ backend, redis, keys: createCounterKeys(keys.prefix, keys), onUsable });
+  return { backend: probe.backend, description, records: new RedisRecords(redis, keys.prefix) };
 }

@@ -1,4 +1,3 @@
-import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { openRuleBook, type RuleBook } from '../rules/book.ts';
@@ -9,10 +8,10 @@ import type { LoadedRules } from '../rules/load.ts';
 import { listOverlaid } from '../rules/overlaid.ts';
 import { Overlay } from '../rules/overlay-files.ts';
 import { hashOf } from '../rules/packed.ts';
-import { formatProblem } from '../rules/problem.ts';
+import { formatProblem, type Problem } from '../rules/problem.ts';
 import type { Settings } from '../settings.ts';
-import { CannotStart } from './cannot-start.ts';
-import { openControlPlane } from './control-plane.ts';
+import { CannotStart, start } from './cannot-start.ts';
+import type { ProcessContext } from './parts.ts';
 
 /** How often rule files are polled for changes. */
 const RULES_POLL_INTERVAL_MS = 1_000;
@@ -36,6 +35,8 @@ export interface OpenRules {
   inForce(): RulesLoaded | undefined;
   /** For messages: a path or a control plane. */
   readonly description: string;
+  /** For operators: how the source is read, if that is not obvious. */
+  readonly notes: readonly string[];
 }
 
 /** Called with the result of each load and the source of the rules. */
@@ -54,13 +55,7 @@ export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
   };
   return (loaded, from) => {
     statistics.rulesLoaded(loaded.ok);
-    const problems = loaded.ok ? loaded.warnings : loaded.problems;
-    for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS)) {
-      if (problem.severity === 'error') log.error(formatProblem(problem));
-      else log.warn(formatProblem(problem));
-    }
-    const more = problems.length - MAX_LOGGED_PROBLEMS;
-    if (more > 0) log.warn(`… and ${more} more; weir check, and /rlconfig?verbose on the debug port, list them all`);
+    logProblems(loaded.ok ? loaded.warnings : loaded.problems, log);
     if (!loaded.ok) {
       if (inForce) log.error(`the rules in force are kept: hash ${hashOf(inForce.packed)}`);
       isTroubled = true;
@@ -75,6 +70,13 @@ export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
   };
 }
 
+function logProblems(problems: readonly Problem[], log: Logger): void {
+  for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS))
+    log[problem.severity === 'error' ? 'error' : 'warn'](formatProblem(problem));
+  const more = problems.length - MAX_LOGGED_PROBLEMS;
+  if (more > 0) log.warn(`… and ${more} more; weir check, and /rlconfig?verbose on the debug port, list them all`);
+}
+
 function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
   let left = count;
   for (const item of items) {
@@ -83,60 +85,72 @@ function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
   }
 }
 
-/** @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot be used */
+/**
+ * @throws CannotStart if rules at a plain path or the overlay are invalid, or the settings of the control plane cannot
+ * be used
+ */
 export async function openRules(
-  settings: Settings,
+  { origin, overlayPath, mergeDomains, controlPlane }: Settings['rules'],
   store: StoreTraits,
   onLoad: OnLoad,
-  clock: Clock,
-  log: Logger,
+  { clock, log }: ProcessContext,
 ): Promise<OpenRules> {
-  const { rules: origin, MERGE_DOMAIN_CONFIG: mergeDomains } = settings;
+  const overlay = overlayPath === undefined ? undefined : await openOverlay(overlayPath, log);
+  const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
   let last: LoadedRules | undefined;
   let loadedRules: Omit<RulesLoaded, 'isNewest'> | undefined;
-  const inForce = (): RulesLoaded | undefined => loadedRules && { ...loadedRules, isNewest: last?.ok === true };
-  const loadedFrom = (description: string) => (loaded: LoadedRules) => {
-    last = loaded;
-    if (loaded.ok) loadedRules = { atMs: clock(), hash: hashOf(loaded.packed ?? []) };
-    onLoad(loaded, description);
-  };
-  const lastLoad = () => last;
-  const overlay = settings.RULES_OVERLAY === '' ? undefined : await openOverlay(settings.RULES_OVERLAY, log);
-  const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
+  const opened = (book: RuleBook, from: string, notes: readonly string[] = []): OpenRules => ({
+    ...{ book, description: overlaid(from), notes },
+    lastLoad: () => last,
+    inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
+  });
+  const optionsOf = (from: string) => ({
+    ...{ mergeDomains, store, overlay },
+    onLoad(loaded: LoadedRules) {
+      last = loaded;
+      if (loaded.ok) loadedRules = { atMs: clock(), hash: hashOf(loaded.packed ?? []) };
+      onLoad(loaded, overlaid(from));
+    },
+  });
   if ('controlPlane' in origin) {
-    const source = `the control plane at ${origin.controlPlane}`;
-    const description = overlaid(source);
-    const options = { mergeDomains, store, overlay, description: source, onLoad: loadedFrom(description) };
-    return {
-      book: await openControlPlane(settings, origin.controlPlane, options, log),
-      lastLoad,
-      inForce,
-      description,
-    };
+    const from = `the control plane at ${origin.controlPlane}`;
+    const options = { ...optionsOf(from), ...logConnection(from, log) };
+    const book = await start('CONFIG_GRPC_XDS_*', `${from} cannot be used`, async () => {
+      // loads a gRPC library, which no other setting needs
+      const { openDiscoveredRules } = await import('../xds/book.ts');
+      return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, options);
+    });
+    return opened(book, from);
   }
   const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
-  const description = overlaid(source.description);
-  const book = await openRuleBook(source, {
-    mergeDomains,
-    store,
-    overlay,
-    pollIntervalMs: RULES_POLL_INTERVAL_MS,
-    onLoad: loadedFrom(description),
-  });
-  for (const note of source.notes?.() ?? []) log.info(note);
+  const from = source.description;
+  const book = await openRuleBook(source, { ...optionsOf(from), pollIntervalMs: RULES_POLL_INTERVAL_MS });
   if (!book.rules() && 'path' in origin) {
     book.close();
-    throw new CannotStart(`the rules at ${description} are invalid: see above`);
+    throw new CannotStart(`the rules at ${overlaid(from)} are invalid: see above`);
   }
-  return { book, lastLoad, inForce, description };
+  return opened(book, from, source.notes?.());
+}
+
+function logConnection(description: string, log: Logger) {
+  let wasDown = false;
+  return {
+    onUp() {
+      if (wasDown) log.warn(`connected to ${description} again`);
+      else log.info(`connected to ${description}`);
+    },
+    onDown(reason: string) {
+      wasDown = true;
+      log.error(`no rules from ${description}: ${reason}; retrying`);
+    },
+  };
 }
 
 /** @throws CannotStart if it cannot be read, or is invalid */
 async function openOverlay(path: string, log: Logger): Promise<Overlay> {
   const overlay = await Overlay.open(plainPath(path), RULES_POLL_INTERVAL_MS);
-  const { problems } = overlay;
-  if (problems.length === 0) return overlay;
+  if (overlay.problems.length === 0) return overlay;
   overlay.close();
-  for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS)) log.error(formatProblem(problem));
+  logProblems(overlay.problems, log);
   throw new CannotStart(`the overlay ${path} is invalid: see above`);
 }

@@ -1,115 +1,111 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Clock } from '../clock.ts';
 import { apiRoutes } from '../http/api.ts';
-import type { Route } from '../http/server.ts';
+import type { HttpBounds } from '../http/bounded-server.ts';
+import { type HttpServer, type Route, startHttpServer } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Overload } from '../overload/overload.ts';
-import { createHealth, type Readiness } from '../rls/health.ts';
+import { createHealth } from '../rls/health.ts';
 import type { RlsService } from '../rls/service.ts';
-import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
-import { openCertificates } from '../transport/certificates.ts';
-import type { GrpcServer, OnCall } from '../transport/grpc-server.ts';
-import type { TlsOptions } from '../transport/listener.ts';
+import { type CertificateFiles, type Certificates, openCertificates } from '../transport/certificates.ts';
+import type { GrpcServer, OnCallFinished } from '../transport/grpc-server.ts';
 import { transports } from '../transport/transports.ts';
 import { start } from './cannot-start.ts';
-import { at, openHttp } from './http.ts';
-import { createParts, type Part } from './parts.ts';
+import type { Core } from './core.ts';
+import { type Add, openParts, type Part, type ProcessContext } from './parts.ts';
 
-/** The listening servers. */
+/** The addresses of the servers. */
 export interface Servers extends Part {
-  /** Their addresses. */
   readonly grpc: string;
   readonly http: string;
 }
 
-export interface ServerSources {
+/** What handles calls. */
+export interface Handlers {
   readonly service: RlsService;
   readonly overload: Overload;
   /** Wraps the pages for callers; undefined: not wrapped. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
-  readonly readiness: () => Readiness;
-  readonly rules: () => RuleTree | undefined;
-  readonly clock: Clock;
-  readonly onCall: OnCall;
+  readonly onCallFinished: OnCallFinished;
   readonly onConnectionError: (code: string) => void;
 }
 
-const SHUTTING_DOWN: Readiness = { ready: false, reasons: ['the service is shutting down'] };
-
 /**
- * Opens the gRPC server and the HTTP server. Closing first reports NOT_SERVING while calls are still answered, so that load balancers can
- * react; then both servers finish the calls in flight, in parallel.
+ * Opens the gRPC server and the HTTP server. Closing waits first: the service is not ready any more, but calls are
+ * still answered, so that load balancers can react. Then both servers finish the calls in flight, in parallel.
  *
  * @throws CannotStart if an address cannot be bound, or certificates cannot be used
  */
-export async function openServers(settings: Settings, sources: ServerSources, log: Logger): Promise<Servers> {
-  const parts = createParts();
-  let isOpen = false;
-  let isShuttingDown = false;
-  const readiness = (): Readiness => (isShuttingDown ? SHUTTING_DOWN : sources.readiness());
-  try {
+export function openServers(
+  settings: Settings,
+  core: Core,
+  handlers: Handlers,
+  context: ProcessContext,
+): Promise<Servers> {
+  const { service, overload, routes } = handlers;
+  const { address, maxConnections } = settings.http;
+  return openParts(async (add) => {
     const servers: { close(graceMs: number): Promise<void> }[] = [];
-    parts.add({
+    let delayMs = 0; // unless both are open
+    add({
       async close() {
-        isShuttingDown = true;
-        if (isOpen) await sleep(settings.DRAIN_DELAY);
-        await Promise.all(servers.map((server) => server.close(settings.DRAIN_TIMEOUT)));
+        await sleep(delayMs);
+        await Promise.all(servers.map((server) => server.close(settings.drain.timeoutMs)));
       },
     });
-    const httpAt = { host: settings.HOST, port: settings.PORT };
-    const pages = apiRoutes(sources.service, readiness, sources.overload);
-    const bounds = { memory: sources.overload.memory, maxConnections: settings.HTTP_MAX_CONNECTIONS };
-    const http = await openHttp('PORT', httpAt, sources.routes?.(pages) ?? pages, log, bounds);
+    const pages = apiRoutes(service, () => core.readiness.state(), overload);
+    const bounds = { memory: overload.memory, maxConnections };
+    const http = await openHttp('PORT', address, { routes: routes?.(pages) ?? pages, bounds }, context.log);
     servers.push(http);
-    const grpc = await openGrpc(settings, { ...sources, readiness }, parts.add, log);
+    const grpc = await openGrpc(settings.grpc, { ...handlers, core, add }, context);
     servers.push(grpc);
-    isOpen = true;
-    return { grpc: grpc.target, http: at({ ...httpAt, port: http.port }), close: parts.close };
-  } catch (error) {
-    await parts.close();
-    throw error;
-  }
+    delayMs = settings.drain.delayMs;
+    return { grpc: grpc.target, http: at({ ...address, port: http.port }) };
+  });
 }
 
 async function openGrpc(
-  settings: Settings,
-  { service, overload, readiness, rules, clock, onCall, onConnectionError }: ServerSources,
-  add: <P extends Part>(part: P) => P,
-  log: Logger,
+  { address, transport, tls, connections }: Settings['grpc'],
+  { core, add, ...handlers }: Handlers & { readonly core: Core; readonly add: Add },
+  context: ProcessContext,
 ): Promise<GrpcServer> {
-  const { GRPC_HOST: host, GRPC_PORT: port, GRPC_UDS: path } = settings;
-  const address = path === '' ? { host, port } : { path };
-  const tls = settings.GRPC_SERVER_USE_TLS ? await openTls(settings, clock, add, log) : undefined;
-  const health = add(createHealth(readiness));
-  const connections = {
-    maxCount: settings.GRPC_MAX_CONNECTIONS,
-    maxAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
-    maxAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
-    keepaliveTimeMs: settings.GRPC_KEEPALIVE_TIME,
-    keepaliveTimeoutMs: settings.GRPC_KEEPALIVE_TIMEOUT,
-  };
-  return start(
-    path === '' ? 'GRPC_PORT' : 'GRPC_UDS',
-    `cannot listen on ${path === '' ? at({ host, port }) : path}`,
-    () =>
-      transports[settings.GRPC_TRANSPORT]({
-        ...{ address, service, overload, health, rules, clock, tls, connections, onCall, onConnectionError },
-      }),
+  const certificates = tls && add(await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
+  const health = add(createHealth(() => core.readiness.state()));
+  const [variable, place] = 'path' in address ? ['GRPC_UDS', address.path] : ['GRPC_PORT', at(address)];
+  return start(variable, `cannot listen on ${place}`, () =>
+    transports[transport]({
+      ...{ ...handlers, address, health, connections, rules: core.rules.book.rules, clock: context.clock },
+      tls: certificates && { certificates, clientName: tls.clientName },
+    }),
   );
 }
 
-async function openTls(
-  settings: Settings,
-  clock: Clock,
-  add: <P extends Part>(part: P) => P,
+/**
+ * @param variable  a setting, for the error message
+ * @throws CannotStart if the files cannot be used
+ */
+export const openTls = (
+  variable: string,
+  files: CertificateFiles,
+  { clock, log }: ProcessContext,
+): Promise<Certificates> =>
+  start(variable, 'cannot use TLS', () => openCertificates(files, clock, (problem) => log.error(problem)));
+
+type HostAndPort = { readonly host: string; readonly port: number };
+
+export const at = ({ host, port }: HostAndPort): string => `${host}:${port}`;
+
+/**
+ * @param variable  the setting of the address, for the error message
+ * @throws CannotStart if the address cannot be bound
+ */
+export function openHttp(
+  variable: string,
+  address: HostAndPort,
+  // bounds default to those of a server that only operators reach
+  { routes, bounds = {} }: { readonly routes: ReadonlyMap<string, Route>; readonly bounds?: Partial<HttpBounds> },
   log: Logger,
-): Promise<TlsOptions> {
-  const { GRPC_SERVER_TLS_CERT: cert, GRPC_SERVER_TLS_KEY: key } = settings;
-  const { GRPC_CLIENT_TLS_CACERT: clientCa, GRPC_CLIENT_TLS_SAN: clientName } = settings;
-  const files = { cert, key, clientCa: clientCa === '' ? undefined : clientCa };
-  const certificates = await start('GRPC_SERVER_USE_TLS', 'cannot use TLS', () =>
-    openCertificates(files, clock, (problem) => log.error(problem)),
-  );
-  return { certificates: add(certificates), clientName: clientName === '' ? undefined : clientName };
+): Promise<HttpServer> {
+  const failed = (error: unknown) => log.error({ err: error }, 'an HTTP page failed');
+  return start(variable, `cannot listen on ${at(address)}`, () => startHttpServer(address, routes, failed, bounds));
 }

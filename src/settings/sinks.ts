@@ -1,4 +1,4 @@
-import { type Mogrifier, parseMogrifiers } from '../observe/mogrifier.ts';
+import { type CompilePattern, type Mogrifier, parseMogrifiers } from '../observe/mogrifier.ts';
 import type { Values } from './table.ts';
 
 /** The sink of statistics. */
@@ -8,11 +8,15 @@ export type SinkSettings =
   | { readonly kind: 'dogstatsd'; readonly mogrifiers: readonly Mogrifier[] }
   | { readonly kind: 'prometheus' };
 
-/** Chooses at most one sink, as in envoyproxy/ratelimit; by default StatsD. Conflicting settings are added to `problems`. */
+/**
+ * Chooses at most one sink, as in envoyproxy/ratelimit; by default StatsD. Conflicting settings are added to
+ * `problems`.
+ */
 export function chooseSink(
   values: Values,
   env: Readonly<Record<string, string | undefined>>,
   problems: string[],
+  compile: CompilePattern,
 ): SinkSettings {
   const { DISABLE_STATS, USE_STATSD, USE_DOG_STATSD, USE_PROMETHEUS } = values;
   if (DISABLE_STATS) return { kind: 'none' };
@@ -23,7 +27,7 @@ export function chooseSink(
   }
   if (USE_PROMETHEUS) return { kind: 'prometheus' };
   if (USE_DOG_STATSD) {
-    const parsed = parseMogrifiers(values.USE_DOG_STATSD_MOGRIFIERS, env);
+    const parsed = parseMogrifiers(values.USE_DOG_STATSD_MOGRIFIERS, env, compile);
     if (!parsed.ok) problems.push(...parsed.problems);
     return { kind: 'dogstatsd', mogrifiers: parsed.ok ? parsed.mogrifiers : [] };
   }

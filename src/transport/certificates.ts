@@ -38,10 +38,12 @@ export class InvalidCertificates extends Error {
 }
 
 /**
- * Reads certificates and reloads them when the files change, whether they are written in place, renamed, or replaced behind a symbolic link.
- * A change must be seen by two polls in a row, so that a new certificate is not checked against the old key.
+ * Reads certificates and reloads them when the files change, whether they are written in place, renamed, or replaced
+ * behind a symbolic link. A change must be seen by two polls in a row, so that a new certificate is not checked against
+ * the old key.
  *
- * @param onProblem  called once for each invalid change, while the certificates in force are kept, and once when the certificate in force expires
+ * @param onProblem  called once for each invalid change, while the certificates in force are kept, and once when the
+ * certificate in force expires
  * @throws InvalidCertificates if they are invalid at the start
  */
 export function openCertificates(

@@ -77,7 +77,7 @@ export async function startH2Server(
 }
 
 /** @returns the number of decisions in flight */
-function addDecisions(router: Router, { service, overload, onCall }: GrpcServerOptions): () => number {
+function addDecisions(router: Router, { service, overload, onCallFinished }: GrpcServerOptions): () => number {
   let handled = 0;
   router.addUnary<WireRequest>(SHOULD_RATE_LIMIT, {
     refusal: overload.refusal,
@@ -92,7 +92,7 @@ function addDecisions(router: Router, { service, overload, onCall }: GrpcServerO
         reply(call, outcome);
       });
     },
-    onAnswered: (code, elapsedMs) => onCall?.('ShouldRateLimit', code, elapsedMs),
+    onAnswered: (code, elapsedMs) => onCallFinished?.('ShouldRateLimit', code, elapsedMs),
   });
   return () => handled + overload.queue.length;
 }

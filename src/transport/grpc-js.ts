@@ -17,7 +17,7 @@ import {
   type GrpcServerOptions,
   LONGEST_AGE_MS,
   MAX_REQUEST_BYTES,
-  notifyOnCall,
+  notifyOnCallFinished,
   TOO_MANY_CONNECTIONS,
 } from './grpc-server.ts';
 import { listen } from './listener.ts';
@@ -30,10 +30,12 @@ import { addHealth, addReflection, addRules } from './side-services.ts';
  * @throws Error if the address cannot be bound
  */
 export async function startGrpcJsServer(options: GrpcServerOptions): Promise<GrpcServer> {
-  const { address, tls, connections, onCall } = options;
+  const { address, tls, connections, onCallFinished } = options;
   const server = new Server(channelOptions(connections));
   const { handle, inFlight } = handlerOf(options);
-  server.addService(boundedService, { ShouldRateLimit: notifyOnCall('ShouldRateLimit', handle, onCall) });
+  server.addService(boundedService, {
+    ShouldRateLimit: notifyOnCallFinished('ShouldRateLimit', handle, onCallFinished),
+  });
   addHealth(server, options);
   await addRules(server, options);
   await addReflection(server, options);

@@ -31,7 +31,7 @@ export interface GrpcServerOptions {
   /** Undefined: no limit on age or number, and no keepalive. */
   readonly connections?: ConnectionLimits;
   /** Called after each unary call with its gRPC status, and the time since its request was complete. */
-  readonly onCall?: OnCall;
+  readonly onCallFinished?: OnCallFinished;
   /** Called when a connection or stream is ended, with RFC 9113's name of the error code, or TOO_MANY_CONNECTIONS. */
   readonly onConnectionError?: (code: string) => void;
 }
@@ -50,7 +50,7 @@ export interface ConnectionLimits {
   readonly keepaliveTimeoutMs: number;
 }
 
-export type OnCall = (method: 'ShouldRateLimit' | 'Check', grpcStatus: status, elapsedMs: number) => void;
+export type OnCallFinished = (method: 'ShouldRateLimit' | 'Check', grpcStatus: status, elapsedMs: number) => void;
 
 /** The largest request message, as grpc-go's default. Larger ones are RESOURCE_EXHAUSTED. */
 export const MAX_REQUEST_BYTES = 4 * 1024 * 1024;
@@ -62,17 +62,17 @@ export const TOO_MANY_CONNECTIONS = 'TOO_MANY_CONNECTIONS';
 export const LONGEST_AGE_MS = Math.floor((2 ** 31 - 1) / 1.1);
 
 /** Wraps a handler to report each call after its answer. */
-export function notifyOnCall<Q, R>(
-  method: Parameters<OnCall>[0],
+export function notifyOnCallFinished<Q, R>(
+  method: Parameters<OnCallFinished>[0],
   handle: handleUnaryCall<Q, R>,
-  onCall: OnCall | undefined,
+  onCallFinished: OnCallFinished | undefined,
 ): handleUnaryCall<Q, R> {
-  if (!onCall) return handle;
+  if (!onCallFinished) return handle;
   return (call, callback) => {
     const startedMs = performance.now();
     handle(call, (error, ...reply) => {
       callback(error, ...reply);
-      onCall(method, error ? (error.code ?? status.UNKNOWN) : status.OK, performance.now() - startedMs);
+      onCallFinished(method, error ? (error.code ?? status.UNKNOWN) : status.OK, performance.now() - startedMs);
     });
   };
 }

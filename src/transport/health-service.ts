@@ -2,14 +2,17 @@ import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplemen
 import { status } from '../grpc-status.ts';
 import type { Health } from '../rls/health.ts';
 import type { HealthCheckRequest, HealthCheckResponse, HealthListResponse } from '../rls/health-messages.ts';
-import { notifyOnCall, type OnCall } from './grpc-server.ts';
+import { notifyOnCallFinished, type OnCallFinished } from './grpc-server.ts';
 
 /**
  * The handlers of `grpc.health.v1.Health`.
  *
  * @see https://github.com/grpc/grpc/blob/master/doc/health-checking.md
  */
-export function healthHandlers(health: Health, onCall: OnCall | undefined): UntypedServiceImplementation {
+export function healthHandlers(
+  health: Health,
+  onCallFinished: OnCallFinished | undefined,
+): UntypedServiceImplementation {
   const Check: handleUnaryCall<HealthCheckRequest, HealthCheckResponse> = ({ request }, callback) => {
     const found = health.status(request.service);
     if (found) callback(null, { status: found });
@@ -25,5 +28,5 @@ export function healthHandlers(health: Health, onCall: OnCall | undefined): Unty
     if (call.cancelled) stop();
     else call.once('cancelled', stop);
   };
-  return { Check: notifyOnCall('Check', Check, onCall), List, Watch };
+  return { Check: notifyOnCallFinished('Check', Check, onCallFinished), List, Watch };
 }

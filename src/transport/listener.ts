@@ -32,7 +32,10 @@ export interface ListenerOptions {
   readonly onTooMany?: (() => void) | undefined;
 }
 
-/** Memory of an idle connection: socket, frame reader and writer; with TLS, OpenSSL's buffers too. `npm run attack` measures both. */
+/**
+ * Memory of an idle connection: socket, frame reader and writer; with TLS, OpenSSL's buffers too. `npm run attack`
+ * measures both.
+ */
 const PLAIN_BYTES = 16_384;
 const TLS_BYTES = 81_920;
 /** Clients that do not complete the TLS handshake in time are disconnected. */
@@ -50,8 +53,9 @@ export interface Listener {
 }
 
 /**
- * Listens for connections. With TLS, a connection is handed over after its handshake, with HTTP/2 negotiated by ALPN. A stale unix socket is
- * replaced, and removed on close; not so in a cluster worker, where the primary process owns the socket.
+ * Listens for connections. With TLS, a connection is handed over after its handshake, with HTTP/2 negotiated by ALPN. A
+ * stale unix socket is replaced, and removed on close; not so in a cluster worker, where the primary process owns the
+ * socket.
  *
  * @throws Error if the address cannot be bound, or another server listens on the socket
  */

@@ -20,7 +20,10 @@ export function serveReflection(host: Pick<Server, 'addService'>, startTimer: St
   new ReflectionService(describedServices).addToServer(bounded as Server); // it only calls addService
 }
 
-/** Ends a call with OK when its client is silent for too long: clients may never close a stream after their last request. */
+/**
+ * Ends a call with OK when its client is silent for too long: clients may never close a stream after their last
+ * request.
+ */
 const endWhenSilent =
   (startTimer: StartTimer, handle: Handler): Handler =>
   (call) => {
@@ -31,7 +34,10 @@ const endWhenSilent =
     handle(call);
   };
 
-/** Pauses a call whose client does not read its answers. For grpc-js; a `HostedCall` bounds its output itself and never needs a drain. */
+/**
+ * Pauses a call whose client does not read its answers. For grpc-js; a `HostedCall` bounds its output itself and never
+ * needs a drain.
+ */
 const waitForRoom =
   (handle: Handler): Handler =>
   (call) => {

@@ -12,11 +12,12 @@ interface Internals {
 }
 
 /**
- * Takes over a connection that a server has accepted with `pauseOnConnect`, so that it reads into a buffer that all connections share.
- * Otherwise Node allocates a buffer for each read, and a flood of input fills memory faster than it is collected.
+ * Takes over a connection that a server has accepted with `pauseOnConnect`, so that it reads into a buffer that all
+ * connections share. Otherwise Node allocates a buffer for each read, and a flood of input fills memory faster than it
+ * is collected.
  *
- * @returns a socket whose chunks are valid only during their 'data' event; `accepted` itself, resumed, if this version of Node keeps its handle
- *   elsewhere
+ * @returns a socket whose chunks are valid only during their 'data' event; `accepted` itself, resumed, if this version
+ *   of Node keeps its handle elsewhere
  * @see https://nodejs.org/api/net.html#new-netsocketoptions `onread`, which `net.createServer` cannot be given
  */
 export function readIntoSharedBuffer(accepted: Socket): Socket {

@@ -15,7 +15,8 @@ export interface Closing {
 }
 
 /**
- * Closes a server: waits up to `graceMs` for decisions in flight, but not for streams (health Watch, reflection), which may never end.
+ * Closes a server: waits up to `graceMs` for decisions in flight, but not for streams (health Watch, reflection), which
+ * may never end.
  */
 export async function shutDown({ listener, sendGoaway, inFlight, end }: Closing, graceMs: number): Promise<void> {
   const endMs = performance.now() + graceMs;

@@ -1,6 +1,6 @@
 /**
- * Limits of the side services, health and reflection: much lower than those of decisions. The h2 transport enforces all of them, grpc-js
- * only `maxSilenceMs`.
+ * Limits of the side services, health and reflection: much lower than those of decisions. The h2 transport enforces all
+ * of them, grpc-js only `maxSilenceMs`.
  */
 export const sideLimits = {
   /** Open streams per connection, on all side services together. More: RESOURCE_EXHAUSTED. */

@@ -8,8 +8,8 @@ import { startTimer } from './timer.ts';
 export type ServiceHost = Pick<Server, 'addService'>;
 
 /** Adds the health service. */
-export function addHealth(host: ServiceHost, { health, onCall }: GrpcServerOptions): void {
-  host.addService(healthService, healthHandlers(health, onCall));
+export function addHealth(host: ServiceHost, { health, onCallFinished }: GrpcServerOptions): void {
+  host.addService(healthService, healthHandlers(health, onCallFinished));
 }
 
 /** The methods of `addReflection`. */
@@ -30,7 +30,10 @@ export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions):
   host.addService(rulesService, rulesHandlers(rules));
 }
 
-/** Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need otherwise. */
+/**
+ * Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need
+ * otherwise.
+ */
 export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
   const { serveReflection } = await import('./reflection.ts');
   serveReflection(host, options.startTimer ?? startTimer);

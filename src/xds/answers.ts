@@ -15,7 +15,10 @@ export interface AnswersOptions {
   onAccepted(answer: WireDiscoveryResponse): void;
 }
 
-/** Puts a control plane's answers in force, one after another, each with the overlay; and again when the overlay changes. */
+/**
+ * Puts a control plane's answers in force, one after another, each with the overlay; and again when the overlay
+ * changes.
+ */
 export class Answers {
   readonly rules = new RulesInForce();
   readonly #options: AnswersOptions;

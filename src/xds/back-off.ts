@@ -11,7 +11,8 @@ export interface BackOff {
 const MIN_INTERVAL_MS = 100;
 
 /**
- * The wait before the next try, in whole milliseconds: `initialMs` after the first failure, doubling with each further one up to `maxMs`.
+ * The wait before the next try, in whole milliseconds: `initialMs` after the first failure, doubling with each further
+ * one up to `maxMs`.
  *
  * @example 10 s and 60 s without jitter: 10, 20, 40, 60, 60 …
  *

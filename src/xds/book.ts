@@ -28,8 +28,9 @@ export interface DiscoveredRulesOptions extends Omit<LoadOptions, 'overlay'> {
 }
 
 /**
- * The rules that a control plane serves. Each valid answer replaces them all; an invalid answer changes nothing, and its problems are sent to
- * the control plane. Answers are decoded and checked in a thread and compiled in slices, so that requests do not wait.
+ * The rules that a control plane serves. Each valid answer replaces them all; an invalid answer changes nothing, and
+ * its problems are sent to the control plane. Answers are decoded and checked in a thread and compiled in slices, so
+ * that requests do not wait.
  *
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  */
@@ -44,7 +45,8 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
     try {
       return await checker.do({ type_url, resources }, over);
     } catch (error) {
-      const message = `cannot be checked: ${error instanceof Error ? error.message : error}`; // out of memory, for example
+      // out of memory, for example
+      const message = `cannot be checked: ${error instanceof Error ? error.message : error}`;
       return { ok: false, problems: [{ file: 'response', line: undefined, path: '', severity: 'error', message }] };
     }
   };

@@ -53,7 +53,8 @@ export interface Subscriber {
 }
 
 /**
- * Idle time before a keepalive ping. By default, Go's gRPC servers end connections that ping more often than every 5 minutes.
+ * Idle time before a keepalive ping. By default, Go's gRPC servers end connections that ping more often than every 5
+ * minutes.
  *
  * @see https://github.com/grpc/grpc/blob/master/doc/keepalive.md
  */
@@ -64,14 +65,15 @@ const KEEPALIVE_TIMEOUT_MS = 20_000;
 const ESTABLISHED_AFTER_MS = 1_000;
 
 /**
- * Delays a repeated refusal of the same version. Some control planes, go-control-plane among them, answer a refusal at once with the same
- * resources, and send nothing newer before they receive it.
+ * Delays a repeated refusal of the same version. Some control planes, go-control-plane among them, answer a refusal at
+ * once with the same resources, and send nothing newer before they receive it.
  */
 const REPEATED_REFUSAL: BackOff = { initialMs: 1_000, maxMs: 10_000, jitter: false };
 
 /**
- * Subscribes to all RateLimitConfig resources of a control plane (aggregated discovery, state of the world). Acknowledges or refuses each
- * answer. When the stream ends, opens another one on a new connection, with exponential back-off.
+ * Subscribes to all RateLimitConfig resources of a control plane (aggregated discovery, state of the world).
+ * Acknowledges or refuses each answer. When the stream ends, opens another one on a new connection, with exponential
+ * back-off.
  *
  * @throws Error if a header is not valid for gRPC, or a certificate file cannot be used
  * @see https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol

@@ -67,7 +67,8 @@ export const streamAggregatedResources = discoveryService.StreamAggregatedResour
 /** The full name of the message that holds one domain's rules. */
 export const CONFIG_TYPE = 'ratelimit.config.ratelimit.v3.RateLimitConfig';
 
-export const configMessage = definitions[CONFIG_TYPE] as MessageTypeDefinition<WireConfig, WireConfig>; // a message in the file
+// a message in the file
+export const configMessage = definitions[CONFIG_TYPE] as MessageTypeDefinition<WireConfig, WireConfig>;
 
 /** CONFIG_TYPE as a type URL of google.protobuf.Any. */
 export const CONFIG_TYPE_URL = `type.googleapis.com/${CONFIG_TYPE}`;

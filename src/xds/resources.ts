@@ -2,7 +2,7 @@ import { fromStruct } from '../protobuf/struct.ts';
 import type { Shape } from '../rules/format.ts';
 import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
-import { type Place, type Problem, pathOfKey } from '../rules/problem.ts';
+import { type Place, type Problem, Problems, pathOfKey } from '../rules/problem.ts';
 import type { Block } from '../rules/read.ts';
 import {
   CONFIG_TYPE,
@@ -16,8 +16,9 @@ import {
 } from './proto.ts';
 
 /**
- * Compiles the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports all problems of all
- * resources; with any, nothing is loaded. An answer without resources is valid, and has no rules.
+ * Compiles the rules in a control plane's answer: one domain per resource, as if each resource were a rule file.
+ * Reports all problems of all resources; with any, nothing is loaded. An answer without resources is valid, and has no
+ * rules.
  */
 export const loadResources = (answer: ResourceAnswer, options: LoadOptions): LoadedRules =>
   withBlocks(answer, options, (blocks, problems) => loadBlocks(blocks, problems, options));
@@ -43,15 +44,15 @@ function withBlocks<R extends { readonly ok: true }>(
   load: (blocks: readonly Block<'file'>[], problems: readonly Problem[]) => R | Failed,
 ): R | Failed {
   if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
-  const problems: Problem[] = [];
+  const problems = new Problems();
   const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
-  const loaded = load(blocks, problems);
+  const loaded = load(blocks, problems.all);
   return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks, overlay) };
 }
 
 /**
- * First resources that could not be decoded, then the others in order, then the overlay: the first problem is the one that envoyproxy/ratelimit
- * reports.
+ * First resources that could not be decoded, then the others in order, then the overlay: the first problem is the one
+ * that envoyproxy/ratelimit reports.
  */
 function byResource(
   problems: readonly Problem[],
@@ -68,10 +69,10 @@ function byResource(
 function readResource(
   { type_url: typeUrl, value }: WireAny,
   fallbackName: string,
-  problems: Problem[],
+  problems: Problems,
 ): Block<'file'>[] {
   if (!isConfigType(typeUrl)) {
-    problems.push(wrongType(fallbackName, typeUrl));
+    problems.add([wrongType(fallbackName, typeUrl)]);
     return [];
   }
   let config: WireConfig;
@@ -79,7 +80,7 @@ function readResource(
     config = configMessage.deserialize(Buffer.from(value));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    problems.push(errorIn(fallbackName, `cannot be decoded as ${CONFIG_TYPE}: ${reason}`));
+    problems.add([errorIn(fallbackName, `cannot be decoded as ${CONFIG_TYPE}: ${reason}`)]);
     return [];
   }
   return [readConfig(config, { file: config.name || fallbackName, line: undefined, path: '' })];

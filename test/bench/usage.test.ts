@@ -6,13 +6,23 @@ import { promisify } from 'node:util';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const { scripts } = JSON.parse(readFileSync(`${PROJECT}/package.json`, 'utf8')) as { scripts: Record<string, string> };
 
-/** Scripts that are programs of this project, and the file that each runs. */
-const programs = Object.entries(scripts).flatMap(([name, command]) => {
-  const file = /tsx (\S+)$/.exec(command)?.[1];
-  return file === undefined ? [] : [[name, file] as const];
+/** `npm run` takes these as part of the script whose name follows `pre`. */
+const names = Object.keys(scripts).filter((name) => !(name.startsWith('pre') && name.slice(3) in scripts));
+
+/** What the scripts run, without the build before it: other tests use the build meanwhile. */
+const withoutBuild = (script = ''): string => script.replace('npm run --silent build && ', '');
+
+test.each(names)('npm run %s -- --help says what it does, and does nothing', async (name) => {
+  const shown = await promisify(execFile)('sh', ['-c', `${withoutBuild(scripts[name])} --help`], {
+    cwd: PROJECT,
+    env: { ...process.env, PATH: `${PROJECT}/node_modules/.bin:${process.env.PATH}` },
+  });
+  expect(shown.stdout).toMatch(name === 'start' ? /^Usage: weir serve\b/ : new RegExp(`^Usage: npm run ${name}\\b`));
 });
 
-test.each(programs)('npm run %s -- --help says what it does, and does nothing', async (name, file) => {
-  const { stdout } = await promisify(execFile)('npx', ['tsx', file, '--help'], { cwd: PROJECT });
-  expect(stdout).toMatch(new RegExp(`^Usage: npm run ${name}\\b`));
+test('npm run passes arguments to the last step of a script, and stops at a step that fails', async () => {
+  const run = (...args: string[]) => promisify(execFile)('sh', ['test/steps.sh', 'about', ...args], { cwd: PROJECT });
+  const { stdout } = await run('echo one', 'env A=b echo two', '--', 'a b', 'c');
+  expect(stdout).toBe('one\ntwo a b c\n');
+  await expect(run('false', 'echo two', '--')).rejects.toMatchObject({ code: 1, stdout: '' });
 });

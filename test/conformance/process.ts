@@ -412,7 +412,9 @@ class ProcessPlayer {
       return { outcome: after.success > before.success ? 'loaded' : 'nothing' };
     });
     if (differences.length > 0 || error === undefined) return differences;
-    return this.said(error) ? [] : [`wanted the error '${error}', came ${this.process?.output().slice(-2_000)}`];
+    // the page may arrive before the line that was logged after it was counted
+    const missing = await this.eventually({ found: true }, () => ({ found: this.said(error) }));
+    return missing.length === 0 ? [] : [`wanted the error '${error}', came ${this.process?.output().slice(-2_000)}`];
   }
 
   private async loads(): Promise<{ readonly success: number; readonly error: number }> {
@@ -445,7 +447,8 @@ class ProcessPlayer {
   }
 
   private async exit({ expect, within_ms = 10_000 }: Step): Promise<readonly string[]> {
-    const ended = await Promise.race([this.process?.exited, sleep(within_ms, undefined, { ref: false })]);
+    const limitMs = this.untilFirst ? within_ms : Math.max(within_ms, START_TIMEOUT_MS); // the recorded time is of an idle machine
+    const ended = await Promise.race([this.process?.exited, sleep(limitMs, undefined, { ref: false })]);
     const { code } = (expect ?? {}) as { readonly code?: number };
     if (!ended) return ['it goes on'];
     return code === undefined || ended.code === code ? [] : [differ({ code }, ended)];

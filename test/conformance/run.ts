@@ -16,7 +16,7 @@ import { type CallOutcome, createRlsService, type RlsService } from '../../src/r
 import { runtimeDirectory } from '../../src/rules/files.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
-import { readSettings } from '../../src/settings.ts';
+import { readValues } from '../../src/settings/values.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { extrasOf } from '../helpers/extras.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
@@ -78,7 +78,7 @@ class Player {
   private readonly store: Backend;
   private readonly statistics: Statistics;
   private readonly service: RlsService;
-  private readonly settings: ReturnType<typeof readSettings>;
+  private readonly settings: ReturnType<typeof readValues>;
   private inForce: LoadedRules | undefined;
   /** Counters that were flushed are other counters from then on. */
   private flushes = 0;
@@ -93,7 +93,7 @@ class Player {
     this.clock = clock;
     this.store = store;
     const { BACKEND_TYPE: _, CONFIG_TYPE: __, ...others } = env;
-    this.settings = readSettings({
+    this.settings = readValues({
       RUNTIME_SUBDIRECTORY: 'ratelimit',
       RUNTIME_WATCH_ROOT: 'false',
       ...others,

@@ -112,7 +112,7 @@ describe.each(cases)('the chart with %s-values.yaml', (name) => {
     });
   });
 
-  test('sets variables that the service takes without a warning', () => {
+  test('sets variables that the service takes without a warning', async () => {
     const deployment = manifestsIn(rendered.output).find(({ kind }) => kind === 'Deployment');
     const secret: Readonly<Record<string, string>> = {
       REDIS_URL: 'redis:6379',
@@ -121,7 +121,7 @@ describe.each(cases)('the chart with %s-values.yaml', (name) => {
     };
     const env =
       deployment?.spec.template.spec.containers[0].env.map(({ name, value = secret[name] }) => [name, value]) ?? [];
-    expect(readSettings(Object.fromEntries(env)).warnings).toEqual([]);
+    expect((await readSettings(Object.fromEntries(env))).warnings).toEqual([]);
   });
 
   test('gives a pod as long to end as it drains', () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { readSettings } from '../../src/settings.ts';
+import { readValues } from '../../src/settings/values.ts';
 import { MAIN } from '../helpers/weir.ts';
 
 const UNIT = readFileSync(fileURLToPath(new URL('../../deploy/systemd/weir.service', import.meta.url)), 'utf8');
@@ -17,12 +17,12 @@ const analyze = (...args: readonly string[]): Promise<string> =>
 
 test('the unit sets variables that the service takes', () => {
   const [, line = ''] = /^Environment=(.*)$/m.exec(UNIT) ?? [];
-  expect(readSettings(Object.fromEntries(line.split(' ').map((pair) => pair.split('=')))).warnings).toEqual([]);
+  expect(readValues(Object.fromEntries(line.split(' ').map((pair) => pair.split('=')))).warnings).toEqual([]);
 });
 
 test('the unit waits longer for the end than the service drains', () => {
   const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(UNIT) ?? [];
-  const { DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: timeoutMs } = readSettings({ DRAIN_DELAY: '5s' });
+  const { DRAIN_DELAY: delayMs, DRAIN_TIMEOUT: timeoutMs } = readValues({ DRAIN_DELAY: '5s' });
   expect(UNIT).toContain('DRAIN_DELAY=5s');
   expect(Number(seconds) * 1_000).toBeGreaterThan(delayMs + timeoutMs);
 });

@@ -40,7 +40,7 @@ function everything(): Statistics {
   statistics.failed(new Error('a bug'));
   statistics.rulesLoaded(true);
   statistics.rulesLoaded(false);
-  statistics.called('<method>');
+  statistics.onCallFinished('<method>');
   statistics.connectionFailed('PROTOCOL_ERROR');
   statistics.answered('d', answerOf([verdictOf(['k'], { degraded: 'allow' })]));
   return statistics;
@@ -94,7 +94,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
     restarts: () => 0,
     version: '1.2.3',
   });
-  metrics.called('Check', 0, 1);
+  metrics.onCallFinished('Check', 0, 1);
   const { body } = await metrics.render();
   expect(metricsIn(body)).toEqual(tableBelow('Prometheus on the debug port'));
   for (const [name, { samples }] of parseExposition(body)) {

@@ -1,4 +1,6 @@
-import { InvalidSettings, readSettings, settingsTable } from '../../src/settings.ts';
+import { RE2JS } from 're2js';
+import { InvalidSettings, readValues } from '../../src/settings/values.ts';
+import { readSettings, settingsTable } from '../../src/settings.ts';
 import fc from '../helpers/property.ts';
 
 const rows = Object.values(settingsTable).flatMap((group) => Object.entries(group));
@@ -37,12 +39,12 @@ const anyValue = fc.oneof(
   ),
 );
 
-test('any environment gives settings, or a problem for each invalid variable', () => {
+test('any environment gives settings, or a problem for each invalid variable', async () => {
   const anyEnvironment = fc.dictionary(fc.constantFrom(...names), anyValue, { maxKeys: 8 });
-  fc.assert(
-    fc.property(anyEnvironment, (env) => {
+  await fc.assert(
+    fc.asyncProperty(anyEnvironment, async (env) => {
       try {
-        expect(readSettings(env)).toHaveProperty('store');
+        expect(await readSettings(env)).toHaveProperty('counters.store');
       } catch (error) {
         if (!(error instanceof InvalidSettings)) throw error;
         for (const problem of error.problems) expect(names.some((name) => problem.includes(name))).toBe(true);
@@ -57,7 +59,7 @@ test('each variable alone accepts or refuses any value', () => {
     fc.property(anyValue, (value) => {
       for (const name of names) {
         try {
-          readSettings({ [name]: value });
+          readValues({ [name]: value }, (written) => RE2JS.compile(written));
         } catch (error) {
           expect(error).toBeInstanceOf(InvalidSettings);
           expect(String(error)).toContain(name);
@@ -73,9 +75,9 @@ const secrets = rows.filter(([, row]) => 'secret' in row && row.secret).map(([na
 test('no message contains a secret, whatever is invalid', () => {
   expect(secrets).toContain('ADMIN_TOKEN');
   const env = Object.fromEntries(names.map((name) => [name, secrets.includes(name) ? 'hunter2:,%\0' : '\0?']));
-  expect(() => readSettings(env)).toThrow(InvalidSettings);
+  expect(() => readValues(env)).toThrow(InvalidSettings);
   try {
-    readSettings(env);
+    readValues(env);
   } catch (error) {
     expect(String(error)).not.toContain('hunter2');
   }

@@ -452,7 +452,7 @@ descriptors:
       ['Check', 0],
       ['Check', 0],
     ] as const)
-      metrics.called(method, grpcStatus, 1);
+      metrics.onCallFinished(method, grpcStatus, 1);
     statistics.rulesLoaded(true);
     statistics.rulesLoaded(false);
     statistics.rulesLoaded(false);

@@ -35,7 +35,7 @@ function played(): Statistics {
   statistics.answered('d', answerOf([verdictOf(['branch', 'leaf'])]));
   statistics.failed(new Error('rate limit domain must not be empty'));
   statistics.answered('nope', answerOf([{ kind: 'no_domain' }]));
-  statistics.called('ShouldRateLimit');
+  statistics.onCallFinished('ShouldRateLimit');
   return statistics;
 }
 
@@ -98,7 +98,7 @@ test('extra tags are labels of every series, and never override its own', async 
   ]);
   const statistics = played();
   const metrics = createReferenceMetrics(statistics, { ...options, extraTags, gauges: () => new Map([['a.b', 5]]) });
-  metrics.called('Check', 7);
+  metrics.onCallFinished('Check', 7);
   const parsed = parseExposition((await metrics.render()).body);
   const shared = 'app_k8s_name="last",_1st="x"';
   expect(Object.keys(seriesOf(parsed, /over_limit$|total_requests|load_success|^a_b$/))).toEqual([
@@ -117,7 +117,7 @@ test.each([
   [true, 100 + 2],
 ])('response times are in milliseconds: %p', async (responseTimeAsMilliseconds, sum) => {
   const metrics = createReferenceMetrics(createStatistics(0.8), { ...options, responseTimeAsMilliseconds });
-  for (const elapsedMs of [100, 2]) metrics.called('Check', elapsedMs);
+  for (const elapsedMs of [100, 2]) metrics.onCallFinished('Check', elapsedMs);
   const series = seriesOf(parseExposition((await metrics.render()).body), /^ratelimit_service_response_time_seconds$/);
   const name = 'ratelimit_service_response_time_seconds';
   expect(series[`${name}_sum{grpc_method="Check"}`]).toBeCloseTo(sum, 9);

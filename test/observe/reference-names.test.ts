@@ -70,7 +70,7 @@ test('the service has counters of its own', async () => {
   statistics.rulesLoaded(false);
   statistics.rulesLoaded(false);
   statistics.failed(new Error('a bug'));
-  for (const method of ['Check', 'ShouldRateLimit', 'Check']) statistics.called(method);
+  for (const method of ['Check', 'ShouldRateLimit', 'Check']) statistics.onCallFinished(method);
   expect(await counted(statistics)).toEqual({
     [`${PREFIX}no_pe.domain_not_found`]: 2,
     'ratelimit.service.call.should_rate_limit.service_error': 1,

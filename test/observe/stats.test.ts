@@ -411,7 +411,7 @@ describe('the counts of several processes', () => {
         each.answered(`d-${before}`, answer([{ kind: 'no_domain' }], { shadowed: true }));
         each.failed(new Error('a bug'));
         each.failed(new StoreUnavailable('away'));
-        each.called('ShouldRateLimit');
+        each.onCallFinished('ShouldRateLimit');
       }
     }
     const merged = createStatistics(0.8);

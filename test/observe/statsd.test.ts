@@ -1,5 +1,5 @@
 import '../helpers/realm.ts';
-import { parseMogrifiers } from '../../src/observe/mogrifier.ts';
+import { loadPatterns, parseMogrifiers } from '../../src/observe/mogrifier.ts';
 import { createStatsdSink, type StatsdOptions } from '../../src/observe/statsd.ts';
 import { dogStatsdNames, statsdNames } from '../../src/observe/statsd-names.ts';
 import { freePort } from '../helpers/process.ts';
@@ -76,15 +76,15 @@ describe.each([
 
   test('timers are sent in whole milliseconds without waiting for the interval, many in a packet', async () => {
     const { sink } = startSink({ protocol, port: server.port, flushIntervalMs: 1_000_000 });
-    for (let call = 0; call < 20; call++) sink.called('ShouldRateLimit', call + 0.9);
-    sink.called('Check', 0.1);
+    for (let call = 0; call < 20; call++) sink.onCallFinished('ShouldRateLimit', call + 0.9);
+    sink.onCallFinished('Check', 0.1);
     // over TCP, timers are only sent while connected
     if (protocol === 'tcp') {
       await eventually(() => {
-        sink.called('Check', 0.1);
+        sink.onCallFinished('Check', 0.1);
         return server.packets.length > 0;
       });
-      for (let call = 0; call < 20; call++) sink.called('ShouldRateLimit', call + 0.9);
+      for (let call = 0; call < 20; call++) sink.onCallFinished('ShouldRateLimit', call + 0.9);
     }
     await server.until((lines) => lines.filter((line) => line.includes('ShouldRateLimit')).length >= 20);
     const lines = server.lines();
@@ -107,7 +107,7 @@ describe.each([
     gauges.set('g', 1);
     if (protocol === 'tcp')
       await eventually(() => {
-        sink.called('Check', 1);
+        sink.onCallFinished('Check', 1);
         return server.packets.length > 0;
       });
     counters.set('late', 5);
@@ -151,7 +151,7 @@ describe('a TCP server', () => {
     const grow = setInterval(() => {
       asked++;
       for (let at = 0; at < 200; at++) counters.set(`${long}${at}`, asked);
-      for (let at = 0; at < 200; at++) sink.called(long, 1);
+      for (let at = 0; at < 200; at++) sink.onCallFinished(long, 1);
     }, 1);
     try {
       await eventually(() => asked > 300); // about 100 MB of lines
@@ -196,7 +196,7 @@ describe('tags', () => {
     const server = await listening(startUdpStatsd());
     const { counters, sink } = startSink({ port: server.port, names: statsdNames(extraTags) });
     counters.set('ratelimit.service.rate_limit.d.k2.total_hits', 1);
-    sink.called('Check', 2);
+    sink.onCallFinished('Check', 2);
     await server.until((lines) => lines.length >= 2);
     expect([...server.lines()].sort()).toEqual([
       'ratelimit.service.rate_limit.d.k2.total_hits.__a=b_c_d_e.__foo=bar:1|c',
@@ -206,13 +206,14 @@ describe('tags', () => {
 
   test('are tags for DogStatsD, sorted, with those of mogrifiers', async () => {
     const server = await listening(startUdpStatsd());
-    const parsed = parseMogrifiers(['ONE'], {
+    const variables = {
       DOG_STATSD_MOGRIFIER_ONE_PATTERN: String.raw`^ratelimit\.(.*)\.total_hits$`,
       DOG_STATSD_MOGRIFIER_ONE_NAME: 'hits',
       DOG_STATSD_MOGRIFIER_ONE_TAGS: 'rule:$1,foo:mine',
-    });
+    };
+    const parsed = parseMogrifiers(['ONE'], variables, await loadPatterns());
     if (!parsed.ok) throw new Error(parsed.problems.join('\n'));
-    const names = dogStatsdNames(extraTags, parsed.mogrifiers, () => {});
+    const names = dogStatsdNames(extraTags, parsed.mogrifiers);
     const { counters, gauges } = startSink({ port: server.port, names });
     counters.set('ratelimit.a.b.total_hits', 1).set('ratelimit.a.over_limit', 2);
     gauges.set('g', 3);

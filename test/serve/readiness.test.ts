@@ -1,6 +1,6 @@
 import type { BackendHealth } from '../../src/backends/backend.ts';
 import { Breakers } from '../../src/backends/breaker.ts';
-import { createReadiness } from '../../src/serve/readiness.ts';
+import { ReadinessCheck } from '../../src/serve/readiness.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const away: BackendHealth = { ready: false, reason: 'away' };
@@ -8,27 +8,25 @@ const rules = rulesFrom('domain: d\ndescriptors: [{key: k, rate_limit: {unit: da
 const none = { ...rules, domains: new Map(), rules: [] };
 
 /** What is in the way, with these settings; each call may change what it is about. */
-function reasonsWith(settings: Partial<Parameters<typeof createReadiness>[0]> = {}) {
+function reasonsWith(settings: Partial<ConstructorParameters<typeof ReadinessCheck>[0]> = {}) {
   const now = { state: { ready: true } as BackendHealth, rules: rules as typeof rules | undefined, isClosing: false };
-  const off = {
-    FORCE_START_WITHOUT_INITIAL_CONFIG: false,
-    HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: false,
-    REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: false,
-  };
-  const readiness = createReadiness(
-    { ...off, ...settings },
-    { rules: () => now.rules },
+  const none = { requiresRules: true, requiresDomain: false, requiresStore: false };
+  const readiness = new ReadinessCheck(
+    { ...none, ...settings },
     {
-      ledger: { health: () => now.state },
-      breakers: new Breakers(() => performance.now()),
-      watch: undefined,
+      rules: () => now.rules,
+      store: {
+        ledger: { health: () => now.state },
+        breakers: new Breakers(() => performance.now()),
+        watch: undefined,
+      },
+      clock: () => 0,
     },
-    () => 0,
-    () => now.isClosing,
   );
   return (changes: Partial<typeof now> = {}) => {
     Object.assign(now, changes);
-    const { ready, reasons } = readiness();
+    if (now.isClosing) readiness.close();
+    const { ready, reasons } = readiness.state();
     expect(ready).toBe(reasons.length === 0);
     return reasons;
   };
@@ -47,18 +45,16 @@ test('a service is ready once it has rules and has reached the counters; an outa
 });
 
 test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION it does', () => {
-  const reasons = reasonsWith({ REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: true });
+  const reasons = reasonsWith({ requiresStore: true });
   expect(reasons()).toEqual([]);
   expect(reasons({ state: away })).toEqual(['counters cannot be reached: away']);
 });
 
 test('with FORCE_START_WITHOUT_INITIAL_CONFIG rules may come later', () => {
-  expect(reasonsWith({ FORCE_START_WITHOUT_INITIAL_CONFIG: true })({ rules: undefined })).toEqual([]);
+  expect(reasonsWith({ requiresRules: false })({ rules: undefined })).toEqual([]);
 });
 
 test('rules without a domain are enough, unless HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED', () => {
   expect(reasonsWith()({ rules: none })).toEqual([]);
-  expect(reasonsWith({ HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: true })({ rules: none })).toEqual([
-    'the rules have no domain',
-  ]);
+  expect(reasonsWith({ requiresDomain: true })({ rules: none })).toEqual(['the rules have no domain']);
 });

@@ -2,32 +2,36 @@ import { getHeapStatistics } from 'node:v8';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import { debitOf } from '../../src/ledger/debit.ts';
 import { createLogger } from '../../src/observe/log.ts';
-import { memoryBounds, openStore } from '../../src/serve/store.ts';
-import { readSettings } from '../../src/settings.ts';
+import { openStore } from '../../src/serve/store.ts';
+import { readSettings, type Settings } from '../../src/settings.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 
 const log = createLogger({ level: 'fatal', format: 'text' });
 const limit = fixedWindowOf(100);
 const keys = createCounterKeys('');
+const memoryBounds = ({ counters }: Settings) => counters.memory;
 
 describe('counters in memory', () => {
-  test('may cost a quarter of the heap limit where no setting says otherwise', () => {
+  test('may cost a quarter of the heap limit where no setting says otherwise', async () => {
     const maxBytes = Math.floor(getHeapStatistics().heap_size_limit / 4);
-    expect(memoryBounds(readSettings({}))).toEqual({ maxCounters: 1_000_000, maxBytes });
-    const withWorkers = readSettings({ WORKERS: '4', REDIS_URL: 'localhost:1' });
+    expect(memoryBounds(await readSettings({}))).toEqual({ maxCounters: 1_000_000, maxBytes });
+    const withWorkers = await readSettings({ WORKERS: '4', REDIS_URL: 'localhost:1' });
     expect(memoryBounds(withWorkers).maxBytes).toBe(maxBytes); // each worker has a heap of its own
   });
 
-  test('may cost MEMORY_MAX_BYTES in all processes together', () => {
+  test('may cost MEMORY_MAX_BYTES in all processes together', async () => {
     const settings = { MEMORY_MAX_BYTES: '4000003', MEMORY_MAX_COUNTERS: '7' };
-    expect(memoryBounds(readSettings(settings))).toEqual({ maxCounters: 7, maxBytes: 4_000_003 });
-    const withWorkers = readSettings({ ...settings, WORKERS: '4', REDIS_URL: 'localhost:1' });
+    expect(memoryBounds(await readSettings(settings))).toEqual({ maxCounters: 7, maxBytes: 4_000_003 });
+    const withWorkers = await readSettings({ ...settings, WORKERS: '4', REDIS_URL: 'localhost:1' });
     expect(memoryBounds(withWorkers)).toEqual({ maxCounters: 7, maxBytes: 1_000_000 });
   });
 
   test('are forgotten beyond MEMORY_MAX_BYTES', async () => {
-    const { ledger } = await openStore(readSettings({ MEMORY_MAX_BYTES: '1048576' }), fakeClock(), log);
+    const { ledger } = await openStore((await readSettings({ MEMORY_MAX_BYTES: '1048576' })).counters, {
+      clock: fakeClock(),
+      log,
+    });
     const hit = async (user: number, hits: number) => {
       const key = keys(limit, 'd', [{ key: 'user', value: String(user).padStart(400, 'x') }]);
       const [answer] = await ledger.debit([debitOf({ key }, { limit, policy: {} }, hits, true)], {

@@ -26,10 +26,10 @@ const keeping = (
 test('a report has the counts since the previous one', () => {
   const reporter = createReporter(0.8);
   reporter.answered('d', answerOf([]));
-  reporter.called('ShouldRateLimit', OK, 1.5);
-  reporter.called('ShouldRateLimit', UNAVAILABLE, 500);
-  reporter.called('ShouldRateLimit', OK, 0.25);
-  reporter.called('Check', OK, 0.5);
+  reporter.onCallFinished('ShouldRateLimit', OK, 1.5);
+  reporter.onCallFinished('ShouldRateLimit', UNAVAILABLE, 500);
+  reporter.onCallFinished('ShouldRateLimit', OK, 0.25);
+  reporter.onCallFinished('Check', OK, 0.5);
   const first = reporter.take(undefined);
   expect(first.calls).toEqual([
     { method: 'ShouldRateLimit', status: OK, elapsedMs: [1.5, 0.25] },
@@ -51,7 +51,7 @@ test('a report has the counts since the previous one', () => {
 
 test('calls beyond 100,000 of a kind are counted, though not timed', () => {
   const reporter = createReporter(0.8);
-  for (let at = 0; at < 100_010; at++) reporter.called('Check', OK, 1);
+  for (let at = 0; at < 100_010; at++) reporter.onCallFinished('Check', OK, 1);
   const { calls, counted } = reporter.take(undefined);
   expect(calls[0]?.elapsedMs).toHaveLength(100_000);
   expect(counted.calls.get('Check')).toBe(100_010);
@@ -67,7 +67,7 @@ test('the whole is what the workers report, calls one by one', () => {
   ] as const) {
     const reporter = createReporter(0.8);
     reporter.answered('d', answerOf([]));
-    reporter.called('Check', OK, elapsedMs);
+    reporter.onCallFinished('Check', OK, elapsedMs);
     whole.add(worker, structuredClone(reporter.take(undefined)), (...call) => calls.push(call));
   }
   expect(calls).toEqual([
@@ -110,16 +110,16 @@ test('open circuits, leased hits and calls that were refused are added up; what 
     whole.add(worker, structuredClone(reporter.take(kept)), () => {});
   }
   expect(statistics.sums.shedCalls).toBe(2);
-  expect([whole.leased(), whole.circuits()]).toEqual([42, new Map(Object.entries({ 'a:6379': 2, 'b:6379': 1 }))]);
+  expect([whole.leased(), whole.openCircuits()]).toEqual([42, new Map(Object.entries({ 'a:6379': 2, 'b:6379': 1 }))]);
   whole.ended(1);
-  expect([whole.leased(), whole.circuits()]).toEqual([12, new Map(Object.entries({ 'a:6379': 1, 'b:6379': 0 }))]);
+  expect([whole.leased(), whole.openCircuits()]).toEqual([12, new Map(Object.entries({ 'a:6379': 1, 'b:6379': 0 }))]);
 });
 
 test('a report is sent in parts of at most 1,000 names, which say the same together', () => {
   const reporter = createReporter(0.8);
   for (let at = 0; at < 2_500; at++) reporter.answered('d', answerOf([verdictOf([`user_${at}`])]));
   for (let at = 0; at < 3_100; at++) reporter.answered(`domain_${at}`, answerOf([{ kind: 'no_domain' }]));
-  reporter.called('Check', OK, 1.5);
+  reporter.onCallFinished('Check', OK, 1.5);
   const report = reporter.take(keeping(10, 5));
   const parts = [...partsOf(report)];
   expect(parts.map(({ counted }) => [counted.rules.length, counted.unknownDomains.size])).toEqual([

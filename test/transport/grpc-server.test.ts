@@ -228,7 +228,7 @@ test('each answered unary call is reported with its status', async () => {
         else reply({ error: { code: status.UNAVAILABLE, details: 'no such domain' } });
       },
     },
-    onCall: (method, grpcStatus, elapsedMs) => calls.push([method, grpcStatus, elapsedMs]),
+    onCallFinished: (method, grpcStatus, elapsedMs) => calls.push([method, grpcStatus, elapsedMs]),
   });
   await asking.ask();
   await expect(asking.ask('other')).rejects.toMatchObject({ code: status.UNAVAILABLE, details: 'no such domain' });
@@ -255,7 +255,7 @@ describe('a deadline, on either transport,', () => {
           setTimeout(() => reply({ response: OK }), answerAfterMs);
         },
       },
-      onCall: (_method, grpcStatus) => calls.push(grpcStatus),
+      onCallFinished: (_method, grpcStatus) => calls.push(grpcStatus),
     });
     const session = openSession();
     const stream = open(session, shouldRateLimit.path, timeout === undefined ? {} : { 'grpc-timeout': timeout });

@@ -34,6 +34,20 @@ const findings = [...contents].flatMap(([file, content]) => scan(file, content))
 const sources = new Map([...contents].filter(([file]) => file.startsWith('src/') && file.endsWith('.ts')));
 const shared = [...sharedNames(sources)].filter(([name]) => !pendingNames.includes(name));
 
+/** The longest line of a comment. Lines of code are for the formatter. */
+const MAX_COMMENT = 120;
+const longComments = [...contents].flatMap(([file, content]) =>
+  file.startsWith('src/') && /\.(?:ts|lua)$/.test(file)
+    ? content
+        .split('\n')
+        .flatMap((line, at) =>
+          line.length > MAX_COMMENT && /^\s*(?:\/?\*|\/\/|--)/.test(line)
+            ? [`${file}:${at + 1}: a comment has lines of at most ${MAX_COMMENT} characters, got ${line.length}`]
+            : [],
+        )
+    : [],
+);
+
 if (process.argv.includes('--count')) {
   const counts: Record<string, Record<string, number>> = {};
   for (const { file, pattern } of findings) {
@@ -45,6 +59,7 @@ if (process.argv.includes('--count')) {
 } else {
   const problems = [
     ...judge(findings, exceptions, pending),
+    ...longComments,
     ...shared.map(([name, places]) => `${places.join(', ')}: several exported types are named ${name}`),
   ];
   for (const problem of problems) process.stderr.write(`${problem}\n`);

@@ -54,9 +54,10 @@ export interface ForeignStates {
 }
 
 /**
- * Counters in memcached, which any number of instances share. Each counter is exact by itself: its state is read, stepped on this
- * process's clock, and swapped for the new one only if it has not changed meanwhile, otherwise again. Operations that come while that is
- * in progress go together with the next. The limits of a request are not one step: `spend` has no meaning here.
+ * Counters in memcached, which any number of instances share. Each counter is exact by itself: its state is read,
+ * stepped on this process's clock, and swapped for the new one only if it has not changed meanwhile, otherwise again.
+ * Operations that come while that is in progress go together with the next. The limits of a request are not one step:
+ * `spend` has no meaning here.
  */
 export class MemcachedBackend implements Backend {
   readonly atomic = 'counter';
@@ -112,7 +113,8 @@ export class MemcachedBackend implements Backend {
       try {
         await read(counter);
       } catch (error) {
-        failures.set(counter.key, `memcached: ${error instanceof Error ? error.message : error}`); // a count that is no number
+        // a count that is no number
+        failures.set(counter.key, `memcached: ${error instanceof Error ? error.message : error}`);
       }
     };
     await Promise.all(counters.map(unread));

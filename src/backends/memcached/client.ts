@@ -3,7 +3,10 @@ import type { SwapStore } from '../cas.ts';
 import { Connection, type ConnectionSettings } from './connection.ts';
 import type { MemcachedReply } from './replies.ts';
 
-/** One memcached server. Keys are what the protocol takes: `safeKey` makes them. Calls reject while it cannot be reached. */
+/**
+ * One memcached server. Keys are what the protocol takes: `safeKey` makes them. Calls reject while it cannot be
+ * reached.
+ */
 export interface MemcachedClient extends SwapStore {
   /** Adds to a decimal number, or takes away, not below 0; undefined where there is none. */
   change(key: string, by: number): Promise<number | undefined>;

@@ -15,13 +15,18 @@ export interface ConnectionSettings {
   onError(error: Error): void;
 }
 
-/** A server that says nothing for so long while calls wait is given up, with all that waits on it, and connected to anew. */
+/**
+ * A server that says nothing for so long while calls wait is given up, with all that waits on it, and connected to
+ * anew.
+ */
 const SILENCE_MS = 1_000;
 /** The longest wait between two attempts to connect. With the time of an attempt it comes to less than a second. */
 const MAX_RETRY_MS = 250;
 /** How long the first connection may take to open: after that it is known how long they take. */
 const FIRST_CONNECT_MS = 5_000;
-/** The shortest time that an attempt is given: packets that were lost with the network are not sent again for a second. */
+/**
+ * The shortest time that an attempt is given: packets that were lost with the network are not sent again for a second.
+ */
 const MIN_CONNECT_MS = 500;
 /** An attempt is given so many times what the slowest connection so far took. */
 const CONNECT_MARGIN = 4;
@@ -31,7 +36,10 @@ interface Pending {
   reject(error: Error): void;
 }
 
-/** A connection that opens itself again for ever. Calls are sent as they come and answered in their order; no call is sent twice. */
+/**
+ * A connection that opens itself again for ever. Calls are sent as they come and answered in their order; no call is
+ * sent twice.
+ */
 export class Connection {
   private readonly settings: ConnectionSettings;
   private socket: Socket | undefined;

@@ -11,8 +11,8 @@ import { exptimeOf } from './exptime.ts';
 const MAX_TRIES = 100;
 
 /**
- * `COUNTER_KEYS=reference` in memcached: counters that envoyproxy/ratelimit counts on as well. They are added to at once, and judged by what came
- * of it.
+ * `COUNTER_KEYS=reference` in memcached: counters that envoyproxy/ratelimit counts on as well. They are added to at
+ * once, and judged by what came of it.
  */
 export const referenceCounters: ForeignStates = {
   has: ({ shared }) => shared !== undefined,

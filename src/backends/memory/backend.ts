@@ -27,7 +27,8 @@ export interface MemoryBackend extends Backend {
 const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
 
 /**
- * Counters in this process: gone on restart. Atomic because nothing between read and write awaits; replies without a promise.
+ * Counters in this process: gone on restart. Atomic because nothing between read and write awaits; replies without a
+ * promise.
  *
  * @param states  what counters hold at first
  */

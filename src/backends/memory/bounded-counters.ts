@@ -15,10 +15,11 @@ const MAX_SWEEP = 16;
 /**
  * Counters by key, so many and so many bytes at most; each until it expires.
  *
- * A hand goes round the counters, two for each new one: it drops what has expired and, when there is no room, what was not
- * hit since it last came by (the CLOCK approximation of least recently used), so that a flood of new keys displaces other
- * cold keys before a busy one. It passes at most `MAX_SWEEP` counters for each one that it drops, and a hit drops as many as make room for
- * its own: a few with short keys for one with a long key. So no hit waits, however many expire at once and however long the keys are.
+ * A hand goes round the counters, two for each new one: it drops what has expired and, when there is no room, what was
+ * not hit since it last came by (the CLOCK approximation of least recently used), so that a flood of new keys displaces
+ * other cold keys before a busy one. It passes at most `MAX_SWEEP` counters for each one that it drops, and a hit drops
+ * as many as make room for its own: a few with short keys for one with a long key. So no hit waits, however many expire
+ * at once and however long the keys are.
  *
  * @see https://en.wikipedia.org/wiki/Page_replacement_algorithm#Clock
  */
@@ -41,7 +42,10 @@ export class BoundedCounters {
     return this.#slots.size;
   }
 
-  /** What all counters cost in memory, give or take a quarter: slots, keys with their place in an index, and long states. */
+  /**
+   * What all counters cost in memory, give or take a quarter: slots, keys with their place in an index, and long
+   * states.
+   */
   get bytes(): number {
     return this.#slots.bytes;
   }
@@ -67,7 +71,9 @@ export class BoundedCounters {
     return Array.from({ length: Math.max(end - from, 0) }, (_, at) => this.#slots.keyOf(from + at));
   }
 
-  /** Keeps what a step left on the counter that was found under this key; forgets it where nothing is left to remember. */
+  /**
+   * Keeps what a step left on the counter that was found under this key; forgets it where nothing is left to remember.
+   */
   set(key: CounterKey, found: number | undefined, { state, ttlMs }: Step, nowMs: number): void {
     if (ttlMs <= 0) {
       if (found !== undefined) this.#forget(found, found);
@@ -137,7 +143,9 @@ export class BoundedCounters {
     return undefined;
   }
 
-  /** Forgets the slot's counter, and returns the slot that the counter of slot `own` is in then: the last one is moved. */
+  /**
+   * Forgets the slot's counter, and returns the slot that the counter of slot `own` is in then: the last one is moved.
+   */
   #forget(slot: number, own: number): number {
     this.#index.delete(this.#slots.keyOf(slot));
     this.#slots.remove(slot);

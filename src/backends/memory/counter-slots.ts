@@ -34,10 +34,11 @@ interface Chunk {
 }
 
 /**
- * What is known of each counter, by the number of its slot: 0 up to `size`, without gaps. Only these numbers may be passed.
+ * What is known of each counter, by the number of its slot: 0 up to `size`, without gaps. Only these numbers may be
+ * passed.
  *
- * Slots lie in typed arrays of a thousand each, so that there is hardly an object to collect, and growing copies nothing. All but one
- * or two thousand unused slots are given back.
+ * Slots lie in typed arrays of a thousand each, so that there is hardly an object to collect, and growing copies
+ * nothing. All but one or two thousand unused slots are given back.
  */
 export class CounterSlots {
   readonly #chunks: Chunk[] = [];

@@ -7,12 +7,15 @@ export interface KeyIndex {
   delete(key: CounterKey): void;
 }
 
-/** Keys in one Map at most, on average. A Map that grows or shrinks moves all its keys: of so few, in tens of microseconds. */
+/**
+ * Keys in one Map at most, on average. A Map that grows or shrinks moves all its keys: of so few, in tens of
+ * microseconds.
+ */
 const SHARD_KEYS = 1_024;
 
 /**
- * Many small Maps instead of a large one, which would block for tens of milliseconds whenever it grows. A client that chooses keys
- * of one shard only gets the behaviour of the large Map: Maps hash with a secret.
+ * Many small Maps instead of a large one, which would block for tens of milliseconds whenever it grows. A client that
+ * chooses keys of one shard only gets the behaviour of the large Map: Maps hash with a secret.
  *
  * @param maxKeys  how many keys to expect at most
  */
@@ -33,7 +36,9 @@ export function createKeyIndex(maxKeys: number): KeyIndex {
   };
 }
 
-/** 32 bits that all characters have a part in; the low ones too, in which keys that count up would differ too evenly. */
+/**
+ * 32 bits that all characters have a part in; the low ones too, in which keys that count up would differ too evenly.
+ */
 function hash(key: CounterKey): number {
   let mixed = 0;
   for (let at = 0; at < key.length; at++) mixed = (Math.imul(mixed, 31) + key.charCodeAt(at)) | 0;

@@ -60,7 +60,8 @@ export const expectedAddress = {
 } as const;
 
 /**
- * Reads an address as envoyproxy/ratelimit has it; undefined where it is malformed. Every part of a URL is used or refused, none is dropped.
+ * Reads an address as envoyproxy/ratelimit has it; undefined where it is malformed. Every part of a URL is used or
+ * refused, none is dropped.
  *
  * @param auth  `password` or `user:password`; it goes before what the address says
  */

@@ -52,8 +52,8 @@ export interface RedisBackendOptions {
 export const SETTLED_TTL_MS = 24 * 3_600_000;
 
 /**
- * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all that is asked at a time, on a
- * Cluster one for each slot, side by side.
+ * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all that is
+ * asked at a time, on a Cluster one for each slot, side by side.
  */
 export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
@@ -148,7 +148,8 @@ export class RedisBackend implements Backend {
     const [next, keys] = await server.scan(cursor, 'MATCH', pattern, 'COUNT', count);
     const following =
       next !== '0' ? `${node}:${next}` : Number(node) + 1 < nodes.length ? `${Number(node) + 1}:0` : undefined;
-    return { keys: keys as CounterKey[], ...(following !== undefined && { next: following }) }; // readers leave out others
+    // readers leave out others
+    return { keys: keys as CounterKey[], ...(following !== undefined && { next: following }) };
   }
 
   invalidations(listener: InvalidationListener): Invalidations {
@@ -208,7 +209,8 @@ export class RedisBackend implements Backend {
       return await this.#count(requests);
     } catch (error) {
       if (requests.length === 1 || !isHalfMoved(error)) throw error;
-      return Promise.all(requests.map((request) => this.#countAlone(request))); // a counter by itself can always be found
+      // a counter by itself can always be found
+      return Promise.all(requests.map((request) => this.#countAlone(request)));
     }
   }
 

@@ -29,7 +29,9 @@ export interface BatchRequest {
   readonly receipts?: boolean | undefined;
 }
 
-/** Requests as the script takes them: its KEYS and its packed ARGV[1]. The layout stands at the head of dispatcher.lua. */
+/**
+ * Requests as the script takes them: its KEYS and its packed ARGV[1]. The layout stands at the head of dispatcher.lua.
+ */
 export interface Batch {
   readonly keys: readonly string[];
   readonly packed: Buffer;
@@ -63,9 +65,9 @@ const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4
 const REPEATED = spends.length;
 
 /**
- * Packs requests for one script call; a key that appears again is sent once, so that each operation on it sees those before, and so is a limit.
- * Requests that spend the same hits on the same counter, and nothing else, are packed as one with a count. They keep their order on that
- * counter: a request in between that touches it ends the group.
+ * Packs requests for one script call; a key that appears again is sent once, so that each operation on it sees those
+ * before, and so is a limit. Requests that spend the same hits on the same counter, and nothing else, are packed as one
+ * with a count. They keep their order on that counter: a request in between that touches it ends the group.
  *
  * @param nowMs  this process's clock: where calendar windows are searched
  */
@@ -122,7 +124,9 @@ export function encodeBatch(
   return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]), groups, nowMs, foreign };
 }
 
-/** Only of a spend, and where this process finds the windows that the script finds, whatever the script's clock says. */
+/**
+ * Only of a spend, and where this process finds the windows that the script finds, whatever the script's clock says.
+ */
 const isRepeatable = ({ kind, limit }: Operation): boolean =>
   kind === 'spend' && (algorithmFor(limit).canReplay?.(limit) ?? true);
 
@@ -150,7 +154,8 @@ function packLimit(into: number[], limit: Limit, nowMs: number): void {
 
 function pack(numbers: readonly number[]): Buffer {
   const packed = Buffer.allocUnsafe(numbers.length * BYTES);
-  for (let at = 0; at < numbers.length; at++) packed.writeDoubleLE(numbers[at] as number, at * BYTES); // the array has no holes
+  // the array has no holes
+  for (let at = 0; at < numbers.length; at++) packed.writeDoubleLE(numbers[at] as number, at * BYTES);
   return packed;
 }
 
@@ -179,7 +184,8 @@ export function decodeBatch(reply: Buffer, { groups, nowMs: ownNowMs, foreign }:
     if (reason) return { code: 'UNAVAILABLE', reason };
     const accepted = (outcome & ACCEPTED) !== 0;
     const charged = (outcome & CHARGED) !== 0;
-    const hits = charged || spend === 'each' ? signedHits(operation) : (askedTogether(operations)[index] ?? 0); // as the script does
+    // as the script does
+    const hits = charged || spend === 'each' ? signedHits(operation) : (askedTogether(operations)[index] ?? 0);
     const how = operation.kind === 'charge' ? 'regardless' : charged;
     const decided = { hits: isTakenBack(operation) ? 0 : hits, accepted, charged: how } as const;
     if (foreign?.has(operation)) return foreign.describe(operation, report, ownNowMs, decided);

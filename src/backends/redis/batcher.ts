@@ -9,7 +9,9 @@ const MAX_HITS = 256;
 /** Characters of keys in a call, about. */
 const MAX_KEY_CHARS = 65_536;
 
-/** The part of a time limit by which the event loop must have been late, so that its end is the fault of this process. */
+/**
+ * The part of a time limit by which the event loop must have been late, so that its end is the fault of this process.
+ */
 const LATE_SHARE = 0.5;
 
 /** Weight of the last call in the moving average of the time per call. */
@@ -27,7 +29,9 @@ export interface BatcherOptions {
   readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
   /** What answers a hit that nothing can be said of. */
   readonly unavailable: (reason: string) => Unavailable;
-  /** How late the event loop has lately been, in milliseconds: then a time-out says nothing of the node. Absent: never. */
+  /**
+   * How late the event loop has lately been, in milliseconds: then a time-out says nothing of the node. Absent: never.
+   */
   readonly latenessMs?: (() => number) | undefined;
   /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
   readonly maxInFlight: number;
@@ -42,13 +46,13 @@ export interface BatcherOptions {
 }
 
 /**
- * Combines requests of one turn of the event loop, and those that arrive while calls are in flight, into one call. Nothing waits for a timer, and nothing is sent
- * whose time is over. What would
- * wait for longer than it has is refused at once: otherwise, under overload, every answer would be late, and Redis would
- * work on requests whose callers have given up.
+ * Combines requests of one turn of the event loop, and those that arrive while calls are in flight, into one call.
+ * Nothing waits for a timer, and nothing is sent whose time is over. What would
+ * wait for longer than it has is refused at once: otherwise, under overload, every answer would be late, and Redis
+ * would work on requests whose callers have given up.
  *
- * A timer that fires checks again after a `setImmediate`: on a busy core the reply may already be in the socket, and timers come
- * before sockets in a turn of the event loop.
+ * A timer that fires checks again after a `setImmediate`: on a busy core the reply may already be in the socket, and
+ * timers come before sockets in a turn of the event loop.
  */
 export class Batcher {
   readonly #options: BatcherOptions;
@@ -81,7 +85,10 @@ export class Batcher {
     });
   }
 
-  /** Why a request with so much time left is refused; undefined: it may wait. The very next call is never refused, so that recovery is measured. */
+  /**
+   * Why a request with so much time left is refused; undefined: it may wait. The very next call is never refused, so
+   * that recovery is measured.
+   */
   #tooManyBefore(timeoutMs: number): string | undefined {
     const callsBefore = Math.floor(this.#queuedHits / MAX_HITS);
     if (callsBefore === 0) return undefined;

@@ -22,9 +22,14 @@ export interface RedisConnectOptions {
   readonly onTlsProblem?: (problem: string) => void;
 }
 
-/** The longest wait between two attempts to connect anew. With the time of an attempt it comes to less than a second. */
+/**
+ * The longest wait between two attempts to connect anew. With the time of an attempt it comes to less than a second.
+ */
 const MAX_RETRY_MS = 300;
-/** The shortest time that an attempt to connect anew is given: packets that were lost with the network are not sent again for a second. */
+/**
+ * The shortest time that an attempt to connect anew is given: packets that were lost with the network are not sent
+ * again for a second.
+ */
 const MIN_CONNECT_MS = 500;
 /** An attempt is given so many times what the slowest connection so far took, as far as `connectTimeoutMs` lets it. */
 const CONNECT_MARGIN = 4;
@@ -57,8 +62,8 @@ export function connect(options: RedisConnectOptions): RedisConnection {
 }
 
 /**
- * After the first connection, attempts that take much longer than connecting took before are given up and made anew. On a Cluster the first one to any node
- * counts: a node that is lost gets a client of its own for each attempt.
+ * After the first connection, attempts that take much longer than connecting took before are given up and made anew. On
+ * a Cluster the first one to any node counts: a node that is lost gets a client of its own for each attempt.
  */
 export function hurryReconnects(connection: RedisConnection, connectTimeoutMs: number): void {
   let slowestMs: number | undefined;
@@ -123,8 +128,8 @@ function open(options: RedisConnectOptions, retryStrategy: RetryStrategy): Redis
 }
 
 /**
- * To where a slot is now, and to the other node of one that is moving. What no node can answer then (TRYAGAIN: half the counters of a call have
- * moved) fails within a few milliseconds, while its caller is there.
+ * To where a slot is now, and to the other node of one that is moving. What no node can answer then (TRYAGAIN: half the
+ * counters of a call have moved) fails within a few milliseconds, while its caller is there.
  */
 const MAX_REDIRECTIONS = 4;
 
@@ -140,8 +145,8 @@ function connectEachNode(cluster: Cluster): void {
 }
 
 /**
- * Works around two defects of ioredis behind sentinels: it writes errors of sentinels to stderr, and it never reconnects after a failover that is
- * announced during a connection attempt.
+ * Works around two defects of ioredis behind sentinels: it writes errors of sentinels to stderr, and it never
+ * reconnects after a failover that is announced during a connection attempt.
  */
 export function mendSentinelClient(redis: Redis): void {
   muteListeners(redis);
@@ -150,12 +155,16 @@ export function mendSentinelClient(redis: Redis): void {
 
 /** It listens to every sentinel for failovers. One that is away needs no line on stderr: the next one is asked. */
 function muteListeners(redis: Redis): void {
-  const { connector } = redis as unknown as { connector: SentinelConnections }; // private in the types; one of sentinels, as asked for
+  // private in the types; one of sentinels, as asked for
+  const { connector } = redis as unknown as { connector: SentinelConnections };
   const connect = connector.connectToSentinel.bind(connector);
   connector.connectToSentinel = (...args) => connect(...args).on('error', () => {});
 }
 
-/** ioredis treats an attempt that a failover interrupted as closed for good. Reconnects unless `disconnect()` was called. */
+/**
+ * ioredis treats an attempt that a failover interrupted as closed for good. Reconnects unless `disconnect()` was
+ * called.
+ */
 function outliveFailovers(redis: Redis): void {
   let isClosed = false;
   const disconnect = redis.disconnect.bind(redis);
@@ -182,7 +191,8 @@ function commonOptions({ address, tls: files, connectTimeoutMs, onTlsProblem }: 
     maxRetriesPerRequest: 0,
     connectTimeout: connectTimeoutMs,
     socketTimeout: SILENCE_MS,
-    enableReadyCheck: false, // it takes INFO, which may be renamed or forbidden; a server that is loading says so itself
+    // it takes INFO, which may be renamed or forbidden; a server that is loading says so itself
+    enableReadyCheck: false,
     reconnectOnError: isReadOnly,
     connectionName: 'weir',
     ...(address.username !== undefined && { username: address.username }),

@@ -1,26 +1,31 @@
 --[[
-  Runs the operations of a batch of requests, in order: reads every counter once, steps, writes every changed counter once.
-  The algorithms' functions stand above this text; `steps` and `refunds` list them, and `windowed` has those whose states expire with a window
-  that their first number names (script.ts puts it all together).
+  Runs the operations of a batch of requests, in order: reads every counter once, steps, writes every changed counter
+  once. The algorithms' functions stand above this text; `steps` and `refunds` list them, and `windowed` has those whose
+  states expire with a window that their first number names (script.ts puts it all together).
 
   KEYS     one a counter, each once
   ARGV[1]  little-endian doubles; how many limits there are, and per limit: algorithm (its place in `steps`), how many
            numbers of limit follow, the limit; then per request: how it spends (0 each, 1 all or nothing, 2 spare
-           others), its number of operations (or 3, and how many requests it stands for, each of which has only the spend that follows), and per operation: key (its place in KEYS), limit (its place among the limits),
-           hits, 1 where it blocks + 2 * its kind, see KINDS; those after PEEK only where each spends for itself.
-           REFUND and FORGET have two more numbers: the place in KEYS of when the counter was forgotten; the time of the charge,
-           or how long that is kept (ms)
+           others), its number of operations (or 3, and how many requests it stands for, each of which has only the
+           spend that follows), and per operation: key (its place in KEYS), limit (its place among the limits), hits, 1
+           where it blocks + 2 * its kind, see KINDS; those after PEEK only where each spends for itself. REFUND and
+           FORGET have two more numbers: the place in KEYS of when the counter was forgotten; the time of the charge, or
+           how long that is kept (ms)
   ARGV[2]  the clock in ms since the epoch; empty: the server's own
   ARGV[3]  of a settlement: its number; ARGV[4] how long the last one is kept (ms), under the last of KEYS
-  Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per operation: outcome (1 accepted + 2 charged; or what a
-           loader says), how many numbers of report follow, the report. Of a request that stands for several, where the state is short: STATE_BEFORE, how many
-           numbers of state follow, the state before the first spend; else an outcome and a report for each spend
+  Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per
+  operation: outcome (1 accepted + 2 charged; or what a
+           loader says), how many numbers of report follow, the report. Of a request that stands for several, where the
+           state is short: STATE_BEFORE, how many numbers of state follow, the state before the first spend; else an
+           outcome and a report for each spend
 
-  A counter is a string: its state as little-endian doubles. A step with a loader has counters that are kept otherwise: the loader
-  returns their state, how long a peek keeps them (ms), how they are kept, and an outcome where they cannot be counted on.
+  A counter is a string: its state as little-endian doubles. A step with a loader has counters that are kept otherwise:
+  the loader returns their state, how long a peek keeps them (ms), how they are kept, and an outcome where they cannot
+  be counted on.
 ]]
 local EACH, SPARE_OTHERS, REPEATED = 0, 2, 3
-local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 } -- COUNT spends, gives back below 0, peeks at 0
+-- COUNT spends, gives back below 0, peeks at 0
+local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
 
 local STATE_BEFORE = 8
 local SHORT_STATE = 16 -- numbers: a longer one costs more to send, and to step again, than the replies
@@ -294,7 +299,8 @@ while at <= #input do
   end
 end
 
--- A window ends when it ends: a counter that is still in the same one keeps its time to live, which costs Redis half of setting it.
+-- A window ends when it ends: a counter that is still in the same one keeps its time to live, which costs Redis half of
+-- setting it.
 local function is_in_same_window(key, packed)
   local before = stored[key]
   return windowed[last_steps[key]]

@@ -34,9 +34,9 @@ interface Message {
 }
 
 /**
- * Publishes changes to counters on a channel of Redis, and listens to those of other instances on a connection of its own. What is
- * published in one turn of the event loop goes in one message. Subscribed again, for ever, where that fails: without a connection, or where
- * the user may not use the channel.
+ * Publishes changes to counters on a channel of Redis, and listens to those of other instances on a connection of its
+ * own. What is published in one turn of the event loop goes in one message. Subscribed again, for ever, where that
+ * fails: without a connection, or where the user may not use the channel.
  */
 export function openInvalidations(
   redis: RedisConnection,
@@ -149,7 +149,8 @@ function parse(text: string): { readonly [N in keyof Message]?: unknown } {
 }
 
 const keysIn = (list: unknown): readonly CounterKey[] =>
-  (Array.isArray(list) ? list.filter((key) => typeof key === 'string') : []) as CounterKey[]; // instances publish keys of counters
+  // instances publish keys of counters
+  (Array.isArray(list) ? list.filter((key) => typeof key === 'string') : []) as CounterKey[];
 
 function slices(keys: readonly string[]): readonly (readonly string[])[] {
   return Array.from({ length: Math.ceil(keys.length / MAX_KEYS) }, (_, at) =>

@@ -33,8 +33,8 @@ const limit: FixedWindowLimit = {
 };
 
 /**
- * Runs the script on counters of no request, with a peek of 0 hits, which writes nothing: on each new connection, and while Redis refuses it. A server that can
- * be reached but forbids the script, or is still loading, is not ready.
+ * Runs the script on counters of no request, with a peek of 0 hits, which writes nothing: on each new connection, and
+ * while Redis refuses it. A server that can be reached but forbids the script, or is still loading, is not ready.
  */
 export function createProbe({ backend, redis, keys, onUsable }: ProbeOptions): Probe {
   const count = redis.isCluster ? CLUSTER_KEYS : 1;

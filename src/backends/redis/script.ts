@@ -9,7 +9,10 @@ export interface Script {
   readonly sha1: string;
 }
 
-/** A step on counters that hold no state: a Lua file with functions of its name, and with `_refund` and `_load` after it. */
+/**
+ * A step on counters that hold no state: a Lua file with functions of its name, and with `_refund` and `_load` after
+ * it.
+ */
 export interface ForeignStep {
   readonly name: string;
   readonly url: URL;

@@ -1,6 +1,9 @@
 import slotOf from 'cluster-key-slot';
 
-/** Makes keys that live on the node of a counter, under the same prefix as the counters: an operator may have allowed no others. */
+/**
+ * Makes keys that live on the node of a counter, under the same prefix as the counters: an operator may have allowed no
+ * others.
+ */
 export interface SlotKeys {
   readonly slotOf: (key: string) => number;
   /** @param slot  undefined: one node has them all */

@@ -14,8 +14,8 @@ interface Handle {
 }
 
 /**
- * Tracks connections that the primary process has passed to a worker and that the worker has not acknowledged. Node does not close them when the
- * worker dies: their clients would wait forever.
+ * Tracks connections that the primary process has passed to a worker and that the worker has not acknowledged. Node
+ * does not close them when the worker dies: their clients would wait forever.
  *
  * @returns  closes them
  */
@@ -23,7 +23,8 @@ export function trackHandedConnections({ process: child }: Pick<Worker, 'process
   const handed = new Map<number, Handle>();
   const send = child.send.bind(child) as (...args: unknown[]) => boolean; // whichever of its overloads is called
   child.send = (...args: unknown[]): boolean => {
-    const [message, handle] = args as [ClusterMessage, Handle | undefined]; // handles are sent by Node's cluster module only
+    // handles are sent by Node's cluster module only
+    const [message, handle] = args as [ClusterMessage, Handle | undefined];
     if (handle && message.seq !== undefined) handed.set(message.seq, handle);
     return send(...args);
   };

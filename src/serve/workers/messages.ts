@@ -4,7 +4,7 @@ import type { DenyCacheCounts } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
 import type { Counted } from '../../observe/stats.ts';
 import type { PackedDomain } from '../../rules/packed.ts';
-import type { OnCall } from '../../transport/grpc-server.ts';
+import type { OnCallFinished } from '../../transport/grpc-server.ts';
 
 /** A worker's addresses. */
 export interface Listening {
@@ -28,14 +28,14 @@ export interface Report {
 
 /** Durations of calls with the same method and status. */
 export interface CallTimes {
-  readonly method: Parameters<OnCall>[0];
-  readonly status: Parameters<OnCall>[1];
+  readonly method: Parameters<OnCallFinished>[0];
+  readonly status: Parameters<OnCallFinished>[1];
   readonly elapsedMs: readonly number[];
 }
 
 /**
- * The rules in force: parts of domains, in order within a domain, then an end, which says whether rules are loaded. Large rules are sent in
- * many messages, so that none delays the worker's requests.
+ * The rules in force: parts of domains, in order within a domain, then an end, which says whether rules are loaded.
+ * Large rules are sent in many messages, so that none delays the worker's requests.
  */
 export type RulesMessage =
   | { readonly kind: 'rules_part'; readonly part: PackedDomain }

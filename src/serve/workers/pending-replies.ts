@@ -1,32 +1,33 @@
-import type { AgentReply } from '../../admin/agent.ts';
-
-/** How long a reply is waited for: longer than reading counters may take. */
-const TIMEOUT_MS = 3_000;
-
-/** Questions to a worker that it has not replied to. */
-export class PendingReplies {
-  readonly #pending = new Map<number, (reply?: AgentReply) => void>();
+/** Requests to a worker that it has not replied to. */
+export class PendingReplies<T> {
+  readonly #timeoutMs: number;
+  readonly #pending = new Map<number, (reply?: T) => void>();
   #sent = 0;
 
+  /** @param timeoutMs  how long a reply is waited for */
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
+
   /**
-   * @param send  sends the question under a number; calls `onLost` where the worker cannot be reached
+   * @param send  sends the request under a number; calls `onLost` where the worker cannot be reached
    * @returns undefined  no reply in time
    */
-  ask(send: (number: number, onLost: () => void) => void): Promise<AgentReply | undefined> {
+  request(send: (number: number, onLost: () => void) => void): Promise<T | undefined> {
     return new Promise((resolve) => {
       const number = this.#sent++;
-      const done = (reply?: AgentReply): void => {
+      const done = (reply?: T): void => {
         clearTimeout(timer);
         this.#pending.delete(number);
         resolve(reply);
       };
-      const timer = setTimeout(done, TIMEOUT_MS);
+      const timer = setTimeout(done, this.#timeoutMs);
       this.#pending.set(number, done);
-      send(number, done);
+      send(number, () => done());
     });
   }
 
-  received(number: number, reply: AgentReply): void {
+  received(number: number, reply: T): void {
     this.#pending.get(number)?.(reply);
   }
 

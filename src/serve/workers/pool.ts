@@ -2,33 +2,14 @@ import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AgentQuestion, type NamedReply, type ReplyTo, replyTo } from '../../admin/agent.ts';
 import type { Logger } from '../../observe/log.ts';
+import type { Statistics } from '../../observe/stats.ts';
 import type { RuleBook } from '../../rules/book.ts';
-import type { Listening, Report } from './messages.ts';
+import type { Settings } from '../../settings.ts';
+import { removeStaleSocket } from '../../transport/listener.ts';
+import { start } from '../cannot-start.ts';
+import type { Responders } from '../responders.ts';
 import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
-
-export interface PoolOptions {
-  /** Number of workers. */
-  readonly count: number;
-  /** Closing workers are killed after this time. */
-  readonly closeWithinMs: number;
-  /** The rules in force, sent to each worker at its start and when they change. */
-  readonly rules: Pick<RuleBook, 'packed' | 'onChange'>;
-  readonly onReport: (id: number, report: Report) => void;
-  /** Worker `id` has ended, and sends no more reports. */
-  readonly onEnd: (id: number) => void;
-  /** A worker is replaced. */
-  readonly onRestart: () => void;
-}
-
-/** Workers on the same ports. */
-export interface Pool extends Listening {
-  /** Requests reports of all workers; resolves when they have arrived, without waiting for a worker that hangs. */
-  report(): Promise<void>;
-  /** Sends a question to all workers; those that hang are skipped. */
-  ask<Q extends AgentQuestion>(question: Q): Promise<readonly NamedReply<ReplyTo<Q>>[]>;
-  /** Lets all workers finish the calls in flight, send their last report, and end. */
-  close(): Promise<void>;
-}
+import { createWorkerTotals } from './worker-totals.ts';
 
 /** How often workers report; a killed worker loses the counts of this time. */
 const REPORT_INTERVAL_MS = 250;
@@ -39,68 +20,95 @@ const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 10_000;
 
 /**
- * Starts workers, among which connections are distributed, and replaces those that end.
- *
- * @throws CannotStart if a worker cannot listen; then all are ended
+ * Closing workers are killed this long after the calls in flight must have ended, for example while they send their
+ * last traces.
  */
-export async function openPool(
-  { count, closeWithinMs, rules, onReport, onEnd, onRestart }: PoolOptions,
+const END_GRACE_MS = 10_000;
+
+/**
+ * Answers requests in worker processes on the same ports, among which connections are distributed, and replaces those
+ * that end. There are none before `listen`, which sends them the rules in force, then each change.
+ */
+export function openWorkers(
+  { workers: count, grpc, drain }: Pick<Settings, 'workers' | 'grpc' | 'drain'>,
+  rules: Pick<RuleBook, 'packed' | 'onChange'>,
+  statistics: Statistics,
   log: Logger,
-): Promise<Pool> {
-  cluster.schedulingPolicy = cluster.SCHED_RR;
-  cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
+): Responders {
+  const totals = createWorkerTotals(statistics);
   const workers = new Set<WorkerHandle>();
   const closing = new AbortController();
-  const spawn = (): WorkerHandle => {
-    const worker = spawnWorker(rules.packed, onReport);
-    workers.add(worker);
-    void worker.ended.then(() => {
-      workers.delete(worker);
-      onEnd(worker.id);
-    });
-    return worker;
-  };
-  const replace = (): WorkerHandle => {
-    onRestart();
-    return spawn();
-  };
+  let restarts = 0;
   rules.onChange(() => {
     for (const worker of workers) worker.sendRules();
   });
-  const report = async (): Promise<void> => {
+  const refresh = async (): Promise<void> => {
     await Promise.all(Array.from(workers, (worker) => worker.report()));
   };
-  const ask: Pool['ask'] = async (question) => {
-    const replies = await Promise.all(
-      Array.from(workers, async (worker) => ({ process: worker.name, reply: await worker.ask(question) })),
-    );
-    return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
-  };
-  const close = async (): Promise<void> => {
+  const close = (): Promise<void> => {
     closing.abort();
-    const last = setTimeout(() => {
-      for (const worker of workers) {
-        log.error(`${worker.name} has not ended within ${closeWithinMs} ms and is killed`);
-        worker.kill();
-      }
-    }, closeWithinMs);
-    for (const worker of workers) worker.close();
-    await Promise.all(Array.from(workers, ({ ended }) => ended));
-    clearTimeout(last);
+    return endAll(workers, drain.delayMs + drain.timeoutMs + END_GRACE_MS, log);
   };
+  return {
+    ...{ refresh, ...totals, close: () => {}, restarts: () => restarts },
+    ask: (question) => askAll(workers, question),
+    async listen(onCallFinished) {
+      const { address } = grpc;
+      const path = 'path' in address ? address.path : undefined;
+      if (path !== undefined) await start('GRPC_UDS', `cannot listen on ${path}`, () => removeStaleSocket(path));
+      cluster.schedulingPolicy = cluster.SCHED_RR;
+      cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
+      const spawn = (): WorkerHandle => {
+        const worker = spawnWorker(rules.packed, (id, report) => totals.add(id, report, onCallFinished));
+        workers.add(worker);
+        void worker.ended.then(() => {
+          workers.delete(worker);
+          totals.ended(worker.id);
+        });
+        return worker;
+      };
+      const replace = (): WorkerHandle => {
+        restarts++;
+        return spawn();
+      };
+      const first = Array.from({ length: count }, spawn);
+      try {
+        const [at] = await Promise.all(first.map(({ listening }) => listening));
+        if (!at) throw new RangeError('a pool has one worker at least');
+        for (const { name } of first) log.info(`${name} listens`);
+        for (const worker of first) void keepUp(worker, replace, closing.signal, log);
+        void repeat(refresh, closing.signal);
+        return { ...at, close };
+      } catch (error) {
+        await close();
+        throw error;
+      }
+    },
+  };
+}
 
-  const first = Array.from({ length: count }, spawn);
-  try {
-    const [at] = await Promise.all(first.map(({ listening }) => listening));
-    if (!at) throw new RangeError('a pool has one worker at least');
-    for (const { name } of first) log.info(`${name} listens`);
-    for (const worker of first) void keepUp(worker, replace, closing.signal, log);
-    void repeat(report, closing.signal);
-    return { ...at, report, ask, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+/** The replies of the workers that do not hang. */
+async function askAll<Q extends AgentQuestion>(
+  workers: ReadonlySet<WorkerHandle>,
+  question: Q,
+): Promise<readonly NamedReply<ReplyTo<Q>>[]> {
+  const replies = await Promise.all(
+    Array.from(workers, async (worker) => ({ process: worker.name, reply: await worker.ask(question) })),
+  );
+  return replies.flatMap(({ process, reply }) => (reply ? [{ process, reply: replyTo(question, reply) }] : []));
+}
+
+/** Lets all workers finish the calls in flight, send their last report, and end; kills those that take longer. */
+async function endAll(workers: ReadonlySet<WorkerHandle>, withinMs: number, log: Logger): Promise<void> {
+  const last = setTimeout(() => {
+    for (const worker of workers) {
+      log.error(`${worker.name} has not ended within ${withinMs} ms and is killed`);
+      worker.kill();
+    }
+  }, withinMs);
+  for (const worker of workers) worker.close();
+  await Promise.all(Array.from(workers, ({ ended }) => ended));
+  clearTimeout(last);
 }
 
 /** Replaces a worker each time it ends. */

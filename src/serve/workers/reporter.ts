@@ -3,8 +3,8 @@ import type { DenyCacheState } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
 import { type Counted, countedBy, createStatistics } from '../../observe/stats.ts';
 import { SLICE_ITEMS } from '../../slices.ts';
-import type { ServiceObserver } from '../answering.ts';
-import { NO_LOAD } from '../responders.ts';
+import type { OnCallFinished } from '../../transport/grpc-server.ts';
+import type { ServiceObserver } from '../responder.ts';
 import type { CallTimes, Report } from './messages.ts';
 
 /** The gauges of a worker in its reports. */
@@ -18,9 +18,12 @@ export interface WorkerGauges {
 
 /** Collects a worker's counts for the primary process. */
 export interface Reporter extends ServiceObserver {
+  readonly onCallFinished: OnCallFinished;
   /** The counts since the last report. */
   take(gauges: WorkerGauges | undefined, load?: Load): Report;
 }
+
+export const NO_LOAD: Load = { inFlight: 0, held: 0, connections: 0, shedShare: 0 };
 
 /** Timed calls of a kind per report, so that memory is bounded even if no reports are requested. */
 const MAX_TIMES = 100_000;
@@ -38,8 +41,8 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
     shed: () => statistics.shed(),
     decisionsNotLogged: (decisions) => statistics.decisionsNotLogged(decisions),
     connectionFailed: (code) => statistics.connectionFailed(code),
-    called(method, status, elapsedMs) {
-      statistics.called(method);
+    onCallFinished(method, status, elapsedMs) {
+      statistics.onCallFinished(method);
       const kind = `${method} ${status}`;
       const known = times.get(kind);
       if (!known) times.set(kind, { method, status, elapsedMs: [elapsedMs] });
@@ -61,8 +64,8 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
 const NOTHING: Counted = countedBy(createStatistics(0));
 
 /**
- * Splits a report into parts with a limited number of names, so that handling one takes no longer than a slice of other work. The first part
- * has everything that is not counted by name.
+ * Splits a report into parts with a limited number of names, so that handling one takes no longer than a slice of other
+ * work. The first part has everything that is not counted by name.
  */
 export function* partsOf(report: Report): Iterable<Report> {
   const { rules, unknownDomains } = report.counted;

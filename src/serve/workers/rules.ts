@@ -51,6 +51,7 @@ export function receiveRules(log: Logger): ReceivedRules {
     lastLoad: () => undefined,
     inForce: () => undefined,
     description: 'the primary process',
+    notes: [],
     arrived,
     receive(message) {
       if (message.kind === 'rules_part') {

@@ -31,6 +31,8 @@ export interface WorkerHandle {
 
 /** Timeout of a report: a worker that hangs must not block pages. */
 const REPORT_TIMEOUT_MS = 1_000;
+/** Timeout of a reply to an operator's question: longer than reading counters may take. */
+const REPLY_TIMEOUT_MS = 3_000;
 
 /** Starts a worker process. */
 export function spawnWorker(
@@ -40,11 +42,10 @@ export function spawnWorker(
   const worker = cluster.fork();
   const { id } = worker;
   const name = `worker ${id} (process ${worker.process.pid})`;
-  const waiting = new Map<number, () => void>();
-  const questions = new PendingReplies();
+  const reports = new PendingReplies<true>(REPORT_TIMEOUT_MS);
+  const questions = new PendingReplies<AgentReply>(REPLY_TIMEOUT_MS);
   let isListening = false;
   let takesRules = false;
-  let asked = 0;
   const ended = endOf(worker);
   const listening = new Promise<Listening>((resolve, reject) => {
     worker.on('message', (message: FromWorker) => {
@@ -60,19 +61,20 @@ export function spawnWorker(
         case 'report':
           return onReport(id, message.report);
         case 'reported':
-          return waiting.get(message.number)?.();
+          return reports.received(message.number, true);
         case 'reply':
           return questions.received(message.number, message.reply);
       }
     });
     void ended.then((how) => {
       reject(new CannotStart(`${name} ended before it listened: ${how}`));
-      for (const done of waiting.values()) done();
+      reports.giveUp();
       questions.giveUp();
     });
   });
   listening.catch(() => {}); // callers that await it receive the error; others use `ended`
-  const send = (message: ToWorker, onLost = () => {}) => worker.send(message, (error) => error && onLost()); // `ended` reports its end
+  // `ended` reports its end
+  const send = (message: ToWorker, onLost = () => {}) => worker.send(message, (error) => error && onLost());
 
   const sendRules = (): void => {
     if (takesRules) for (const message of messagesOf(rules())) send(message);
@@ -80,19 +82,10 @@ export function spawnWorker(
 
   return {
     ...{ id, name, listening, ended, sendRules },
-    report: () =>
-      new Promise((resolve) => {
-        const number = asked++;
-        const done = (): void => {
-          clearTimeout(timer);
-          waiting.delete(number);
-          resolve();
-        };
-        const timer = setTimeout(done, REPORT_TIMEOUT_MS);
-        waiting.set(number, done);
-        send({ kind: 'report', number }, done);
-      }),
-    ask: (question) => questions.ask((number, onLost) => send({ kind: 'ask', number, question }, onLost)),
+    async report() {
+      await reports.request((number, onLost) => send({ kind: 'report', number }, onLost));
+    },
+    ask: (question) => questions.request((number, onLost) => send({ kind: 'ask', number, question }, onLost)),
     close() {
       if (isListening) send({ kind: 'close' });
       else worker.process.kill(); // it has no calls yet
@@ -106,8 +99,8 @@ const LAST_MESSAGES_MS = 1_000;
 const POLL_MS = 10;
 
 /**
- * Resolves when the worker has exited and its messages have been read: the channel ends after the last one. Node does not report that end where the
- * worker died with a connection on its way to it, so the event is not waited for.
+ * Resolves when the worker has exited and its messages have been read: the channel ends after the last one. Node does
+ * not report that end where the worker died with a connection on its way to it, so the event is not waited for.
  */
 async function endOf(worker: Worker): Promise<string> {
   const closeHandedConnections = trackHandedConnections(worker);

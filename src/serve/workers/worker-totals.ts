@@ -1,19 +1,20 @@
 import type { DenyCacheCounts, DenyCacheState } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
 import type { Statistics } from '../../observe/stats.ts';
-import type { OnCall } from '../../transport/grpc-server.ts';
-import { NO_LOAD, openCircuits } from '../responders.ts';
+import type { OnCallFinished } from '../../transport/grpc-server.ts';
+import { countOpen } from '../responders.ts';
 import type { Report } from './messages.ts';
+import { NO_LOAD } from './reporter.ts';
 
 /** The sums over all workers. */
 export interface WorkerTotals {
-  add(worker: number, report: Report, called: OnCall): void;
+  add(worker: number, report: Report, onCallFinished: OnCallFinished): void;
   /** The worker has ended: its counts are kept, its cache and leases are gone. */
   ended(worker: number): void;
   /** Leased but unused hits. */
   leased(): number;
   /** The number of workers with an open circuit, for each node of the store. */
-  circuits(): ReadonlyMap<string, number>;
+  openCircuits(): ReadonlyMap<string, number>;
   load(): Load;
   /** The sum of all caches of refusals; undefined: no worker has one. */
   cache(): DenyCacheState | undefined;
@@ -27,12 +28,12 @@ export function createWorkerTotals(statistics: Statistics): WorkerTotals {
   const caches = new Map<number, NonNullable<Report['cache']>>();
   let ofEnded: DenyCacheCounts | undefined;
   return {
-    add(worker, { counted, calls, cache, circuits: states, leased, load }, called) {
+    add(worker, { counted, calls, cache, circuits: states, leased, load }, onCallFinished) {
       statistics.merge(counted);
       circuits.set(worker, states);
       leases.set(worker, leased);
       loads.set(worker, load);
-      for (const { method, status, elapsedMs } of calls) for (const ms of elapsedMs) called(method, status, ms);
+      for (const { method, status, elapsedMs } of calls) for (const ms of elapsedMs) onCallFinished(method, status, ms);
       if (cache) caches.set(worker, cache);
     },
     ended(worker) {
@@ -45,7 +46,7 @@ export function createWorkerTotals(statistics: Statistics): WorkerTotals {
     },
     leased: () => [...leases.values()].reduce((sum, leased) => sum + leased, 0),
     load: () => [...loads.values()].reduce(addLoads, NO_LOAD),
-    circuits: () => openCircuits([...circuits.values()]),
+    openCircuits: () => countOpen([...circuits.values()]),
     cache() {
       const all = [...(ofEnded ? [ofEnded] : []), ...Array.from(caches.values(), ({ counts }) => counts)];
       if (all.length === 0) return undefined;

@@ -4,13 +4,37 @@ import type { AdminAgent } from '../../admin/agent.ts';
 import type { Clock } from '../../clock.ts';
 import { createLogger } from '../../observe/log.ts';
 import type { Settings } from '../../settings.ts';
-import { openAnswering } from '../answering.ts';
 import { CannotStart } from '../cannot-start.ts';
 import { openCore } from '../core.ts';
-import { createParts } from '../parts.ts';
-import type { FromWorker, ToWorker } from './messages.ts';
+import { openParts, type Part } from '../parts.ts';
+import { openResponder } from '../responder.ts';
+import type { FromWorker, Report, ToWorker } from './messages.ts';
 import { createReporter, partsOf } from './reporter.ts';
 import { receiveRules } from './rules.ts';
+
+/** Sends a worker's reports, one at a time. */
+class ReportSender {
+  /** Makes the next report. */
+  take: () => Report;
+  readonly #send: (message: FromWorker) => Promise<void>;
+  /** The report that is being sent. */
+  #sending = Promise.resolve();
+
+  constructor(send: (message: FromWorker) => Promise<void>, take: () => Report) {
+    this.#send = send;
+    this.take = take;
+  }
+
+  send(): Promise<void> {
+    this.#sending = this.#sending.then(async () => {
+      for (const part of partsOf(this.take())) {
+        await this.#send({ kind: 'report', report: part });
+        await nextTurn();
+      }
+    });
+    return this.#sending;
+  }
+}
 
 /**
  * Answers requests as one of several processes, and reports to the primary process, also if it cannot start.
@@ -21,28 +45,17 @@ import { receiveRules } from './rules.ts';
  * @returns     finishes the calls in flight, sends a last report, and lets the process end
  */
 export async function serveAsWorker(settings: Settings, clock: Clock, self: Worker): Promise<() => Promise<void>> {
-  const log = createLogger({ level: settings.LOG_LEVEL, format: settings.LOG_FORMAT, worker: self.id });
-  const reporter = createReporter(settings.NEAR_LIMIT_RATIO, settings.STATISTICS_MAX_BYTES);
-  const parts = createParts();
+  const log = createLogger({ ...settings.log, worker: self.id });
+  const reporter = createReporter(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
   const rules = receiveRules(log);
   const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
-  let takeReport = () => reporter.take(undefined);
-  /** The report that is being sent. */
-  let reporting = Promise.resolve();
-  const report = (): Promise<void> => {
-    reporting = reporting.then(async () => {
-      for (const part of partsOf(takeReport())) {
-        await send({ kind: 'report', report: part });
-        await nextTurn();
-      }
-    });
-    return reporting;
-  };
-  let closing: Promise<void> | undefined;
+  const reports = new ReportSender(send, () => reporter.take(undefined));
   let agent: AdminAgent | undefined;
+  let opened: Part = { close: () => {} };
+  let closing: Promise<void> | undefined;
   const end = async (): Promise<void> => {
-    await parts.close();
-    await report();
+    await opened.close();
+    await reports.send();
     self.disconnect();
   };
   const close = (): Promise<void> => {
@@ -58,7 +71,7 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
         return void agent?.ask(question).then((reply) => send({ kind: 'reply', number, reply }));
       }
       case 'report':
-        return void report().then(() => send({ kind: 'reported', number: message.number }));
+        return void reports.send().then(() => send({ kind: 'reported', number: message.number }));
       default:
         return rules.receive(message);
     }
@@ -70,14 +83,19 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
       await rules.arrived;
       return rules;
     };
-    const options = { clock, openRules: takeRules, isClosing: () => closing !== undefined };
-    const core = parts.add(await openCore(settings, options, log));
-    takeReport = () => reporter.take(core.counters);
-    const answering = parts.add(await openAnswering(settings, core, reporter, clock, log));
-    const { grpc, http, load } = answering;
-    agent = answering.agent;
-    takeReport = () => reporter.take(core.counters, load());
-    await send({ kind: 'listening', at: { grpc, http } });
+    const answering = await openParts(async (add) => {
+      const context = { clock, log };
+      const core = add(await openCore(settings, takeRules, context));
+      reports.take = () => reporter.take(core.store);
+      const responder = add(await openResponder(settings, core, reporter, context));
+      agent = responder.agent;
+      reports.take = () => reporter.take(core.store, responder.load());
+      const { grpc, http } = add(await responder.listen(reporter.onCallFinished));
+      add(core.readiness);
+      return { grpc, http };
+    });
+    opened = answering;
+    await send({ kind: 'listening', at: { grpc: answering.grpc, http: answering.http } });
   } catch (error) {
     if (!(error instanceof CannotStart)) throw error;
     await send({ kind: 'cannot_start', message: error.message });

@@ -53,8 +53,8 @@ export const plainText: Readonly<Record<NotGrpc | 431, string>> = {
 const MAX_DETAILS_OCTETS = 4_096;
 
 /**
- * Percent-encodes a text for `grpc-message`: space to `~` are left as they are, except `%`, and spaces at either end, which HTTP/2 forbids.
- * A text that is too long is cut between two characters.
+ * Percent-encodes a text for `grpc-message`: space to `~` are left as they are, except `%`, and spaces at either end,
+ * which HTTP/2 forbids. A text that is too long is cut between two characters.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113#section-8.2.1
  * @see https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses

@@ -23,8 +23,8 @@ export interface HostedMethod {
 }
 
 /**
- * Memory charged for an open call besides its stream. Measured over 1,000 calls, a call took 1.6 KB of heap (Watch) or 3.1 KB (reflection with a
- * deadline), its stream included.
+ * Memory charged for an open call besides its stream. Measured over 1,000 calls, a call took 1.6 KB of heap (Watch) or
+ * 3.1 KB (reflection with a deadline), its stream included.
  */
 export const HOSTED_CALL_BYTES = 4_096;
 
@@ -51,8 +51,8 @@ class CallSurface extends EventEmitter {
 }
 
 /**
- * A call of a side service, whose handler was written for grpc-js. Slower than `UnaryCall`, and bound by `sideLimits`. The call emits
- * `cancelled` unless the handler ended it; writes after the end are dropped.
+ * A call of a side service, whose handler was written for grpc-js. Slower than `UnaryCall`, and bound by `sideLimits`.
+ * The call emits `cancelled` unless the handler ended it; writes after the end are dropped.
  */
 export class HostedCall implements Receiver {
   readonly #method: HostedMethod;
@@ -188,7 +188,8 @@ export class HostedCall implements Receiver {
       });
     this.#guard(() => {
       const bytes = this.#method.definition.responseSerialize(message);
-      const framed = Buffer.allocUnsafeSlow(PREFIX_BYTES + bytes.length); // a pooled buffer would keep its whole pool alive
+      // a pooled buffer would keep its whole pool alive
+      const framed = Buffer.allocUnsafeSlow(PREFIX_BYTES + bytes.length);
       framed[0] = 0;
       framed.writeUInt32BE(bytes.length, 1);
       framed.set(bytes, PREFIX_BYTES);

@@ -9,7 +9,10 @@ const TOO_MUCH = failureHead({
   details: `more than ${sideLimits.maxUnreadBytes} bytes came before the service was loaded`,
 });
 
-/** A call whose service is being loaded. Buffers up to `maxUnreadBytes` octets of its request, then passes them to the service. */
+/**
+ * A call whose service is being loaded. Buffers up to `maxUnreadBytes` octets of its request, then passes them to the
+ * service.
+ */
 export class LoadingCall implements Receiver {
   readonly #stream: Stream;
   readonly #kept: Buffer[] = [];

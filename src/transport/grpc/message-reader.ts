@@ -63,7 +63,8 @@ export class MessageReader {
       this.#heldLength = 0;
       this.#deliver(held, 0, whole);
     } else {
-      const doubled = Math.min(whole, Math.max(held.length * 2, MIN_HELD_BYTES)); // the announced length may never arrive
+      // the announced length may never arrive
+      const doubled = Math.min(whole, Math.max(held.length * 2, MIN_HELD_BYTES));
       this.#held = Buffer.allocUnsafe(doubled);
       held.copy(this.#held, 0, 0, this.#heldLength);
     }

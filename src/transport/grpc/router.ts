@@ -105,7 +105,9 @@ function fail(stream: Stream, code: status, details: string): undefined {
   stream.headOnly(failureHead({ code, details }));
 }
 
-/** Drains a request that is not a gRPC call, then answers in plain HTTP: HTTP clients send everything before they read. */
+/**
+ * Drains a request that is not a gRPC call, then answers in plain HTTP: HTTP clients send everything before they read.
+ */
 class PlainRefusal implements Receiver {
   readonly #stream: Stream;
   readonly #problem: NotGrpc;

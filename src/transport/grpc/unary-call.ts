@@ -34,7 +34,10 @@ const OCTETS_PER_UNIT = 32;
 /** Memory of a copied message besides its octets. */
 const COPY_BYTES = 256;
 
-/** One call of a unary method: reassembles its message, queues for its turn, writes its answer and enforces its deadline. */
+/**
+ * One call of a unary method: reassembles its message, queues for its turn, writes its answer and enforces its
+ * deadline.
+ */
 export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   readonly #method: UnaryMethod<Q>;
   readonly #stream: Stream;

@@ -1,6 +1,7 @@
 /**
- * A token bucket for overhead: control frames, and the streams that a control frame touches. It refills over time, and with each complete
- * request, since legitimate clients send a few control frames per request. The clock is read only when the bucket is empty.
+ * A token bucket for overhead: control frames, and the streams that a control frame touches. It refills over time, and
+ * with each complete request, since legitimate clients send a few control frames per request. The clock is read only
+ * when the bucket is empty.
  */
 export class Budget {
   readonly #capacity: number;

@@ -14,7 +14,8 @@ import { RequestFrames } from './request-frames.ts';
 const LINGER_MS = 1_000;
 
 /**
- * The server side of one HTTP/2 connection: reads and sends frames, and enforces the limits. It knows nothing about the requests' meaning.
+ * The server side of one HTTP/2 connection: reads and sends frames, and enforces the limits. It knows nothing about the
+ * requests' meaning.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113
  */
@@ -74,7 +75,9 @@ export class Http2Connection {
     this.#socket.destroy();
   }
 
-  /** Ends the connection at once and releases its memory: the memory account is full, and this connection holds most. */
+  /**
+   * Ends the connection at once and releases its memory: the memory account is full, and this connection holds most.
+   */
   reset(): void {
     if (this.#isOver) return;
     this.#handler.failed(ErrorCode.ENHANCE_YOUR_CALM, 'the memory for callers is full, and this connection holds most');

@@ -7,8 +7,8 @@ const NO_BYTES = Buffer.alloc(0);
 export type OnFrame = (bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number) => void;
 
 /**
- * Splits a connection's input into the client's preface and frames. A frame within one chunk is passed on without copying; a frame that spans
- * chunks is reassembled first. A chunk is valid only during `read`.
+ * Splits a connection's input into the client's preface and frames. A frame within one chunk is passed on without
+ * copying; a frame that spans chunks is reassembled first. A chunk is valid only during `read`.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113#section-4.1
  */
@@ -115,7 +115,8 @@ export class FrameReader {
 
 /** @throws Http2Error if it exceeds SETTINGS_MAX_FRAME_SIZE */
 function payloadLengthAt(bytes: Buffer, at: number): number {
-  const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number); // as above
+  // as above
+  const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
   if (length > DEFAULT_MAX_FRAME_SIZE)
     throw new Http2Error(
       ErrorCode.FRAME_SIZE_ERROR,

@@ -17,7 +17,10 @@ const MAX_BLOCKS = 8;
 const MAX_BLOCK_BYTES = 256;
 const MAX_LIST_BYTES = 4_096;
 
-/** Memory per octet of a field list as HPACK counts it, with 32 per field: an object, two strings, and their place in the list. */
+/**
+ * Memory per octet of a field list as HPACK counts it, with 32 per field: an object, two strings, and their place in
+ * the list.
+ */
 const BYTES_PER_LIST_OCTET = 3;
 
 interface CachedHead {
@@ -27,8 +30,8 @@ interface CachedHead {
 }
 
 /**
- * Decodes the header blocks of a connection, and caches those that left the dynamic table unchanged: until a later block changes it, the
- * same octets mean the same request. Most calls of a gRPC client begin with such a block.
+ * Decodes the header blocks of a connection, and caches those that left the dynamic table unchanged: until a later
+ * block changes it, the same octets mean the same request. Most calls of a gRPC client begin with such a block.
  */
 export class HeadCache {
   readonly #decoder: HpackDecoder;

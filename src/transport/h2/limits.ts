@@ -1,4 +1,6 @@
-/** Limits of one connection, each with its consequence. `CallerMemory` bounds the memory of all connections together. */
+/**
+ * Limits of one connection, each with its consequence. `CallerMemory` bounds the memory of all connections together.
+ */
 export interface Http2Limits {
   /** Open streams, plus cancelled ones whose handler is still running. More: REFUSED_STREAM. */
   readonly maxConcurrentStreams: number;
@@ -17,9 +19,9 @@ export interface Http2Limits {
   /** Control frames that the budget regains per second. */
   readonly controlFramesPerSecond: number;
   /**
-   * Time to complete the preface, a frame or a header block, and to read the output beyond `maxUnsentBytes`. Longer: ENHANCE_YOUR_CALM ends
-   * the connection. To send the rest of a request, or to open the window for the rest of an answer, a client has up to twice as long.
-   * Longer: ENHANCE_YOUR_CALM ends the stream.
+   * Time to complete the preface, a frame or a header block, and to read the output beyond `maxUnsentBytes`. Longer:
+   * ENHANCE_YOUR_CALM ends the connection. To send the rest of a request, or to open the window for the rest of an
+   * answer, a client has up to twice as long. Longer: ENHANCE_YOUR_CALM ends the stream.
    */
   readonly stallTimeoutMs: number;
 }

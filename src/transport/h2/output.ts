@@ -9,8 +9,8 @@ const spareChunks: Buffer[] = [];
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * The output of one connection: everything written in one turn of the event loop leaves in one write. Until the system has accepted the
- * previous write, nothing more is passed to the socket.
+ * The output of one connection: everything written in one turn of the event loop leaves in one write. Until the system
+ * has accepted the previous write, nothing more is passed to the socket.
  */
 export class Output {
   readonly #socket: Socket;

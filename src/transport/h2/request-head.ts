@@ -1,6 +1,9 @@
 import type { HeaderField } from './hpack/field.ts';
 
-/** The head of a request. Requests with the same header block share one object while the connection's dynamic table is unchanged. */
+/**
+ * The head of a request. Requests with the same header block share one object while the connection's dynamic table is
+ * unchanged.
+ */
 export interface RequestHead {
   readonly method: string;
   readonly path: string;

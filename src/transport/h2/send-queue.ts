@@ -8,8 +8,9 @@ import type { Stream } from './stream.ts';
 const BUFFERED_PART_BYTES = 256;
 
 /**
- * Sends the answers of a connection within the client's flow-control windows (RFC 9113, 5.2). What does not fit is buffered and charged.
- * Streams with buffered data are indexed by the window they wait for, so that the work of opening a window is proportional to what it sends.
+ * Sends the answers of a connection within the client's flow-control windows (RFC 9113, 5.2). What does not fit is
+ * buffered and charged. Streams with buffered data are indexed by the window they wait for, so that the work of opening
+ * a window is proportional to what it sends.
  */
 export class SendQueue {
   readonly #output: Output;
@@ -123,7 +124,9 @@ export class SendQueue {
     this.#maxFrameSize = value;
   }
 
-  /** The client may have shrunk its header table: the next block announces that this server uses none (RFC 7541, 4.2). */
+  /**
+   * The client may have shrunk its header table: the next block announces that this server uses none (RFC 7541, 4.2).
+   */
   emptyTable(): void {
     this.#mustEmptyTable = true;
   }

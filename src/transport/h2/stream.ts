@@ -67,12 +67,18 @@ export class Stream {
     return (!this.hasAllOfRequest && !this.isOpenEnded) || this.ending !== undefined;
   }
 
-  /** Charges memory held for this stream to its connection; negative: releases it. The end of the stream releases all of it. */
+  /**
+   * Charges memory held for this stream to its connection; negative: releases it. The end of the stream releases all of
+   * it.
+   */
   charge(bytes: number): void {
     this.#connection.charge(this, bytes);
   }
 
-  /** Sends the whole answer: head, the first `length` octets of `bytes`, trailers. The blocks are those of `encodeFields`. */
+  /**
+   * Sends the whole answer: head, the first `length` octets of `bytes`, trailers. The blocks are those of
+   * `encodeFields`.
+   */
   answer(head: Uint8Array, bytes: Uint8Array, length: number, trailers: Uint8Array): void {
     this.#connection.answer(this, head, bytes, length, trailers);
   }

@@ -6,7 +6,8 @@ import { type Debit, debitOf } from '../../../src/ledger/debit.ts';
 import type { Ledger } from '../../../src/ledger/ledger.ts';
 import { createLogger } from '../../../src/observe/log.ts';
 import { openStore } from '../../../src/serve/store.ts';
-import { type Environment, readSettings } from '../../../src/settings.ts';
+import type { Environment } from '../../../src/settings/near-misses.ts';
+import { readSettings } from '../../../src/settings.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 import { clientOf } from '../../helpers/redis-topologies.ts';
@@ -26,8 +27,11 @@ async function serverWithout(commands: readonly string[], ...args: readonly stri
 
 /** Opens the counters as the service does, ready or not. */
 async function open(server: Redis, env: Environment = {}): Promise<Ledger> {
-  const settings = readSettings({ REDIS_URL: server.url, STORE_TIMEOUT: '2s', ...env });
-  const { ledger } = await openStore(settings, Date.now, createLogger({ level: 'silent', format: 'json' }));
+  const settings = await readSettings({ REDIS_URL: server.url, STORE_TIMEOUT: '2s', ...env });
+  const { ledger } = await openStore(settings.counters, {
+    clock: Date.now,
+    log: createLogger({ level: 'silent', format: 'json' }),
+  });
   closing.push(() => ledger.close());
   return ledger;
 }

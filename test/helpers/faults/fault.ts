@@ -1,4 +1,4 @@
-import type { Environment } from '../../../src/settings.ts';
+import type { Environment } from '../../../src/settings/near-misses.ts';
 
 /** Something that befalls the Redis in which the service counts. */
 export interface Fault {

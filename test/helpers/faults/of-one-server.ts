@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis as Client } from 'ioredis';
-import type { Environment } from '../../../src/settings.ts';
+import type { Environment } from '../../../src/settings/near-misses.ts';
 import { startCuttingProxy } from '../cutting-proxy.ts';
 import { freePort } from '../process.ts';
 import { type Redis, startRedis } from '../redis.ts';

@@ -33,12 +33,15 @@ export interface Report extends Pick<Load, 'calls' | 'failed' | 'longestMs' | 'r
  */
 export async function suffer({ begin, areShared = false }: Fault): Promise<Report> {
   const victim = await begin();
-  const settings = readSettings({
+  const settings = await readSettings({
     ...victim.env,
     STORE_TIMEOUT: `${STORE_TIMEOUT_MS}ms`,
     ...(areShared && { COUNTER_KEYS: 'reference' }),
   });
-  const { ledger: store } = await openStore(settings, Date.now, createLogger({ level: 'silent', format: 'json' }));
+  const { ledger: store } = await openStore(settings.counters, {
+    clock: Date.now,
+    log: createLogger({ level: 'silent', format: 'json' }),
+  });
   try {
     await eventually(() => store.health().ready);
     const load = startLoad(store, { areShared });

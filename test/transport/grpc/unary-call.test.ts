@@ -33,7 +33,7 @@ let client: RawClient;
 let asked: { readonly request: WireRequest; readonly caller: Caller }[];
 /** What it answers. */
 let answer: (reply: (outcome: CallOutcome) => void) => void;
-/** The calls reported to onCall. */
+/** The calls reported to onCallFinished. */
 let reported: unknown[];
 
 const service: RlsService = {
@@ -47,7 +47,7 @@ beforeEach(async () => {
   asked = [];
   reported = [];
   answer = (reply) => reply({ response: OK });
-  server = await startH2({ service, onCall: (method, code) => reported.push([method, code]) });
+  server = await startH2({ service, onCallFinished: (method, code) => reported.push([method, code]) });
   client = await openRaw(server.port);
 });
 afterEach(async () => {

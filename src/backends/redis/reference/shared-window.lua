@@ -1,6 +1,6 @@
 --[[
-  Fixed window under a key that names it, as envoyproxy/ratelimit keeps it: a decimal count, which other programs change with INCRBY.
-  limit    { capacity (hits), time to keep it (ms) }
+  Fixed window under a key that names it, as envoyproxy/ratelimit keeps it: a decimal count, which other programs change
+  with INCRBY. limit    { capacity (hits), time to keep it (ms) }
   state    { count }
   Otherwise as fixed-window.lua.
 ]]

@@ -1,6 +1,6 @@
 /**
- * Code length in bits of each octet, and of EOS (256). The code is canonical: within a length, codes increase with their symbols, and longer
- * codes continue where shorter ones end, so the lengths define the code.
+ * Code length in bits of each octet, and of EOS (256). The code is canonical: within a length, codes increase with
+ * their symbols, and longer codes continue where shorter ones end, so the lengths define the code.
  *
  * @see https://www.rfc-editor.org/rfc/rfc7541#appendix-B
  */

@@ -1,0 +1,80 @@
+import { unmatchedMetrics } from '../admin/metrics.ts';
+import { type DebugSources, debugRoutes } from '../http/debug.ts';
+import { createMetrics } from '../observe/prometheus.ts';
+import { referenceCounters, referenceGauges } from '../observe/reference-names.ts';
+import type { Statistics } from '../observe/stats.ts';
+import type { Settings } from '../settings.ts';
+import type { OnCallFinished } from '../transport/grpc-server.ts';
+import { openAdminPages } from './admin.ts';
+import type { Core } from './core.ts';
+import { openParts, type Part, type ProcessContext } from './parts.ts';
+import type { Responders } from './responders.ts';
+import { at, openHttp, openTls } from './servers.ts';
+import { openSink } from './sinks.ts';
+
+/** The debug port, and the sink of statistics. */
+export interface Ops extends Part {
+  /** The address of the debug port. */
+  readonly debug: string;
+  /** Records a gRPC call. */
+  readonly onCallFinished: OnCallFinished;
+}
+
+export interface OpsSources {
+  readonly core: Core;
+  readonly responders: Responders;
+  readonly statistics: Statistics;
+  readonly version: string;
+}
+
+/** @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound */
+export function openOps(
+  settings: Settings,
+  { core, responders, statistics, version }: OpsSources,
+  context: ProcessContext,
+): Promise<Ops> {
+  const { store, rules, readiness } = core;
+  const { ask, refresh, load, restarts } = responders;
+  const gauges = () => referenceGauges(responders.cache());
+  const metrics = createMetrics(statistics, () => readiness.state().ready, responders, {
+    ...{ load, restarts, version },
+    rules: rules.book.rules,
+    lastLoad: rules.inForce,
+    store: () => store.watch?.state(),
+    memory: () => store.memory?.held(),
+  });
+  return openParts(async (add) => {
+    const admin = add(openAdminPages(settings, core, { ask, version }, context));
+    const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));
+    const pages: DebugSources = {
+      rules: rules.book.rules,
+      lastLoad: rules.lastLoad,
+      async metrics(format = 'text') {
+        await refresh();
+        const { contentType, body } = await metrics.render(format);
+        return { contentType, body: `${await unmatchedMetrics(ask, format)}${body}` };
+      },
+      async statistics() {
+        await refresh();
+        return joined(await referenceCounters(statistics), gauges());
+      },
+    };
+    const { address, tls: files } = settings.debug;
+    const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));
+    const routes = debugRoutes(pages, admin.routes);
+    const debug = await openHttp('DEBUG_PORT', address, { routes, ...(tls && { bounds: { tls } }) }, context.log);
+    add({ close: () => debug.close(0) });
+    return {
+      debug: at({ ...address, port: debug.port }),
+      onCallFinished(method, status, elapsedMs) {
+        metrics.onCallFinished(method, status, elapsedMs);
+        sink.onCallFinished(method, elapsedMs);
+      },
+    };
+  });
+}
+
+function* joined<T>(one: Iterable<T>, other: Iterable<T>): Iterable<T> {
+  yield* one;
+  yield* other;
+}

@@ -1,0 +1,157 @@
+import cluster from 'node:cluster';
+import { AdminAgent } from '../admin/agent.ts';
+import type { Clock } from '../clock.ts';
+import type { Answer, Decider } from '../decide.ts';
+import { createDecisionLog, type LogDecision } from '../observe/decision-log.ts';
+import { createDecisionSink } from '../observe/log.ts';
+import type { Load } from '../observe/service-gauges.ts';
+import { openOverload } from '../overload/overload.ts';
+import { createResponseHeaders } from '../rls/headers.ts';
+import { createDynamicMetadata } from '../rls/metadata.ts';
+import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import type { Settings } from '../settings.ts';
+import type { OnCallFinished } from '../transport/grpc-server.ts';
+import type { Core } from './core.ts';
+import { openParts, type Part, type ProcessContext } from './parts.ts';
+import { openServers, type Servers } from './servers.ts';
+import { awaitStore, countersOf, every } from './store.ts';
+import { openTracing } from './tracing.ts';
+
+/** Notified of the outcome of requests. */
+export interface ServiceObserver {
+  answered(domain: string, answer: Answer): void;
+  /** A request failed. */
+  failed(cause: unknown): void;
+  /** A gRPC connection or stream was ended with this error code. */
+  connectionFailed(code: string): void;
+  /** A call was refused because of overload. */
+  shed(): void;
+  /** Decisions exceeded the limit of the decision log. */
+  decisionsNotLogged(decisions: number): void;
+}
+
+/** Decides requests in this process. */
+export interface Responder extends Part {
+  /** Serves operators. */
+  readonly agent: AdminAgent;
+  load(): Load;
+  /**
+   * Opens the gRPC and HTTP servers.
+   *
+   * @throws CannotStart if an address cannot be bound, or certificates cannot be used
+   */
+  listen(onCallFinished: OnCallFinished): Promise<Servers>;
+}
+
+/** The dependencies of decisions. */
+export function deciderOf(
+  { decisions, counters }: Settings,
+  { store, rules }: Pick<Core, 'store' | 'rules'>,
+  clock: Clock,
+) {
+  const { ledger, overrides } = store;
+  return { ...decisions, rules: rules.book.rules, ledger, overrides, counters: countersOf(counters, clock) };
+}
+
+/** Opens what answers requests, without its servers. */
+export function openResponder(
+  settings: Settings,
+  core: Core,
+  serviceObserver: ServiceObserver,
+  context: ProcessContext,
+): Promise<Responder> {
+  const { clock } = context;
+  const { store, rules } = core;
+  return openParts(async (add) => {
+    const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
+    const spanName = storeSpans[settings.counters.store.kind];
+    if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
+    const decider = deciderOf(settings, core, clock);
+    const extras = extrasOf(settings.answers);
+    const agent = add(
+      new AdminAgent({
+        ...{ decider, extras, clock, every, ...settings.agent },
+        ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger },
+      }),
+    );
+    const held = { count: 0 };
+    const logDecision = openDecisionLog(settings, decider, serviceObserver, context);
+    const observer = createObserver(serviceObserver, agent, logDecision, context);
+    const untraced = createRlsService(decider, extras, observer, held);
+    const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
+    const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
+    return {
+      agent,
+      load: () => ({
+        inFlight: overload.inFlight(),
+        held: held.count,
+        connections: overload.memory.connections,
+        shedShare: overload.shedShare(),
+      }),
+      async listen(onCallFinished: OnCallFinished) {
+        await awaitStore(store);
+        const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
+        const handlers = { service, overload, routes: tracing?.routes, onCallFinished, onConnectionError };
+        return openServers(settings, core, handlers, context);
+      },
+    };
+  });
+}
+
+/** The names of a store's spans; none for counters in memory. */
+const storeSpans = {
+  memory: undefined,
+  redis: 'Redis Pipeline Execution',
+  memcache: 'Memcached Fetch Execution',
+} as const;
+
+/** Headers and metadata of answers. */
+export const extrasOf = ({ headers, metadata }: Settings['answers']): Extras => ({
+  headers: createResponseHeaders(headers),
+  metadata: createDynamicMetadata(metadata),
+});
+
+/** Undefined if no decisions are logged. */
+function openDecisionLog(
+  settings: Settings,
+  { rules, counters }: Pick<Decider, 'rules' | 'counters'>,
+  observer: ServiceObserver,
+  { log }: ProcessContext,
+): LogDecision | undefined {
+  const worker = cluster.worker?.id;
+  const { format } = settings.log;
+  return createDecisionLog({
+    ...{ rules, counters, ...settings.decisionLog },
+    debug: log.isLevelEnabled('debug') ? log : undefined,
+    log: createDecisionSink({ level: 'info', format, ...(worker !== undefined && { worker }) }),
+    onDropped: observer.decisionsNotLogged,
+    monotonicMs: () => performance.now(),
+    random: Math.random,
+  });
+}
+
+function createObserver(
+  observer: ServiceObserver,
+  agent: AdminAgent,
+  logDecision: LogDecision | undefined,
+  { log }: ProcessContext,
+): Observer {
+  const answered = (request: WireRequest, answer: Answer): void => {
+    observer.answered(request.domain, answer);
+    agent.answered(request, answer);
+  };
+  return {
+    answered: logDecision
+      ? (request, answer) => {
+          answered(request, answer);
+          logDecision(request, answer);
+        }
+      : answered,
+    failed({ details }, cause) {
+      observer.failed(cause);
+      if (details === INTERNAL_ERROR) log.error({ err: cause }, 'a request failed because of a bug');
+      else log.debug(`a request failed: ${details}`);
+    },
+  };
+}

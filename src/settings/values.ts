@@ -1,0 +1,121 @@
+import type { Spend } from '../algorithms/limit.ts';
+import type { CompilePattern } from '../observe/mogrifier.ts';
+import type { RuntimeLayout } from '../rules/files.ts';
+import { Mismatch } from './kinds.ts';
+import { type Environment, nearMisses } from './near-misses.ts';
+import type { Rows, Setting } from './row.ts';
+import { chooseSink, type SinkSettings } from './sinks.ts';
+import { chooseStore, type StoreSettings } from './stores.ts';
+import { table, type Values } from './table.ts';
+
+/** The values by variable name, and options derived from several variables. */
+export type CheckedValues = Values & {
+  /** The source of the rules: a path, a runtime directory of envoyproxy/ratelimit, or a control plane. */
+  readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout } | { readonly controlPlane: string };
+  readonly store: StoreSettings;
+  readonly sink: SinkSettings;
+  /** What a request that a limit refuses spends, unless its rules specify it. */
+  readonly spend: Spend;
+  /** Variables that are set but have no effect or are deprecated, one message each. */
+  readonly warnings: readonly string[];
+};
+
+const unloaded: CompilePattern = () => {
+  throw new Error('regular expressions are not loaded');
+};
+
+/** Invalid environment variables: one message each, with the variable, what was expected and what was received. */
+export class InvalidSettings extends Error {
+  override readonly name = 'InvalidSettings';
+  readonly problems: readonly string[];
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.problems = problems;
+  }
+}
+
+/**
+ * Reads the variables from the environment. A variable that is set but empty counts as set.
+ *
+ * @param compile  for the patterns of mogrifiers, if there are any
+ * @throws InvalidSettings listing every invalid variable
+ */
+export function readValues(env: Environment, compile: CompilePattern = unloaded): CheckedValues {
+  const problems: string[] = [];
+  const rows = Object.entries<Setting<unknown>>(table);
+  const read = rows.map(([name, { parse, fallback, formerName, secret }]) => {
+    const source =
+      env[name] === undefined && formerName !== undefined && env[formerName] !== undefined ? formerName : name;
+    const written = env[source] ?? fallback;
+    const value = written === undefined ? undefined : parse(written);
+    if (value instanceof Mismatch)
+      problems.push(`${source} must be ${value.expected}, got '${secret ? '***' : written}'`);
+    return [name, value];
+  });
+  if (problems.length > 0) throw new InvalidSettings(problems);
+  const values = Object.fromEntries(read) as Values; // each parsed by its own row
+  const store = chooseStore(values, problems);
+  const sink = chooseSink(values, env, problems, compile);
+  checkTls(values, problems);
+  if (problems.length > 0) throw new InvalidSettings(problems);
+  const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
+  return { ...values, rules: chooseRules(values), store, sink, spend, warnings: warningsOf(env, store) };
+}
+
+function chooseRules(values: Values): CheckedValues['rules'] {
+  if (values.CONFIG_TYPE === 'GRPC_XDS_SOTW') return { controlPlane: values.CONFIG_GRPC_XDS_SERVER_URL };
+  if (values.RUNTIME_ROOT === undefined && values.RUNTIME_SUBDIRECTORY === undefined)
+    return { path: values.RULES_PATH };
+  return {
+    runtime: {
+      root: values.RUNTIME_ROOT ?? '/srv/runtime_data/current',
+      subdirectory: values.RUNTIME_SUBDIRECTORY ?? '',
+      appDirectory: values.RUNTIME_APPDIRECTORY,
+      ignoreDotFiles: values.RUNTIME_IGNOREDOTFILES,
+      watchRoot: values.RUNTIME_WATCH_ROOT,
+    },
+  };
+}
+
+function checkTls(values: Values, problems: string[]): void {
+  if (values.GRPC_CLIENT_TLS_SAN !== '' && values.GRPC_CLIENT_TLS_CACERT === '')
+    problems.push(
+      'GRPC_CLIENT_TLS_CACERT must be set if GRPC_CLIENT_TLS_SAN is: otherwise callers send no certificate',
+    );
+  if ((values.DEBUG_TLS_CERT === '') !== (values.DEBUG_TLS_KEY === ''))
+    problems.push('DEBUG_TLS_CERT and DEBUG_TLS_KEY must be set together');
+  if (!values.GRPC_SERVER_USE_TLS) return;
+  for (const name of ['GRPC_SERVER_TLS_CERT', 'GRPC_SERVER_TLS_KEY'] as const) {
+    if (values[name] === '') problems.push(`${name} must be set if GRPC_SERVER_USE_TLS is true, got nothing`);
+  }
+}
+
+/** Variables that are set but have no effect, in general or with this store, and deprecated names. */
+function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[] {
+  const isSet = ([name]: readonly [string, ...unknown[]]): boolean => env[name] !== undefined;
+  const rows: Rows = table;
+  const without = Object.entries(rows)
+    .filter(isSet)
+    .flatMap(([name, { noEffect }]) =>
+      noEffect === undefined ? [] : [`${name} is set but has no effect: ${noEffect}`],
+    );
+  const ofOthers = Object.entries(storeOnly)
+    .filter(([name]) => isSet([name]) && env[name] !== rows[name]?.fallback)
+    .filter(([, kinds]) => !kinds.includes(kind))
+    .map(([name]) => `${name} is set but has no effect: counters are in ${kind}`);
+  const formerNames = Object.entries(rows).flatMap(([name, { formerName }]) =>
+    formerName !== undefined && env[formerName] !== undefined ? [`${formerName} is deprecated: use ${name}`] : [],
+  );
+  const names = Object.entries(rows).flatMap(([name, { formerName }]) => (formerName ? [name, formerName] : [name]));
+  return [...without, ...ofOthers, ...formerNames, ...nearMisses(env, names)];
+}
+
+/** Variables that only have an effect with these stores. */
+const storeOnly: Readonly<Record<string, readonly StoreSettings['kind'][]>> = {
+  REDIS_URL: ['redis'],
+  REDIS_PERSECOND: ['redis'],
+  MEMCACHE_HOST_PORT: ['memcache'],
+  MEMCACHE_SRV: ['memcache'],
+  LOCAL_CACHE_SIZE_IN_BYTES: ['redis', 'memcache'],
+  STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: ['redis', 'memory'],
+};
