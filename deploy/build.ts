@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build, type Metafile, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(PROJECT, 'dist');
@@ -46,29 +46,28 @@ const usage = `Usage: npm run build
 Bundles the service into dist/: its code with that of the packages it needs, the Lua scripts, and the licences of all of it.
 `;
 
-if (process.argv.includes('--help')) process.stdout.write(usage);
-else await bundle();
+const options = {
+  absWorkingDir: PROJECT,
+  entryPoints: ENTRIES.map((path) => ({ in: path, out: basename(path, '.ts') })),
+  outdir: ASIDE,
+  bundle: true,
+  splitting: true, // what is imported on demand is loaded on demand
+  format: 'esm',
+  platform: 'node',
+  target: 'node20.19',
+  external: OPTIONAL,
+  banner: { js: COMMON_JS },
+  plugins: [reflectionProtos],
+  sourcemap: 'linked',
+  sourcesContent: false,
+  metafile: true,
+  legalComments: 'none',
+  logLevel: 'warning',
+} satisfies BuildOptions;
 
 async function bundle(): Promise<void> {
   rmSync(ASIDE, { recursive: true, force: true });
-  const { metafile } = await build({
-    absWorkingDir: PROJECT,
-    entryPoints: ENTRIES.map((path) => ({ in: path, out: basename(path, '.ts') })),
-    outdir: ASIDE,
-    bundle: true,
-    splitting: true, // what is imported on demand is loaded on demand
-    format: 'esm',
-    platform: 'node',
-    target: 'node20.19',
-    external: OPTIONAL,
-    banner: { js: COMMON_JS },
-    plugins: [reflectionProtos],
-    sourcemap: 'linked',
-    sourcesContent: false,
-    metafile: true,
-    legalComments: 'none',
-    logLevel: 'warning',
-  });
+  const { metafile } = await build(options);
   copyScripts();
   cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(ASIDE, 'proto/grpc'), {
     recursive: true,
@@ -86,27 +85,42 @@ function copyScripts(): void {
   }
 }
 
-/** The licence of each package that a part of went into the build. */
-function licences({ inputs }: Metafile): string {
-  const folders = new Set(
-    Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []),
-  );
-  return [...folders]
-    .sort()
+/** The folders of the packages that the build includes, from the root of the project. */
+export async function bundledPackages(): Promise<readonly string[]> {
+  const { metafile } = await build({ ...options, write: false });
+  return packagesIn(metafile);
+}
+
+/** The folder of each package that a part of went into the build. */
+function packagesIn({ inputs }: Metafile): readonly string[] {
+  const folders = Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []);
+  return [...new Set(folders)].sort();
+}
+
+const licences = (metafile: Metafile): string =>
+  packagesIn(metafile)
     .map(licenceOf)
     .join(`\n\n${'-'.repeat(80)}\n\n`);
-}
 
 function licenceOf(folder: string): string {
   const path = join(PROJECT, folder);
-  const { name, version, license } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as Package;
+  const { name, version, license } = manifestIn(path);
   const file = readdirSync(path).find((one) => /^licen[cs]e/i.test(one));
   const text = file !== undefined && existsSync(join(path, file)) ? readFileSync(join(path, file), 'utf8').trim() : '';
   return `${name} ${version} (${license})\n\n${text}`;
 }
 
-interface Package {
+/** The package.json of an installed package. */
+export const manifestIn = (folder: string): Package =>
+  JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Package; // npm's own file
+
+export interface Package {
   readonly name: string;
   readonly version: string;
   readonly license: string;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  if (process.argv.includes('--help')) process.stdout.write(usage);
+  else await bundle();
 }

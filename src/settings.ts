@@ -1,4 +1,7 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import type { Spend } from './algorithms/limit.ts';
+import { packageRoot } from './package-root.ts';
 import type { RuntimeLayout } from './rules/files.ts';
 import { Mismatch } from './settings/kinds.ts';
 import { type Environment, nearMisses } from './settings/near-misses.ts';
@@ -55,16 +58,16 @@ export function readSettings(env: Environment): Settings {
   checkTls(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
-  return { ...values, rules: chooseRules(values), store, sink, spend, warnings: warningsOf(env, store) };
+  return { ...values, rules: chooseRules(values, env), store, sink, spend, warnings: warningsOf(env, store) };
 }
 
 /** All settings by group, for documentation. */
 export const settingsTable: Readonly<Record<string, Rows>> = groups;
 
-function chooseRules(values: Values): Settings['rules'] {
+function chooseRules(values: Values, env: Environment): Settings['rules'] {
   if (values.CONFIG_TYPE === 'GRPC_XDS_SOTW') return { controlPlane: values.CONFIG_GRPC_XDS_SERVER_URL };
   if (values.RUNTIME_ROOT === undefined && values.RUNTIME_SUBDIRECTORY === undefined)
-    return { path: values.RULES_PATH };
+    return { path: env.RULES_PATH ?? defaultRules(values.RULES_PATH) };
   return {
     runtime: {
       root: values.RUNTIME_ROOT ?? '/srv/runtime_data/current',
@@ -75,6 +78,9 @@ function chooseRules(values: Values): Settings['rules'] {
     },
   };
 }
+
+/** The default path, or the file of that name in the package if there is none in the working directory. */
+const defaultRules = (path: string): string => (existsSync(path) ? path : fileURLToPath(new URL(path, packageRoot)));
 
 function checkTls(values: Values, problems: string[]): void {
   if (values.GRPC_CLIENT_TLS_SAN !== '' && values.GRPC_CLIENT_TLS_CACERT === '')
