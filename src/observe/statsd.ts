@@ -34,6 +34,8 @@ export interface StatsdSink {
 const MAX_PACKET_BYTES = 1432;
 /** Timers are buffered for this long, so that many share a packet. */
 const BUFFER_MS = 100;
+/** The longest interval that Node has. */
+const NEVER_MS = 2 ** 31 - 1;
 /** How long a resolved address is cached. */
 const ADDRESS_TTL_MS = 60_000;
 
@@ -74,6 +76,8 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
     }
     if (hasSent || gauges.length > 0) client.flush(onSent);
   };
+  /** Set while timers are buffered. */
+  let sending: NodeJS.Timeout | undefined;
   /** The running flush. */
   let flushing: Promise<void> | undefined;
   const timer = setInterval(() => {
@@ -87,9 +91,14 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
       if (!accepts()) return;
       const { name, tags } = targets.of(responseTimeName(method));
       client.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit
+      sending ??= setTimeout(() => {
+        sending = undefined;
+        client.flush(onSent);
+      }, BUFFER_MS).unref();
     },
     async close() {
       clearInterval(timer);
+      clearTimeout(sending);
       await flushing;
       await flush();
       await new Promise<void>((resolve) => client.close(() => resolve()));
@@ -110,7 +119,7 @@ function open({ host, port, protocol, onDown, onUp }: StatsdOptions) {
   };
   const common: ClientOptions = {
     maxBufferSize: MAX_PACKET_BYTES,
-    bufferFlushInterval: BUFFER_MS,
+    bufferFlushInterval: NEVER_MS, // its timer runs for ever: `called` flushes
     errorHandler: down,
     includeDataDogTags: false, // else it would read its own environment variables
     datadog: false,

@@ -67,7 +67,9 @@ export function createAdminPages(
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const routes = new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
   const { DEBUG_TLS_CERT: cert, DEBUG_TLS_KEY: key } = settings;
-  const follower = setInterval(() => void overrides.follow().catch(() => {}), FOLLOW_INTERVAL_MS).unref(); // while they cannot be read, the last ones apply
+  const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
+  const isAlone = counters.memory !== undefined; // then nothing else changes them
+  const follower = isAlone ? undefined : setInterval(follow, FOLLOW_INTERVAL_MS).unref();
   return {
     routes,
     tls:

@@ -65,7 +65,6 @@ async function openRedis(
   const { CACHE_KEY_PREFIX: prefix, CLUSTER_HASH_TAG: hashTag } = settings;
   const slowMs = Math.max(settings.STORE_TIMEOUT, 1);
   const foreign = settings.COUNTER_KEYS === 'reference' ? { foreign: referenceCounters } : {};
-  const { latenessMs } = lateness;
   const options = {
     atomic,
     name: description,
@@ -73,7 +72,7 @@ async function openRedis(
     breakers,
     prefix,
     monotonicMs,
-    latenessMs,
+    lateness,
     onUnavailable,
     ...foreign,
   } as const;
