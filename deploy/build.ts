@@ -24,12 +24,14 @@ const ENTRIES = ['src/main.ts', 'src/rules/file-check-thread.ts', 'src/xds/resou
 /** Loaded only where tracing is on, from where the operator has installed it. */
 const OPTIONAL = ['@opentelemetry/*'];
 
-/** What packages that are CommonJS expect to find, and an ES module lacks. */
-const COMMON_JS = `import { createRequire as createRequireOfWeir } from 'node:module';
-import { dirname as dirnameOfWeir } from 'node:path';
-import { fileURLToPath as fileURLToPathOfWeir } from 'node:url';
-const require = createRequireOfWeir(import.meta.url);
-const __dirname = dirnameOfWeir(fileURLToPathOfWeir(import.meta.url));`;
+/** What packages that are CommonJS expect to find, and an ES module lacks. One module has it, since a build has dozens of them. */
+const COMMON_JS = "import { require, dirname as __dirname } from './commonjs.js';";
+const COMMON_JS_MODULE = `import { createRequire } from 'node:module';
+import { dirname as directoryOf } from 'node:path';
+import { fileURLToPath } from 'node:url';
+export const require = createRequire(import.meta.url);
+export const dirname = directoryOf(fileURLToPath(import.meta.url));
+`;
 
 /** The reflection service reads its .proto files from its own package: in a build they are in `dist/proto/`. */
 const reflectionProtos: Plugin = {
@@ -68,6 +70,7 @@ const options = {
 async function bundle(): Promise<void> {
   rmSync(ASIDE, { recursive: true, force: true });
   const { metafile } = await build(options);
+  writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);
   copyScripts();
   cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(ASIDE, 'proto/grpc'), {
     recursive: true,
