@@ -9,17 +9,28 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Plugin } from 'esbuild';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(PROJECT, 'dist');
 /** Where a build is made, and moved from when it is whole. */
 const ASIDE = join(PROJECT, 'dist.building');
 
-/** What is built: the command line, and the threads that check rules. Each becomes a file of its name in `dist/`. */
-const ENTRIES = ['src/main.ts', 'src/rules/file-check-thread.ts', 'src/xds/resource-check-thread.ts'];
+/** The command line imports it on demand. */
+const SERVICE = 'src/commands/serve.ts';
+
+/**
+ * What is built, each apart from the others, so that it consists of few files: the command line, the service, and the threads that check
+ * rules. Each entry becomes a file of its name in `dist/`.
+ */
+const BUILDS: readonly Readonly<Record<string, string>>[] = [
+  { main: 'src/bin.ts' },
+  { serve: SERVICE },
+  { 'file-check-thread': 'src/rules/file-check-thread.ts' },
+  { 'resource-check-thread': 'src/xds/resource-check-thread.ts' },
+];
 
 /** Loaded only where tracing is on, from where the operator has installed it. */
 const OPTIONAL = ['@opentelemetry/*'];
@@ -32,6 +43,18 @@ import { fileURLToPath } from 'node:url';
 export const require = createRequire(import.meta.url);
 export const dirname = directoryOf(fileURLToPath(import.meta.url));
 `;
+
+/** The command line finds the service in `dist/serve.js`. */
+const serviceApart: Plugin = {
+  name: 'the service is a build of its own',
+  setup({ onResolve }) {
+    onResolve({ filter: /\/serve\.ts$/ }, ({ path, importer, resolveDir }) =>
+      importer !== '' && resolve(resolveDir, path) === join(PROJECT, SERVICE)
+        ? { path: './serve.js', external: true }
+        : undefined,
+    );
+  },
+};
 
 /** The reflection service reads its .proto files from its own package: in a build they are in `dist/proto/`. */
 const reflectionProtos: Plugin = {
@@ -50,7 +73,6 @@ Bundles the service into dist/: its code with that of the packages it needs, the
 
 const options = {
   absWorkingDir: PROJECT,
-  entryPoints: ENTRIES.map((path) => ({ in: path, out: basename(path, '.ts') })),
   outdir: ASIDE,
   bundle: true,
   splitting: true, // what is imported on demand is loaded on demand
@@ -59,7 +81,10 @@ const options = {
   target: 'node20.19',
   external: OPTIONAL,
   banner: { js: COMMON_JS },
-  plugins: [reflectionProtos],
+  plugins: [serviceApart, reflectionProtos],
+  minifySyntax: true,
+  minifyWhitespace: true, // names stay, for stack traces
+  lineLimit: 160,
   sourcemap: 'linked',
   sourcesContent: false,
   metafile: true,
@@ -69,13 +94,13 @@ const options = {
 
 async function bundle(): Promise<void> {
   rmSync(ASIDE, { recursive: true, force: true });
-  const { metafile } = await build(options);
+  const inputs = await buildAll();
   writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);
   copyScripts();
   cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(ASIDE, 'proto/grpc'), {
     recursive: true,
   });
-  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences(metafile));
+  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences(inputs));
   chmodSync(join(ASIDE, 'main.js'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
   renameSync(ASIDE, DIST);
@@ -90,18 +115,23 @@ function copyScripts(): void {
 
 /** The folders of the packages that the build includes, from the root of the project. */
 export async function bundledPackages(): Promise<readonly string[]> {
-  const { metafile } = await build({ ...options, write: false });
-  return packagesIn(metafile);
+  return packagesIn(await buildAll(false));
+}
+
+/** @returns  the files that went into the builds, from the root of the project */
+async function buildAll(write = true): Promise<readonly string[]> {
+  const results = await Promise.all(BUILDS.map((entryPoints) => build({ ...options, entryPoints, write })));
+  return results.flatMap(({ metafile }) => Object.keys(metafile.inputs));
 }
 
 /** The folder of each package that a part of went into the build. */
-function packagesIn({ inputs }: Metafile): readonly string[] {
-  const folders = Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []);
+function packagesIn(inputs: readonly string[]): readonly string[] {
+  const folders = inputs.flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []);
   return [...new Set(folders)].sort();
 }
 
-const licences = (metafile: Metafile): string =>
-  packagesIn(metafile)
+const licences = (inputs: readonly string[]): string =>
+  packagesIn(inputs)
     .map(licenceOf)
     .join(`\n\n${'-'.repeat(80)}\n\n`);
 
