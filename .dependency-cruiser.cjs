@@ -1,7 +1,7 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(clock|slices|json|nearest|grpc-status|package-root)\\.ts': [],
+  'src/(clock|slices|json|nearest|grpc-status|intermittent|package-root)\\.ts': [],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/json.ts', 'src/nearest.ts'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
@@ -69,14 +69,15 @@ const mayImport = {
 };
 
 /** Importable from anywhere. */
-const everywhere = ['src/(grpc-status|package-root)\\.ts'];
+const everywhere = ['src/(grpc-status|intermittent|package-root)\\.ts'];
 
 /** A package that only one part of the tree may know. */
 const packageOf = {
   '^@grpc': '^src/(protobuf|rls|transport|xds|overload|ask)',
   '^protobufjs$': '^src/protobuf/',
   '^(ioredis|cluster-key-slot)$': '^src/backends/redis/',
-  '^(js-yaml|luxon)$': '^src/rules/',
+  '^js-yaml$': '^src/(rules/|envoy/gateway-policy)',
+  '^luxon$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots|re2js)$': '^src/observe/',
   '^@opentelemetry': '^src/observe/trac(ed|ing)\\.ts$',
   '^commander$': '^src/(main\\.ts$|commands/)',

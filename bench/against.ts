@@ -41,6 +41,9 @@ type TrioOf<T> = { readonly [process in keyof Trio]: T };
  */
 export const LAUNCHES = 6;
 
+/** The name in package.json, and the one that checkouts before 0.3 have there. */
+const NAMES: readonly unknown[] = ['weir-rls', 'weir'];
+
 /** @throws  the folder has no built Weir */
 export function checkoutAt(folder: string): Checkout {
   const main = resolve(folder, 'dist/main.js');
@@ -48,7 +51,7 @@ export function checkoutAt(folder: string): Checkout {
   if (!existsSync(main)) throw new Error(`--against must name a built checkout of Weir: there is no ${main}`);
   if (!existsSync(manifest)) throw new Error(`--against must name a checkout of Weir: there is no ${manifest}`);
   const { name, version } = JSON.parse(readFileSync(manifest, 'utf8'));
-  if (name !== 'weir') throw new Error(`--against must name a checkout of Weir: ${manifest} is of '${name}'`);
+  if (!NAMES.includes(name)) throw new Error(`--against must name a checkout of Weir: ${manifest} is of '${name}'`);
   return { folder: resolve(folder), main, version };
 }
 

@@ -19,6 +19,17 @@ const field = { ppid: 1, utime: 11, stime: 12 } as const;
 
 /** @throws  there is no such process */
 export function usageOf(root: number): Usage {
+  const inTree = entriesOf(root);
+  return {
+    cpuMs: inTree.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
+    memoryBytes: inTree.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
+  };
+}
+
+/** The process and all its descendants. @throws  there is no such process */
+export const treeOf = (root: number): readonly number[] => entriesOf(root).map(({ pid }) => pid);
+
+function entriesOf(root: number): readonly Entry[] {
   const entries = readAll();
   if (!entries.some(({ pid }) => pid === root)) throw new Error(`there is no process ${root}`);
   const tree = new Set([root]);
@@ -26,11 +37,7 @@ export function usageOf(root: number): Usage {
     grown = tree.size;
     for (const { pid, parent } of entries) if (tree.has(parent)) tree.add(pid);
   }
-  const inTree = entries.filter(({ pid }) => tree.has(pid));
-  return {
-    cpuMs: inTree.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
-    memoryBytes: inTree.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
-  };
+  return entries.filter(({ pid }) => tree.has(pid));
 }
 
 const readAll = (): Entry[] =>

@@ -55,24 +55,31 @@ export const weirOn = (transport: string, main?: string): Subject => ({
 export const reference = (binary: string): Subject => ({
   name: 'envoyproxy/ratelimit',
   serves: ({ store, rules }) => store === 'redis' && rules.every(({ algorithm }) => algorithm === 'fixed_window'),
-  async start({ rules, denyCacheBytes }, { folder, redisUrl = '' }) {
+  async start({ rules, denyCacheBytes }, { folder, redisUrl }) {
     const port = await freePort();
-    mkdirSync(join(folder, 'config'));
-    written(folder, 'config/rules.yaml', envoyRules(rules));
-    const service = await start(binary, [], {
-      name: 'envoyproxy/ratelimit',
-      env: {
-        ...{ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
-        ...{ GRPC_PORT: String(port), PORT: String(await freePort()), DEBUG_PORT: String(await freePort()) },
-        ...{ RUNTIME_ROOT: folder, RUNTIME_SUBDIRECTORY: '.', RUNTIME_WATCH_ROOT: 'false' },
-        ...{ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redisUrl },
-        ...{ LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes), DISABLE_STATS: 'true', LOG_LEVEL: 'error' },
-      },
-    });
+    const env = await referenceEnvironment({ rules, denyCacheBytes }, { folder, redisUrl }, port);
+    const service = await start(binary, [], { name: 'envoyproxy/ratelimit', env });
     await service.waitFor(() => accepts(port));
     return { pid: service.pid, port, stop: service.stop };
   },
 });
+
+/** Writes its rules into the folder. @returns  its whole environment */
+export async function referenceEnvironment(
+  { rules, denyCacheBytes }: Pick<Shape, 'rules' | 'denyCacheBytes'>,
+  { folder, redisUrl = '' }: Site,
+  grpcPort: number,
+): Promise<Readonly<Record<string, string>>> {
+  mkdirSync(join(folder, 'config'));
+  written(folder, 'config/rules.yaml', envoyRules(rules));
+  return {
+    ...{ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
+    ...{ GRPC_PORT: String(grpcPort), PORT: String(await freePort()), DEBUG_PORT: String(await freePort()) },
+    ...{ RUNTIME_ROOT: folder, RUNTIME_SUBDIRECTORY: '.', RUNTIME_WATCH_ROOT: 'false' },
+    ...{ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redisUrl },
+    ...{ LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes), DISABLE_STATS: 'true', LOG_LEVEL: 'error' },
+  };
+}
 
 /** Limitador, counting in memory. */
 export const limitador = (binary: string): Subject => ({
@@ -93,7 +100,7 @@ const BUCKETS = 12;
 const unitSeconds = { HOUR: 3_600, DAY: 86_400 } as const;
 
 /** As Weir and envoyproxy/ratelimit read them; the latter knows no algorithms, and is given none. */
-const envoyRules = (rules: readonly BenchRule[]): string =>
+export const envoyRules = (rules: readonly BenchRule[]): string =>
   JSON.stringify({
     domain: DOMAIN,
     descriptors: rules.map(({ key, requestsPerUnit, unit, algorithm }) => ({

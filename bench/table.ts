@@ -48,8 +48,8 @@ const comparisonLine = (row: ComparedRow, of: string, comparison: Comparison): s
   comparison.verdict,
 ];
 
-/** @param texts  how many columns at the left are text; the others are aligned as numbers */
-const table = (head: readonly string[], texts: number, lines: readonly (readonly string[])[]): string =>
+/** A Markdown table. @param texts  how many columns at the left are text; the others are aligned as numbers */
+export const table = (head: readonly string[], texts: number, lines: readonly (readonly string[])[]): string =>
   [head, head.map((_, at) => (at < texts ? '---' : '---:')), ...lines]
     .map((cells) => `| ${cells.join(' | ')} |`)
     .join('\n');

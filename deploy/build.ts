@@ -9,27 +9,52 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build, type Metafile, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Plugin } from 'esbuild';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(PROJECT, 'dist');
 /** Where a build is made, and moved from when it is whole. */
 const ASIDE = join(PROJECT, 'dist.building');
 
-/** What is built: the command line, and the threads that check rules. Each becomes a file of its name in `dist/`. */
-const ENTRIES = ['src/main.ts', 'src/rules/file-check-thread.ts', 'src/xds/resource-check-thread.ts'];
+/** The command line imports it on demand. */
+const SERVICE = 'src/commands/serve.ts';
+
+/**
+ * What is built, each apart from the others, so that it consists of few files: the command line, the service, and the threads that check
+ * rules. Each entry becomes a file of its name in `dist/`.
+ */
+const BUILDS: readonly Readonly<Record<string, string>>[] = [
+  { main: 'src/bin.ts' },
+  { serve: SERVICE },
+  { 'file-check-thread': 'src/rules/file-check-thread.ts' },
+  { 'resource-check-thread': 'src/xds/resource-check-thread.ts' },
+];
 
 /** Loaded only where tracing is on, from where the operator has installed it. */
 const OPTIONAL = ['@opentelemetry/*'];
 
-/** What packages that are CommonJS expect to find, and an ES module lacks. */
-const COMMON_JS = `import { createRequire as createRequireOfWeir } from 'node:module';
-import { dirname as dirnameOfWeir } from 'node:path';
-import { fileURLToPath as fileURLToPathOfWeir } from 'node:url';
-const require = createRequireOfWeir(import.meta.url);
-const __dirname = dirnameOfWeir(fileURLToPathOfWeir(import.meta.url));`;
+/** What packages that are CommonJS expect to find, and an ES module lacks. One module has it, since a build has dozens of them. */
+const COMMON_JS = "import { require, dirname as __dirname } from './commonjs.js';";
+const COMMON_JS_MODULE = `import { createRequire } from 'node:module';
+import { dirname as directoryOf } from 'node:path';
+import { fileURLToPath } from 'node:url';
+export const require = createRequire(import.meta.url);
+export const dirname = directoryOf(fileURLToPath(import.meta.url));
+`;
+
+/** The command line finds the service in `dist/serve.js`. */
+const serviceApart: Plugin = {
+  name: 'the service is a build of its own',
+  setup({ onResolve }) {
+    onResolve({ filter: /\/serve\.ts$/ }, ({ path, importer, resolveDir }) =>
+      importer !== '' && resolve(resolveDir, path) === join(PROJECT, SERVICE)
+        ? { path: './serve.js', external: true }
+        : undefined,
+    );
+  },
+};
 
 /** The reflection service reads its .proto files from its own package: in a build they are in `dist/proto/`. */
 const reflectionProtos: Plugin = {
@@ -46,34 +71,36 @@ const usage = `Usage: npm run build
 Bundles the service into dist/: its code with that of the packages it needs, the Lua scripts, and the licences of all of it.
 `;
 
-if (process.argv.includes('--help')) process.stdout.write(usage);
-else await bundle();
+const options = {
+  absWorkingDir: PROJECT,
+  outdir: ASIDE,
+  bundle: true,
+  splitting: true, // what is imported on demand is loaded on demand
+  format: 'esm',
+  platform: 'node',
+  target: 'node20.19',
+  external: OPTIONAL,
+  banner: { js: COMMON_JS },
+  plugins: [serviceApart, reflectionProtos],
+  minifySyntax: true,
+  minifyWhitespace: true, // names stay, for stack traces
+  lineLimit: 160,
+  sourcemap: 'linked',
+  sourcesContent: false,
+  metafile: true,
+  legalComments: 'none',
+  logLevel: 'warning',
+} satisfies BuildOptions;
 
 async function bundle(): Promise<void> {
   rmSync(ASIDE, { recursive: true, force: true });
-  const { metafile } = await build({
-    absWorkingDir: PROJECT,
-    entryPoints: ENTRIES.map((path) => ({ in: path, out: basename(path, '.ts') })),
-    outdir: ASIDE,
-    bundle: true,
-    splitting: true, // what is imported on demand is loaded on demand
-    format: 'esm',
-    platform: 'node',
-    target: 'node20.19',
-    external: OPTIONAL,
-    banner: { js: COMMON_JS },
-    plugins: [reflectionProtos],
-    sourcemap: 'linked',
-    sourcesContent: false,
-    metafile: true,
-    legalComments: 'none',
-    logLevel: 'warning',
-  });
+  const inputs = await buildAll();
+  writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);
   copyScripts();
   cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(ASIDE, 'proto/grpc'), {
     recursive: true,
   });
-  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences(metafile));
+  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences(inputs));
   chmodSync(join(ASIDE, 'main.js'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
   renameSync(ASIDE, DIST);
@@ -86,27 +113,47 @@ function copyScripts(): void {
   }
 }
 
-/** The licence of each package that a part of went into the build. */
-function licences({ inputs }: Metafile): string {
-  const folders = new Set(
-    Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []),
-  );
-  return [...folders]
-    .sort()
+/** The folders of the packages that the build includes, from the root of the project. */
+export async function bundledPackages(): Promise<readonly string[]> {
+  return packagesIn(await buildAll(false));
+}
+
+/** @returns  the files that went into the builds, from the root of the project */
+async function buildAll(write = true): Promise<readonly string[]> {
+  const results = await Promise.all(BUILDS.map((entryPoints) => build({ ...options, entryPoints, write })));
+  return results.flatMap(({ metafile }) => Object.keys(metafile.inputs));
+}
+
+/** The folder of each package that a part of went into the build. */
+function packagesIn(inputs: readonly string[]): readonly string[] {
+  const folders = inputs.flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []);
+  return [...new Set(folders)].sort();
+}
+
+const licences = (inputs: readonly string[]): string =>
+  packagesIn(inputs)
     .map(licenceOf)
     .join(`\n\n${'-'.repeat(80)}\n\n`);
-}
 
 function licenceOf(folder: string): string {
   const path = join(PROJECT, folder);
-  const { name, version, license } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as Package;
+  const { name, version, license } = manifestIn(path);
   const file = readdirSync(path).find((one) => /^licen[cs]e/i.test(one));
   const text = file !== undefined && existsSync(join(path, file)) ? readFileSync(join(path, file), 'utf8').trim() : '';
   return `${name} ${version} (${license})\n\n${text}`;
 }
 
-interface Package {
+/** The package.json of an installed package. */
+export const manifestIn = (folder: string): Package =>
+  JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Package; // npm's own file
+
+export interface Package {
   readonly name: string;
   readonly version: string;
   readonly license: string;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  if (process.argv.includes('--help')) process.stdout.write(usage);
+  else await bundle();
 }

@@ -1,16 +1,11 @@
-#!/usr/bin/env node
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { addAdminCommands, type Surroundings } from './commands/admin.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
 import { nearest } from './nearest.ts';
-import { packageRoot } from './package-root.ts';
+import { fail, version } from './process.ts';
 
 // Each command loads what it needs: `weir check` must not wait for Redis clients and servers.
-
-const { version } = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as {
-  version: string;
-};
 
 const program = new Command('weir')
   .description("Rate limit decisions over Envoy's Rate Limit Service v3.")
@@ -36,7 +31,7 @@ const serve = program
   )
   .option('--rules <path>', 'rule file, or directory of rule files (RULES_PATH)')
   .allowExcessArguments()
-  .action(runService);
+  .action(serveWithFlags);
 for (const [flags, variable, meaning] of serveFlags) serve.option(flags, `${meaning} (${variable})`);
 
 program
@@ -108,34 +103,10 @@ await program.parseAsync();
 
 type ServeOptions = Readonly<Record<string, string | undefined>>;
 
-async function runService({ rules, ...flags }: ServeOptions, command: Command): Promise<void> {
+async function serveWithFlags({ rules, ...flags }: ServeOptions, command: Command): Promise<void> {
   refuseOperands(command);
-  const [{ default: cluster }, { readSettings }, { InvalidSettings }, { CannotStart }] = await Promise.all([
-    import('node:cluster'),
-    import('./settings.ts'),
-    import('./settings/values.ts'),
-    import('./serve/cannot-start.ts'),
-  ]);
-  try {
-    const read = await readSettings({ ...process.env, ...variablesOf(flags) });
-    const settings = rules === undefined ? read : { ...read, rules: { ...read.rules, origin: { path: rules } } };
-    if (cluster.worker) {
-      const { serveAsWorker } = await import('./serve/workers/worker.ts');
-      const close = await serveAsWorker(settings, Date.now, cluster.worker);
-      return onSignal(() => close());
-    }
-    const { serve } = await import('./serve.ts');
-    const service = await serve(settings, Date.now, version);
-    onSignal(service.close);
-    console.log(service.banner);
-    service.failed.then(({ message }) => {
-      fail(message);
-      return service.close(message);
-    });
-  } catch (error) {
-    if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
-    fail(error.message);
-  }
+  const { runService } = await import('./commands/serve.ts');
+  await runService({ ...process.env, ...variablesOf(flags) }, rules, Date.now);
 }
 
 /** The variables that flags of `weir serve` stand for. */
@@ -158,11 +129,6 @@ function refuseOperands(command: Command): void {
   );
   const hint = meant === undefined ? '' : `; did you mean '${meant}'?`;
   command.error(`error: unknown command '${operand}'${hint}`);
-}
-
-/** The first signal closes; the same one again ends the process at once. */
-function onSignal(close: (reason: string) => Promise<void>): void {
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, () => void close(signal));
 }
 
 interface CheckFlags {
@@ -231,9 +197,4 @@ function hits(written: string): number {
   const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
   if (value <= 0xffff_ffff) return value;
   throw new InvalidArgumentError(`Expected a whole number from 0 to ${0xffff_ffff}.`);
-}
-
-function fail(message: string): void {
-  console.error(`weir: ${message}`);
-  process.exitCode = 1;
 }

@@ -1,6 +1,6 @@
 /**
  * Assembles the root file system of the image in a folder: Node from npm, the shared libraries it needs from Debian, the built project
- * and its production packages. `npm run image:rootfs -- --out DIR` needs apt-get's package lists, dpkg-deb, npm and tar; `--base` leaves the project out.
+ * and OpenTelemetry, its optional peer. `npm run image:rootfs -- --out DIR` needs apt-get's package lists, dpkg-deb, npm and tar; `--base` leaves the project out.
  *
  * The Dockerfile runs this in its build stage, so that what is tested without a container engine is what the image holds.
  */
@@ -17,7 +17,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
@@ -70,7 +70,7 @@ export function assembleBase(out: string, arch: string = process.arch): void {
   }
 }
 
-/** The built project, its production packages, and the commands that start it. */
+/** The built project, OpenTelemetry, and the commands that start it. */
 export function addProject(out: string): void {
   copyPackage(join(out, 'app'));
   for (const name of readdirSync(BIN)) {
@@ -133,28 +133,51 @@ function addNode(out: string, arch: string, aside: string): void {
   cpSync(join(aside, 'package/LICENSE'), join(out, 'usr/share/doc/node/copyright'));
 }
 
-/** What the npm package of the project holds, and the packages that it needs to run. */
+/** What the npm package of the project holds, and its optional peers: the image has all that a setting can ask for. */
 function copyPackage(app: string): void {
   for (const name of ['package.json', 'LICENSE', 'dist', 'proto', 'config'])
     cpSync(join(PROJECT, name), join(app, name), { recursive: true });
-  copyProductionPackages(app, (path) => !path.includes('node_modules/@types/'));
+  for (const path of optionalPackages())
+    cpSync(join(PROJECT, path), join(app, path), { recursive: true, filter: isNeededAtRunTime });
 }
 
-/** The packages that the project needs to run, with `node_modules` as npm has laid it out. `isWanted` gets the path of each package. */
-export function copyProductionPackages(into: string, isWanted = (_path: string): boolean => true): void {
-  const lock = JSON.parse(readFileSync(join(PROJECT, 'package-lock.json'), 'utf8')) as {
-    readonly packages: Readonly<Record<string, { readonly dev?: boolean; readonly devOptional?: boolean }>>; // npm's own file
+/** The folders of the optional peers (OpenTelemetry) and of what they need, from the root of the project, as npm has laid them out. */
+export function optionalPackages(): readonly string[] {
+  const { packages } = JSON.parse(readFileSync(join(PROJECT, 'package-lock.json'), 'utf8')) as {
+    readonly packages: Readonly<Record<string, Installed>>; // npm's own file
   };
-  for (const [path, { dev, devOptional }] of Object.entries(lock.packages)) {
-    if (path === '' || dev || devOptional || !isWanted(path)) continue;
-    mkdirSync(dirname(join(into, path)), { recursive: true });
-    cpSync(join(PROJECT, path), join(into, path), { recursive: true, filter: isNeededAtRunTime });
+  const found = new Set<string>();
+  const add = (from: string, names: readonly string[]): void => {
+    for (const name of names) {
+      const path = resolvePackage(packages, from, name);
+      if (path === undefined || found.has(path)) continue;
+      found.add(path);
+      const { dependencies, peerDependencies } = packages[path] ?? {};
+      add(path, Object.keys({ ...dependencies, ...peerDependencies }));
+    }
+  };
+  add('', Object.keys(packages['']?.peerDependencies ?? {}));
+  return [...found].filter((path) => !path.includes('node_modules/@types/')).sort();
+}
+
+interface Installed {
+  readonly dependencies?: object;
+  readonly peerDependencies?: object;
+}
+
+/** As Node does: in the `node_modules` of the package itself, else in that of a folder above it. */
+function resolvePackage(packages: object, from: string, name: string): string | undefined {
+  for (let folder = from; ; folder = folder.replace(/\/?node_modules\/(@[^/]+\/)?[^/]+$/, '')) {
+    const path = `${folder === '' ? '' : `${folder}/`}node_modules/${name}`;
+    if (path in packages) return path;
+    if (folder === '') return undefined;
   }
 }
 
-/** Packages come one by one, so the `node_modules` inside one is left out; types, source maps and manuals are never read. */
+/** Packages come one by one, so the `node_modules` inside one is left out; types, source maps, manuals and builds for browsers and bundlers are never read. */
 const isNeededAtRunTime = (path: string): boolean =>
   !/\.(d\.[cm]?ts|[cm]?ts|map|md|markdown|flow)$/.test(path) &&
+  !/@opentelemetry\/[^/]+\/build\/(esm|esnext)$/.test(path) &&
   !/node_modules\/(@[^/]+\/)?[^/]+\/.*node_modules$/.test(path);
 
 const USAGE = `Usage: npm run image:rootfs -- --out DIR [--base]

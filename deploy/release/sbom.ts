@@ -1,37 +1,48 @@
 /**
- * Prints the bill of materials of what the project needs to run, as CycloneDX: `npm run --silent sbom`. npm makes it, from a copy that has
- * nothing of development: `npm sbom --omit dev` leaves out packages that development needs as well.
+ * Prints the bill of materials as CycloneDX: `npm run --silent sbom`. It names the packages that the bundle includes, and OpenTelemetry,
+ * which is optional for the npm package and included in the image. `npm sbom` cannot: to npm, all of them are of development.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { showUsage } from '../../bench/usage.ts';
-import { copyProductionPackages } from '../image/rootfs.ts';
+import { bundledPackages, manifestIn } from '../build.ts';
+import { optionalPackages } from '../image/rootfs.ts';
 
-export function billOfMaterials(): string {
-  const aside = mkdtempSync(join(tmpdir(), 'sbom-'));
-  try {
-    const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-      readonly name: string; // npm's own file
-      readonly devDependencies?: object;
-    };
-    const folder = join(aside, manifest.name); // which npm takes for the name
-    mkdirSync(folder);
-    writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...manifest, devDependencies: {} }));
-    copyProductionPackages(folder);
-    return execFileSync('npm', ['sbom', '--sbom-format', 'cyclonedx'], {
-      cwd: folder,
-      encoding: 'utf8',
-      maxBuffer: 1 << 26,
-    });
-  } finally {
-    rmSync(aside, { recursive: true });
-  }
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** @see https://cyclonedx.org/docs/1.5/json/ */
+async function billOfMaterials() {
+  const bundled = await bundledPackages();
+  const optional = optionalPackages().filter((folder) => !bundled.includes(folder));
+  return {
+    $schema: 'http://cyclonedx.org/schema/bom-1.5.schema.json',
+    bomFormat: 'CycloneDX',
+    specVersion: '1.5',
+    version: 1,
+    metadata: { component: componentIn('.', 'application') },
+    components: [
+      ...bundled.map((folder) => ({ ...componentIn(folder, 'library'), scope: 'required' })),
+      ...optional.map((folder) => ({ ...componentIn(folder, 'library'), scope: 'optional' })),
+    ],
+  };
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  showUsage('Usage: npm run sbom\n\nPrints the bill of materials of what the project needs to run, as CycloneDX.\n');
-  console.log(billOfMaterials());
+function componentIn(folder: string, type: 'application' | 'library') {
+  const { name, version, license } = manifestIn(join(PROJECT, folder));
+  const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`;
+  const isExpression = /[ ()]/.test(license);
+  return {
+    type,
+    'bom-ref': folder === '.' ? purl : `${purl}#${folder}`,
+    name,
+    version,
+    purl,
+    licenses: [isExpression ? { expression: license } : { license: { id: license } }],
+  };
 }
+
+showUsage(`Usage: npm run sbom
+
+Prints the bill of materials as CycloneDX: the packages in the bundle, and the optional ones that the image includes.
+`);
+console.log(JSON.stringify(await billOfMaterials(), undefined, 2));

@@ -9,8 +9,9 @@ export interface ReconnectingStreamOptions {
   onDown(error: Error): void;
 }
 
-/** Delay before reconnecting. */
+/** Delay before reconnecting; doubled after each attempt in vain, up to the longest. */
 const RECONNECT_AFTER_MS = 1_000;
+const LONGEST_RECONNECT_MS = 8_000;
 /** Limit of unsent data; beyond it nothing is accepted. */
 const MAX_UNSENT_BYTES = 1024 * 1024;
 /** A connection whose server reads nothing for this long is ended. */
@@ -22,6 +23,7 @@ const END_TIMEOUT_MS = 500;
 export class ReconnectingStream extends Writable {
   private socket: Socket | undefined;
   private retry: NodeJS.Timeout | undefined;
+  private retryAfterMs = RECONNECT_AFTER_MS;
   private readonly options: ReconnectingStreamOptions;
 
   constructor(options: ReconnectingStreamOptions) {
@@ -61,7 +63,10 @@ export class ReconnectingStream extends Writable {
     this.socket = socket;
     let reason = new Error('it closed the connection');
     socket.unref().setKeepAlive(true).setTimeout(STALLED_AFTER_MS);
-    socket.on('connect', () => this.options.onUp());
+    socket.on('connect', () => {
+      this.retryAfterMs = RECONNECT_AFTER_MS;
+      this.options.onUp();
+    });
     socket.on('error', (error) => {
       reason = error;
     });
@@ -71,7 +76,8 @@ export class ReconnectingStream extends Writable {
     socket.on('close', () => {
       if (this.destroyed) return;
       this.options.onDown(reason);
-      this.retry = setTimeout(() => this.connect(), RECONNECT_AFTER_MS).unref();
+      this.retry = setTimeout(() => this.connect(), this.retryAfterMs).unref();
+      this.retryAfterMs = Math.min(this.retryAfterMs * 2, LONGEST_RECONNECT_MS);
     });
     socket.resume(); // discards input, so that the end is noticed
   }

@@ -1,7 +1,7 @@
 import type { SocketOptions } from 'node:dgram';
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
-import { type ClientOptions, StatsD } from 'hot-shots';
+import type { ClientOptions, StatsD } from 'hot-shots';
 import { inSlices } from '../slices.ts';
 import { ReconnectingStream } from './reconnecting-stream.ts';
 import { responseTimeName } from './reference-names.ts';
@@ -34,6 +34,8 @@ export interface StatsdSink {
 const MAX_PACKET_BYTES = 1432;
 /** Timers are buffered for this long, so that many share a packet. */
 const BUFFER_MS = 100;
+/** The longest interval that Node has. */
+const NEVER_MS = 2 ** 31 - 1;
 /** How long a resolved address is cached. */
 const ADDRESS_TTL_MS = 60_000;
 
@@ -43,8 +45,8 @@ const ADDRESS_TTL_MS = 60_000;
  * Over TCP, increments that cannot be sent, since the connection is down or stalled, are sent with a later interval:
  * only timers and data in transit are lost. Over UDP, loss is not detected.
  */
-export function createStatsdSink(options: StatsdOptions): StatsdSink {
-  const { client, accepts, onSent } = open(options);
+export async function createStatsdSink(options: StatsdOptions): Promise<StatsdSink> {
+  const { client, accepts, onSent, close } = await open(options);
   const targets = createTargets(options.names);
   const sent = new Map<string, number>();
 
@@ -53,7 +55,7 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
     targets.learn(grown.map(([name]) => name));
     for (const [name, count] of grown) {
       const { name: shown, tags } = targets.of(name);
-      client.increment(shown, count - (sent.get(name) ?? 0), tags);
+      client()?.increment(shown, count - (sent.get(name) ?? 0), tags);
       sent.set(name, count);
     }
     return grown.length > 0;
@@ -70,10 +72,12 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
     targets.learn(gauges.map(([name]) => name));
     for (const [name, value] of gauges) {
       const { name: shown, tags } = targets.of(name);
-      client.gauge(shown, value, tags);
+      client()?.gauge(shown, value, tags);
     }
-    if (hasSent || gauges.length > 0) client.flush(onSent);
+    if (hasSent || gauges.length > 0) client()?.flush(onSent);
   };
+  /** Set while timers are buffered. */
+  let sending: NodeJS.Timeout | undefined;
   /** The running flush. */
   let flushing: Promise<void> | undefined;
   const timer = setInterval(() => {
@@ -86,19 +90,34 @@ export function createStatsdSink(options: StatsdOptions): StatsdSink {
     onCallFinished(method, elapsedMs) {
       if (!accepts()) return;
       const { name, tags } = targets.of(responseTimeName(method));
-      client.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit
+      client()?.timing(name, Math.floor(elapsedMs), tags); // whole milliseconds, as in envoyproxy/ratelimit
+      sending ??= setTimeout(() => {
+        sending = undefined;
+        client()?.flush(onSent);
+      }, BUFFER_MS).unref();
     },
     async close() {
       clearInterval(timer);
+      clearTimeout(sending);
       await flushing;
       await flush();
-      await new Promise<void>((resolve) => client.close(() => resolve()));
+      await close();
     },
   };
 }
 
-/** The client for the chosen protocol, whether it accepts data now, and the callback of each flush. */
-function open({ host, port, protocol, onDown, onUp }: StatsdOptions) {
+/** Where statistics go. */
+interface Outlet {
+  /** Undefined until it is loaded: over TCP only once the server has been reached, since most machines have none. */
+  client(): StatsD | undefined;
+  /** Whether data would be sent now; then there is a client. */
+  accepts(): boolean;
+  /** The callback of each flush. */
+  readonly onSent: (error?: Error) => void;
+  close(): Promise<void>;
+}
+
+async function open({ host, port, protocol, onDown, onUp }: StatsdOptions): Promise<Outlet> {
   let isDown = false;
   const down = (error: Error): void => {
     if (!isDown) onDown(error);
@@ -110,20 +129,42 @@ function open({ host, port, protocol, onDown, onUp }: StatsdOptions) {
   };
   const common: ClientOptions = {
     maxBufferSize: MAX_PACKET_BYTES,
-    bufferFlushInterval: BUFFER_MS,
+    bufferFlushInterval: NEVER_MS, // its timer runs for ever: `called` flushes
     errorHandler: down,
     includeDataDogTags: false, // else it would read its own environment variables
     datadog: false,
   };
+  let client: StatsD | undefined;
+  let isClosed = false;
+  const load = async (ofProtocol: ClientOptions): Promise<void> => {
+    const { StatsD } = await import('hot-shots');
+    if (!isClosed) client ??= new StatsD({ ...common, ...ofProtocol });
+  };
+  const closeClient = async (): Promise<void> => {
+    isClosed = true;
+    await new Promise<void>((resolve) => (client ? client.close(() => resolve()) : resolve()));
+  };
   if (protocol === 'tcp') {
-    const stream = new ReconnectingStream({ host, port, onDown: down, onUp: up });
-    const client = new StatsD({ ...common, protocol: 'stream', stream });
-    return { client, accepts: () => stream.accepts(), onSent: () => {} };
+    const connected = (): void => {
+      up();
+      void load({ protocol: 'stream', stream });
+    };
+    const stream = new ReconnectingStream({ host, port, onDown: down, onUp: connected });
+    const close = async (): Promise<void> => {
+      await closeClient();
+      stream.destroy();
+    };
+    return { client: () => client, accepts: () => client !== undefined && stream.accepts(), onSent: () => {}, close };
   }
   const udpSocketOptions: SocketOptions | undefined =
     isIP(host) === 0 ? { type: 'udp4', lookup: createLookup() } : undefined;
-  const client = new StatsD({ ...common, protocol: 'udp', host, port, ...(udpSocketOptions && { udpSocketOptions }) });
-  return { client, accepts: () => true, onSent: (error?: Error) => (error ? down(error) : up()) };
+  await load({ protocol: 'udp', host, port, ...(udpSocketOptions && { udpSocketOptions }) });
+  return {
+    client: () => client,
+    accepts: () => true,
+    onSent: (error?: Error) => (error ? down(error) : up()),
+    close: closeClient,
+  };
 }
 
 /** Resolves a name and caches the last address: the socket asks for it with every packet and when it binds. */

@@ -1,3 +1,5 @@
+import { intermittent } from '../intermittent.ts';
+
 /** How often timer lag is measured. */
 const CHECK_INTERVAL_MS = 10;
 /** Consecutive late checks before calls are refused: a single pause, such as a garbage collection, does not count. */
@@ -10,28 +12,54 @@ const INCREASE = 0.02;
 
 /** Estimates the share of calls that this process can answer in time. */
 export interface EventLoopWatch {
+  /** A call arrives: the lag of timers is measured from now on, until nothing is in flight any more. */
+  wake(): void;
   /** 0 to 1; 1: all calls. */
   share(): number;
   close(): void;
 }
 
+export interface EventLoopWatchOptions {
+  /** Timer lag that counts as late: where callers would time out; 0: every call is admitted, and nothing is measured. */
+  readonly lateMs: number;
+  /** Whether calls are in flight: it sleeps while none are, none arrived since the last check, and the share is 1. */
+  readonly isBusy: () => boolean;
+  /** A monotonic clock. */
+  readonly nowMs?: () => number;
+}
+
 /**
  * Additive increase, multiplicative decrease (AIMD): the share settles at what the process can handle.
  *
- * @param lateMs  timer lag that counts as late: where callers would time out; 0: every call is admitted
- * @param nowMs   a monotonic clock
  * @see https://doi.org/10.1016/0169-7552(89)90019-6  Chiu and Jain, on additive increase and multiplicative decrease
  */
-export function watchEventLoop(lateMs: number, nowMs: () => number = () => performance.now()): EventLoopWatch {
+export function watchEventLoop({
+  lateMs,
+  isBusy,
+  nowMs = () => performance.now(),
+}: EventLoopWatchOptions): EventLoopWatch {
   let share = 1;
   let late = 0;
-  let dueMs = nowMs() + CHECK_INTERVAL_MS;
-  const timer = setInterval(() => {
+  let dueMs = 0;
+  let isNeeded = false;
+  const timer = intermittent(CHECK_INTERVAL_MS, () => {
     const atMs = nowMs();
     late = atMs - dueMs > lateMs ? late + 1 : 0;
     if (late === 0) share = Math.min(share + INCREASE, 1);
     else if (late >= MIN_LATE_CHECKS) share = Math.max(share * DECREASE_FACTOR, MIN_SHARE);
     dueMs = atMs + CHECK_INTERVAL_MS;
-  }, CHECK_INTERVAL_MS).unref();
-  return { share: () => (lateMs > 0 ? share : 1), close: () => clearInterval(timer) };
+    const isResting = !isNeeded && late === 0 && share === 1 && !isBusy();
+    isNeeded = false;
+    return !isResting;
+  });
+  return {
+    wake() {
+      isNeeded = true;
+      if (timer.isAwake || lateMs === 0) return;
+      dueMs = nowMs() + CHECK_INTERVAL_MS;
+      timer.wake();
+    },
+    share: () => share,
+    close: () => timer.close(),
+  };
 }

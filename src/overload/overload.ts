@@ -42,7 +42,7 @@ const MAX_WAIT_PER_LAG = 2;
 const overloaded: GrpcStatus = { code: status.RESOURCE_EXHAUSTED, details: 'overloaded, try again' };
 
 export function openOverload({ maxInFlight, lagMs, memoryBytes, onShed }: OverloadOptions): Overload {
-  const eventLoop = watchEventLoop(lagMs);
+  const eventLoop = watchEventLoop({ lateMs: lagMs, isBusy: () => shedding.inFlight() > 0 });
   const queue = createCallQueue(lagMs > 0 ? lagMs * MAX_WAIT_PER_LAG : Number.POSITIVE_INFINITY);
   const shedding = createShedding({ maxInFlight, share: eventLoop.share, waiting: () => queue.length });
   const shed = (): GrpcStatus => {
@@ -52,7 +52,10 @@ export function openOverload({ maxInFlight, lagMs, memoryBytes, onShed }: Overlo
   return {
     memory: new CallerMemory(memoryBytes ?? defaultCallerMemoryBytes()),
     queue,
-    refusal: () => (queue.isBehind || shedding.mustShed() ? shed() : undefined),
+    refusal() {
+      eventLoop.wake();
+      return queue.isBehind || shedding.mustShed() ? shed() : undefined;
+    },
     tooLate: shed,
     counting: shedding.counting,
     inFlight: shedding.inFlight,

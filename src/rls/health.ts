@@ -1,3 +1,5 @@
+import { type Intermittent, intermittent } from '../intermittent.ts';
+
 /** Whether the service can decide requests. */
 export interface Readiness {
   readonly ready: boolean;
@@ -25,7 +27,8 @@ const PROCESS = '';
  */
 export class Health {
   readonly #readiness: () => Readiness;
-  readonly #poll: NodeJS.Timeout;
+  /** Runs while there are watches: a question is answered by what holds when it is asked. */
+  readonly #poll: Intermittent;
   readonly #listeners = new Set<(status: ServingStatus) => void>();
   #status: ServingStatus;
   #openWatches = 0;
@@ -34,7 +37,10 @@ export class Health {
   constructor(readiness: () => Readiness) {
     this.#readiness = readiness;
     this.#status = this.#current();
-    this.#poll = setInterval(() => this.refresh(), POLL_INTERVAL_MS).unref();
+    this.#poll = intermittent(POLL_INTERVAL_MS, () => {
+      this.refresh();
+      return this.#listeners.size > 0;
+    });
   }
 
   /** Number of watches that have not been stopped. */
@@ -66,7 +72,10 @@ export class Health {
    */
   watch(service: string, listener: (status: WatchedStatus) => void): () => void {
     const status = this.status(service) ?? 'SERVICE_UNKNOWN';
-    if (service === SERVICE) this.#listeners.add(listener);
+    if (service === SERVICE) {
+      this.#listeners.add(listener);
+      this.#poll.wake();
+    }
     this.#openWatches++;
     let isOpen = true;
     listener(status);
@@ -85,7 +94,7 @@ export class Health {
   /** Sets the service to NOT_SERVING permanently. */
   close(): void {
     this.#isClosed = true;
-    clearInterval(this.#poll);
+    this.#poll.close();
     this.#set('NOT_SERVING');
   }
 

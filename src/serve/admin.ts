@@ -44,9 +44,10 @@ export function openAdminPages(
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
   const access = { tokens, hosts: hosts.map((host) => host.toLowerCase()) };
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
+  const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
+  const isAlone = store.memory !== undefined; // then nothing else changes them
   return {
     routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
-    // while they cannot be read, the last ones apply
-    close: every(FOLLOW_INTERVAL_MS, () => void overrides.follow().catch(() => {})),
+    close: isAlone ? () => {} : every(FOLLOW_INTERVAL_MS, follow),
   };
 }

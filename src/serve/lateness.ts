@@ -1,26 +1,38 @@
+import type { Lateness } from '../backends/lateness.ts';
 import type { Monotonic } from '../clock.ts';
+import { intermittent } from '../intermittent.ts';
 import type { Part } from './parts.ts';
 
 /** Measures the timer lag of this process, which grows under overload or CPU starvation. */
-export interface LatenessWatch extends Part {
-  /** The largest lag of the last 50 milliseconds. */
-  latenessMs(): number;
-}
+export interface LatenessWatch extends Part, Lateness {}
 
 const INTERVAL_MS = 10;
 const TICKS = 5;
 
+/** It sleeps while no call to the store is in flight: lag before a call says nothing of its time-out. */
 export function watchLateness(monotonicMs: Monotonic): LatenessWatch {
   const late: number[] = new Array(TICKS).fill(0);
   let tick = 0;
-  let dueMs = monotonicMs() + INTERVAL_MS;
-  const timer = setInterval(() => {
+  let dueMs = 0;
+  let calls = 0;
+  const timer = intermittent(INTERVAL_MS, () => {
     const nowMs = monotonicMs();
     late[tick++ % TICKS] = Math.max(nowMs - dueMs, 0);
     dueMs = nowMs + INTERVAL_MS;
-  }, INTERVAL_MS).unref();
+    return calls > 0;
+  });
   return {
-    latenessMs: () => Math.max(...late, monotonicMs() - dueMs),
-    close: () => clearInterval(timer),
+    began() {
+      calls++;
+      if (timer.isAwake) return;
+      late.fill(0);
+      dueMs = monotonicMs() + INTERVAL_MS;
+      timer.wake();
+    },
+    ended() {
+      calls--;
+    },
+    latenessMs: () => Math.max(...late, timer.isAwake ? monotonicMs() - dueMs : 0),
+    close: () => timer.close(),
   };
 }

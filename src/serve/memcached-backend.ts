@@ -23,6 +23,6 @@ export async function openMemcachedBackend(
   );
   const names = 'srv' in servers ? `the servers of ${servers.srv}` : servers.join(', ');
   const foreign = keys.kind === 'reference' ? referenceCounters : undefined;
-  const main = new MemcachedBackend(opened, { clock, monotonicMs }, lateness.latenessMs, foreign);
+  const main = new MemcachedBackend(opened, { clock, monotonicMs }, lateness, foreign);
   return { backends: { main }, description: `in memcached at ${names}` };
 }

@@ -34,7 +34,7 @@ async function openRedis(
   variable: string,
   settings: RedisSettings,
   { keys, startup, timeoutMs }: Settings['counters'],
-  { clock, monotonicMs, breakers, lateness: { latenessMs }, log }: BackendContext,
+  { clock, monotonicMs, breakers, lateness, log }: BackendContext,
 ): Promise<Required<Pick<OpenBackends, 'description' | 'records'>> & { readonly backend: Backend }> {
   const description = describeAddress(settings.address);
   const onTlsProblem = (problem: string) => log.error(`${description}: ${problem}`);
@@ -54,7 +54,7 @@ async function openRedis(
     if (reason.endsWith(' ms late'))
       return logSeldom('late', () =>
         log.warn(
-          `this process is ${Math.round(latenessMs())} ms late: calls to the store exceed STORE_TIMEOUT (${timeoutMs} ms) although the store may be healthy; give the process more CPU, or raise the timeout. Not logged again for a minute`,
+          `this process is ${Math.round(lateness.latenessMs())} ms late: calls to the store exceed STORE_TIMEOUT (${timeoutMs} ms) although the store may be healthy; give the process more CPU, or raise the timeout. Not logged again for a minute`,
         ),
       );
     if (!isRefusal(reason)) return;
@@ -62,7 +62,7 @@ async function openRedis(
     probe.refused();
   };
   const backend = new RedisBackend(redis, clock, {
-    ...{ breakers, monotonicMs, latenessMs, onUnavailable, name: description, prefix: keys.prefix },
+    ...{ breakers, monotonicMs, lateness, onUnavailable, name: description, prefix: keys.prefix },
     atomic: atomicOfRedis(settings.address, keys),
     slowMs: Math.max(timeoutMs, 1),
     ...(keys.kind === 'reference' && { foreign: referenceCounters }),

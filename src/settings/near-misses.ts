@@ -10,7 +10,7 @@ const MIN_LENGTH_FOR_TWO_EDITS = 12;
 /** Warnings, one text each, about unknown variables whose name is close to that of a setting that is not set. */
 export function nearMisses(env: Environment, settings: readonly string[]): readonly string[] {
   const known = new Set(settings);
-  const missing = settings.filter((name) => env[name] === undefined);
+  const missing = byLength(settings.filter((name) => env[name] === undefined));
   return Object.keys(env).flatMap((name) => {
     if (known.has(name) || env[name] === undefined) return [];
     const meant = nearestOf(name, missing);
@@ -18,20 +18,61 @@ export function nearMisses(env: Environment, settings: readonly string[]): reado
   });
 }
 
-function nearestOf(name: string, settings: readonly string[]): string | undefined {
+/** Names by the length of their plain form: this runs at each start, so names of other lengths are skipped. */
+type NamesByLength = ReadonlyMap<number, readonly Known[]>;
+
+interface Known {
+  readonly name: string;
+  readonly plain: string;
+  readonly characters: number;
+}
+
+function byLength(names: readonly string[]): NamesByLength {
+  const found = new Map<number, Known[]>();
+  for (const name of names) {
+    const plain = normalized(name);
+    const same = found.get(plain.length);
+    const known = { name, plain, characters: charactersOf(plain) };
+    if (same) same.push(known);
+    else found.set(plain.length, [known]);
+  }
+  return found;
+}
+
+function nearestOf(name: string, settings: NamesByLength): string | undefined {
   const plain = normalized(name);
+  const characters = charactersOf(plain);
   const allowed = plain.length >= MIN_LENGTH_FOR_TWO_EDITS ? 2 : plain.length >= MIN_LENGTH_FOR_ONE_EDIT ? 1 : 0;
   let best: string | undefined;
   let fewest = allowed + 1;
-  for (const setting of settings) {
-    const other = normalized(setting);
-    if (Math.abs(other.length - plain.length) >= fewest) continue;
-    const edits = editsBetween(plain, other);
-    if (edits >= fewest) continue;
-    best = setting;
-    fewest = edits;
+  for (let length = plain.length - allowed; length <= plain.length + allowed; length++) {
+    for (const setting of settings.get(length) ?? []) {
+      if (!mayBeNear(characters, setting.characters, allowed)) continue;
+      const edits = editsBetween(plain, setting.plain);
+      if (edits >= fewest) continue;
+      best = setting.name;
+      fewest = edits;
+    }
   }
   return best;
+}
+
+/** Which characters a text has, a bit each (digits share some). */
+function charactersOf(text: string): number {
+  let bits = 0;
+  for (let at = 0; at < text.length; at++) bits |= 1 << text.charCodeAt(at); // by the lowest five bits
+  return bits;
+}
+
+/** An edit adds, removes or replaces one character, or swaps two: texts with more different characters are not that near. */
+const mayBeNear = (one: number, other: number, edits: number): boolean =>
+  bitsIn(one & ~other) <= edits && bitsIn(other & ~one) <= edits;
+
+/** @see https://graphics.stanford.edu/~seander/bithacks.html#CountBitsSetParallel */
+function bitsIn(bits: number): number {
+  const pairs = bits - ((bits >>> 1) & 0x5555_5555);
+  const nibbles = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333);
+  return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
 }
 
 const normalized = (name: string): string => name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '');

@@ -11,7 +11,7 @@ export const ruleRows = {
   RULES_PATH: setting(
     text,
     'config/rules.yaml',
-    'rule file, or directory of .yaml and .yml files at any depth; ignored if a runtime directory is set',
+    'rule file, or directory of .yaml and .yml files at any depth; the default is a file of the package where the working directory has none; ignored if a runtime directory is set',
   ),
   RUNTIME_ROOT: optional(
     text,

@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import type { Spend } from '../algorithms/limit.ts';
 import type { CompilePattern } from '../observe/mogrifier.ts';
+import { packageRoot } from '../package-root.ts';
 import type { RuntimeLayout } from '../rules/files.ts';
 import { Mismatch } from './kinds.ts';
 import { type Environment, nearMisses } from './near-misses.ts';
@@ -59,13 +62,16 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   checkTls(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
-  return { ...values, rules: chooseRules(values), store, sink, spend, warnings: warningsOf(env, store) };
+  return { ...values, rules: chooseRules(values, env), store, sink, spend, warnings: warningsOf(env, store) };
 }
 
-function chooseRules(values: Values): CheckedValues['rules'] {
+/** The default path, or the file of that name in the package if there is none in the working directory. */
+const defaultRules = (path: string): string => (existsSync(path) ? path : fileURLToPath(new URL(path, packageRoot)));
+
+function chooseRules(values: Values, env: Environment): CheckedValues['rules'] {
   if (values.CONFIG_TYPE === 'GRPC_XDS_SOTW') return { controlPlane: values.CONFIG_GRPC_XDS_SERVER_URL };
   if (values.RUNTIME_ROOT === undefined && values.RUNTIME_SUBDIRECTORY === undefined)
-    return { path: values.RULES_PATH };
+    return { path: env.RULES_PATH ?? defaultRules(values.RULES_PATH) };
   return {
     runtime: {
       root: values.RUNTIME_ROOT ?? '/srv/runtime_data/current',

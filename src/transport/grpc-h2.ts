@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { intermittent } from '../intermittent.ts';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
 import { costOf } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
@@ -44,9 +45,15 @@ export async function startH2Server(
     failed: (code) => options.onConnectionError?.(errorNames[code]),
   };
   const connections = new Set<Http2Connection>();
+  const stallChecks = intermittent(STALL_CHECK_INTERVAL_MS, () => {
+    const nowMs = performance.now();
+    for (const connection of connections) connection.checkStalls(nowMs);
+    return connections.size > 0;
+  });
   const onConnection = (socket: Socket, account: MemoryAccount): (() => void) => {
     const connection = new Http2Connection(socket, account, limits, handler);
     connections.add(connection);
+    stallChecks.wake();
     const release = options.connections && limitLife(connection, options.connections);
     socket.once('close', () => {
       connections.delete(connection);
@@ -60,10 +67,6 @@ export async function startH2Server(
     onConnection,
     onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
   });
-  const stallChecks = setInterval(() => {
-    const nowMs = performance.now();
-    for (const connection of connections) connection.checkStalls(nowMs);
-  }, STALL_CHECK_INTERVAL_MS).unref();
   const sendGoaway = (): void => {
     for (const connection of connections) connection.drain();
   };
@@ -71,7 +74,7 @@ export async function startH2Server(
     target: listener.target,
     async close(graceMs) {
       await shutDown({ listener, sendGoaway, inFlight, end: listener.destroyAll }, graceMs);
-      clearInterval(stallChecks);
+      stallChecks.close();
     },
   };
 }

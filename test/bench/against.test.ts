@@ -33,8 +33,8 @@ describe('a checkout to compare with', () => {
     writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
   };
 
-  test('is a folder with package.json and dist/', () => {
-    buildIn({ name: 'weir', version: '0.0.9' });
+  test.each(['weir-rls', 'weir'])('is a folder with the package.json of %s, and dist/', (name) => {
+    buildIn({ name, version: '0.0.9' });
     expect(checkoutAt(folder)).toEqual({ folder, main: join(folder, 'dist/main.js'), version: '0.0.9' });
   });
 

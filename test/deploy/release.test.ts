@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
 import { releaseNotes } from '../../deploy/release/notes.ts';
-import { billOfMaterials } from '../../deploy/release/sbom.ts';
 import { actionlint, cyclonedxSchemas } from '../helpers/tools.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
@@ -15,7 +14,8 @@ const run = (command: string, args: readonly string[], cwd = PROJECT) =>
 const read = (path: string): string => readFileSync(join(PROJECT, path), 'utf8');
 const manifest = JSON.parse(read('package.json')) as {
   readonly version: string; // npm's own file
-  readonly dependencies: Readonly<Record<string, string>>;
+  readonly dependencies?: object;
+  readonly peerDependencies: object;
   readonly devDependencies: Readonly<Record<string, string>>;
 };
 
@@ -43,8 +43,15 @@ test('the packed project holds the built service, its messages and rules, and no
   ).toEqual([]);
 }, 120_000);
 
-test('the SBOM is CycloneDX, and names each production dependency and none of development', async () => {
-  const sbom = JSON.parse(billOfMaterials()) as { specVersion: string; components: { name: string }[] }; // checked below
+test('the project is published as weir-rls, with the command weir and no dependency that npm would install', () => {
+  expect(manifest).toMatchObject({ name: 'weir-rls', bin: { weir: 'dist/main.js' } });
+  expect(manifest).not.toHaveProperty('private');
+  expect(manifest.dependencies).toBeUndefined();
+});
+
+test('the SBOM is CycloneDX, and names the packages of the bundle and the optional ones, and none of development', async () => {
+  const { stdout } = await run('npm', ['run', '--silent', 'sbom']);
+  const sbom = JSON.parse(stdout) as { specVersion: string; components: Component[] }; // checked below
   const schemas = await cyclonedxSchemas();
   const schemaOf = (name: string): object => JSON.parse(readFileSync(join(schemas, name), 'utf8'));
   const ajv = new Ajv({ strict: false, validateFormats: false });
@@ -53,17 +60,23 @@ test('the SBOM is CycloneDX, and names each production dependency and none of de
   const validate = ajv.compile(schemaOf(`bom-${sbom.specVersion}.SNAPSHOT.schema.json`));
   validate(sbom);
   expect(validate.errors ?? []).toEqual([]);
-  const names = new Set(sbom.components.map(({ name }) => name));
-  expect(Object.keys(manifest.dependencies).filter((name) => !names.has(name))).toEqual([]);
-  const { packages } = JSON.parse(read('package-lock.json')) as {
-    readonly packages: Readonly<Record<string, { readonly dev?: boolean }>>; // npm's own file
-  };
-  const ofDevelopmentAlone = Object.keys(manifest.devDependencies).filter(
-    (name) => packages[`node_modules/${name}`]?.dev,
+  const named = (wanted: Component['scope']) =>
+    sbom.components.filter(({ scope }) => scope === wanted).map(({ name }) => name);
+  const licences = read('dist/LICENSES.txt');
+  expect(named('required').filter((name) => !licences.includes(`${name} `))).toEqual([]);
+  expect(named('required')).toEqual(
+    expect.arrayContaining(['@grpc/grpc-js', 'commander', 'ioredis', 'js-yaml', 'pino']),
   );
-  expect(ofDevelopmentAlone.length).toBeGreaterThan(5);
-  expect(ofDevelopmentAlone.filter((name) => names.has(name))).toEqual([]);
+  expect(named('optional')).toEqual(expect.arrayContaining(Object.keys(manifest.peerDependencies)));
+  const ofDevelopment = ['typescript', 'jest', 'esbuild', 'tsx', 'ajv'];
+  expect(Object.keys(manifest.devDependencies)).toEqual(expect.arrayContaining(ofDevelopment));
+  expect(sbom.components.filter(({ name }) => ofDevelopment.includes(name))).toEqual([]);
 }, 120_000);
+
+interface Component {
+  readonly name: string;
+  readonly scope: 'required' | 'optional';
+}
 
 describe('the release workflow', () => {
   const lint = async (text: string): Promise<string> => {

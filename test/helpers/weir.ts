@@ -15,6 +15,7 @@ interface WeirOptions {
   readonly args?: readonly string[];
   readonly main?: string;
   readonly node?: string;
+  readonly cwd?: string;
 }
 
 /**
@@ -22,11 +23,12 @@ interface WeirOptions {
  *
  * @param main  the program, where it is not the one that is built
  * @param node  the Node that runs it, where it is not this one
+ * @param cwd  the folder it runs in, where it is not this one's
  * @param env  what it sees besides PATH and HOME; a port set here is used as it is
  */
 export async function startWeir(
   env: Readonly<Record<string, string>> = {},
-  { args = [], main = MAIN, node = process.execPath }: WeirOptions = {},
+  { args = [], main = MAIN, node = process.execPath, cwd = process.cwd() }: WeirOptions = {},
 ): Promise<Weir> {
   const { PATH, HOME } = process.env;
   const loopback = { HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' };
@@ -37,6 +39,7 @@ export async function startWeir(
     DEBUG_PORT: env.DEBUG_PORT ?? String(await freePort()),
   };
   const { pid, exited, output, stop, waitFor } = await start(node, [main, 'serve', ...args], {
+    cwd,
     env: { PATH, HOME, ...loopback, ...patient, ...env, ...ports },
     name: 'weir',
   });

@@ -155,7 +155,7 @@ test('StatsD is sent at most 1,000 counters in a turn of the event loop, each on
   const counters = new Map(Array.from({ length: 5_500 }, (_, at) => [`counter_${at}`, at + 1]));
   const named: string[] = [];
   const most = await mostStepsInATurn(async (step) => {
-    const sink = createStatsdSink({
+    const sink = await createStatsdSink({
       host: '127.0.0.1',
       port: await freePort(),
       protocol: 'udp',

@@ -17,11 +17,11 @@ async function listening(server: Promise<StatisticsServer>): Promise<StatisticsS
 }
 
 /** A sink that sends to 127.0.0.1 every 20 ms, with its up and down events in `events`. */
-function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, 'port'>) {
+async function startSink(changes: Partial<StatsdOptions> & Pick<StatsdOptions, 'port'>) {
   const counters = new Map<string, number>();
   const gauges = new Map<string, number>();
   const events: string[] = [];
-  const sink = createStatsdSink({
+  const sink = await createStatsdSink({
     host: '127.0.0.1',
     protocol: 'udp',
     flushIntervalMs: 20,
@@ -57,7 +57,7 @@ describe.each([
   });
 
   test('counters are sent as increments, and only if they have grown', async () => {
-    const { counters } = startSink({ protocol, port: server.port });
+    const { counters } = await startSink({ protocol, port: server.port });
     counters.set('a', 3).set('none', 0).set('b', 1);
     await server.until((lines) => lines.length >= 2);
     counters.set('a', 10);
@@ -68,14 +68,14 @@ describe.each([
   });
 
   test('gauges are sent every time', async () => {
-    const { gauges } = startSink({ protocol, port: server.port });
+    const { gauges } = await startSink({ protocol, port: server.port });
     gauges.set('cache', 0).set('entries', 5);
     await server.until((lines) => lines.length >= 6);
     expect(server.lines().slice(0, 4)).toEqual(['cache:0|g', 'entries:5|g', 'cache:0|g', 'entries:5|g']);
   });
 
   test('timers are sent in whole milliseconds without waiting for the interval, many in a packet', async () => {
-    const { sink } = startSink({ protocol, port: server.port, flushIntervalMs: 1_000_000 });
+    const { sink } = await startSink({ protocol, port: server.port, flushIntervalMs: 1_000_000 });
     for (let call = 0; call < 20; call++) sink.onCallFinished('ShouldRateLimit', call + 0.9);
     sink.onCallFinished('Check', 0.1);
     // over TCP, timers are only sent while connected
@@ -96,14 +96,14 @@ describe.each([
   });
 
   test('names keep non-ASCII characters, and cannot break a line', async () => {
-    const { counters } = startSink({ protocol, port: server.port });
+    const { counters } = await startSink({ protocol, port: server.port });
     counters.set('a.é z/雪', 1).set('b\nc:1|g', 1);
     await server.until((lines) => lines.length >= 2);
     expect(server.lines()).toEqual(['a.é z/雪:1|c', 'b_c_1_g:1|c']);
   });
 
   test('the remaining increments are sent on close', async () => {
-    const { sink, counters, gauges } = startSink({ protocol, port: server.port, flushIntervalMs: 1_000_000 });
+    const { sink, counters, gauges } = await startSink({ protocol, port: server.port, flushIntervalMs: 1_000_000 });
     gauges.set('g', 1);
     if (protocol === 'tcp')
       await eventually(() => {
@@ -116,7 +116,7 @@ describe.each([
   });
 
   test('packets fit the usual MTU, however many counters there are', async () => {
-    const { counters } = startSink({ protocol, port: server.port });
+    const { counters } = await startSink({ protocol, port: server.port });
     for (let at = 0; at < 500; at++) counters.set(`ratelimit.service.rate_limit.domain.rule_${at}.total_hits`, at + 1);
     await server.until((lines) => lines.length >= 500);
     expect(sumOf(server.lines(), 'ratelimit.service.rate_limit.domain.rule_499.total_hits')).toBe(500);
@@ -127,7 +127,7 @@ describe.each([
 describe('a TCP server', () => {
   test('that is down, up, down and up again misses no hit, and each change is reported once', async () => {
     const port = await freePort();
-    const { counters, events } = startSink({ protocol: 'tcp', port });
+    const { counters, events } = await startSink({ protocol: 'tcp', port });
     counters.set('hits', 1);
     await eventually(() => events.length > 0);
     counters.set('hits', 5);
@@ -144,7 +144,7 @@ describe('a TCP server', () => {
 
   test('that reads nothing is sent a bounded amount, and does not delay close', async () => {
     const server = await listening(startTcpStatsd(0, { reads: false }));
-    const { sink, counters } = startSink({ protocol: 'tcp', port: server.port, flushIntervalMs: 5 });
+    const { sink, counters } = await startSink({ protocol: 'tcp', port: server.port, flushIntervalMs: 5 });
     const before = process.memoryUsage().external;
     let asked = 0;
     const long = 'x'.repeat(900);
@@ -163,7 +163,7 @@ describe('a TCP server', () => {
   });
 
   test('that is never up does not delay close', async () => {
-    const { sink, counters } = startSink({ protocol: 'tcp', port: await freePort() });
+    const { sink, counters } = await startSink({ protocol: 'tcp', port: await freePort() });
     counters.set('a', 1);
     await sink.close();
   });
@@ -172,7 +172,7 @@ describe('a TCP server', () => {
 test.each(['nowhere.invalid', '255.255.255.255'])('failing to send to %s is reported once', async (host) => {
   let flushes = 0;
   const counters = () => new Map([['a', ++flushes]]);
-  const { events } = startSink({ host, port: 8125, counters });
+  const { events } = await startSink({ host, port: 8125, counters });
   await eventually(() => events.length > 0);
   const before = flushes;
   await eventually(() => flushes > before + 3);
@@ -181,7 +181,7 @@ test.each(['nowhere.invalid', '255.255.255.255'])('failing to send to %s is repo
 
 test('a host is resolved by name', async () => {
   const server = await listening(startUdpStatsd());
-  const { counters } = startSink({ host: 'localhost', port: server.port });
+  const { counters } = await startSink({ host: 'localhost', port: server.port });
   counters.set('a', 1);
   await server.until((lines) => lines.includes('a:1|c'));
 });
@@ -194,7 +194,7 @@ describe('tags', () => {
 
   test('are appended to the name for StatsD, sorted', async () => {
     const server = await listening(startUdpStatsd());
-    const { counters, sink } = startSink({ port: server.port, names: statsdNames(extraTags) });
+    const { counters, sink } = await startSink({ port: server.port, names: statsdNames(extraTags) });
     counters.set('ratelimit.service.rate_limit.d.k2.total_hits', 1);
     sink.onCallFinished('Check', 2);
     await server.until((lines) => lines.length >= 2);
@@ -214,7 +214,7 @@ describe('tags', () => {
     const parsed = parseMogrifiers(['ONE'], variables, await loadPatterns());
     if (!parsed.ok) throw new Error(parsed.problems.join('\n'));
     const names = dogStatsdNames(extraTags, parsed.mogrifiers);
-    const { counters, gauges } = startSink({ port: server.port, names });
+    const { counters, gauges } = await startSink({ port: server.port, names });
     counters.set('ratelimit.a.b.total_hits', 1).set('ratelimit.a.over_limit', 2);
     gauges.set('g', 3);
     await server.until((lines) => lines.length >= 3);
@@ -231,7 +231,7 @@ test('environment variables of the client library are ignored', async () => {
   Object.assign(process.env, { DD_ENV: 'prod', DD_TAGS: 'x:y', DD_ENTITY_ID: 'e', DD_AGENT_HOST: '203.0.113.1' });
   try {
     const server = await listening(startUdpStatsd());
-    const { counters } = startSink({ port: server.port });
+    const { counters } = await startSink({ port: server.port });
     counters.set('a', 1);
     await server.until((lines) => lines.length > 0);
     expect(server.lines()).toEqual(['a:1|c']);

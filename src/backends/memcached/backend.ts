@@ -15,6 +15,7 @@ import {
 import { swap } from '../cas.ts';
 import { forkFrom } from '../fork.ts';
 import type { CounterKey } from '../key.ts';
+import { type Lateness, PUNCTUAL } from '../lateness.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import type { MemcachedClient } from './client.ts';
@@ -66,12 +67,12 @@ export class MemcachedBackend implements Backend {
   readonly #queues = new Map<string, Waiting[]>();
   readonly #foreign: ForeignStates | undefined;
   /** How late this process has lately been. */
-  readonly #latenessMs: () => number;
+  readonly #lateness: Lateness;
 
   /** @param foreign  counters of other programs beside our own */
-  constructor(servers: MemcachedServers, clocks: Clocks, latenessMs: () => number = () => 0, foreign?: ForeignStates) {
+  constructor(servers: MemcachedServers, clocks: Clocks, lateness: Lateness = PUNCTUAL, foreign?: ForeignStates) {
     this.#servers = servers;
-    this.#latenessMs = latenessMs;
+    this.#lateness = lateness;
     this.#clocks = { dateClock: clocks.clock, ...clocks };
     this.#foreign = foreign;
   }
@@ -131,10 +132,12 @@ export class MemcachedBackend implements Backend {
 
   async #runOne(operations: readonly Operation[], { timeoutMs, receipts }: RunOptions): Promise<Replies> {
     const chargedAtMs = this.#clocks.clock();
-    const outcome = await within(timeoutMs, this.#count(operations, timeoutMs));
+    this.#lateness.began();
+    const outcome = await within(timeoutMs, this.#count(operations, timeoutMs)); // never rejects
+    this.#lateness.ended();
     if ('value' in outcome) return receipts ? outcome.value.map((one) => ({ ...one, chargedAtMs })) : outcome.value;
     const reason = `memcached: ${outcome.reason}`;
-    const isLate = this.#latenessMs() >= timeoutMs / 2;
+    const isLate = this.#lateness.latenessMs() >= timeoutMs / 2;
     return operations.map((): Unavailable => ({ code: 'UNAVAILABLE', reason, ...(isLate && { isProcessLate: true }) }));
   }
 

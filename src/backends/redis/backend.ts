@@ -16,6 +16,7 @@ import type {
 import { Breakers } from '../breaker.ts';
 import { failedSnapshot, forkFrom, type Snapshot } from '../fork.ts';
 import type { CounterKey } from '../key.ts';
+import { type Lateness, PUNCTUAL } from '../lateness.ts';
 import { scatter } from '../scatter.ts';
 import { within } from '../within.ts';
 import { type Batch, type BatchRequest, decodeBatch, encodeBatch, type ForeignCounters } from './batch.ts';
@@ -43,7 +44,7 @@ export interface RedisBackendOptions {
   /** Counters of other programs beside our own. */
   readonly foreign?: ForeignCounters;
   /** How late this process has lately been, in milliseconds. */
-  readonly latenessMs?: () => number;
+  readonly lateness?: Lateness;
   /** Takes the reason of each call that has no answer. */
   readonly onUnavailable?: (reason: string) => void;
 }
@@ -79,7 +80,7 @@ export class RedisBackend implements Backend {
       slowMs: 1_000,
       prefix: '',
       onUnavailable: () => {},
-      latenessMs: () => 0,
+      lateness: PUNCTUAL,
     } as const;
     this.#redis = redis;
     this.#clock = clock;
@@ -192,9 +193,9 @@ export class RedisBackend implements Backend {
   #batcherOf(slot: number): Batcher {
     const known = this.#batchers.get(slot);
     if (known) return known;
-    const { breakers, slowMs, monotonicMs, latenessMs } = this.#options;
+    const { breakers, slowMs, monotonicMs, lateness } = this.#options;
     const batcher = new Batcher({
-      ...{ slowMs, maxInFlight: MAX_IN_FLIGHT, monotonicMs, latenessMs },
+      ...{ slowMs, maxInFlight: MAX_IN_FLIGHT, monotonicMs, lateness },
       unavailable: (reason) => this.#unavailable(reason),
       send: (requests) => this.#send(requests),
       breaker: () => breakers.of(this.#nodeOf(slot)),

@@ -1,6 +1,7 @@
 import type { Monotonic } from '../../clock.ts';
 import type { Replies, Unavailable } from '../backend.ts';
 import type { Breaker } from '../breaker.ts';
+import type { Lateness } from '../lateness.ts';
 import type { BatchRequest } from './batch.ts';
 import { reasonOf } from './reason.ts';
 
@@ -29,10 +30,8 @@ export interface BatcherOptions {
   readonly send: (requests: readonly BatchRequest[]) => Promise<readonly Replies[]>;
   /** What answers a hit that nothing can be said of. */
   readonly unavailable: (reason: string) => Unavailable;
-  /**
-   * How late the event loop has lately been, in milliseconds: then a time-out says nothing of the node. Absent: never.
-   */
-  readonly latenessMs?: (() => number) | undefined;
+  /** How late this process has lately been: then a time-out says nothing of the node. */
+  readonly lateness: Lateness;
   /** Maximum number of calls in flight: requests that arrive meanwhile wait for one of them, and are sent together. */
   readonly maxInFlight: number;
   /** A call that takes longer has failed, whatever becomes of it. */
@@ -131,9 +130,10 @@ export class Batcher {
   }
 
   #send(requests: readonly Waiting[]): void {
-    const { send, slowMs, isAnswer } = this.#options;
+    const { send, slowMs, isAnswer, lateness } = this.#options;
     const breaker = this.#options.breaker();
     this.#inFlight++;
+    lateness.began();
     this.#sent.add(requests);
     breaker.began();
     let isPending = true;
@@ -142,6 +142,7 @@ export class Batcher {
       isPending = false;
       clearTimeout(slow);
       this.#inFlight--;
+      lateness.ended();
       if (this.#queue.length > 0 && !this.#giveUpQueue()) this.#schedule();
     };
     const succeed = (): void => {
@@ -183,7 +184,7 @@ export class Batcher {
 
   /** How late this process was, where that is a good part of the time that a call has; else 0. */
   #lateFor(timeoutMs: number): number {
-    const lateMs = this.#options.latenessMs?.() ?? 0;
+    const lateMs = this.#options.lateness.latenessMs();
     return lateMs >= timeoutMs * LATE_SHARE ? lateMs : 0;
   }
 

@@ -4,6 +4,7 @@ import type { Limit } from '../../../src/algorithms/index.ts';
 import { unitMs } from '../../../src/algorithms/limit.ts';
 import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
+import { PUNCTUAL } from '../../../src/backends/lateness.ts';
 import { MemcachedBackend } from '../../../src/backends/memcached/backend.ts';
 import { referenceCounters } from '../../../src/backends/memcached/reference.ts';
 import { openServers } from '../../../src/backends/memcached/servers.ts';
@@ -34,7 +35,7 @@ async function open(addresses: readonly string[], clock = Date.now): Promise<Bac
       onUp: () => {},
     }),
     { clock, dateClock: Date.now, monotonicMs: () => performance.now() },
-    () => 0,
+    PUNCTUAL,
     referenceCounters,
   );
   opened.push(store);

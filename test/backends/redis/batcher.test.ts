@@ -1,6 +1,7 @@
 import { operationOf, type Reply } from '../../../src/backends/backend.ts';
 import { Breaker } from '../../../src/backends/breaker.ts';
 import type { CounterKey } from '../../../src/backends/key.ts';
+import { PUNCTUAL } from '../../../src/backends/lateness.ts';
 import type { BatchRequest } from '../../../src/backends/redis/batch.ts';
 import { Batcher } from '../../../src/backends/redis/batcher.ts';
 import { fixedWindowOf } from '../../helpers/limits.ts';
@@ -41,7 +42,7 @@ function started({ slowMs = 10_000, lateMs = 0 } = {}) {
     unavailable: (reason) => ({ code: 'UNAVAILABLE', reason }),
     maxInFlight: 2,
     slowMs,
-    latenessMs: () => lateMs,
+    lateness: { ...PUNCTUAL, latenessMs: () => lateMs },
     breaker: () => breaker,
     isAnswer: () => false,
     monotonicMs,

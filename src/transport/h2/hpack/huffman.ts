@@ -24,7 +24,7 @@ const EMITS = 0x0100;
 const FAILS = 0x0200;
 const SYMBOL_SHIFT = 16;
 
-const { steps, mayEnd } = buildDecoder();
+let decoder: ReturnType<typeof buildDecoder> | undefined;
 
 /**
  * Decodes a string, four bits at a time, to one character per octet (Latin-1).
@@ -32,6 +32,8 @@ const { steps, mayEnd } = buildDecoder();
  * @returns undefined if it contains EOS, or if the padding is longer than 7 bits or not all ones (RFC 7541, 5.2)
  */
 export function decodeHuffman(bytes: Buffer, from: number, to: number): string | undefined {
+  decoder ??= buildDecoder(); // a start is faster without it
+  const { steps, mayEnd } = decoder;
   const decoded = Buffer.allocUnsafe((to - from) * 2); // the shortest code has 5 bits
   let length = 0;
   let state = 0;

@@ -1,0 +1,58 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../../test/helpers/process.ts';
+import { MAIN } from '../../test/helpers/weir.ts';
+import { DOMAIN, type Shape } from '../shapes.ts';
+import { envoyRules, referenceEnvironment } from '../subjects.ts';
+
+export { DOMAIN };
+
+/** The key of the only rule. */
+export const USER = 'user';
+
+const shape: Pick<Shape, 'rules' | 'denyCacheBytes'> = {
+  rules: [{ key: USER, requestsPerUnit: 1_000, unit: 'HOUR', algorithm: 'fixed_window' }],
+  denyCacheBytes: 0,
+};
+
+/** A service to start, and what it is given. */
+export interface Site {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly grpcPort: number;
+  remove(): void;
+}
+
+/**
+ * Weir with its defaults.
+ *
+ * @param env  further settings
+ */
+export async function weirSite(name: string, env: Readonly<Record<string, string>> = {}): Promise<Site> {
+  const folder = mkdtempSync(join(tmpdir(), 'rest-'));
+  const rules = join(folder, 'rules.yaml');
+  writeFileSync(rules, envoyRules(shape.rules));
+  const grpcPort = await freePort();
+  return {
+    name,
+    command: process.execPath,
+    args: [MAIN, 'serve'],
+    env: {
+      ...{ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
+      ...{ GRPC_PORT: String(grpcPort), PORT: String(await freePort()), DEBUG_PORT: String(await freePort()) },
+      ...{ RULES_PATH: rules, ...env },
+    },
+    grpcPort,
+    remove: () => rmSync(folder, { recursive: true }),
+  };
+}
+
+export async function referenceSite(name: string, program: string, redisUrl: string): Promise<Site> {
+  const folder = mkdtempSync(join(tmpdir(), 'rest-'));
+  const grpcPort = await freePort();
+  const env = await referenceEnvironment(shape, { folder, redisUrl }, grpcPort);
+  return { name, command: program, args: [], env, grpcPort, remove: () => rmSync(folder, { recursive: true }) };
+}

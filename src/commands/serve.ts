@@ -1,0 +1,35 @@
+import cluster from 'node:cluster';
+import type { Clock } from '../clock.ts';
+import { fail, onSignal, version } from '../process.ts';
+import { CannotStart } from '../serve/cannot-start.ts';
+import { serveAsWorker } from '../serve/workers/worker.ts';
+import { serve } from '../serve.ts';
+import type { Environment } from '../settings/near-misses.ts';
+import { InvalidSettings } from '../settings/values.ts';
+import { readSettings } from '../settings.ts';
+
+/**
+ * Runs the service until a signal, or until it fails.
+ *
+ * @param rules  path of the rules, instead of what the environment says
+ */
+export async function runService(env: Environment, rules: string | undefined, clock: Clock): Promise<void> {
+  try {
+    const read = await readSettings(env);
+    const settings = rules === undefined ? read : { ...read, rules: { ...read.rules, origin: { path: rules } } };
+    if (cluster.worker) {
+      const close = await serveAsWorker(settings, clock, cluster.worker);
+      return onSignal(() => close());
+    }
+    const service = await serve(settings, clock, version);
+    onSignal(service.close);
+    console.log(service.banner);
+    service.failed.then(({ message }) => {
+      fail(message);
+      return service.close(message);
+    });
+  } catch (error) {
+    if (!(error instanceof InvalidSettings || error instanceof CannotStart)) throw error;
+    fail(error.message);
+  }
+}

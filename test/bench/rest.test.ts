@@ -1,0 +1,49 @@
+import { join, resolve } from 'node:path';
+import { restUsageOf } from '../../bench/at-rest/usage.ts';
+import { run } from '../../bench/peers/run.ts';
+import { start } from '../helpers/process.ts';
+
+const PROJECT = resolve(__dirname, '../..');
+const LIMIT_MS = 120_000;
+
+const rest = (...args: readonly string[]): Promise<string> =>
+  run(process.execPath, ['--import', 'tsx', join(PROJECT, 'bench/rest.ts'), ...args], {
+    cwd: PROJECT,
+    limitMs: LIMIT_MS,
+  });
+
+test(
+  'npm run rest prints a line for each way to run the service, and the size of the package',
+  async () => {
+    const printed = await rest('--starts', '1', '--seconds', '1');
+    const number = String.raw`\d+(\.\d+)?`;
+    for (const name of ['Weir, memory', 'Weir, Redis', 'Weir, Redis, WORKERS=2'])
+      expect(printed).toMatch(new RegExp(`^\\| ${name} \\|( ${number} \\|){4} ${number} % \\| ${number} \\|$`, 'm'));
+    expect(printed).toMatch(/^The npm package: [\d.]+ MB packed, [\d.]+ MB installed, 1 package$/m);
+  },
+  LIMIT_MS,
+);
+
+test('npm run rest refuses a number of starts that is none', async () => {
+  await expect(rest('--starts', 'many')).rejects.toThrow("--starts must be a whole number above 0, got 'many'");
+});
+
+/** Has a child that does nothing, and ends it when it is ended itself. */
+const PARENT = `
+const child = require('node:child_process').spawn(process.execPath, ['-e', 'setInterval(() => {}, 1e6); console.log("started")'], { stdio: 'inherit' });
+process.on('SIGTERM', () => { child.kill('SIGKILL'); process.exit(); });
+`;
+
+test('counts pages of files once that two processes of a service share', async () => {
+  const parent = await start(process.execPath, ['-e', PARENT]);
+  try {
+    await parent.waitFor('started');
+    const { residentBytes, togetherBytes, cpuNs, wakeUps } = restUsageOf(parent.pid);
+    expect(togetherBytes).toBeLessThan(residentBytes);
+    expect(togetherBytes).toBeGreaterThan(residentBytes / 2);
+    expect(cpuNs).toBeGreaterThan(0);
+    expect(wakeUps).toBeGreaterThan(0);
+  } finally {
+    await parent.stop();
+  }
+});

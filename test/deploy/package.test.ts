@@ -1,0 +1,81 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { startRedis } from '../helpers/redis.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const NPM_TIMEOUT_MS = 120_000;
+const MAX_BYTES = 20_000_000;
+
+const run = (command: string, args: readonly string[], cwd: string) =>
+  promisify(execFile)(command, args, { cwd, maxBuffer: 1 << 26 }).then(({ stdout }) => stdout);
+
+/** Where the packed project is installed, in a folder that has nothing else. */
+let folder: string;
+let installed: string;
+
+beforeAll(async () => {
+  const aside = mkdtempSync(join(tmpdir(), 'package-'));
+  folder = join(aside, 'empty');
+  mkdirSync(folder);
+  await run('npm', ['pack', '--ignore-scripts', '--pack-destination', aside], PROJECT);
+  const [tarball = ''] = readdirSync(aside).filter((name) => name.endsWith('.tgz'));
+  const quietly = ['--ignore-scripts', '--offline', '--no-audit', '--no-fund', '--cache', join(aside, 'cache')];
+  await run('npm', ['install', ...quietly, join(aside, tarball)], folder);
+  installed = join(folder, 'node_modules/weir-rls');
+}, NPM_TIMEOUT_MS);
+afterAll(() => rmSync(join(folder, '..'), { recursive: true }));
+
+test('the packed project installs offline, without scripts and without any other package', () => {
+  expect(readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual(['weir-rls']);
+});
+
+test('the installed package has at most 20 MB', () => {
+  const bytes = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((path) => statSync(join(folder, path)))
+    .reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0);
+  expect(bytes).toBeLessThan(MAX_BYTES);
+});
+
+describe('the installed service', () => {
+  let weir: Weir;
+  const main = (): string => join(folder, 'node_modules/.bin/weir');
+  const ask = (...args: readonly string[]): Promise<string> =>
+    run(main(), ['ask', ...args, '--target', `localhost:${weir.grpcPort}`], folder);
+
+  afterEach(() => weir?.stop());
+
+  test.each(['h2', 'grpc-js'])(
+    'answers the request of the README by the rules of the package, over %s',
+    async (transport) => {
+      weir = await startWeir({ GRPC_TRANSPORT: transport, WORKERS: '1' }, { main: main(), cwd: folder });
+      expect(weir.output()).toContain(`rules     ${join(installed, 'config/rules.yaml')}: 1 domain`);
+      expect(await ask('demo', 'api_key=k1')).toMatch(/^OK\n {2}api_key=k1 {2}OK +10 per SECOND, 9 remaining/);
+      expect(await ask('demo', 'api_key=k2', '--hits', '11')).toMatch(/^OVER_LIMIT\n/);
+    },
+  );
+
+  test('answers with two workers and counters in Redis', async () => {
+    const redis = await startRedis();
+    try {
+      weir = await startWeir({ WORKERS: '2', REDIS_URL: `localhost:${redis.port}` }, { main: main(), cwd: folder });
+      expect(await ask('demo', 'api_key=k2', '--hits', '11')).toMatch(/^OVER_LIMIT\n/);
+    } finally {
+      await redis.stop();
+    }
+  });
+
+  test('does not start with tracing, and says which packages to install', async () => {
+    await expect(
+      startWeir({ TRACING_ENABLED: 'true' }, { main: main(), cwd: folder }).then((started) => {
+        weir = started;
+      }),
+    ).rejects.toThrow(
+      /exit code 1.*weir: TRACING_ENABLED: OpenTelemetry is not installed: npm install @opentelemetry\/api /s,
+    );
+  });
+});

@@ -1,0 +1,45 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { eventually } from '../helpers/statsd.ts';
+import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+
+const COUNT_TIMERS = fileURLToPath(new URL('../helpers/count-timers.cjs', import.meta.url));
+
+/** Where the rule files are checked: once a second. */
+const FILE_CHECK = /^1000 ms .*openRuleBook/;
+
+let weir: Weir;
+afterEach(() => weir.stop());
+
+/** How often each timer has fired since the start. */
+async function timers(): Promise<Readonly<Record<string, number>>> {
+  const linesOf = () => weir.output().match(/^timers .*$/gm) ?? [];
+  const before = linesOf().length;
+  process.kill(weir.pid, 'SIGUSR2');
+  await weir.waitFor(() => linesOf().length > before);
+  return JSON.parse(linesOf().at(-1)?.slice('timers '.length) ?? '');
+}
+
+const fileChecks = (counts: Readonly<Record<string, number>>): number =>
+  Object.entries(counts).reduce((sum, [timer, count]) => sum + (FILE_CHECK.test(timer) ? count : 0), 0);
+
+/** The timers that have fired between two checks of the rule files. */
+async function timersInThreeChecks(): Promise<readonly string[]> {
+  const before = await timers();
+  await eventually(async () => fileChecks(await timers()) >= fileChecks(before) + 3);
+  const after = await timers();
+  return Object.keys(after).filter((timer) => after[timer] !== before[timer]);
+}
+
+test('while nothing is in flight, no timer fires but the check of the rule files, and statistics now and then', async () => {
+  weir = await startWeir({ NODE_OPTIONS: `--require ${COUNT_TIMERS}`, OVERLOAD_LAG: '5ms' });
+  const target = ['--target', `localhost:${weir.grpcPort}`];
+  await promisify(execFile)(process.execPath, [MAIN, 'ask', 'demo', 'user=ann', ...target]);
+  await fetch(`http://127.0.0.1:${weir.httpPort}/healthcheck`);
+  await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`);
+  await eventually(async () => fileChecks(await timers()) >= 2); // what these calls have woken sleeps again
+  const fired = await timersInThreeChecks();
+  expect(fired.filter((timer) => Number.parseInt(timer, 10) < 1_000)).toEqual([]);
+  expect(fired.filter((timer) => Number.parseInt(timer, 10) === 1_000 && !FILE_CHECK.test(timer))).toEqual([]);
+});
