@@ -1,12 +1,14 @@
 import { banner } from './banner.ts';
 import type { Clock } from './clock.ts';
 import { createLogger } from './observe/log.ts';
+import { createMetrics } from './observe/prometheus.ts';
 import { referenceGauges } from './observe/reference-names.ts';
 import type { ServiceGauges } from './observe/service-gauges.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
 import { createAdminPages } from './serve/admin.ts';
 import { CannotStart } from './serve/cannot-start.ts';
+import { openConsole } from './serve/console.ts';
 import { openCore } from './serve/core.ts';
 import { openOpsServer } from './serve/ops-server.ts';
 import { createParts } from './serve/parts.ts';
@@ -73,16 +75,14 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
       version,
     };
     const gauges = () => referenceGauges(responders.cache());
-    const admin = parts.add(createAdminPages(settings, core, { ask: responders.ask, clock, version }, log));
+    const stores = { openCircuits, leased };
+    const metrics = createMetrics(statistics, () => core.readiness().ready, stores, serviceGauges);
+    const { ask } = responders;
+    const console = parts.add(await openConsole(settings, { core, responders, statistics, metrics, ask }, clock));
+    const admin = parts.add(createAdminPages(settings, core, { ask, clock, version, more: console.operations }, log));
+    const source = { statistics, gauges, refresh };
     const { debug, called } = parts.add(
-      await openOpsServer(
-        settings,
-        core,
-        { statistics, gauges, openCircuits, leased, refresh },
-        serviceGauges,
-        admin,
-        log,
-      ),
+      await openOpsServer(settings, core, source, metrics, admin, console.routes, log),
     );
     const { grpc, http } = parts.add(await responders.open(called));
     const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };

@@ -3,6 +3,8 @@ import { Audit } from '../admin/audit.ts';
 import { unmatchedMetrics } from '../admin/metrics.ts';
 import { type AdminOptions, adminOperations } from '../admin/operations.ts';
 import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../admin/override-records.ts';
+import { sessionOperations } from '../admin/session-operations.ts';
+import { Sessions } from '../admin/sessions.ts';
 import { parseTokens } from '../admin/tokens.ts';
 import type { Clock } from '../clock.ts';
 import { profileRoutes } from '../http/profile.ts';
@@ -33,7 +35,7 @@ export interface AdminPages extends Part {
 export function createAdminPages(
   settings: Settings,
   core: Pick<Core, 'counters' | 'rules'>,
-  { ask, clock, version }: Pick<AdminOptions, 'ask' | 'version'> & { readonly clock: Clock },
+  { ask, clock, version, more }: Pick<AdminOptions, 'ask' | 'version' | 'more'> & { readonly clock: Clock },
   log: Logger,
 ): AdminPages {
   const tokens = parseTokens(settings.ADMIN_TOKEN ?? '');
@@ -46,7 +48,14 @@ export function createAdminPages(
     clock,
     spread: (all) => ask({ kind: 'overrides', overrides: all }),
   });
+  const access = {
+    tokens,
+    hosts: settings.ADMIN_HOSTS.map((host) => host.toLowerCase()),
+    sessions: new Sessions(clock, settings.DEBUG_PORT),
+  };
+  const ofSessions = sessionOperations(access, { hashKeys: settings.HASH_KEYS, version });
   const operations = adminOperations({
+    more: [...ofSessions, ...more],
     overrides,
     clock,
     decider,
@@ -63,7 +72,6 @@ export function createAdminPages(
     hashKeys: settings.HASH_KEYS,
   });
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
-  const access = { tokens, hosts: settings.ADMIN_HOSTS.map((host) => host.toLowerCase()) };
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const routes = new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]);
   const { DEBUG_TLS_CERT: cert, DEBUG_TLS_KEY: key } = settings;

@@ -1,9 +1,8 @@
 import { debugRoutes } from '../http/debug.ts';
+import type { Route } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
-import { createMetrics } from '../observe/prometheus.ts';
+import type { Metrics } from '../observe/prometheus.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
-import type { StoreGauges } from '../observe/registry.ts';
-import type { ServiceGauges } from '../observe/service-gauges.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import type { AdminPages } from './admin.ts';
@@ -23,14 +22,14 @@ export interface OpsServer extends Part {
 /** @throws CannotStart if DEBUG_PORT or PROMETHEUS_ADDR cannot be bound */
 export async function openOpsServer(
   settings: Settings,
-  { rules, readiness }: Pick<Core, 'rules' | 'readiness'>,
-  source: MetricsSource & StoreGauges,
-  service: ServiceGauges,
+  { rules }: Pick<Core, 'rules'>,
+  source: MetricsSource,
+  metrics: Metrics,
   admin: AdminPages,
+  more: ReadonlyMap<string, Route>,
   log: Logger,
 ): Promise<OpsServer> {
   const { statistics, gauges, refresh } = source;
-  const metrics = createMetrics(statistics, () => readiness().ready, source, service);
   const parts = createParts();
   try {
     const sink = parts.add(await openSink(settings, source, log));
@@ -48,7 +47,7 @@ export async function openOpsServer(
           return joined(await referenceCounters(statistics), gauges());
         },
       },
-      admin.routes,
+      new Map([...admin.routes, ...more]),
     );
     const address = { host: settings.DEBUG_HOST, port: settings.DEBUG_PORT };
     const tls = admin.tls && parts.add(await admin.tls());

@@ -1,0 +1,90 @@
+import { memoryUsage } from 'node:process';
+import type { AdminOptions } from '../admin/operations.ts';
+import { hashed } from '../admin/operations.ts';
+import type { Clock } from '../clock.ts';
+import { assetRoutes } from '../console/assets.ts';
+import { type HealthFacts, Live } from '../console/live.ts';
+import { consoleOperations } from '../console/operations.ts';
+import type { Metrics } from '../observe/prometheus.ts';
+import type { Statistics } from '../observe/stats.ts';
+import { formatProblem } from '../rules/problem.ts';
+import type { Settings } from '../settings.ts';
+import type { Core } from './core.ts';
+import type { Part } from './parts.ts';
+import type { Responders } from './responders.ts';
+
+/** The console's part of the debug port. */
+export interface ConsolePages extends Part {
+  readonly operations: ReturnType<typeof consoleOperations>;
+  readonly routes: Awaited<ReturnType<typeof assetRoutes>>;
+}
+
+export interface ConsoleSources {
+  readonly core: Pick<Core, 'counters' | 'rules'>;
+  readonly responders: Omit<Responders, 'open'>;
+  readonly statistics: Statistics;
+  readonly metrics: Pick<Metrics, 'durations'>;
+  readonly ask: AdminOptions['ask'];
+}
+
+const MAX_SHOWN_PROBLEMS = 20;
+
+/** Opens the console: series are gathered from now on. */
+export async function openConsole(settings: Settings, sources: ConsoleSources, clock: Clock): Promise<ConsolePages> {
+  const { core, statistics, metrics, ask } = sources;
+  const { rules, counters } = core;
+  const live = new Live({
+    ...{ statistics, ask, clock },
+    durations: metrics.durations,
+    latenessMs: counters.lateness.latenessMs,
+    health: () => healthFacts(settings, sources),
+    hash: settings.HASH_KEYS ? hashed : undefined,
+    monotonicMs: () => performance.now(),
+    every(intervalMs, run) {
+      const timer = setInterval(run, intervalMs).unref();
+      return () => clearInterval(timer);
+    },
+  });
+  return {
+    operations: consoleOperations({ live, rules: rules.book.rules, lastLoad: rules.lastLoad }),
+    routes: await assetRoutes(),
+    close: () => live.close(),
+  };
+}
+
+function healthFacts(settings: Settings, { core: { counters, rules }, responders }: ConsoleSources): HealthFacts {
+  const store = counters.watch?.state();
+  const cache = responders.cache();
+  const memory = counters.memory?.held();
+  const { rss, heapUsed } = memoryUsage();
+  return {
+    store: {
+      description: counters.description,
+      ...(store && { isUp: store.isUp }),
+      ...(store?.reason !== undefined && { reason: store.reason }),
+      ...(store?.latencyMs !== undefined && { latencyMs: Math.round(store.latencyMs * 100) / 100 }),
+      ...(store?.lastSuccessAtMs !== undefined && { lastSuccessAtMs: store.lastSuccessAtMs }),
+    },
+    circuits: Array.from(responders.circuits(), ([node, open]) => ({ node, open })),
+    ...(memory && { memory }),
+    load: responders.load(),
+    leased: responders.leased(),
+    ...(cache && { denyCache: { size: cache.size(), ...cache.counts } }),
+    workers: { expected: settings.WORKERS, restarts: responders.restarts() },
+    process: { rssBytes: rss, heapBytes: heapUsed },
+    rules: rulesFacts(rules),
+  };
+}
+
+function rulesFacts(rules: Core['rules']): HealthFacts['rules'] {
+  const inForce = rules.inForce();
+  const last = rules.lastLoad();
+  const problems = last && !last.ok ? last.problems : [];
+  return {
+    ...(inForce && { hash: inForce.hash, loadedAtMs: inForce.atMs }),
+    isNewest: inForce?.isNewest ?? true,
+    count: rules.book.rules()?.rules.length ?? 0,
+    problems: problems.slice(0, MAX_SHOWN_PROBLEMS).map(formatProblem),
+    moreProblems: Math.max(problems.length - MAX_SHOWN_PROBLEMS, 0),
+  };
+}
