@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { build, type Metafile, type Plugin } from 'esbuild';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
@@ -20,6 +21,15 @@ const ASIDE = join(PROJECT, 'dist.building');
 
 /** What is built: the command line, and the threads that check rules. Each becomes a file of its name in `dist/`. */
 const ENTRIES = ['src/main.ts', 'src/rules/file-check-thread.ts', 'src/xds/resource-check-thread.ts'];
+
+/** What all files of the console may have together, compressed. */
+const MAX_CONSOLE_BYTES = 150_000;
+
+/** Drawings of algorithms that the console shows. */
+const DRAWINGS = [
+  ...['fixed-window.svg', 'sliding-window-log.svg', 'sliding-window-counter.svg', 'sliding-window-buckets.svg'],
+  ...['token-bucket.svg', 'leaky-bucket.svg'],
+];
 
 /** Loaded only where tracing is on, from where the operator has installed it. */
 const OPTIONAL = ['@opentelemetry/*'];
@@ -70,13 +80,49 @@ async function bundle(): Promise<void> {
     logLevel: 'warning',
   });
   copyScripts();
+  const consoleMeta = await bundleConsole();
   cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(ASIDE, 'proto/grpc'), {
     recursive: true,
   });
-  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences(metafile));
+  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences([metafile, consoleMeta]));
   chmodSync(join(ASIDE, 'main.js'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
   renameSync(ASIDE, DIST);
+}
+
+/** The console: what browsers load, each file also compressed. */
+async function bundleConsole(): Promise<Metafile> {
+  const source = join(PROJECT, 'console');
+  const folder = join(ASIDE, 'console');
+  const { metafile } = await build({
+    absWorkingDir: PROJECT,
+    entryPoints: [
+      { in: 'console/src/main.tsx', out: 'app' },
+      { in: 'console/src/stream-worker.ts', out: 'stream-worker' },
+    ],
+    outdir: folder,
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2022',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    metafile: true,
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
+  for (const name of ['index.html', 'icon.svg']) copyFileSync(join(source, name), join(folder, name));
+  for (const name of DRAWINGS) copyFileSync(join(PROJECT, 'docs/img', name), join(folder, name));
+  let bytes = 0;
+  for (const name of readdirSync(folder)) {
+    const compressed = gzipSync(readFileSync(join(folder, name)), { level: 9 });
+    writeFileSync(join(folder, `${name}.gz`), compressed);
+    bytes += compressed.length;
+  }
+  if (bytes > MAX_CONSOLE_BYTES)
+    throw new Error(`the console has ${bytes} bytes compressed, at most ${MAX_CONSOLE_BYTES} are allowed`);
+  return metafile;
 }
 
 /** The Lua files, which the code reads from beside itself. */
@@ -87,10 +133,9 @@ function copyScripts(): void {
 }
 
 /** The licence of each package that a part of went into the build. */
-function licences({ inputs }: Metafile): string {
-  const folders = new Set(
-    Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []),
-  );
+function licences(metafiles: readonly Metafile[]): string {
+  const paths = metafiles.flatMap(({ inputs }) => Object.keys(inputs));
+  const folders = new Set(paths.flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []));
   return [...folders]
     .sort()
     .map(licenceOf)

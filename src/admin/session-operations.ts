@@ -11,7 +11,7 @@ const PATH = '/api/v1/session';
 /** Operations by which a browser signs in, so that it need not keep a token. */
 export function sessionOperations(
   { tokens, sessions }: AccessOptions,
-  { hashKeys, version }: { readonly hashKeys: boolean; readonly version: string },
+  { hashKeys, version, grpcPort }: { readonly hashKeys: boolean; readonly version: string; readonly grpcPort: number },
 ): readonly ApiOperation[] {
   return [
     operation({
@@ -27,6 +27,7 @@ export function sessionOperations(
         ...(client.seesValues && { role: client.role }),
         needsToken: tokens.length > 0,
         hashKeys,
+        grpcPort,
         ...csrfOf(sessions.of(request)?.csrf),
       }),
     }),

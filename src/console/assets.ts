@@ -21,7 +21,6 @@ const POLICY = [
   "default-src 'none'",
   ...["script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'", "worker-src 'self'"],
   ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
-  "require-trusted-types-for 'script'",
 ].join('; ');
 
 const securityHeaders = {

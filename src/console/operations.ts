@@ -101,7 +101,7 @@ function listRules({ rules, lastLoad }: ConsoleOptions): object {
     ...(packed && { hash: hashOf(packed) }),
     problems: problems.slice(0, MAX_PROBLEMS).map(formatProblem),
     domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
-    rules: tree?.rules.slice(0, MAX_LISTED_RULES).map(ruleAsJson) ?? [],
+    rules: tree?.rules.slice(0, MAX_LISTED_RULES).map((rule) => ({ ...ruleAsJson(rule), levels: rule.levels })) ?? [],
     more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),
   };
 }

@@ -53,7 +53,7 @@ export function createAdminPages(
     hosts: settings.ADMIN_HOSTS.map((host) => host.toLowerCase()),
     sessions: new Sessions(clock, settings.DEBUG_PORT),
   };
-  const ofSessions = sessionOperations(access, { hashKeys: settings.HASH_KEYS, version });
+  const ofSessions = sessionOperations(access, { hashKeys: settings.HASH_KEYS, version, grpcPort: settings.GRPC_PORT });
   const operations = adminOperations({
     more: [...ofSessions, ...more],
     overrides,

@@ -100,6 +100,8 @@ export async function openAnswering(
       held: holds.count,
       connections: overload.memory.connections,
       shedShare: overload.shedShare(),
+      callerBytes: overload.memory.bytes,
+      callerMaxBytes: overload.memory.maxBytes,
     });
     return { grpc, http, load, agent, close: parts.close };
   } catch (error) {

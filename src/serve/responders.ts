@@ -42,7 +42,10 @@ export function openCircuits(states: readonly ReadonlyMap<string, BreakerState>[
   return open;
 }
 
-export const NO_LOAD: Load = { inFlight: 0, held: 0, connections: 0, shedShare: 0 };
+export const NO_LOAD: Load = {
+  ...{ inFlight: 0, held: 0, connections: 0, shedShare: 0 },
+  ...{ callerBytes: 0, callerMaxBytes: 0 },
+};
 
 /** Answers requests in this process. */
 export function createLocalResponder(

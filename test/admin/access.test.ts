@@ -10,7 +10,12 @@ const request = (headers: Record<string, string> = {}, remoteAddress = '127.0.0.
 
 const admitted = (from: IncomingMessage, need: Need, options: Partial<AccessOptions> = {}): string | number => {
   try {
-    const { name, seesValues } = admit(from, need, { tokens: [], hosts: [], sessions: new Sessions(() => 0, 6070), ...options });
+    const { name, seesValues } = admit(from, need, {
+      tokens: [],
+      hosts: [],
+      sessions: new Sessions(() => 0, 6070),
+      ...options,
+    });
     return seesValues ? name : `${name}, without values`;
   } catch (error) {
     if (error instanceof ApiProblem) return error.status;

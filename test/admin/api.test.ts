@@ -151,12 +151,25 @@ test('top keys are listed by hits and by refusals', async () => {
   for (let hits = 0; hits < 6; hits++) await hit('eve');
   const found = {
     rules: [
-      { rule: 'demo.user', keys: expect.arrayContaining([{ descriptor: 'user=eve', entries: entries('user=eve'), hits: 6, atMostTooHighBy: 0 }]) },
+      {
+        rule: 'demo.user',
+        keys: expect.arrayContaining([
+          { descriptor: 'user=eve', entries: entries('user=eve'), hits: 6, atMostTooHighBy: 0 },
+        ]),
+      },
     ],
   };
   expect(await call('GET', '/api/v1/top')).toMatchObject({ body: { by: 'hits', ...found } });
   expect(await call('GET', '/api/v1/top?by=refusals&rule=demo.user')).toMatchObject({
-    body: { rules: [{ keys: expect.arrayContaining([{ descriptor: 'user=eve', entries: entries('user=eve'), hits: 3, atMostTooHighBy: 0 }]) }] },
+    body: {
+      rules: [
+        {
+          keys: expect.arrayContaining([
+            { descriptor: 'user=eve', entries: entries('user=eve'), hits: 3, atMostTooHighBy: 0 },
+          ]),
+        },
+      ],
+    },
   });
 });
 
