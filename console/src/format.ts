@@ -12,6 +12,9 @@ export const exact = (value: number): string => whole.format(value);
 
 export const percent = (share: number): string => `${whole.format(share * 100)} %`;
 
+/** The share of a limit that is used. Some algorithms count refused hits, too. */
+export const usedShare = (share: number): string => (share > 1 ? '> 100 %' : percent(share));
+
 export function bytes(value: number): string {
   if (value < 1_024) return `${value} B`;
   if (value < 1_048_576) return `${oneDecimal.format(value / 1_024)} KiB`;

@@ -35,32 +35,44 @@ export function Drawing(props: DrawingProps) {
   );
 }
 
-/** One bar: what was used, in its parts, then the request. */
+/** One bar: what was used, in its parts, then the request. What is far beyond the limit is cut. */
 function Levels({ drawing, used, hits, isOver }: DrawingProps) {
   const { capacity } = drawing;
-  const parts = drawing.kind === 'parts' ? drawing.parts : [used];
-  const total = Math.max(capacity, used + hits, 1);
-  const x = (value: number): number => (value / total) * (WIDTH - 2) + 1;
+  const parts = drawing.kind === 'parts' ? drawing.parts : [Math.min(used, capacity)];
+  const beyond = drawing.kind === 'parts' ? 0 : Math.max(used - capacity, 0);
+  const total = Math.max(capacity, Math.min(used + hits, MOST_SHOWN * capacity), 1);
+  const x = (value: number): number => (Math.min(value, total) / total) * (WIDTH - 2) + 1;
+  const widths = [
+    ...parts.map((value, at) => ({ value, name: at === 0 && parts.length > 1 ? 'older' : 'used' })),
+    { value: beyond, name: 'beyond' },
+    { value: hits, name: isOver ? 'over' : 'request' },
+  ];
   let from = 0;
-  const bars = [...parts, hits].map((value, at) => {
+  const bars = widths.map(({ value, name }) => {
     const start = from;
     from += value;
-    return {
-      start,
-      end: from,
-      name: at === parts.length ? (isOver ? 'over' : 'request') : at % 2 === 0 && parts.length > 1 ? 'older' : 'used',
-    };
+    return { start, end: from, name };
   });
   return (
     <>
       <rect class="room" x="1" y={TOP} width={x(capacity) - 1} height={BASE - TOP} />
-      {bars.map(({ start, end, name }, at) => (
-        <rect key={at} class={name} x={x(start)} y={TOP} width={Math.max(x(end) - x(start), 0)} height={BASE - TOP} />
+      {bars.map(({ start, end, name }) => (
+        <rect
+          key={`${name} ${start}`}
+          class={name}
+          x={x(start)}
+          y={TOP}
+          width={Math.max(x(end) - x(start), 0)}
+          height={BASE - TOP}
+        />
       ))}
       <line class="limit-line" x1={x(capacity)} x2={x(capacity)} y1="0" y2={BASE + 4} />
     </>
   );
 }
+
+/** Multiples of the limit. */
+const MOST_SHOWN = 1.5;
 
 /** A bar for each part of the window. */
 function Bars({ drawing }: { readonly drawing: Extract<StateDrawing, { kind: 'parts' }> }) {

@@ -43,7 +43,9 @@ export function Explain() {
         <SignInNeeded what="Explain" />
       )}
       <Failure message={error?.message} />
-      <div aria-live="polite">{data && <Answered answer={data} domain={domain} hits={hits} />}</div>
+      <div aria-live="polite" class="stack">
+        {data && <Answered answer={data} domain={domain} hits={hits} />}
+      </div>
       {!data && !error && seesValues.value && (
         <Empty title="Enter the descriptor of a request.">
           <p>

@@ -43,6 +43,11 @@ function Fact({ name, children }: { readonly name: string; readonly children: Co
   );
 }
 
+/** A number that should be 0. */
+function Alarming({ is, children }: { readonly is: boolean; readonly children: ComponentChildren }) {
+  return is ? <State is="bad">{children}</State> : <span class="number">{children}</span>;
+}
+
 function Store() {
   const now = snapshot.value;
   if (!now) return null;
@@ -142,11 +147,11 @@ function Calls() {
           <span class="number">{exact(load.held)}</span> <span class="dim">by max_delay</span>
         </Fact>
         <Fact name="Shed">
-          <State is={load.shedShare > 0 ? 'bad' : 'good'}>{percent(load.shedShare)}</State>{' '}
+          <Alarming is={load.shedShare > 0}>{percent(load.shedShare)}</Alarming>{' '}
           <span class="dim">of calls, by the busiest process</span>
         </Fact>
         <Fact name="Failures">
-          <State is={rates.failed > 0 ? 'bad' : 'good'}>{exact(rates.failed)} per s</State>
+          <Alarming is={rates.failed > 0}>{exact(rates.failed)} per s</Alarming>
         </Fact>
       </dl>
     </section>
@@ -172,8 +177,7 @@ function Memory() {
               <span class="number">{exact(memory.counters)}</span> <span class="dim">in {bytes(memory.bytes)}</span>
             </Fact>
             <Fact name="Evicted">
-              <State is={memory.evicted > 0 ? 'warn' : 'good'}>{exact(memory.evicted)}</State>{' '}
-              <span class="dim">to make room</span>
+              <Alarming is={memory.evicted > 0}>{exact(memory.evicted)}</Alarming> <span class="dim">to make room</span>
             </Fact>
           </>
         )}

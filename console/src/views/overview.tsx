@@ -136,7 +136,7 @@ function RefusedKeys() {
             <tr>
               <th scope="col">Key</th>
               <th scope="col" class="number">
-                Refused hits
+                Refused
               </th>
               <th scope="col">
                 <span class="hidden">Actions</span>

@@ -1,5 +1,5 @@
 import { get, type ListedLimit, type ShownTop } from '../api.ts';
-import { algorithmText, duration, exact, limitText, percent } from '../format.ts';
+import { algorithmText, duration, exact, limitText, usedShare } from '../format.ts';
 import { ruleHistory, rules } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
 import { Descriptor, Empty, Failure, Value } from '../parts/texts.tsx';
@@ -45,7 +45,7 @@ export function Rule() {
             <div>
               <dt>Used</dt>
               <dd>
-                <span class="number">{percent(share)}</span>{' '}
+                <span class="number">{usedShare(share)}</span>{' '}
                 <span class="dim">of the limit, by the fullest counter of the last minute</span>
               </dd>
             </div>
@@ -64,6 +64,7 @@ export function Rule() {
       {rule && !rule.unlimited && (
         <section class="panel">
           <h2>Limits</h2>
+          <p class="dim">The drawings show how an algorithm decides, with numbers of their own.</p>
           <div class="limits">
             {rule.limits.map((limit, at) => (
               <LimitFacts key={at} limit={limit} />
@@ -158,7 +159,7 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
       )}
       {top && (
         <>
-          <table>
+          <table class="wide">
             <thead>
               <tr>
                 <th scope="col">Key</th>
@@ -177,8 +178,12 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
               {top.keys.map((key) => (
                 <tr key={key.descriptor}>
                   <td>{key.entries ? <Descriptor entries={key.entries} /> : <Value text={key.descriptor} />}</td>
-                  <td class="number">{exact(key.hits)}</td>
-                  <td class="number">{exact(key.atMostTooHighBy)}</td>
+                  <td class="number" data-label="Hits">
+                    {exact(key.hits)}
+                  </td>
+                  <td class="number" data-label="Too high by">
+                    {exact(key.atMostTooHighBy)}
+                  </td>
                   <td class="actions">
                     {key.entries && !key.cut ? (
                       <>

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ListedRule } from '../api.ts';
-import { algorithmText, count, exact, limitText, percent } from '../format.ts';
+import { algorithmText, count, exact, limitText, usedShare } from '../format.ts';
 import { ruleHistory, rules, snapshot } from '../live.ts';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { Empty, State, Value } from '../parts/texts.tsx';
@@ -203,10 +203,10 @@ function RuleRow({
         {count(refused)}
       </td>
       <td data-label="Soft, shadow" class="number">
-        {count(soft)}, {count(shadow)}
+        {soft + shadow === 0 ? '–' : `${count(soft)}, ${count(shadow)}`}
       </td>
       <td data-label="Used" class="number">
-        {unlimited || limits.length === 0 ? '–' : percent(share)}
+        {unlimited || limits.length === 0 ? '–' : usedShare(share)}
       </td>
     </tr>
   );

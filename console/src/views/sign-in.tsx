@@ -23,6 +23,7 @@ export function SignIn() {
     <>
       <h1>Sign in</h1>
       <form class="panel narrow" onSubmit={(event) => void submit(event)}>
+        <input type="text" autocomplete="username" value="weir" readOnly hidden />
         <label class="field">
           Token
           <input

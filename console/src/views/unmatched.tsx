@@ -51,7 +51,7 @@ export function Unmatched() {
 }
 
 function Row({ one, mayExplain }: { readonly one: UnmatchedDescriptor; readonly mayExplain: boolean }) {
-  const { domain, entries, count, error, why, level, nearest = [] } = one;
+  const { domain, entries, count, error, why, nearest = [] } = one;
   return (
     <tr>
       <td>
@@ -64,16 +64,9 @@ function Row({ one, mayExplain }: { readonly one: UnmatchedDescriptor; readonly 
         {exact(count)}
         {error > 0 && <div class="dim">at most {exact(error)} too high</div>}
       </td>
-      <td data-label="Why it met no rule">
-        {why === undefined ? (
-          'It would meet a rule now: the rules have changed.'
-        ) : (
-          <>
-            <Value text={why} whole />
-            {level !== undefined && level > 0 && <span class="dim"> (level {level})</span>}
-          </>
-        )}
-        {nearest.map(({ rule, file, line }) => (
+      <td data-label="Why">
+        {why === undefined ? 'It would meet a rule now: the rules have changed.' : <Value text={why} whole />}
+        {nearest.slice(0, 1).map(({ rule, file, line }) => (
           <div key={rule} class="dim">
             nearest: <a href={linkTo('rule', { path: rule })}>{rule}</a>
             {file !== undefined && ` ${file}${line === undefined ? '' : `:${line}`}`}
