@@ -14,10 +14,12 @@ export interface Running {
   readonly grpc: string;
   readonly http: string;
   readonly debug: string;
+  /** The address of the console for a browser on this machine. */
+  readonly console: string;
 }
 
 /** What is printed at the start: which rules, where it listens, and one command to try. */
-export function banner({ version, rulesFrom, rules, counters, workers, grpc, http, debug }: Running): string {
+export function banner({ version, rulesFrom, rules, counters, workers, grpc, http, debug, console }: Running): string {
   const listed = rules?.rules.slice(0, LISTED_RULES).map(({ path, unlimited, limits }) => {
     return `            ${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
   });
@@ -32,6 +34,7 @@ export function banner({ version, rulesFrom, rules, counters, workers, grpc, htt
     `  gRPC      ${grpc}`,
     `  HTTP      ${http}  (/json, /healthcheck)`,
     `  debug     ${debug}  (/rlconfig, /metrics)`,
+    `  console   ${console}`,
     ...(rules ? [`  try       ${exampleCommand(rules, grpc)}`] : []),
   ].join('\n');
 }

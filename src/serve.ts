@@ -8,7 +8,7 @@ import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
 import { createAdminPages } from './serve/admin.ts';
 import { CannotStart } from './serve/cannot-start.ts';
-import { openConsole } from './serve/console.ts';
+import { consoleAddress, openConsole } from './serve/console.ts';
 import { openCore } from './serve/core.ts';
 import { openOpsServer } from './serve/ops-server.ts';
 import { createParts } from './serve/parts.ts';
@@ -78,16 +78,18 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     const stores = { openCircuits, leased };
     const metrics = createMetrics(statistics, () => core.readiness().ready, stores, serviceGauges);
     const { ask } = responders;
-    const console = parts.add(await openConsole(settings, { core, responders, statistics, metrics, ask }, clock));
-    const admin = parts.add(createAdminPages(settings, core, { ask, clock, version, more: console.operations }, log));
+    const consolePages = parts.add(await openConsole(settings, { core, responders, statistics, metrics, ask }, clock));
+    const admin = parts.add(
+      createAdminPages(settings, core, { ask, clock, version, more: consolePages.operations }, log),
+    );
     const source = { statistics, gauges, refresh };
     const { debug, called } = parts.add(
-      await openOpsServer(settings, core, source, metrics, admin, console.routes, log),
+      await openOpsServer(settings, core, source, metrics, admin, consolePages.routes, log),
     );
     const { grpc, http } = parts.add(await responders.open(called));
     const from = { rulesFrom: rules.description, rules: rules.book.rules(), counters: counters.description };
     return {
-      banner: banner({ version, ...from, workers, grpc, http, debug }),
+      banner: banner({ version, ...from, workers, grpc, http, debug, console: consoleAddress(settings, debug) }),
       failed: whenNeverReached(settings.REDIS_STARTUP_MAX_ELAPSED_TIME, counters),
       close,
     };

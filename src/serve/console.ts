@@ -88,3 +88,11 @@ function rulesFacts(rules: Core['rules']): HealthFacts['rules'] {
     moreProblems: Math.max(problems.length - MAX_SHOWN_PROBLEMS, 0),
   };
 }
+
+/** For a browser on this machine. @param debug  the address of the debug port */
+export function consoleAddress({ DEBUG_TLS_CERT: cert }: Settings, debug: string): string {
+  const at = debug.lastIndexOf(':');
+  const host = debug.slice(0, at);
+  const isAny = ['0.0.0.0', '::', '[::]', '', '127.0.0.1', '::1'].includes(host);
+  return `${cert === '' ? 'http' : 'https'}://${isAny ? 'localhost' : host}:${debug.slice(at + 1)}/console/`;
+}

@@ -297,7 +297,8 @@ const anyQuery = fc.array(
 
 test('bad input to any operation is refused with a problem document, and never more than that', async () => {
   const { paths } = await documentOf();
-  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+  const finite = Object.entries(paths).filter(([path]) => path !== '/api/v1/events'); // its answer has no end
+  const operations = finite.flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { requestBody }]) => ({
       path,
       method: method.toUpperCase(),
@@ -312,7 +313,7 @@ test('bad input to any operation is refused with a problem document, and never m
       async ({ path, method, hasBody }, body, query) => {
         const search = new URLSearchParams(query).toString();
         const answered = await call(method, `${path}${search === '' ? '' : `?${search}`}`, hasBody ? body : undefined);
-        expect([200, 400, 404, 501]).toContain(answered.status);
+        expect([200, 400, 403, 404, 501]).toContain(answered.status);
         if (answered.status === 200) return;
         expect(answered.type).toBe('application/problem+json');
         expect(answered.body).toMatchObject({
