@@ -1,12 +1,12 @@
 import { batch, computed, signal } from '@preact/signals';
-import type { Snapshot } from '../../src/console/live.ts';
+import type { LiveSnapshot } from '../../src/console/live.ts';
 import { ruleFields } from '../../src/console/rule-series.ts';
 import { serviceFields } from '../../src/console/service-series.ts';
 import { type Columns, get, type ListedRules } from './api.ts';
 import { session } from './session.ts';
 import type { StreamMessage } from './stream-worker.ts';
 
-export type { Snapshot };
+export type { LiveSnapshot };
 
 /** Seconds of history that pages keep. */
 const KEPT_SECONDS = 60;
@@ -14,7 +14,7 @@ const KEPT_SECONDS = 60;
 /** A stream without a snapshot for this long is stale. */
 const STALE_MS = 3_500;
 
-export const snapshot = signal<Snapshot | undefined>(undefined);
+export const snapshot = signal<LiveSnapshot | undefined>(undefined);
 
 /** The last minute of the service: a list per field, the oldest second first. */
 export const history = signal<Readonly<Record<string, readonly number[]>>>({});
@@ -92,7 +92,7 @@ function onMessage(message: StreamMessage): void {
     });
     return;
   }
-  const next = JSON.parse(message.text) as Snapshot;
+  const next = JSON.parse(message.text) as LiveSnapshot;
   const before = snapshot.peek();
   if (before?.atMs === next.atMs) return;
   batch(() => {
@@ -106,7 +106,7 @@ function onMessage(message: StreamMessage): void {
   if (rules.peek()?.hash !== next.rules.hash || before?.rules.isNewest !== next.rules.isNewest) void loadRules();
 }
 
-function append(next: Snapshot): void {
+function append(next: LiveSnapshot): void {
   const add = (list: readonly number[] | undefined, value: number): readonly number[] => [
     ...(list ?? []).slice(-(KEPT_SECONDS - 1)),
     value,

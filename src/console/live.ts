@@ -53,7 +53,7 @@ export interface HealthFacts {
 }
 
 /** What readers of the event stream receive once a second. */
-export interface Snapshot extends HealthFacts {
+export interface LiveSnapshot extends HealthFacts {
   readonly atMs: number;
   readonly startedAtMs: number;
   readonly rates: ServiceRates;
@@ -89,7 +89,7 @@ export class Live {
   readonly #stop: () => void;
   readonly service = new ServiceSeries();
   readonly rules = new AllRuleSeries();
-  #keys: { readonly keys: Snapshot['refusedKeys']; readonly processes: readonly string[] } | undefined;
+  #keys: { readonly keys: LiveSnapshot['refusedKeys']; readonly processes: readonly string[] } | undefined;
   #keysAgainAtMs = 0;
   #isCollecting = false;
 
@@ -138,7 +138,7 @@ export class Live {
     this.#stop();
   }
 
-  #snapshot(): Snapshot {
+  #snapshot(): LiveSnapshot {
     const { health, clock } = this.#sources;
     return {
       atMs: clock(),
@@ -152,7 +152,7 @@ export class Live {
     };
   }
 
-  #frame({ refusedKeys, ...open }: Snapshot, isFor: 'values' | 'hidden'): Buffer {
+  #frame({ refusedKeys, ...open }: LiveSnapshot, isFor: 'values' | 'hidden'): Buffer {
     const shown = isFor === 'values' ? { ...open, refusedKeys } : open;
     return Buffer.from(`data: ${JSON.stringify(shown)}\n\n`);
   }

@@ -39,7 +39,7 @@ test.each<[number, readonly number[], number]>([
   expect(quantileMs(quantile, counts, [1, 2])).toBe(expected);
 });
 
-test('what a rule counted in a second becomes its rate, over all of its algorithms', () => {
+test('the counts of a rule in a second become its rate, over all of its algorithms', () => {
   const counts = createRuleCounts(10_000);
   const window = counts.of('demo', ['user'], 'fixed_window', 'by_rule');
   const bucket = counts.of('demo', ['user'], 'token_bucket', 'by_rule');

@@ -2,17 +2,17 @@ import { useState } from 'preact/hooks';
 import { rules } from '../live.ts';
 import type { Pair } from '../route.ts';
 
-export interface Asked {
+export interface DescriptorQuery {
   readonly domain: string;
   readonly entries: readonly Pair[];
   readonly hits: number;
 }
 
 interface DescriptorFormProps {
-  readonly initial: Asked;
+  readonly initial: DescriptorQuery;
   readonly action: string;
   readonly withHits: boolean;
-  readonly onSubmit: (asked: Asked) => void;
+  readonly onSubmit: (asked: DescriptorQuery) => void;
 }
 
 /** A domain and the entries of one descriptor, in their order. */

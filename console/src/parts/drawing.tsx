@@ -12,7 +12,7 @@ interface DrawingProps {
   readonly hits: number;
   readonly isOver: boolean;
   readonly resetsInMs: number;
-  /** For readers who do not see the drawing. */
+  /** For readers that do not see the drawing. */
   readonly text: string;
 }
 

@@ -2,7 +2,7 @@ import type { ExplainedDescriptor, ExplainedLimit } from '../../../src/admin/exp
 import { type ExplainAnswer, explain } from '../api.ts';
 import { algorithmText, duration, exact } from '../format.ts';
 import { rules } from '../live.ts';
-import { type Asked, DescriptorForm } from '../parts/descriptor-form.tsx';
+import { DescriptorForm, type DescriptorQuery } from '../parts/descriptor-form.tsx';
 import { Drawing } from '../parts/drawing.tsx';
 import { Empty, Failure, State, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
@@ -18,7 +18,7 @@ export function Explain() {
     () => explain(domain, pairs ?? [], hits),
     pairs && pairs.length > 0 && seesValues.value ? [domain, pairs, hits] : undefined,
   );
-  const submit = (asked: Asked): void => {
+  const submit = (asked: DescriptorQuery): void => {
     const next = linkTo('explain', {
       domain: asked.domain,
       pairs: pairsParam(asked.entries),
