@@ -43,7 +43,10 @@ export function App() {
   const shown = useRef<string | undefined>(undefined);
   useEffect(() => {
     document.title = `${param('path') ?? title} – Weir`;
-    if (shown.current !== undefined && shown.current !== title) main.current?.focus(); // screen readers begin at the new view
+    if (shown.current !== undefined && shown.current !== title) {
+      main.current?.focus({ preventScroll: true }); // screen readers begin at the new view
+      scrollTo(0, 0);
+    }
     shown.current = title;
   });
   return (

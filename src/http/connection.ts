@@ -59,6 +59,7 @@ export class HttpConnection {
   follow(response: ServerResponse, start: Buffer) {
     const write = (part: Buffer): boolean => {
       if (response.destroyed || response.writableLength > 0) return false;
+      this.#watchOutput(); // the part before has been read: its time is over
       response.write(part);
       this.#watchOutput();
       return true;

@@ -38,6 +38,7 @@ const units = ['second', 'minute', 'hour', 'day'] as const;
 /** Asks for a reason, and says what the change will touch before it is made. */
 export function ChangeDialog({ name, domain, entries, limits, override, onClose }: ChangeDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const done = useRef<string | undefined>(undefined); // the dialog closes by itself, so that the focus returns to where it was opened
   const [reason, setReason] = useState('');
   const [hits, setHits] = useState(1);
   const [requests, setRequests] = useState(100);
@@ -71,7 +72,8 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
     event.preventDefault();
     setBusy(true);
     try {
-      onClose(await make());
+      done.current = await make();
+      dialog.current?.close();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       setProblem(error.message);
@@ -79,7 +81,7 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
     }
   };
   return (
-    <dialog ref={dialog} aria-labelledby="change-title" onCancel={() => onClose()} onClose={() => onClose()}>
+    <dialog ref={dialog} aria-labelledby="change-title" onClose={() => onClose(done.current)}>
       <form onSubmit={(event) => void submit(event)}>
         <h2 id="change-title">{changes[name].title}</h2>
         <p>
@@ -146,7 +148,7 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
         <p class="dim">The reason is written to the audit log, with the name of your token.</p>
         <Failure message={problem} />
         <div class="row end">
-          <button type="button" onClick={() => onClose()}>
+          <button type="button" onClick={() => dialog.current?.close()}>
             Cancel
           </button>
           <button type="submit" class="primary" disabled={isBusy}>

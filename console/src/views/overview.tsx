@@ -46,11 +46,13 @@ export function Overview() {
       </section>
       <div class="columns">
         <RefusedKeys />
-        <RefusingRules />
+        <div class="stack">
+          <section class="panel">
+            <SeriesPlot title="Decisions" lines={lines} unit="per s" />
+          </section>
+          <RefusingRules />
+        </div>
       </div>
-      <section class="panel">
-        <SeriesPlot title="Decisions" lines={lines} unit="per s" />
-      </section>
       <StateOfParts />
     </>
   );
