@@ -99,7 +99,7 @@ function optionsOf(lines: readonly PlotLine[], width: number, unit: string): uPl
     padding: [8, 32, 0, 0],
     scales: { y: { range: (_, __, highest) => [0, Math.max(highest * 1.1, unit === 'ms' ? 1 : 5)] } },
     axes: [
-      { ...axis, space: 112, size: 32, values: (_, splits, __, ___, step) => splits.map((at) => clock(at, step)) },
+      { ...axis, space: 88, size: 32, values: (_, splits, __, ___, step) => splits.map((at) => clock(at, step)) },
       { ...axis, size: 56, values: (_, splits) => splits.map((value) => count(value)) },
     ],
     series: [
