@@ -78,7 +78,9 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     const stores = { openCircuits, leased };
     const metrics = createMetrics(statistics, () => core.readiness().ready, stores, serviceGauges);
     const { ask } = responders;
-    const consolePages = parts.add(await openConsole(settings, { core, responders, statistics, metrics, ask }, clock));
+    const consolePages = parts.add(
+      await openConsole(settings, { core, responders, statistics, metrics, ask, version }, clock),
+    );
     const admin = parts.add(
       createAdminPages(settings, core, { ask, clock, version, more: consolePages.operations }, log),
     );

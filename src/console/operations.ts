@@ -8,6 +8,7 @@ import type { LoadedRules } from '../rules/load.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import type { Heartbeat } from './instances.ts';
 import { type Live, MAX_READERS } from './live.ts';
 import { MAX_RULES, ruleFields } from './rule-series.ts';
 import { type Range, rangeNames, ranges } from './series.ts';
@@ -17,6 +18,8 @@ export interface ConsoleOptions {
   readonly live: Live;
   readonly rules: () => RuleTree | undefined;
   readonly lastLoad: () => LoadedRules | undefined;
+  /** Undefined: instances do not know each other. */
+  readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
 }
 
 /** Rules that are listed in one answer. */
@@ -66,6 +69,15 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       answer: () => listRules(options),
     }),
     operation({
+      path: '/api/v1/instances',
+      method: 'GET',
+      summary: 'the instances on the same Redis',
+      need: 'open',
+      query: noQuery,
+      answers: 'Instances that were heard of in the last 20 seconds, the oldest first.',
+      answer: () => listInstances(options),
+    }),
+    operation({
       path: '/api/v1/events',
       method: 'GET',
       summary: 'a snapshot of the service, once a second',
@@ -88,6 +100,15 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       },
     }),
   ];
+}
+
+async function listInstances({ heartbeat }: ConsoleOptions): Promise<object> {
+  if (!heartbeat) throw new ApiProblem(501, 'instances know each other only where counters are in Redis');
+  try {
+    return { instances: await heartbeat.list() };
+  } catch (error) {
+    throw new ApiProblem(503, `Redis cannot be reached: ${error instanceof Error ? error.message : error}`);
+  }
 }
 
 function listRules({ rules, lastLoad }: ConsoleOptions): object {

@@ -1,8 +1,11 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { memoryUsage } from 'node:process';
 import type { AdminOptions } from '../admin/operations.ts';
 import { hashed } from '../admin/operations.ts';
 import type { Clock } from '../clock.ts';
 import { assetRoutes } from '../console/assets.ts';
+import { Heartbeat } from '../console/instances.ts';
 import { type HealthFacts, Live } from '../console/live.ts';
 import { consoleOperations } from '../console/operations.ts';
 import type { Metrics } from '../observe/prometheus.ts';
@@ -25,6 +28,7 @@ export interface ConsoleSources {
   readonly statistics: Statistics;
   readonly metrics: Pick<Metrics, 'durations'>;
   readonly ask: AdminOptions['ask'];
+  readonly version: string;
 }
 
 const MAX_SHOWN_PROBLEMS = 20;
@@ -34,22 +38,50 @@ export async function openConsole(settings: Settings, sources: ConsoleSources, c
   const { core, statistics, metrics, ask } = sources;
   const { rules, counters } = core;
   const live = new Live({
-    ...{ statistics, ask, clock },
+    ...{ statistics, ask, clock, every },
     durations: metrics.durations,
     latenessMs: counters.lateness.latenessMs,
     health: () => healthFacts(settings, sources),
     hash: settings.HASH_KEYS ? hashed : undefined,
     monotonicMs: () => performance.now(),
-    every(intervalMs, run) {
-      const timer = setInterval(run, intervalMs).unref();
-      return () => clearInterval(timer);
+  });
+  const heartbeat = settings.store.kind === 'redis' ? openHeartbeat(settings, sources, live, clock) : undefined;
+  return {
+    operations: consoleOperations({ live, heartbeat, rules: rules.book.rules, lastLoad: rules.lastLoad }),
+    routes: await assetRoutes(),
+    async close() {
+      live.close();
+      await heartbeat?.close();
+    },
+  };
+}
+
+function every(intervalMs: number, run: () => void): () => void {
+  const timer = setInterval(run, intervalMs).unref();
+  return () => clearInterval(timer);
+}
+
+function openHeartbeat(settings: Settings, sources: ConsoleSources, live: Live, clock: Clock): Heartbeat {
+  const { core, version } = sources;
+  return new Heartbeat({
+    id: randomUUID(),
+    records: core.counters.records,
+    clock,
+    every,
+    facts: () => {
+      const { passed, refused } = live.service.last;
+      const hash = core.rules.inForce()?.hash;
+      return {
+        name: hostname(),
+        version,
+        workers: settings.WORKERS,
+        startedAtMs: live.startedAtMs,
+        ...(hash !== undefined && { rules: hash }),
+        decisionsPerSecond: passed + refused,
+        refusedPerSecond: refused,
+      };
     },
   });
-  return {
-    operations: consoleOperations({ live, rules: rules.book.rules, lastLoad: rules.lastLoad }),
-    routes: await assetRoutes(),
-    close: () => live.close(),
-  };
 }
 
 function healthFacts(settings: Settings, { core: { counters, rules }, responders }: ConsoleSources): HealthFacts {

@@ -1,8 +1,11 @@
 import type { ComponentChildren } from 'preact';
+import type { Instance } from '../../../src/console/instances.ts';
+import { get } from '../api.ts';
 import { bytes, exact, millis, percent } from '../format.ts';
 import { snapshot } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { Empty, State, Time, Value } from '../parts/texts.tsx';
+import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
+import { usePoll } from '../parts/use-poll.ts';
 import { session } from '../session.ts';
 
 const lines: readonly SeriesLine[] = [
@@ -28,6 +31,7 @@ export function Health() {
             <Calls />
             <Memory />
           </div>
+          <Instances />
         </>
       )}
     </>
@@ -182,6 +186,66 @@ function Memory() {
           </>
         )}
       </dl>
+    </section>
+  );
+}
+
+function Instances() {
+  const { data, error } = usePoll(() => get<{ readonly instances: readonly Instance[] }>('instances'), [], 5_000);
+  return (
+    <section class="panel">
+      <h2>Instances</h2>
+      {error?.status === 501 && (
+        <Empty title="This instance counts by itself.">
+          <p>Instances that share a Redis are listed here.</p>
+        </Empty>
+      )}
+      {error && error.status !== 501 && <Failure message={error.message} />}
+      {data && (
+        <table class="wide">
+          <thead>
+            <tr>
+              <th scope="col">Instance</th>
+              <th scope="col">Started</th>
+              <th scope="col">Rules</th>
+              <th scope="col" class="number">
+                Workers
+              </th>
+              <th scope="col" class="number">
+                Decisions per s
+              </th>
+              <th scope="col" class="number">
+                Refused per s
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.instances.map((one) => (
+              <tr key={`${one.name} ${one.startedAtMs}`}>
+                <td>
+                  <Value text={one.name} /> {one.isThis && <span class="dim">(this one)</span>}
+                  <div class="dim">{one.version}</div>
+                </td>
+                <td data-label="Started">
+                  <Time atMs={one.startedAtMs} />
+                </td>
+                <td data-label="Rules">
+                  <code>{one.rules?.slice(0, 12) ?? 'none'}</code>
+                </td>
+                <td data-label="Workers" class="number">
+                  {exact(one.workers)}
+                </td>
+                <td data-label="Decisions" class="number">
+                  {exact(one.decisionsPerSecond)}
+                </td>
+                <td data-label="Refused" class="number">
+                  {exact(one.refusedPerSecond)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
     </section>
   );
 }

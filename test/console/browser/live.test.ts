@@ -80,6 +80,23 @@ describe('with counters in Redis', () => {
     }
   });
 
+  test('instances on the same Redis are listed', async () => {
+    const env = { REDIS_URL: redis.url, USE_STATSD: 'false' };
+    const first = await startWeir(env, { args: ['--rules', rules] });
+    const second = await startWeir(env, { args: ['--rules', rules] });
+    try {
+      const page = await browser.open();
+      await page.goto(viewAt(second, 'health'));
+      await page.getByText('(this one)').waitFor();
+      await page.getByRole('row').nth(2).waitFor();
+      await first.stop();
+      await page.getByRole('row').nth(2).waitFor({ state: 'detached' });
+    } finally {
+      await first.stop();
+      await second.stop();
+    }
+  });
+
   test('a worker that is killed is replaced while the page is open, and the restart is counted', async () => {
     const env = { REDIS_URL: redis.url, WORKERS: '2', USE_STATSD: 'false', ADMIN_TOKEN: TOKEN };
     const weir = await startWeir(env, { args: ['--rules', rules] });
