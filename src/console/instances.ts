@@ -54,10 +54,11 @@ export class Heartbeat {
   async list(): Promise<readonly Instance[]> {
     const { records, clock, id } = this.#options;
     const nowMs = clock();
-    const found: Instance[] = [];
+    const found: Instance[] = [{ ...this.#options.facts(), atMs: nowMs, isThis: true }];
     for (const [field, text] of await records.all(MAP)) {
       const facts = JSON.parse(text) as Omit<Instance, 'isThis'>; // as written here
-      if (nowMs - facts.atMs < SILENT_MS) found.push({ ...facts, isThis: field === id });
+      if (field === id) continue;
+      if (nowMs - facts.atMs < SILENT_MS) found.push({ ...facts, isThis: false });
       else if (nowMs - facts.atMs > FORGOTTEN_MS) await records.remove(MAP, field);
     }
     return found.sort((one, other) => one.startedAtMs - other.startedAtMs);
