@@ -259,7 +259,7 @@ test('times are shown in the zone of the reader', async () => {
 });
 
 test('pictures of the console are made for the docs', async () => {
-  const into = isUpdate ? 'docs/img' : join(folder, 'img');
+  const into = isUpdate ? 'docs/console' : join(folder, 'img');
   mkdirSync(into, { recursive: true });
   const page = await browser.open({ colorScheme: 'light', viewport: { width: 1024, height: 720 } });
   await signIn(page, weir);
@@ -276,7 +276,7 @@ test('pictures of the console are made for the docs', async () => {
       await page.goto(viewAt(weir, view));
       await page.getByText('Live', { exact: true }).waitFor();
       await page.waitForTimeout(isUpdate ? 20_000 : 500);
-      const png = await page.screenshot({ path: join(into, `console-${name}.png`) });
+      const png = await page.screenshot({ path: join(into, `${name}.png`) });
       expect(png.length).toBeLessThan(150_000);
     }
   } finally {
