@@ -1,7 +1,7 @@
 /** `npm run test:quick`: no servers but Redis, on one transport, and nothing that takes more than about ten seconds. */
 const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
-  '/test/(attack|bench|chaos|deploy|e2e)/',
+  '/test/(attack|bench|chaos|deploy|e2e|console/browser)/',
   '/test/algorithms/(oracle|properties)',
   '/test/backends/(memcached|black-hole|formats|redis/(expiry|faults|leases|topologies))',
   '/test/(conformance/process|docs/layers|main|observe/pages|rls/service|serve/workers|xds/go-control-plane)',

@@ -10,7 +10,7 @@ import { type MeasureOptions, measureShape, type Row } from './measure.ts';
 import { programOf } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
 import { type Shape, shapes } from './shapes.ts';
-import { weirOn } from './subjects.ts';
+import { weirOn, weirWithConsole } from './subjects.ts';
 import { comparisonsToMarkdown, toMarkdown } from './table.ts';
 
 const ownTransports = Object.keys(transports).join(',');
@@ -34,6 +34,7 @@ environment names (REFERENCE_BIN, envoyproxy/ratelimit; LIMITADOR_BIN, limitador
   --rounds N         rounds; every result is a median over them (3; with --against 36, best a multiple of 6)
   --quick            shorter rounds (1 s; with --against 24 rounds of 0.5 s)
   --transports LIST  values of GRPC_TRANSPORT, separated by commas (${ownTransports}; with --against h2)
+  --console          Weir alone, with and without an open console
   --levers           Weir alone, with each thing that makes it cheaper switched off in turn
   --only TEXT        only rows whose name contains it
   --json FILE        writes all numbers to FILE, too
@@ -49,6 +50,7 @@ const options = {
   quick: { type: 'boolean', default: false },
   transports: { type: 'string' },
   levers: { type: 'boolean', default: false },
+  console: { type: 'boolean', default: false },
   only: { type: 'string', default: '' },
   json: { type: 'string' },
   help: { type: 'boolean', default: false },
@@ -59,6 +61,7 @@ interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
   readonly shapes: readonly Shape[];
   readonly transports: readonly string[];
   readonly levers: boolean;
+  readonly console: boolean;
   readonly json: string | undefined;
 }
 
@@ -76,15 +79,17 @@ async function bench(): Promise<void> {
   const { against, levers, json } = values;
   const chosen = shapes.filter(({ name }) => name.includes(values.only));
   if (chosen.length === 0) throw new Error(`--only must be part of a row's name, got '${values.only}'`);
-  if (against !== undefined && levers) throw new Error('--levers cannot be combined with --against');
+  const alone = levers ? '--levers' : values.console ? '--console' : undefined;
+  if (against !== undefined && alone !== undefined) throw new Error(`${alone} cannot be combined with --against`);
   const fallback = defaults[`${against === undefined ? 'sideBySide' : 'against'}${values.quick ? 'Quick' : ''}`];
   const plan: Plan = {
     shapes: chosen,
-    transports: levers ? ['h2'] : (values.transports ?? fallback.transports).split(','),
+    transports: levers || values.console ? ['h2'] : (values.transports ?? fallback.transports).split(','),
     roundMs: seconds('--seconds', values.seconds ?? fallback.seconds) * 1000,
     rounds: count('--rounds', values.rounds ?? fallback.rounds),
     warmUpMs: fallback.warmUpMs,
     levers,
+    console: values.console,
     json,
     onRound: (round) => console.error(`  round ${round} …`),
   };
@@ -99,10 +104,18 @@ async function bench(): Promise<void> {
 
 async function measureSideBySide(plan: Plan, generator: Generator): Promise<void> {
   const own = plan.transports.map((transport) => weirOn(transport));
-  const candidates = (plan.levers ? [] : peers).map((peer) => ({ peer, program: programOf(peer, process.env) }));
+  const candidates = (plan.levers || plan.console ? [] : peers).map((peer) => ({
+    peer,
+    program: programOf(peer, process.env),
+  }));
   const present = candidates.flatMap(({ peer, program }) => (program === undefined ? [] : peer.subjectOf(program)));
   const missing = candidates.filter(({ program }) => program === undefined).map(({ peer }) => peer);
-  const subjects = [...own, ...present, ...(plan.levers ? withoutEach() : [])];
+  const subjects = [
+    ...own,
+    ...present,
+    ...(plan.levers ? withoutEach() : []),
+    ...(plan.console ? [weirWithConsole('h2')] : []),
+  ];
   const rows: Row[] = [];
   try {
     for (const shape of plan.shapes) {

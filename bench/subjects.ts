@@ -35,21 +35,50 @@ export interface Service {
 export const weirOn = (transport: string, main?: string): Subject => ({
   name: `Weir (${transport})`,
   serves: () => true,
-  async start({ store, rules, denyCacheBytes }, { folder, redisUrl }) {
-    const weir = await startWeir(
-      {
-        GRPC_TRANSPORT: transport,
-        BACKEND_TYPE: store,
-        ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
-        RULES_PATH: written(folder, 'rules.yaml', envoyRules(rules)),
-        LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
-        STORE_TIMEOUT: '10s', // a call waits here no shorter than at the others, on a machine that is busy with all of them
-      },
-      main === undefined ? {} : { main },
-    );
-    return { pid: weir.pid, port: weir.grpcPort, stop: weir.stop };
-  },
+  start: (shape, site) => weirService(transport, shape, site, main),
 });
+
+async function weirService(
+  transport: string,
+  { store, rules, denyCacheBytes }: Shape,
+  { folder, redisUrl }: Site,
+  main?: string,
+) {
+  const weir = await startWeir(
+    {
+      GRPC_TRANSPORT: transport,
+      BACKEND_TYPE: store,
+      ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
+      RULES_PATH: written(folder, 'rules.yaml', envoyRules(rules)),
+      LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
+      STORE_TIMEOUT: '10s', // a call waits here no shorter than at the others, on a machine that is busy with all of them
+    },
+    main === undefined ? {} : { main },
+  );
+  return { pid: weir.pid, port: weir.grpcPort, debugPort: weir.debugPort, stop: weir.stop };
+}
+
+/** Weir on one of its transports, while a console reads its event stream. */
+export const weirWithConsole = (transport: string): Subject => {
+  const subject = weirOn(transport);
+  return {
+    ...subject,
+    name: `${subject.name} with an open console`,
+    async start(shape, site) {
+      const { debugPort, ...service } = await weirService(transport, shape, site);
+      const reader = new AbortController();
+      const stream = await fetch(`http://127.0.0.1:${debugPort}/api/v1/events`, { signal: reader.signal });
+      void stream.body?.pipeTo(new WritableStream()).catch(() => {}); // until it is aborted
+      return {
+        ...service,
+        stop() {
+          reader.abort();
+          return service.stop();
+        },
+      };
+    },
+  };
+};
 
 /** envoyproxy/ratelimit, without statistics: the cheapest that it can be. */
 export const reference = (binary: string): Subject => ({

@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type BuildOptions, build, type Plugin } from 'esbuild';
+import { gzipSync } from 'node:zlib';
+import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(PROJECT, 'dist');
@@ -30,6 +31,15 @@ const BUILDS: readonly Readonly<Record<string, string>>[] = [
   { serve: SERVICE },
   { 'file-check-thread': 'src/rules/file-check-thread.ts' },
   { 'resource-check-thread': 'src/xds/resource-check-thread.ts' },
+];
+
+/** What all files of the console may have together, compressed. */
+const MAX_CONSOLE_BYTES = 150_000;
+
+/** Drawings of algorithms that the console shows. */
+const DRAWINGS = [
+  ...['fixed-window.svg', 'sliding-window-log.svg', 'sliding-window-counter.svg', 'sliding-window-buckets.svg'],
+  ...['token-bucket.svg', 'leaky-bucket.svg'],
 ];
 
 /** Loaded only where tracing is on, from where the operator has installed it. */
@@ -97,13 +107,49 @@ async function bundle(): Promise<void> {
   const inputs = await buildAll();
   writeFileSync(join(ASIDE, 'commonjs.js'), COMMON_JS_MODULE);
   copyScripts();
+  const consoleMeta = await bundleConsole();
   cpSync(join(PROJECT, 'node_modules/@grpc/reflection/build/proto/grpc'), join(ASIDE, 'proto/grpc'), {
     recursive: true,
   });
-  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences(inputs));
+  writeFileSync(join(ASIDE, 'LICENSES.txt'), licences([...inputs, ...Object.keys(consoleMeta.inputs)]));
   chmodSync(join(ASIDE, 'main.js'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
   renameSync(ASIDE, DIST);
+}
+
+/** The console: what browsers load, each file also compressed. */
+async function bundleConsole(): Promise<Metafile> {
+  const source = join(PROJECT, 'console');
+  const folder = join(ASIDE, 'console');
+  const { metafile } = await build({
+    absWorkingDir: PROJECT,
+    entryPoints: [
+      { in: 'console/src/main.tsx', out: 'app' },
+      { in: 'console/src/stream-worker.ts', out: 'stream-worker' },
+    ],
+    outdir: folder,
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2022',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    metafile: true,
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
+  for (const name of ['index.html', 'icon.svg']) copyFileSync(join(source, name), join(folder, name));
+  for (const name of DRAWINGS) copyFileSync(join(PROJECT, 'docs/img', name), join(folder, name));
+  let bytes = 0;
+  for (const name of readdirSync(folder)) {
+    const compressed = gzipSync(readFileSync(join(folder, name)), { level: 9 });
+    writeFileSync(join(folder, `${name}.gz`), compressed);
+    bytes += compressed.length;
+  }
+  if (bytes > MAX_CONSOLE_BYTES)
+    throw new Error(`the console has ${bytes} bytes compressed, at most ${MAX_CONSOLE_BYTES} are allowed`);
+  return metafile;
 }
 
 /** The Lua files, which the code reads from beside itself. */

@@ -16,10 +16,13 @@ export interface Running {
   readonly grpc: string;
   readonly http: string;
   readonly debug: string;
+  /** The address of the console for a browser on this machine. */
+  readonly console: string;
 }
 
 /** What is printed at the start: which rules, where it listens, and one command to try. */
-export function banner({ version, rulesFrom, notes, rules, counters, workers, grpc, http, debug }: Running): string {
+export function banner(running: Running): string {
+  const { version, rulesFrom, notes, rules, counters, workers, grpc, http, debug, console } = running;
   const listed = rules?.rules.slice(0, LISTED_RULES).map(({ path, unlimited, limits }) => {
     return `            ${path}: ${unlimited ? 'unlimited' : limits.map(describeLimit).join(', ')}`;
   });
@@ -35,6 +38,7 @@ export function banner({ version, rulesFrom, notes, rules, counters, workers, gr
     `  gRPC      ${grpc}`,
     `  HTTP      ${http}  (/json, /healthcheck)`,
     `  debug     ${debug}  (/rlconfig, /metrics)`,
+    `  console   ${console}`,
     ...(rules ? [`  try       ${exampleCommand(rules, grpc)}`] : []),
   ].join('\n');
 }

@@ -4,6 +4,7 @@ import { createLogger } from './observe/log.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
 import { CannotStart } from './serve/cannot-start.ts';
+import { consoleAddress } from './serve/console.ts';
 import { openCore } from './serve/core.ts';
 import { openOps } from './serve/ops.ts';
 import { openParts } from './serve/parts.ts';
@@ -63,6 +64,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
   return {
     banner: banner({
       ...{ version, workers, grpc: servers.grpc, http: servers.http, debug: ops.debug },
+      console: consoleAddress(settings.debug, ops.debug),
       ...{ rulesFrom: rules.description, notes: rules.notes, rules: rules.book.rules(), counters: store.description },
     }),
     failed: whenNeverReached(settings.counters.startup.maxElapsedMs, store),

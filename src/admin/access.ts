@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { crossSiteReason } from '../http/cross-site.ts';
 import { ApiProblem } from './problem.ts';
+import { hasCsrf, type Sessions } from './sessions.ts';
 import { type AdminToken, type Role, tokenOf } from './tokens.ts';
 
 /** What an operation asks of its client: `open` shows no values that callers sent. */
@@ -10,6 +11,8 @@ export interface AccessOptions {
   readonly tokens: readonly AdminToken[];
   /** Hosts, besides loopback, under which clients without a token may reach the API. */
   readonly hosts: readonly string[];
+  /** Browsers that have signed in by a token. */
+  readonly sessions: Pick<Sessions, 'of' | 'open' | 'close'>;
 }
 
 /** The sender of a request. */
@@ -18,6 +21,8 @@ export interface Client {
   readonly name: string;
   /** Whether it may see values that callers sent. */
   readonly seesValues: boolean;
+  /** What it may do where it sees values. */
+  readonly role: Role;
 }
 
 /**
@@ -26,29 +31,42 @@ export interface Client {
  *
  * @throws Problem  401 or 403
  */
-export function admit(request: IncomingMessage, need: Need, { tokens, hosts }: AccessOptions): Client {
+export function admit(request: IncomingMessage, need: Need, { tokens, hosts, sessions }: AccessOptions): Client {
   const crossSite = crossSiteReason(request);
   if (crossSite !== undefined && need !== 'open') throw new ApiProblem(403, crossSite);
   const { authorization } = request.headers;
   if (authorization !== undefined && tokens.length > 0) {
     const token = tokenOf(authorization, tokens);
     if (!token) throw unauthorized('the token is not one of ADMIN_TOKEN');
-    if (need === 'operate' && token.role !== 'operate')
-      throw new ApiProblem(403, `the token of '${token.name}' may only read; changes take the role operate`);
-    return { name: token.name, seesValues: true };
+    return clientOf(token, need);
+  }
+  const session = tokens.length > 0 && crossSite === undefined ? sessions.of(request) : undefined;
+  if (session) {
+    if (need !== 'open' && isChange(request) && !hasCsrf(request, session))
+      throw new ApiProblem(403, "a change by a session takes the session's csrf in the header x-weir-csrf");
+    return clientOf(session.token, need);
   }
   if (tokens.length > 0) {
-    if (need === 'open') return { name: 'anonymous', seesValues: false };
+    if (need === 'open') return { name: 'anonymous', seesValues: false, role: 'read' };
     throw unauthorized('send Authorization: Bearer with a token of ADMIN_TOKEN');
   }
   const reason = crossSite ?? notLocalReason(request, hosts);
   if (need === 'open')
-    return { name: reason === undefined ? 'loopback' : 'anonymous', seesValues: reason === undefined };
+    return { name: reason === undefined ? 'loopback' : 'anonymous', seesValues: reason === undefined, role: 'read' };
   if (need === 'operate') throw new ApiProblem(403, 'changes are off: set ADMIN_TOKEN');
   if (reason !== undefined)
     throw new ApiProblem(403, `without ADMIN_TOKEN only clients on this machine see what callers sent: ${reason}`);
-  return { name: 'loopback', seesValues: true };
+  return { name: 'loopback', seesValues: true, role: 'read' };
 }
+
+/** @throws Problem  403 */
+function clientOf({ name, role }: AdminToken, need: Need): Client {
+  if (need === 'operate' && role !== 'operate')
+    throw new ApiProblem(403, `the token of '${name}' may only read; changes take the role operate`);
+  return { name, seesValues: true, role };
+}
+
+const isChange = ({ method = 'GET' }: IncomingMessage): boolean => method !== 'GET' && method !== 'HEAD';
 
 const unauthorized = (detail: string): ApiProblem =>
   new ApiProblem(401, detail, { headers: { 'www-authenticate': 'Bearer realm="weir"' } });

@@ -13,7 +13,8 @@ import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 export type AgentQuestion =
   | { readonly kind: 'explain'; readonly request: WireRequest }
   | { readonly kind: 'unmatched' }
-  | { readonly kind: 'top'; readonly by: TopKind }
+  /** `rules`: only of so many, those with the highest totals. */
+  | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number }
   | { readonly kind: 'refusals' }
   /** Follow these overrides, and no others. */
   | { readonly kind: 'overrides'; readonly overrides: readonly StandingOverride[] }
@@ -95,7 +96,7 @@ export class AdminAgent {
       case 'unmatched':
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':
-        return { kind: 'top', tops: this.#top?.lists(question.by) ?? [] };
+        return { kind: 'top', tops: this.#top?.lists(question.by, question.rules) ?? [] };
       case 'refusals':
         return { kind: 'refusals', report: this.#refusals?.report() };
       case 'overrides':

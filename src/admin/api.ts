@@ -11,6 +11,9 @@ export interface Call<B = unknown, Q = unknown> {
   readonly body: B;
   readonly query: Q;
   readonly rawBody: Buffer;
+  readonly request: HttpRequest;
+  /** Further headers of the answer. */
+  readonly headers: Map<string, string>;
 }
 
 /** One method of one path. */
@@ -24,7 +27,10 @@ export interface ApiOperation {
   readonly body?: ObjectSchema | 'any';
   /** What a 200 has. */
   readonly answers: string;
+  /** A JSON value, unless it is of `produces`. */
   answer(call: Call): object | Promise<object>;
+  /** The answer is a `Page` of another type. */
+  readonly produces?: 'text/event-stream';
 }
 
 /** An operation whose bodies and parameters are typed by their schemas. */
@@ -78,8 +84,10 @@ async function answer(
     if (!rawBody) throw new ApiProblem(413, `the body must have at most ${MAX_BODY_BYTES} bytes`);
     const { body: schema } = chosen;
     const read = schema && schema !== 'any' ? valid(schema, parseJson(rawBody), 'the body') : undefined;
-    const found = await chosen.answer({ client, query, body: read, rawBody });
-    return { ...json(200, found), headers: { 'cache-control': 'no-store' } };
+    const headers = new Map([['cache-control', 'no-store']]);
+    const found = await chosen.answer({ client, query, body: read, rawBody, request, headers });
+    if (chosen.produces) return found as Page; // as its declaration says
+    return { ...json(200, found), headers: Object.fromEntries(headers) };
   } catch (error) {
     body.catch(() => {}); // the client has gone
     if (error instanceof ApiProblem) return problemPage(error);

@@ -16,6 +16,7 @@ import { hashOf, type PackedRules } from '../rules/packed.ts';
 import { placeFields, type Stop, type TracedLevel, trace } from '../rules/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { arithmeticOf, describe } from './arithmetic.ts';
+import { drawState, type StateDrawing } from './state-drawing.ts';
 import { rfc3339 } from './times.ts';
 
 /** What a request would be answered with now, and why. */
@@ -65,6 +66,8 @@ export interface ExplainedLimit {
   readonly source?: ReturnType<typeof sourceOf>;
   readonly before?: CounterState;
   readonly after?: CounterState;
+  /** The state before, in the terms of the algorithm. */
+  readonly drawing?: StateDrawing;
   readonly arithmetic?: string;
   readonly soft?: true;
   readonly delayMs?: number;
@@ -262,6 +265,7 @@ function explainObserved({ debit, nowMs, before, after, decision }: Observed): P
     source,
     before: counterState(limit, before, nowMs),
     after: counterState(limit, after, nowMs),
+    drawing: drawState(limit, before, nowMs),
     arithmetic:
       source === 'backend' && hits >= 0 ? arithmeticOf(limit, { state: before, nowMs, hits }, isOver) : wordsOf[source],
     ...(soft && { soft: true }),

@@ -20,6 +20,12 @@ export function openApiDocument(operations: readonly ApiOperation[], version: st
     components: {
       securitySchemes: {
         token: { type: 'http', scheme: 'bearer', description: 'A token of ADMIN_TOKEN.' },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: 'weir_session_<port>',
+          description: 'Set by POST /api/v1/session; changes also take the header x-weir-csrf.',
+        },
       },
       schemas: { Problem: problemSchema },
     },
@@ -46,7 +52,10 @@ const problemSchema = {
   },
 } as const;
 
-function operationObject({ method, path, summary, need, query, body, answers }: ApiOperation): object {
+function operationObject({ method, path, summary, need, query, body, answers, produces }: ApiOperation): object {
+  const content = produces
+    ? { [produces]: { schema: { type: 'string' } } }
+    : { 'application/json': { schema: { type: 'object' } } };
   const parameters = Object.entries(query.properties).map(([name, schema]) => ({
     name,
     in: 'query',
@@ -58,7 +67,7 @@ function operationObject({ method, path, summary, need, query, body, answers }: 
   return {
     operationId: `${method.toLowerCase()}${path.replace('/api/v1', '').replace(/[/.](\w)/g, (_, letter: string) => letter.toUpperCase())}`,
     summary,
-    ...(need !== 'open' && { security: need === 'read' ? [{ token: [] }, {}] : [{ token: [] }] }),
+    ...(need !== 'open' && { security: [{ token: [] }, { session: [] }, ...(need === 'read' ? [{}] : [])] }),
     ...(parameters.length > 0 && { parameters }),
     ...(body && {
       requestBody: {
@@ -67,7 +76,7 @@ function operationObject({ method, path, summary, need, query, body, answers }: 
       },
     }),
     responses: {
-      200: { description: answers, content: { 'application/json': { schema: { type: 'object' } } } },
+      200: { description: answers, content },
       '4XX': { description: 'The request is not valid, or not allowed.', ...problem },
       '5XX': { description: 'The request could not be answered.', ...problem },
     },

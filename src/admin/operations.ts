@@ -22,7 +22,7 @@ import { ApiProblem } from './problem.ts';
 import { mergeRefusals, type SampledRefusal } from './refusals.ts';
 import { object, parseJson } from './schema.ts';
 import { mergeTop } from './space-saving.ts';
-import { keyOf, mergeRules, topKinds } from './top-keys.ts';
+import { describeTop, keyOf, mergeRules, topKinds } from './top-keys.ts';
 import { describeUnmatched, type UnmatchedDescriptor } from './unmatched.ts';
 
 export interface AdminOptions extends ExplainOptions, OverrideOptions {
@@ -36,6 +36,8 @@ export interface AdminOptions extends ExplainOptions, OverrideOptions {
   readonly hasWorkers: boolean;
   /** Callers' values are shown as their hash. */
   readonly hashKeys: boolean;
+  /** Operations of other parts. */
+  readonly more: readonly ApiOperation[];
 }
 
 const STORE_TIMEOUT_MS = 1_000;
@@ -59,6 +61,7 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
     ...viewOperations(options),
     ...changeOperations(options),
     ...overrideOperations(options),
+    ...options.more,
   ];
   return operations;
 }
@@ -252,21 +255,13 @@ async function top(
 ): Promise<object> {
   const kind = topKinds.find((one) => one === by) ?? 'hits';
   const replies = await options.ask({ kind: 'top', by: kind });
-  const shown = (key: string): string => (options.hashKeys ? hashed(key) : key);
   const rules = mergeRules(replies.map(({ reply }) => reply.tops)).filter(
     (one) => rule === undefined || one.rule === rule,
   );
   return {
     by: kind,
     windowSeconds: 60,
-    rules: rules.slice(0, MAX_RULES).map(({ rule: path, list: { total, unlistedAtMost, entries } }) => ({
-      rule: path,
-      total,
-      unlistedAtMost,
-      keys: entries
-        .slice(0, count)
-        .map(({ key, count: hits, error }) => ({ descriptor: shown(key), hits, atMostTooHighBy: error })),
-    })),
+    rules: rules.slice(0, MAX_RULES).map((one) => describeTop(one, count, options.hashKeys ? hashed : undefined)),
   };
 }
 const MAX_RULES = 100;

@@ -46,6 +46,11 @@ export class RotatingTop {
     return this.#tables.every(({ total }) => total === 0);
   }
 
+  /** All that was counted. */
+  get total(): number {
+    return this.#tables.reduce((sum, { total }) => sum + total, 0);
+  }
+
   /** @returns false  there is no room for even one key */
   add(key: string, by: number): boolean {
     const name = key.length > MAX_KEY_LENGTH ? `${key.slice(0, MAX_KEY_LENGTH)}…` : key;

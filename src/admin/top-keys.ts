@@ -45,7 +45,7 @@ export class TopKeys {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
-      const key = keyOf(descriptors[at]?.entries ?? []);
+      const key = encoded(descriptors[at]?.entries ?? []);
       this.#add(verdict.rule.path, 'hits', key, verdict.hits);
       if (verdict.decision.code === 'OVER_LIMIT') this.#add(verdict.rule.path, 'refusals', key, verdict.hits);
     }
@@ -62,10 +62,14 @@ export class TopKeys {
     for (const kind of topKinds) this.#shared[kind].rotate();
   }
 
-  lists(by: TopKind): readonly RuleTop[] {
-    const own = Array.from(this.#byRule, ([rule, { [by]: top }]) => ({ rule, by, list: top.list() }));
-    const shared = this.#shared[by].isEmpty ? [] : [{ rule: SHARED_TABLE, by, list: this.#shared[by].list() }];
-    return [...own, ...shared].filter(({ list }) => list.total > 0);
+  /** @param most  only of so many rules, those with the highest totals */
+  lists(by: TopKind, most = Number.POSITIVE_INFINITY): readonly RuleTop[] {
+    return [...this.#byRule, [SHARED_TABLE, this.#shared] as const]
+      .map(([rule, { [by]: table }]) => ({ rule, table, total: table.total }))
+      .filter(({ total }) => total > 0)
+      .sort((one, other) => other.total - one.total)
+      .slice(0, most)
+      .map(({ rule, table }) => ({ rule, by, list: table.list() }));
   }
 
   #add(rule: string, kind: TopKind, key: string, hits: number): void {
@@ -74,7 +78,7 @@ export class TopKeys {
       own = tables(this.#budget);
       this.#byRule.set(rule, own);
     }
-    if (!own?.[kind].add(key, hits)) this.#shared[kind].add(`${rule} ${key}`, hits);
+    if (!own?.[kind].add(key, hits)) this.#shared[kind].add(`${rule}${SEPARATOR}${key}`, hits);
   }
 }
 
@@ -85,6 +89,44 @@ const tables = (budget: ByteBudget): Tables => ({
   hits: new RotatingTop(CAPACITY, budget),
   refusals: new RotatingTop(CAPACITY, budget),
 });
+
+/** Between a rule and a descriptor in the shared table. */
+const SEPARATOR = '\0';
+
+/** Names a descriptor in a table: texts cannot run into one another. */
+function encoded(entries: readonly Entry[]): string {
+  let key = '';
+  for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
+  return key;
+}
+
+/** A key of a table, for operators. */
+export interface DescribedKey {
+  /** Absent: that of its list. */
+  readonly rule?: string;
+  readonly entries: readonly Entry[];
+  /** The end of the descriptor is missing, since it is too long. */
+  readonly cut?: true;
+}
+
+/** Reads the name of a descriptor; the table may have cut its end. */
+export function describeKey(key: string): DescribedKey {
+  const start = key.startsWith('|') ? -1 : key.indexOf(SEPARATOR);
+  const texts: string[] = [];
+  let isCut = false;
+  for (let at = start + 1; at < key.length && !isCut; ) {
+    const colon = key.indexOf(':', at);
+    const end = colon + 1 + Number(key.slice(at + 1, colon));
+    isCut = colon < 0 || !(end <= key.length);
+    if (colon >= 0) texts.push(key.slice(colon + 1, isCut ? key.length : end));
+    at = end;
+  }
+  const entries = Array.from({ length: Math.ceil(texts.length / 2) }, (_, at) => ({
+    key: texts[2 * at] ?? '',
+    value: texts[2 * at + 1] ?? '',
+  }));
+  return { ...(start >= 0 && { rule: key.slice(0, start) }), entries, ...(isCut && { cut: true }) };
+}
 
 /** `user=alice,path=/login`. */
 export function keyOf(entries: readonly Entry[]): string {
@@ -102,4 +144,37 @@ export function mergeRules(all: readonly (readonly RuleTop[])[]): readonly RuleT
     list: mergeTop(tops.map(({ list }) => list)),
   })) // one at least
     .sort((one, other) => other.list.total - one.list.total);
+}
+
+/** A rule's most frequent descriptors as the API shows them. */
+export interface ShownTop {
+  readonly rule: string;
+  readonly total: number;
+  readonly unlistedAtMost: number;
+  readonly keys: readonly ShownKey[];
+}
+
+export interface ShownKey {
+  readonly rule?: string;
+  readonly descriptor: string;
+  /** Absent where values are hashed. */
+  readonly entries?: readonly Entry[];
+  readonly cut?: true;
+  readonly hits: number;
+  readonly atMostTooHighBy: number;
+}
+
+/** @param hash  how callers' values are shown; undefined: as they are */
+export function describeTop(
+  { rule, list: { total, unlistedAtMost, entries } }: RuleTop,
+  count: number,
+  hash: ((text: string) => string) | undefined,
+): ShownTop {
+  const keys = entries.slice(0, count).map(({ key, count: hits, error: atMostTooHighBy }): ShownKey => {
+    const { entries: own, ...more } = describeKey(key);
+    const descriptor = more.rule === undefined ? keyOf(own) : `${more.rule} ${keyOf(own)}`;
+    if (hash) return { ...more, descriptor: hash(descriptor), hits, atMostTooHighBy };
+    return { ...more, descriptor, entries: own, hits, atMostTooHighBy };
+  });
+  return { rule, total, unlistedAtMost, keys };
 }

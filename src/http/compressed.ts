@@ -15,7 +15,12 @@ export const compressed = (route: Route): Route => ({
   ...route,
   async answer(request) {
     const page = await route.answer(request);
-    if (typeof page.body !== 'string' || page.body.length < MIN_CHARACTERS || page.headers?.['content-encoding'])
+    if (
+      page.follow ||
+      typeof page.body !== 'string' ||
+      page.body.length < MIN_CHARACTERS ||
+      page.headers?.['content-encoding']
+    )
       return page;
     const vary = [page.headers?.vary, 'accept-encoding'].filter((name) => name !== undefined).join(', ');
     const headers = { ...page.headers, vary };
@@ -26,7 +31,7 @@ export const compressed = (route: Route): Route => ({
 });
 
 /** @see https://www.rfc-editor.org/rfc/rfc9110#name-accept-encoding */
-function acceptsGzip({ headers }: HttpRequest): boolean {
+export function acceptsGzip({ headers }: HttpRequest): boolean {
   return String(headers['accept-encoding'] ?? '')
     .split(',')
     .some((coding) => /^\s*(gzip|\*)\s*(;(?!\s*q=0(\.0*)?\s*$).*)?$/i.test(coding));

@@ -55,6 +55,20 @@ export class HttpConnection {
     this.#watchOutput();
   }
 
+  /** Sends the start of an endless body. Parts for a client that does not read them are dropped, so that they take no memory. */
+  follow(response: ServerResponse, start: Buffer) {
+    const write = (part: Buffer): boolean => {
+      if (response.destroyed || response.writableLength > 0) return false;
+      this.#watchOutput(); // the part before has been read: its time is over
+      response.write(part);
+      this.#watchOutput();
+      return true;
+    };
+    response.on('drain', this.#watchOutput);
+    response.write(start);
+    return { write, onClosed: (listener: () => void) => void response.once('close', listener) };
+  }
+
   /** The socket has closed. Node closes only the first response of a pipeline; the others are closed here. */
   end(): void {
     clearTimeout(this.#outputTimer);

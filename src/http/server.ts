@@ -10,6 +10,16 @@ export interface Page {
   readonly body: string | Buffer;
   /** Further headers, in printable ASCII. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Further parts follow the body, until the client or the server closes. */
+  readonly follow?: (output: PageOutput) => void;
+}
+
+/** The end of a page that has no end of its own. */
+export interface PageOutput {
+  /** Sends a part, unless the client still reads earlier ones. @returns whether it was sent */
+  write(part: Buffer): boolean;
+  /** Calls back once when no more can be sent. */
+  onClosed(listener: () => void): void;
 }
 
 /** A route of an HTTP server, with its help text. */
@@ -65,6 +75,10 @@ export async function startHttpServer(
         if (!page || request.isGone) return;
         if (closing || request.isEndless) response.setHeader('connection', 'close');
         const body = typeof page.body === 'string' ? Buffer.from(page.body) : page.body;
+        if (page.follow) {
+          response.writeHead(page.status, { ...page.headers, 'content-type': page.contentType });
+          return page.follow(connection.follow(response, body));
+        }
         response.writeHead(page.status, {
           ...page.headers,
           'content-type': page.contentType,

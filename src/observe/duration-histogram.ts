@@ -19,6 +19,14 @@ export interface Durations {
   readonly observe: ObserveDuration;
   /** For a registry of prom-client. */
   readonly metric: Metric;
+  /** Calls of every method and status so far. */
+  totals(): DurationTotals;
+}
+
+/** Calls per bucket, not cumulative; the last bucket has no bound. */
+export interface DurationTotals {
+  readonly counts: readonly number[];
+  readonly boundsMs: readonly number[];
 }
 
 /**
@@ -51,7 +59,15 @@ export function createDurations(name: string, help: string): Durations {
     samples.counts[bucket] = (samples.counts[bucket] ?? 0) + 1;
     samples.sumSeconds += seconds;
   };
-  return { observe, metric: metric as unknown as Metric }; // the registry uses no more of it
+  const totals = (): DurationTotals => {
+    const counts = new Array<number>(BUCKETS.length + 1).fill(0);
+    for (const ofMethod of byMethod.values())
+      for (const one of ofMethod) {
+        if (one) for (const [at, count] of one.counts.entries()) counts[at] = (counts[at] ?? 0) + count;
+      }
+    return { counts, boundsMs: BUCKETS.map((seconds) => seconds * 1_000) };
+  };
+  return { observe, metric: metric as unknown as Metric, totals }; // the registry uses no more of it
 }
 
 const newDurations = (method: string, grpcStatus: number): Samples => ({

@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { storeFailurePolicies } from '../algorithms/limit.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { joinInSlices } from '../slices.ts';
-import { createDurations } from './duration-histogram.ts';
+import { createDurations, type DurationTotals } from './duration-histogram.ts';
 import {
   beginMetric,
   betweenMetrics,
@@ -24,6 +24,8 @@ export interface Metrics {
   render(format?: ExpositionFormat): Promise<Exposition>;
   /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
   onCallFinished(method: string, grpcStatus: number, elapsedMs: number): void;
+  /** Durations of all calls so far. */
+  durations(): DurationTotals;
 }
 
 /** A counter of each rule. */
@@ -285,5 +287,6 @@ export function createMetrics(
       return { contentType: contentTypes[format], body };
     },
     onCallFinished: durations.observe,
+    durations: durations.totals,
   };
 }

@@ -12,6 +12,9 @@ export interface Load {
   readonly connections: number;
   /** Of all calls the share that is refused since there is too much to do, 0 to 1: of the process that refuses most. */
   readonly shedShare: number;
+  /** Memory that is held for callers, and the most that may be. */
+  readonly callerBytes: number;
+  readonly callerMaxBytes: number;
 }
 
 /** How it stands with the engine that keeps the counters. Times in milliseconds. */

@@ -2,6 +2,8 @@ import { operationRoutes } from '../admin/api.ts';
 import { Audit } from '../admin/audit.ts';
 import { type AdminOptions, adminOperations } from '../admin/operations.ts';
 import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../admin/override-records.ts';
+import { sessionOperations } from '../admin/session-operations.ts';
+import { Sessions } from '../admin/sessions.ts';
 import { parseTokens } from '../admin/tokens.ts';
 import { profileRoutes } from '../http/profile.ts';
 import type { Route } from '../http/server.ts';
@@ -21,7 +23,7 @@ export interface AdminPages extends Part {
 export function openAdminPages(
   settings: Settings,
   { store, rules }: Core,
-  { ask, version }: Pick<AdminOptions, 'ask' | 'version'>,
+  { ask, version, more }: Pick<AdminOptions, 'ask' | 'version' | 'more'>,
   { clock, log }: ProcessContext,
 ): AdminPages {
   const { hosts, auditLog, hashKeys } = settings.admin;
@@ -33,7 +35,14 @@ export function openAdminPages(
     ...{ records, clock, overrides: store.overrides },
     spread: (all) => ask({ kind: 'overrides', overrides: all }),
   });
+  const access = {
+    tokens,
+    hosts: hosts.map((host) => host.toLowerCase()),
+    sessions: new Sessions(clock, settings.debug.address.port),
+  };
+  const ofSessions = sessionOperations(access, { hashKeys, version, grpcPort: settings.grpc.address.port });
   const operations = adminOperations({
+    more: [...ofSessions, ...more],
     ...{ overrides, clock, decider, version, ledger, ask, hashKeys },
     ...{ packed: rules.book.packed, source: rules.description, rules: rules.book.rules },
     extras: extrasOf(settings.answers),
@@ -42,7 +51,6 @@ export function openAdminPages(
     hasWorkers: settings.workers > 1,
   });
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
-  const access = { tokens, hosts: hosts.map((host) => host.toLowerCase()) };
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
   const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
   const isAlone = store.memory !== undefined; // then nothing else changes them

@@ -6,6 +6,7 @@ import type { Statistics } from '../observe/stats.ts';
 import type { Settings } from '../settings.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
 import { openAdminPages } from './admin.ts';
+import { openConsole } from './console.ts';
 import type { Core } from './core.ts';
 import { openParts, type Part, type ProcessContext } from './parts.ts';
 import type { Responders } from './responders.ts';
@@ -44,7 +45,10 @@ export function openOps(
     memory: () => store.memory?.held(),
   });
   return openParts(async (add) => {
-    const admin = add(openAdminPages(settings, core, { ask, version }, context));
+    const pagesOfConsole = add(
+      await openConsole(settings, { core, responders, statistics, metrics, version }, context),
+    );
+    const admin = add(openAdminPages(settings, core, { ask, version, more: pagesOfConsole.operations }, context));
     const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));
     const pages: DebugSources = {
       rules: rules.book.rules,
@@ -61,7 +65,7 @@ export function openOps(
     };
     const { address, tls: files } = settings.debug;
     const tls = files && add(await openTls('DEBUG_TLS_CERT', { ...files, clientCa: undefined }, context));
-    const routes = debugRoutes(pages, admin.routes);
+    const routes = debugRoutes(pages, new Map([...admin.routes, ...pagesOfConsole.routes]));
     const debug = await openHttp('DEBUG_PORT', address, { routes, ...(tls && { bounds: { tls } }) }, context.log);
     add({ close: () => debug.close(0) });
     return {

@@ -88,6 +88,8 @@ export function openResponder(
         held: held.count,
         connections: overload.memory.connections,
         shedShare: overload.shedShare(),
+        callerBytes: overload.memory.bytes,
+        callerMaxBytes: overload.memory.maxBytes,
       }),
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);

@@ -4,6 +4,7 @@ import { memoryRecords, type Records } from '../admin/records.ts';
 import { unitMs } from '../algorithms/limit.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
+import type { Lateness } from '../backends/lateness.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
 import type { Clock } from '../clock.ts';
@@ -21,6 +22,7 @@ export interface OpenStore extends Part {
   readonly ledger: Ledger;
   /** The circuits to the nodes of the store. */
   readonly breakers: Breakers;
+  readonly lateness: Lateness;
   /** Undefined: counters are in memory, and always reachable. */
   readonly watch: StoreWatch | undefined;
   /** Undefined: counters are not in memory. */
@@ -60,7 +62,7 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
       : undefined;
     add(lateness);
     const overrides = new Overrides(clock, (unit) => unitMs[unit]);
-    return { ledger, breakers, watch, memory, description, records, overrides };
+    return { ledger, breakers, lateness, watch, memory, description, records, overrides };
   });
 }
 

@@ -2,6 +2,7 @@ import '../helpers/realm.ts';
 import type { IncomingMessage } from 'node:http';
 import { type AccessOptions, admit, type Need } from '../../src/admin/access.ts';
 import { ApiProblem } from '../../src/admin/problem.ts';
+import { Sessions } from '../../src/admin/sessions.ts';
 import { parseTokens } from '../../src/admin/tokens.ts';
 
 const request = (headers: Record<string, string> = {}, remoteAddress = '127.0.0.1'): IncomingMessage =>
@@ -9,7 +10,12 @@ const request = (headers: Record<string, string> = {}, remoteAddress = '127.0.0.
 
 const admitted = (from: IncomingMessage, need: Need, options: Partial<AccessOptions> = {}): string | number => {
   try {
-    const { name, seesValues } = admit(from, need, { tokens: [], hosts: [], ...options });
+    const { name, seesValues } = admit(from, need, {
+      tokens: [],
+      hosts: [],
+      sessions: new Sessions(() => 0, 6070),
+      ...options,
+    });
     return seesValues ? name : `${name}, without values`;
   } catch (error) {
     if (error instanceof ApiProblem) return error.status;

@@ -151,12 +151,25 @@ test('top keys are listed by hits and by refusals', async () => {
   for (let hits = 0; hits < 6; hits++) await hit('eve');
   const found = {
     rules: [
-      { rule: 'demo.user', keys: expect.arrayContaining([{ descriptor: 'user=eve', hits: 6, atMostTooHighBy: 0 }]) },
+      {
+        rule: 'demo.user',
+        keys: expect.arrayContaining([
+          { descriptor: 'user=eve', entries: entries('user=eve'), hits: 6, atMostTooHighBy: 0 },
+        ]),
+      },
     ],
   };
   expect(await call('GET', '/api/v1/top')).toMatchObject({ body: { by: 'hits', ...found } });
   expect(await call('GET', '/api/v1/top?by=refusals&rule=demo.user')).toMatchObject({
-    body: { rules: [{ keys: expect.arrayContaining([{ descriptor: 'user=eve', hits: 3, atMostTooHighBy: 0 }]) }] },
+    body: {
+      rules: [
+        {
+          keys: expect.arrayContaining([
+            { descriptor: 'user=eve', entries: entries('user=eve'), hits: 3, atMostTooHighBy: 0 },
+          ]),
+        },
+      ],
+    },
   });
 });
 
@@ -284,7 +297,8 @@ const anyQuery = fc.array(
 
 test('bad input to any operation is refused with a problem document, and never more than that', async () => {
   const { paths } = await documentOf();
-  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+  const finite = Object.entries(paths).filter(([path]) => path !== '/api/v1/events'); // its answer has no end
+  const operations = finite.flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { requestBody }]) => ({
       path,
       method: method.toUpperCase(),
@@ -299,7 +313,7 @@ test('bad input to any operation is refused with a problem document, and never m
       async ({ path, method, hasBody }, body, query) => {
         const search = new URLSearchParams(query).toString();
         const answered = await call(method, `${path}${search === '' ? '' : `?${search}`}`, hasBody ? body : undefined);
-        expect([200, 400, 404, 501]).toContain(answered.status);
+        expect([200, 400, 403, 404, 501]).toContain(answered.status);
         if (answered.status === 200) return;
         expect(answered.type).toBe('application/problem+json');
         expect(answered.body).toMatchObject({

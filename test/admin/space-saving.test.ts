@@ -92,7 +92,7 @@ test('rules that do not fit share a table, and give memory back when they are qu
   const hit = (rule: string, value: string) => top.answered([{ entries: [{ key: 'user', value }] }], answerOf(rule));
   for (let rule = 0; rule < 20; rule++) for (let user = 0; user < 100; user++) hit(`d.rule${rule}`, `u${user}`);
   const lists = top.lists('refusals');
-  expect(lists.at(-1)?.rule).toBe(SHARED_TABLE);
+  expect(lists.map(({ rule }) => rule)).toContain(SHARED_TABLE);
   expect(lists.length).toBeGreaterThan(2);
   expect(lists.reduce((sum, { list }) => sum + list.total, 0)).toBe(2_000);
   for (let slot = 0; slot <= WINDOW_SLOTS; slot++) top.rotate();

@@ -88,7 +88,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
   const metrics = createMetrics(everything(), () => true, store, {
     rules: () => rulesFrom('domain: d\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]'),
     lastLoad: () => ({ atMs: 1_000, hash: 'abc', isNewest: true }),
-    load: () => ({ inFlight: 1, held: 0, connections: 1, shedShare: 0 }),
+    load: () => ({ inFlight: 1, held: 0, connections: 1, shedShare: 0, callerBytes: 0, callerMaxBytes: 0 }),
     store: () => ({ isUp: true, latencyMs: 1, lastSuccessAtMs: 1_000 }),
     memory: () => ({ counters: 1, bytes: 100, evicted: 0 }),
     restarts: () => 0,

@@ -1,6 +1,7 @@
 import {
   actionlint,
   bubblewrap,
+  chromium,
   composeLoader,
   cyclonedxSchemas,
   envoy,
@@ -29,7 +30,7 @@ import {
 export default async function setup(): Promise<void> {
   await redisServer();
   if (process.env.TESTS === 'quick') return;
-  await memcached().then(h2load).then(bubblewrap).then(promtool); // apt-get runs once at a time
+  await memcached().then(h2load).then(bubblewrap).then(chromium).then(promtool); // apt-get runs once at a time
   await Promise.all([
     redis6Server(),
     valkeyServer(),

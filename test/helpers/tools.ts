@@ -43,6 +43,9 @@ export const h2load = (): Promise<string> => systemTool('h2load', 'nghttp2-clien
 /** Path of bwrap, which runs a program in namespaces of its own, likewise. */
 export const bubblewrap = (): Promise<string> => systemTool('bwrap', 'bubblewrap', 'bubblewrap 0.8 or later');
 
+/** Path of Chromium, the browser, likewise. */
+export const chromium = (): Promise<string> => systemTool('chromium', 'chromium', 'Chromium');
+
 /** Path of buildah, which builds images without a daemon, where it is installed: it needs more than its package to work. */
 export const buildah = (): Promise<string | undefined> => onPath('buildah');
 

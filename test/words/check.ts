@@ -15,13 +15,13 @@ project does not use, and names that several exported types share.
 `);
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack', 'deploy'];
+const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack', 'deploy', 'console'];
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'envoy.yaml'];
 
 const files = [
   ...PLACES.flatMap((place) =>
     readdirSync(join(ROOT, place), { recursive: true, withFileTypes: true }).flatMap((entry) =>
-      entry.isFile() && /\.(?:ts|lua|md|yaml)$/.test(entry.name)
+      entry.isFile() && /\.(?:tsx?|lua|md|yaml)$/.test(entry.name)
         ? [relative(ROOT, join(entry.parentPath, entry.name))]
         : [],
     ),

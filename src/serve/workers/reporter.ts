@@ -23,7 +23,10 @@ export interface Reporter extends ServiceObserver {
   take(gauges: WorkerGauges | undefined, load?: Load): Report;
 }
 
-export const NO_LOAD: Load = { inFlight: 0, held: 0, connections: 0, shedShare: 0 };
+export const NO_LOAD: Load = {
+  ...{ inFlight: 0, held: 0, connections: 0, shedShare: 0 },
+  ...{ callerBytes: 0, callerMaxBytes: 0 },
+};
 
 /** Timed calls of a kind per report, so that memory is bounded even if no reports are requested. */
 const MAX_TIMES = 100_000;

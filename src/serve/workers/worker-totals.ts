@@ -61,6 +61,8 @@ const addLoads = (one: Load, other: Load): Load => ({
   held: one.held + other.held,
   connections: one.connections + other.connections,
   shedShare: Math.max(one.shedShare, other.shedShare),
+  callerBytes: one.callerBytes + other.callerBytes,
+  callerMaxBytes: one.callerMaxBytes + other.callerMaxBytes,
 });
 
 const sum = (one: DenyCacheCounts, other: DenyCacheCounts): DenyCacheCounts => ({

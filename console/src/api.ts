@@ -1,0 +1,97 @@
+import type { AuditLine } from '../../src/admin/audit.ts';
+import type { ExplainAnswer } from '../../src/admin/explain.ts';
+import type { SampledRefusal } from '../../src/admin/refusals.ts';
+import type { ShownTop } from '../../src/admin/top-keys.ts';
+import type { UnmatchedDescriptor } from '../../src/admin/unmatched.ts';
+import type { Pair } from './route.ts';
+import { loadSession, session } from './session.ts';
+
+export type { AuditLine, ExplainAnswer, SampledRefusal, ShownTop, UnmatchedDescriptor };
+
+/** An answer that is not 200. */
+export class ApiError extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** @param path  below `/api/v1/` */
+export async function call<T>(method: string, path: string, body?: object): Promise<T> {
+  const csrf = session.peek()?.csrf;
+  const init: RequestInit = {
+    method,
+    headers: csrf === undefined ? {} : { 'x-weir-csrf': csrf },
+    ...(body && { body: JSON.stringify(body) }),
+  };
+  const response = await fetch(`../api/v1/${path}`, init).catch(() => {
+    throw new ApiError(0, 'The service cannot be reached.');
+  });
+  if (response.ok) return (await response.json()) as T;
+  if (response.status === 401 && session.peek()?.role !== undefined) void loadSession(); // the session has ended
+  const { detail } = (await response.json().catch(() => ({}))) as { detail?: string };
+  throw new ApiError(response.status, detail ?? `${response.status} ${response.statusText}`);
+}
+
+export const get = <T>(path: string, params: Readonly<Record<string, string | undefined>> = {}): Promise<T> => {
+  const query = new URLSearchParams(
+    Object.entries(params).filter((pair): pair is [string, string] => pair[1] !== undefined),
+  ).toString();
+  return call('GET', query === '' ? path : `${path}?${query}`);
+};
+
+export interface ListedLimit {
+  readonly name?: string;
+  readonly algorithm: string;
+  readonly unit?: string;
+  readonly unit_multiplier?: number;
+  readonly window_ms: number;
+  readonly requests_per_unit: number;
+  readonly soft: number;
+  readonly shadow_mode: boolean;
+  readonly quota_mode: boolean;
+  readonly on_store_failure: string;
+  readonly consistency: string;
+  readonly burst?: number;
+  readonly [more: string]: unknown;
+}
+
+export interface ListedRule {
+  readonly domain: string;
+  readonly path: string;
+  readonly levels: readonly string[];
+  readonly file?: string;
+  readonly line?: number;
+  readonly unlimited?: boolean;
+  readonly replaces?: readonly string[];
+  readonly limits: readonly ListedLimit[];
+}
+
+export interface ListedRules {
+  readonly loaded: boolean;
+  readonly newest: boolean;
+  readonly hash?: string;
+  readonly problems: readonly string[];
+  readonly rules: readonly ListedRule[];
+  readonly more: number;
+}
+
+export interface Columns {
+  readonly stepMs: number;
+  readonly startedAtMs: number;
+  readonly series: Readonly<Record<string, readonly number[]>>;
+}
+
+export interface Override {
+  readonly domain: string;
+  readonly descriptor: string;
+  readonly entries: readonly Pair[];
+  readonly effect: string;
+  readonly until: string;
+  readonly by: string;
+  readonly reason: string;
+}
+
+export const explain = (domain: string, entries: readonly Pair[], hits: number): Promise<ExplainAnswer> =>
+  call('POST', 'explain', { domain, descriptors: [{ entries, hits_addend: hits }] });

@@ -1,0 +1,124 @@
+import { useEffect, useRef } from 'preact/hooks';
+import { duration } from './format.ts';
+import { connection, silentMs, snapshot } from './live.ts';
+import { State } from './parts/texts.tsx';
+import { linkTo, param, route } from './route.ts';
+import { session, signOut } from './session.ts';
+import { Audit } from './views/audit.tsx';
+import { Explain } from './views/explain.tsx';
+import { Health } from './views/health.tsx';
+import { Key } from './views/key.tsx';
+import { Overview } from './views/overview.tsx';
+import { Rule } from './views/rule.tsx';
+import { Rules } from './views/rules.tsx';
+import { SignIn } from './views/sign-in.tsx';
+import { Unmatched } from './views/unmatched.tsx';
+
+const views = {
+  overview: { title: 'Overview', View: Overview },
+  rules: { title: 'Rules', View: Rules },
+  unmatched: { title: 'Unmatched', View: Unmatched },
+  explain: { title: 'Explain', View: Explain },
+  key: { title: 'Key', View: Key },
+  health: { title: 'Health', View: Health },
+  audit: { title: 'Audit', View: Audit },
+} as const;
+
+/** Those that are not in the navigation. */
+const further = {
+  rule: { title: 'Rule', View: Rule, under: 'rules' },
+  'sign-in': { title: 'Sign in', View: SignIn, under: undefined },
+} as const;
+
+const viewOf = (name: string) =>
+  Object.hasOwn(views, name)
+    ? { ...views[name as keyof typeof views], under: name } // as just checked
+    : Object.hasOwn(further, name)
+      ? further[name as keyof typeof further]
+      : { ...views.overview, under: 'overview' };
+
+export function App() {
+  const { title, View, under } = viewOf(route.value.view);
+  const main = useRef<HTMLElement>(null);
+  const shown = useRef<string | undefined>(undefined);
+  useEffect(() => {
+    document.title = `${param('path') ?? title} – Weir`;
+    if (shown.current !== undefined && shown.current !== title) {
+      main.current?.focus({ preventScroll: true }); // screen readers begin at the new view
+      scrollTo(0, 0);
+    }
+    shown.current = title;
+  });
+  return (
+    <>
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to content
+      </button>
+      <header>
+        <a class="brand" href={linkTo('overview')}>
+          Weir
+        </a>
+        <nav aria-label="Views">
+          {Object.entries(views).map(([name, { title: text }]) => (
+            <a key={name} href={linkTo(name)} aria-current={under === name ? 'page' : undefined}>
+              {text}
+            </a>
+          ))}
+        </nav>
+        <div class="header-end">
+          <ConnectionState />
+          <Access />
+        </div>
+      </header>
+      <Silence />
+      <main id="main" ref={main} tabIndex={-1}>
+        <View />
+      </main>
+    </>
+  );
+}
+
+function ConnectionState() {
+  const texts = {
+    connecting: ['plain', 'Connecting'],
+    live: ['good', 'Live'],
+    stale: ['warn', 'Stale'],
+    disconnected: ['bad', 'Disconnected'],
+  } as const;
+  const [is, text] = texts[connection.value];
+  return (
+    <span role="status">
+      <State is={is}>{text}</State>
+    </span>
+  );
+}
+
+/** Says that what is shown is old. */
+function Silence() {
+  if (connection.value === 'live' || connection.value === 'connecting') return null;
+  const old = snapshot.value ? `What is shown is ${duration(silentMs.value)} old.` : 'Nothing has been received yet.';
+  const why =
+    connection.value === 'stale' ? 'The service has sent nothing new.' : 'The service cannot be reached; trying again.';
+  return (
+    <p class="notice bad silence">
+      {why} {old}
+    </p>
+  );
+}
+
+function Access() {
+  const { name, role, needsToken, csrf } = session.value ?? {};
+  if (csrf !== undefined)
+    return (
+      <span>
+        <span class="dim">
+          {name} ({role}){' '}
+        </span>
+        <button type="button" class="quiet" onClick={() => void signOut()}>
+          Sign out
+        </button>
+      </span>
+    );
+  if (needsToken) return <a href={linkTo('sign-in')}>Sign in</a>;
+  return <span class="dim">read only</span>;
+}

@@ -1,0 +1,89 @@
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+const oneDecimal = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+
+/** `1,234`, `12.3k`. Below 10 one decimal, where there is one. */
+export function count(value: number): string {
+  if (value >= 1_000_000) return `${oneDecimal.format(value / 1_000_000)}M`;
+  if (value >= 100_000) return `${whole.format(value / 1_000)}k`;
+  return value < 10 ? oneDecimal.format(value) : whole.format(value);
+}
+
+export const exact = (value: number): string => whole.format(value);
+
+export const percent = (share: number): string => `${whole.format(share * 100)} %`;
+
+/** The share of a limit that is used. Some algorithms count refused hits, too. */
+export const usedShare = (share: number): string => (share > 1 ? '> 100 %' : percent(share));
+
+export function bytes(value: number): string {
+  if (value < 1_024) return `${value} B`;
+  if (value < 1_048_576) return `${oneDecimal.format(value / 1_024)} KiB`;
+  if (value < 1_073_741_824) return `${oneDecimal.format(value / 1_048_576)} MiB`;
+  return `${oneDecimal.format(value / 1_073_741_824)} GiB`;
+}
+
+/** A latency: `0.42 ms`. */
+export const millis = (value: number): string =>
+  value === 0 ? '–' : value < 10 ? `${value.toFixed(2)} ms` : `${whole.format(value)} ms`;
+
+const spans = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1_000],
+] as const;
+
+/** A duration with its two largest units: `2 min 5 s`. */
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(Math.round(ms), 0)} ms`;
+  let left = Math.round(ms / 1_000) * 1_000;
+  const parts: string[] = [];
+  for (const [unit, size] of spans) {
+    if (parts.length === 2) break;
+    const number = Math.floor(left / size);
+    if (number > 0) parts.push(`${number} ${unit}`);
+    else if (parts.length === 1) break;
+    left -= number * size;
+  }
+  return parts.join(' ');
+}
+
+const today = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+const otherDay = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+
+/** A time in the reader's zone; with the date, unless it is today. */
+export function time(atMs: number): string {
+  const isToday = new Date(atMs).toDateString() === new Date().toDateString();
+  return (isToday ? today : otherDay).format(atMs);
+}
+
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** Characters that change how text around them is shown, or cannot be seen. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** Text of a caller: characters that cannot be seen are written as `\u202e`. */
+export const visible = (text: string): string =>
+  text.replace(INVISIBLE, (one) => `\\u${(one.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`);
+
+/** `5 per minute`. */
+export function limitText(limit: {
+  readonly requests_per_unit: number;
+  readonly unit?: string;
+  readonly unit_multiplier?: number;
+  readonly window_ms: number;
+}): string {
+  const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;
+  const window = unit === undefined ? duration(windowMs) : times === 1 ? unit : `${times} ${unit}s`;
+  return `${exact(requests)} per ${window}`;
+}
+
+const algorithmNames: Readonly<Record<string, string>> = {
+  fixed_window: 'fixed window',
+  sliding_window_log: 'sliding window log',
+  sliding_window_counter: 'sliding window counter',
+  sliding_window_buckets: 'sliding window buckets',
+  token_bucket: 'token bucket',
+  leaky_bucket: 'leaky bucket',
+};
+export const algorithmText = (name: string): string => algorithmNames[name] ?? name.replaceAll('_', ' ');

@@ -1,0 +1,162 @@
+import { batch, computed, signal } from '@preact/signals';
+import type { LiveSnapshot } from '../../src/console/live.ts';
+import { ruleFields } from '../../src/console/rule-series.ts';
+import { serviceFields } from '../../src/console/service-series.ts';
+import { type Columns, get, type ListedRules } from './api.ts';
+import { session } from './session.ts';
+import type { StreamMessage } from './stream-worker.ts';
+
+export type { LiveSnapshot };
+
+/** Seconds of history that pages keep. */
+const KEPT_SECONDS = 60;
+
+/** A stream without a snapshot for this long is stale. */
+const STALE_MS = 3_500;
+
+export const snapshot = signal<LiveSnapshot | undefined>(undefined);
+
+/** The last minute of the service: a list per field, the oldest second first. */
+export const history = signal<Readonly<Record<string, readonly number[]>>>({});
+
+/** The last minute of each rule that was hit. */
+export const ruleHistory = signal<ReadonlyMap<string, Readonly<Record<string, readonly number[]>>>>(new Map());
+
+export const rules = signal<ListedRules | undefined>(undefined);
+
+/** The reader's clock, once a second. */
+export const nowMs = signal(Date.now());
+
+const receivedAtMs = signal(0);
+const isOpen = signal(false);
+
+/** How it stands with the stream. */
+export const connection = computed<'connecting' | 'live' | 'stale' | 'disconnected'>(() => {
+  if (!snapshot.value) return receivedAtMs.value === 0 && !hasFailed.value ? 'connecting' : 'disconnected';
+  if (nowMs.value - receivedAtMs.value < STALE_MS) return 'live';
+  return isOpen.value ? 'stale' : 'disconnected';
+});
+const hasFailed = signal(false);
+
+export const silentMs = computed(() => Math.max(nowMs.value - receivedAtMs.value, 0));
+
+/** Begins to follow the service. */
+export function startLive(): void {
+  setInterval(() => {
+    nowMs.value = Date.now();
+  }, 1_000);
+  let close = openStream(onMessage);
+  let role = session.peek()?.role;
+  session.subscribe((now) => {
+    if (now?.role === role) return;
+    role = now?.role; // another client sees other values
+    close();
+    close = openStream(onMessage);
+  });
+}
+
+/** Pages of one browser share a stream by a SharedWorker; where there is none, each has its own. */
+function openStream(on: (message: StreamMessage) => void): () => void {
+  const url = new URL('../api/v1/events', location.href).href;
+  const kind = session.peek()?.role ?? 'open';
+  if (typeof SharedWorker === 'function') {
+    const worker = new SharedWorker('stream-worker.js', { name: `weir ${kind}` });
+    worker.port.onmessage = ({ data }: MessageEvent<StreamMessage>) => on(data);
+    worker.port.postMessage({ url });
+    const goodbye = (): void => worker.port.postMessage('bye');
+    addEventListener('pagehide', goodbye);
+    addEventListener('pageshow', (event) => {
+      if (event.persisted) location.reload();
+    });
+    return () => {
+      goodbye();
+      removeEventListener('pagehide', goodbye);
+    };
+  }
+  const source = new EventSource(url);
+  source.onopen = () => on({ kind: 'open' });
+  source.onerror = () => on({ kind: 'lost' });
+  source.onmessage = ({ data }) => on({ kind: 'snapshot', text: data });
+  return () => source.close();
+}
+
+function onMessage(message: StreamMessage): void {
+  if (message.kind === 'open') {
+    isOpen.value = true;
+    return;
+  }
+  if (message.kind === 'lost') {
+    batch(() => {
+      isOpen.value = false;
+      hasFailed.value = true;
+    });
+    return;
+  }
+  const next = JSON.parse(message.text) as LiveSnapshot;
+  const before = snapshot.peek();
+  if (before?.atMs === next.atMs) return;
+  batch(() => {
+    isOpen.value = true;
+    receivedAtMs.value = Date.now();
+    nowMs.value = Date.now();
+    snapshot.value = next;
+    if (!before || before.startedAtMs !== next.startedAtMs || next.atMs - before.atMs > 2_500) void loadHistory();
+    else append(next);
+  });
+  if (rules.peek()?.hash !== next.rules.hash || before?.rules.isNewest !== next.rules.isNewest) void loadRules();
+}
+
+function append(next: LiveSnapshot): void {
+  const add = (list: readonly number[] | undefined, value: number): readonly number[] => [
+    ...(list ?? []).slice(-(KEPT_SECONDS - 1)),
+    value,
+  ];
+  history.value = Object.fromEntries(
+    serviceFields.map((field) => [field, add(history.peek()[field], next.rates[field])]),
+  );
+  const active = new Map(next.active.map(([rule, ...rates]) => [rule, rates]));
+  const after = new Map<string, Readonly<Record<string, readonly number[]>>>();
+  for (const rule of new Set([...ruleHistory.peek().keys(), ...active.keys()])) {
+    const known = ruleHistory.peek().get(rule);
+    const rates = active.get(rule);
+    const isQuiet =
+      !rates && known?.passed?.every((value) => value === 0) && known.refused?.every((value) => value === 0);
+    if (known && isQuiet) {
+      after.set(rule, known); // nothing to draw anew
+      continue;
+    }
+    const last = known?.share?.at(-1) ?? 0;
+    const rate = (field: string, at: number): number => rates?.[at] ?? (field === 'share' ? last : 0);
+    after.set(rule, Object.fromEntries(ruleFields.map((field, at) => [field, add(known?.[field], rate(field, at))])));
+  }
+  ruleHistory.value = after;
+}
+
+async function loadHistory(): Promise<void> {
+  try {
+    const [service, byRule] = await Promise.all([
+      get<Columns>('series', { range: '60s' }),
+      get<{ readonly rules: Readonly<Record<string, Readonly<Record<string, readonly number[]>>>> }>('series/rules'),
+    ]);
+    batch(() => {
+      history.value = service.series;
+      ruleHistory.value = new Map(Object.entries(byRule.rules));
+    });
+  } catch {
+    // the next snapshot after a gap loads it again
+  }
+}
+
+let isLoadingRules = false;
+
+async function loadRules(): Promise<void> {
+  if (isLoadingRules) return;
+  isLoadingRules = true;
+  try {
+    rules.value = await get<ListedRules>('rules');
+  } catch {
+    // the next snapshot loads them again
+  } finally {
+    isLoadingRules = false;
+  }
+}

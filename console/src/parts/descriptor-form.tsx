@@ -1,0 +1,93 @@
+import { useState } from 'preact/hooks';
+import { rules } from '../live.ts';
+import type { Pair } from '../route.ts';
+
+export interface DescriptorQuery {
+  readonly domain: string;
+  readonly entries: readonly Pair[];
+  readonly hits: number;
+}
+
+interface DescriptorFormProps {
+  readonly initial: DescriptorQuery;
+  readonly action: string;
+  readonly withHits: boolean;
+  readonly onSubmit: (asked: DescriptorQuery) => void;
+}
+
+/** A domain and the entries of one descriptor, in their order. */
+export function DescriptorForm({ initial, action, withHits, onSubmit }: DescriptorFormProps) {
+  const [domain, setDomain] = useState(initial.domain);
+  const [pairs, setPairs] = useState<readonly Pair[]>(
+    initial.entries.length > 0 ? initial.entries : [{ key: '', value: '' }],
+  );
+  const [hits, setHits] = useState(initial.hits);
+  const domains = [...new Set(rules.value?.rules.map((rule) => rule.domain))];
+  const change = (at: number, pair: Partial<Pair>): void =>
+    setPairs(pairs.map((one, index) => (index === at ? { ...one, ...pair } : one)));
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    onSubmit({ domain, entries: pairs.filter(({ key }) => key !== ''), hits });
+  };
+  return (
+    <form class="panel descriptor-form" onSubmit={submit}>
+      <label class="field">
+        Domain
+        <input list="domains" required value={domain} onInput={({ currentTarget }) => setDomain(currentTarget.value)} />
+      </label>
+      <datalist id="domains">
+        {domains.slice(0, 100).map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+      {pairs.map(({ key, value }, at) => (
+        <fieldset key={at} class="pair">
+          <legend class="hidden">Entry {at + 1}</legend>
+          <label class="field">
+            Key {pairs.length > 1 && at + 1}
+            <input required value={key} onInput={({ currentTarget }) => change(at, { key: currentTarget.value })} />
+          </label>
+          <label class="field grow">
+            Value {pairs.length > 1 && at + 1}
+            <input
+              dir="auto"
+              value={value}
+              onInput={({ currentTarget }) => change(at, { value: currentTarget.value })}
+            />
+          </label>
+          {pairs.length > 1 && (
+            <button
+              type="button"
+              class="quiet"
+              aria-label={`Remove entry ${at + 1}`}
+              onClick={() => setPairs(pairs.filter((_, index) => index !== at))}
+            >
+              Remove
+            </button>
+          )}
+        </fieldset>
+      ))}
+      <div class="row">
+        <button type="button" class="quiet" onClick={() => setPairs([...pairs, { key: '', value: '' }])}>
+          Add an entry
+        </button>
+        {withHits && (
+          <label class="field hits">
+            Hits
+            <input
+              type="number"
+              min="1"
+              max="4294967295"
+              required
+              value={hits}
+              onInput={({ currentTarget }) => setHits(Number(currentTarget.value))}
+            />
+          </label>
+        )}
+        <button type="submit" class="primary">
+          {action}
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,78 @@
+import type { ComponentChildren } from 'preact';
+import { duration, time, visible, zone } from '../format.ts';
+import { nowMs } from '../live.ts';
+import type { Pair } from '../route.ts';
+
+/** Longer texts of callers are cut where they stand in a table. */
+const SHOWN_CHARACTERS = 120;
+
+/** A text that a caller sent: never markup, isolated from the direction of the text around it. */
+export function Value({ text, whole = false }: { readonly text: string; readonly whole?: boolean }) {
+  const isCut = !whole && text.length > SHOWN_CHARACTERS;
+  const shown = visible(isCut ? text.slice(0, SHOWN_CHARACTERS) : text);
+  return (
+    <bdi class="value">
+      {text === '' ? <i>empty</i> : shown}
+      {isCut && <span class="dim"> … {text.length.toLocaleString('en')} characters</span>}
+    </bdi>
+  );
+}
+
+/** `user=alice, path=/login`. */
+export function Descriptor({
+  entries,
+  whole = false,
+}: {
+  readonly entries: readonly Pair[];
+  readonly whole?: boolean;
+}) {
+  return (
+    <span class="descriptor">
+      {entries.map(({ key, value }, at) => (
+        <span key={at}>
+          {at > 0 && <span class="dim">, </span>}
+          <span class="dim">
+            <Value text={key} />=
+          </span>
+          <Value text={value} whole={whole} />
+        </span>
+      ))}
+    </span>
+  );
+}
+
+export type StateName = 'good' | 'bad' | 'warn' | 'plain';
+
+/** A state in words; colour repeats what the words say. */
+export function State({ is, children }: { readonly is: StateName; readonly children: ComponentChildren }) {
+  return <span class={`state ${is}`}>{children}</span>;
+}
+
+/** A time in the reader's zone, with its age. */
+export function Time({ atMs }: { readonly atMs: number }) {
+  const ageMs = Math.max(nowMs.value - atMs, 0);
+  return (
+    <time dateTime={new Date(atMs).toISOString()} title={`${new Date(atMs).toISOString()}; shown in ${zone}`}>
+      {time(atMs)} <span class="dim">({ageMs < 1_500 ? 'now' : `${duration(ageMs)} ago`})</span>
+    </time>
+  );
+}
+
+/** What stands where there is nothing to show, and what to do next. */
+export function Empty({ title, children }: { readonly title: string; readonly children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <strong>{title}</strong>
+      {children}
+    </div>
+  );
+}
+
+export function Failure({ message }: { readonly message: string | undefined }) {
+  if (message === undefined) return null;
+  return (
+    <p class="notice bad" role="alert">
+      {message}
+    </p>
+  );
+}

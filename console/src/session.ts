@@ -1,0 +1,50 @@
+import { computed, signal } from '@preact/signals';
+
+/** What this browser may do. */
+export interface SessionInfo {
+  readonly version: string;
+  readonly name: string;
+  /** Absent: it sees no values that callers sent. */
+  readonly role?: 'read' | 'operate';
+  readonly needsToken: boolean;
+  readonly hashKeys: boolean;
+  readonly grpcPort?: number;
+  readonly csrf?: string;
+}
+
+export const session = signal<SessionInfo | undefined>(undefined);
+
+export const seesValues = computed(() => session.value?.role !== undefined);
+export const mayOperate = computed(() => session.value?.role === 'operate');
+
+/** Why changes are not possible; undefined: they are. */
+export const noChangesReason = computed(() => {
+  const { needsToken = false, role } = session.value ?? {};
+  if (role === 'operate') return undefined;
+  if (!needsToken) return 'Changes are off. Set ADMIN_TOKEN and sign in to make them.';
+  return role === 'read'
+    ? 'Your token may only read. Changes take a token with the role operate.'
+    : 'Sign in to make changes.';
+});
+
+const PATH = '../api/v1/session';
+
+export async function loadSession(): Promise<void> {
+  const response = await fetch(PATH).catch(() => undefined);
+  if (response?.ok) session.value = (await response.json()) as SessionInfo;
+}
+
+/** @returns why it failed; undefined: it did not */
+export async function signIn(token: string): Promise<string | undefined> {
+  const response = await fetch(PATH, { method: 'POST', body: JSON.stringify({ token }) }).catch(() => undefined);
+  if (!response) return 'The service cannot be reached.';
+  if (!response.ok)
+    return ((await response.json().catch(() => ({}))) as { detail?: string }).detail ?? response.statusText;
+  await loadSession();
+  return undefined;
+}
+
+export async function signOut(): Promise<void> {
+  await fetch(PATH, { method: 'DELETE' }).catch(() => undefined);
+  await loadSession();
+}

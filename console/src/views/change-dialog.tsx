@@ -1,0 +1,213 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ExplainedLimit } from '../../../src/admin/explain.ts';
+import { ApiError, call, type Override } from '../api.ts';
+import { exact } from '../format.ts';
+import { Descriptor, Failure } from '../parts/texts.tsx';
+import type { Pair } from '../route.ts';
+
+/** What can be changed about a descriptor. `needs`: without it the change has no effect. */
+export const changes = {
+  reset: { button: 'Reset…', title: 'Reset', needs: 'counters' },
+  grant: { button: 'Grant hits…', title: 'Grant hits', needs: 'counters' },
+  block: { button: 'Block…', title: 'Block', needs: 'nothing' },
+  limit: { button: 'Set a limit…', title: 'Set a limit', needs: 'nothing' },
+  exempt: { button: 'Exempt…', title: 'Exempt', needs: 'nothing' },
+  remove: { button: 'Remove override…', title: 'Remove override', needs: 'override' },
+} as const;
+export type ChangeName = keyof typeof changes;
+
+interface ChangeDialogProps {
+  readonly name: ChangeName;
+  readonly domain: string;
+  readonly entries: readonly Pair[];
+  readonly limits: readonly ExplainedLimit[];
+  readonly override: Override | undefined;
+  /** With what was done; undefined: nothing was. */
+  readonly onClose: (done?: string) => void;
+}
+
+const untilChoices = [
+  ['1 hour', 3_600_000],
+  ['1 day', 86_400_000],
+  ['7 days', 604_800_000],
+  ['30 days', 2_592_000_000],
+] as const;
+
+const units = ['second', 'minute', 'hour', 'day'] as const;
+
+/** Asks for a reason, and says what the change will touch before it is made. */
+export function ChangeDialog({ name, domain, entries, limits, override, onClose }: ChangeDialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const done = useRef<string | undefined>(undefined); // the dialog closes by itself, so that the focus returns to where it was opened
+  const [reason, setReason] = useState('');
+  const [hits, setHits] = useState(1);
+  const [requests, setRequests] = useState(100);
+  const [unit, setUnit] = useState<string>('minute');
+  const [forMs, setForMs] = useState<number>(untilChoices[0][1]);
+  const [problem, setProblem] = useState<string>();
+  const [isBusy, setBusy] = useState(false);
+  useEffect(() => dialog.current?.showModal(), []);
+  const isOverride = name === 'block' || name === 'limit' || name === 'exempt';
+  const make = async (): Promise<string> => {
+    const body = { domain, descriptor: entries, reason };
+    switch (name) {
+      case 'reset':
+        await call('POST', 'counters/reset', body);
+        return 'The counters are new. The next request passes.';
+      case 'grant':
+        await call('POST', 'counters/grant', { ...body, hits });
+        return `${exact(hits)} hits were given back, as far as they were used.`;
+      case 'remove':
+        await call('DELETE', 'overrides', body);
+        return 'The override is gone. The rules apply again within a second.';
+      default: {
+        const until = new Date(Date.now() + forMs).toISOString();
+        const numbers = name === 'limit' ? { requestsPerUnit: requests, unit: unit.toUpperCase() } : {};
+        await call('PUT', 'overrides', { ...body, effect: name, until, ...numbers });
+        return 'The override is set. Every instance follows it within a second.';
+      }
+    }
+  };
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      done.current = await make();
+      dialog.current?.close();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      setProblem(error.message);
+      setBusy(false);
+    }
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="change-title" onClose={() => onClose(done.current)}>
+      <form onSubmit={(event) => void submit(event)}>
+        <h2 id="change-title">{changes[name].title}</h2>
+        <p>
+          <Descriptor entries={entries} />
+        </p>
+        <Touches name={name} limits={limits} override={override} />
+        {name === 'grant' && (
+          <label class="field">
+            Hits
+            <input
+              type="number"
+              min="1"
+              max="4294967295"
+              required
+              value={hits}
+              onInput={({ currentTarget }) => setHits(Number(currentTarget.value))}
+            />
+          </label>
+        )}
+        {name === 'limit' && (
+          <div class="row">
+            <label class="field">
+              Requests
+              <input
+                type="number"
+                min="0"
+                max="4294967295"
+                required
+                value={requests}
+                onInput={({ currentTarget }) => setRequests(Number(currentTarget.value))}
+              />
+            </label>
+            <label class="field">
+              Per
+              <select value={unit} onChange={({ currentTarget }) => setUnit(currentTarget.value)}>
+                {units.map((one) => (
+                  <option key={one}>{one}</option>
+                ))}
+              </select>
+            </label>
+          </div>
+        )}
+        {isOverride && (
+          <label class="field">
+            For
+            <select value={forMs} onChange={({ currentTarget }) => setForMs(Number(currentTarget.value))}>
+              {untilChoices.map(([text, ms]) => (
+                <option key={ms} value={ms}>
+                  {text}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        <label class="field">
+          Reason
+          <input
+            required
+            maxLength={500}
+            value={reason}
+            onInput={({ currentTarget }) => setReason(currentTarget.value)}
+          />
+        </label>
+        <p class="dim">The reason is written to the audit log, with the name of your token.</p>
+        <Failure message={problem} />
+        <div class="row end">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={isBusy}>
+            {changes[name].title}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+/** What the change will touch, in words. */
+function Touches({ name, limits, override }: Pick<ChangeDialogProps, 'name' | 'limits' | 'override'>) {
+  const counters = limits.length === 1 ? '1 counter' : `${limits.length} counters`;
+  const list = (
+    <ul>
+      {limits.map(({ rule, limit, before, counter }) => (
+        <li key={counter}>
+          {rule}, {limit}: {exact(before?.used ?? 0)} used{name === 'reset' && ', then 0'}
+        </li>
+      ))}
+    </ul>
+  );
+  switch (name) {
+    case 'reset':
+      return (
+        <div>
+          <p>This makes {counters} new, in every process of every instance:</p>
+          {list}
+        </div>
+      );
+    case 'grant':
+      return (
+        <div>
+          <p>This gives hits back to {counters}, as far as they were used:</p>
+          {list}
+        </div>
+      );
+    case 'block':
+      return (
+        <p>
+          Every request with this descriptor is refused, on every instance, whatever the rules say. Other descriptors
+          are not touched.
+        </p>
+      );
+    case 'exempt':
+      return (
+        <p>
+          Every request passes as far as this descriptor is concerned, and is not counted. Other descriptors are not
+          touched.
+        </p>
+      );
+    case 'limit':
+      return <p>This limit applies to this descriptor instead of those of the rule, on every instance.</p>;
+    case 'remove':
+      return (
+        <p>
+          This removes “{override?.effect}”, set by {override?.by}. The rules apply again.
+        </p>
+      );
+  }
+}

@@ -1,0 +1,251 @@
+import type { ComponentChildren } from 'preact';
+import type { Instance } from '../../../src/console/instances.ts';
+import { get } from '../api.ts';
+import { bytes, exact, millis, percent } from '../format.ts';
+import { snapshot } from '../live.ts';
+import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
+import { Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
+import { usePoll } from '../parts/use-poll.ts';
+import { session } from '../session.ts';
+
+const lines: readonly SeriesLine[] = [
+  { field: 'p99Ms', label: 'p99', color: '--ink', isFilled: true },
+  { field: 'p50Ms', label: 'p50', color: '--passed' },
+  { field: 'lagMs', label: 'event loop lag', color: '--warn', isDashed: true },
+];
+
+export function Health() {
+  const now = snapshot.value;
+  return (
+    <>
+      <h1>Health</h1>
+      {!now && <Empty title="Nothing has been received yet." />}
+      {now && (
+        <>
+          <section class="panel">
+            <SeriesPlot title="Latency" lines={lines} unit="ms" />
+          </section>
+          <div class="columns">
+            <Store />
+            <Processes />
+            <Calls />
+            <Memory />
+          </div>
+          <Instances />
+        </>
+      )}
+    </>
+  );
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** A number that should be 0. */
+function Alarming({ is, children }: { readonly is: boolean; readonly children: ComponentChildren }) {
+  return is ? <State is="bad">{children}</State> : <span class="number">{children}</span>;
+}
+
+function Store() {
+  const now = snapshot.value;
+  if (!now) return null;
+  const { store, circuits, leased, denyCache } = now;
+  const isDown = store.isUp === false;
+  return (
+    <section class="panel">
+      <h2>Store</h2>
+      <dl class="facts">
+        <Fact name="Counters">
+          <Value text={store.description} whole />
+        </Fact>
+        <Fact name="State">
+          <State is={isDown ? 'bad' : 'good'}>{isDown ? 'Down' : 'Up'}</State>{' '}
+          {store.reason !== undefined && <Value text={store.reason} whole />}
+        </Fact>
+        {store.latencyMs !== undefined && <Fact name="Latency">{millis(store.latencyMs)}</Fact>}
+        {store.lastSuccessAtMs !== undefined && (
+          <Fact name="Last answer">
+            <Time atMs={store.lastSuccessAtMs} />
+          </Fact>
+        )}
+        {circuits.map(({ node, open }) => (
+          <Fact key={node} name={`Circuit to ${node}`}>
+            <State is={open > 0 ? 'bad' : 'good'}>{open > 0 ? 'Open' : 'Closed'}</State>{' '}
+            {open > 0 && now.workers.expected > 1 && `in ${open} of ${now.workers.expected} processes`}
+          </Fact>
+        ))}
+        <Fact name="Leased, unused hits">
+          <span class="number">{exact(leased)}</span>
+        </Fact>
+        <Fact name="Remembered refusals">
+          {denyCache ? (
+            <>
+              <span class="number">{exact(denyCache.size)}</span>
+              {denyCache.lookups > 0 && (
+                <span class="dim">, {percent(denyCache.hits / denyCache.lookups)} of lookups answered</span>
+              )}
+            </>
+          ) : (
+            <span class="dim">off</span>
+          )}
+        </Fact>
+      </dl>
+    </section>
+  );
+}
+
+function Processes() {
+  const now = snapshot.value;
+  if (!now) return null;
+  const { workers, processes, startedAtMs, rates } = now;
+  const isMissing = workers.expected > 1 && processes.length < workers.expected;
+  return (
+    <section class="panel">
+      <h2>Processes</h2>
+      <dl class="facts">
+        <Fact name="Answering">
+          <State is={isMissing ? 'warn' : 'good'}>
+            {processes.length} of {workers.expected}
+          </State>
+        </Fact>
+        {workers.expected > 1 &&
+          processes.map((name) => (
+            <Fact key={name} name="Worker">
+              {name}
+            </Fact>
+          ))}
+        <Fact name="Restarts of workers">
+          <span class="number">{exact(workers.restarts)}</span>
+        </Fact>
+        <Fact name="Started">
+          <Time atMs={startedAtMs} />
+        </Fact>
+        <Fact name="Event loop lag">{millis(rates.lagMs)}</Fact>
+        <Fact name="Version">{session.value?.version ?? '–'}</Fact>
+      </dl>
+    </section>
+  );
+}
+
+function Calls() {
+  const now = snapshot.value;
+  if (!now) return null;
+  const { load, rates } = now;
+  return (
+    <section class="panel">
+      <h2>Calls</h2>
+      <dl class="facts">
+        <Fact name="Connections of callers">
+          <span class="number">{exact(load.connections)}</span>
+        </Fact>
+        <Fact name="Calls in flight">
+          <span class="number">{exact(load.inFlight)}</span>
+        </Fact>
+        <Fact name="Calls held">
+          <span class="number">{exact(load.held)}</span> <span class="dim">by max_delay</span>
+        </Fact>
+        <Fact name="Shed">
+          <Alarming is={load.shedShare > 0}>{percent(load.shedShare)}</Alarming>{' '}
+          <span class="dim">of calls, by the busiest process</span>
+        </Fact>
+        <Fact name="Failures">
+          <Alarming is={rates.failed > 0}>{exact(rates.failed)} per s</Alarming>
+        </Fact>
+      </dl>
+    </section>
+  );
+}
+
+function Memory() {
+  const now = snapshot.value;
+  if (!now) return null;
+  const { memory, process, load } = now;
+  return (
+    <section class="panel">
+      <h2>Memory</h2>
+      <dl class="facts">
+        <Fact name={now.workers.expected > 1 ? 'Primary process' : 'Process'}>{bytes(process.rssBytes)}</Fact>
+        <Fact name="JavaScript heap">{bytes(process.heapBytes)}</Fact>
+        <Fact name="Held for callers">
+          {bytes(load.callerBytes)} <span class="dim">of {bytes(load.callerMaxBytes)}</span>
+        </Fact>
+        {memory && (
+          <>
+            <Fact name="Counters">
+              <span class="number">{exact(memory.counters)}</span> <span class="dim">in {bytes(memory.bytes)}</span>
+            </Fact>
+            <Fact name="Evicted">
+              <Alarming is={memory.evicted > 0}>{exact(memory.evicted)}</Alarming> <span class="dim">to make room</span>
+            </Fact>
+          </>
+        )}
+      </dl>
+    </section>
+  );
+}
+
+function Instances() {
+  const { data, error } = usePoll(() => get<{ readonly instances: readonly Instance[] }>('instances'), [], 5_000);
+  return (
+    <section class="panel">
+      <h2>Instances</h2>
+      {error?.status === 501 && (
+        <Empty title="This instance counts by itself.">
+          <p>Instances that share a Redis are listed here.</p>
+        </Empty>
+      )}
+      {error && error.status !== 501 && <Failure message={error.message} />}
+      {data && (
+        <table class="wide">
+          <thead>
+            <tr>
+              <th scope="col">Instance</th>
+              <th scope="col">Started</th>
+              <th scope="col">Rules</th>
+              <th scope="col" class="number">
+                Workers
+              </th>
+              <th scope="col" class="number">
+                Decisions per s
+              </th>
+              <th scope="col" class="number">
+                Refused per s
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.instances.map((one) => (
+              <tr key={`${one.name} ${one.startedAtMs}`}>
+                <td>
+                  <Value text={one.name} /> {one.isThis && <span class="dim">(this one)</span>}
+                  <div class="dim">{one.version}</div>
+                </td>
+                <td data-label="Started">
+                  <Time atMs={one.startedAtMs} />
+                </td>
+                <td data-label="Rules">
+                  <code>{one.rules?.slice(0, 12) ?? 'none'}</code>
+                </td>
+                <td data-label="Workers" class="number">
+                  {exact(one.workers)}
+                </td>
+                <td data-label="Decisions" class="number">
+                  {exact(one.decisionsPerSecond)}
+                </td>
+                <td data-label="Refused" class="number">
+                  {exact(one.refusedPerSecond)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}

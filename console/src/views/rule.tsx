@@ -1,0 +1,219 @@
+import { get, type ListedLimit, type ShownTop } from '../api.ts';
+import { algorithmText, duration, exact, limitText, usedShare } from '../format.ts';
+import { ruleHistory, rules } from '../live.ts';
+import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
+import { Descriptor, Empty, Failure, Value } from '../parts/texts.tsx';
+import { usePoll } from '../parts/use-poll.ts';
+import { linkTo, pairsParam, param, replaceParams } from '../route.ts';
+import { seesValues, session } from '../session.ts';
+import { SignInNeeded } from './sign-in.tsx';
+
+const lines: readonly SeriesLine[] = [
+  { field: 'passed', label: 'passed', color: '--passed', isFilled: true },
+  { field: 'refused', label: 'refused', color: '--bad', isFilled: true },
+  { field: 'soft', label: 'soft', color: '--warn', isDashed: true },
+  { field: 'shadow', label: 'shadow', color: '--dim', isDashed: true },
+];
+
+export function Rule() {
+  const path = param('path') ?? '';
+  const rule = rules.value?.rules.find((one) => one.path === path);
+  const share = ruleHistory.value.get(path)?.share?.at(-1) ?? 0;
+  return (
+    <>
+      <p>
+        <a href={linkTo('rules')}>Rules</a>
+      </p>
+      <h1>
+        <Value text={path} whole />
+      </h1>
+      {rules.value && !rule && (
+        <Empty title="This rule is not among those in force.">
+          <p>It may have been removed, or its statistics are named after the values of callers.</p>
+        </Empty>
+      )}
+      {rule && (
+        <section class="panel">
+          <dl class="facts">
+            <div>
+              <dt>File</dt>
+              <dd>
+                {rule.file ?? 'none'}
+                {rule.line !== undefined && `:${rule.line}`}
+              </dd>
+            </div>
+            <div>
+              <dt>Used</dt>
+              <dd>
+                <span class="number">{usedShare(share)}</span>{' '}
+                <span class="dim">of the limit, by the fullest counter of the last minute</span>
+              </dd>
+            </div>
+            {rule.replaces && rule.replaces.length > 0 && (
+              <div>
+                <dt>Replaces</dt>
+                <dd>{rule.replaces.join(', ')}</dd>
+              </div>
+            )}
+          </dl>
+        </section>
+      )}
+      <section class="panel">
+        <SeriesPlot title="Passed and refused" rule={path} lines={lines} unit="per s" />
+      </section>
+      {rule && !rule.unlimited && (
+        <section class="panel">
+          <h2>Limits</h2>
+          <p class="dim">The drawings show how an algorithm decides, with numbers of their own.</p>
+          <div class="limits">
+            {rule.limits.map((limit, at) => (
+              <LimitFacts key={at} limit={limit} />
+            ))}
+          </div>
+        </section>
+      )}
+      {rule?.unlimited && (
+        <section class="panel">
+          <h2>Limits</h2>
+          <p>Unlimited: every request passes, and none is counted.</p>
+        </section>
+      )}
+      <TopKeys path={path} domain={rule?.domain ?? path.split('.')[0] ?? ''} />
+    </>
+  );
+}
+
+const policyTexts: readonly (readonly [string, (limit: ListedLimit) => string | undefined])[] = [
+  ['Burst', ({ burst }) => (burst === undefined ? undefined : exact(burst))],
+  ['Soft', ({ soft }) => (soft > 0 ? `${exact(soft)} hits beyond the limit` : undefined)],
+  ['Store failure', ({ on_store_failure }) => on_store_failure],
+  ['Consistency', ({ consistency }) => consistency],
+  ['Shadow mode', ({ shadow_mode }) => (shadow_mode ? 'on: refuses nothing' : undefined)],
+  ['Quota mode', ({ quota_mode }) => (quota_mode ? 'on' : undefined)],
+];
+
+function LimitFacts({ limit }: { readonly limit: ListedLimit }) {
+  return (
+    <figure class="limit">
+      <img
+        src={`${limit.algorithm.replaceAll('_', '-')}.svg`}
+        alt={`How a ${algorithmText(limit.algorithm)} decides, over time`}
+      />
+      <figcaption>
+        <strong>{limitText(limit)}</strong> <span class="dim">{algorithmText(limit.algorithm)}</span>
+        <dl class="facts">
+          {limit.name !== undefined && (
+            <div>
+              <dt>Name</dt>
+              <dd>{limit.name}</dd>
+            </div>
+          )}
+          <div>
+            <dt>Window</dt>
+            <dd>{duration(limit.window_ms)}</dd>
+          </div>
+          {policyTexts.map(([name, of]) => {
+            const text = of(limit);
+            return (
+              text !== undefined && (
+                <div key={name}>
+                  <dt>{name}</dt>
+                  <dd>{text}</dd>
+                </div>
+              )
+            );
+          })}
+        </dl>
+      </figcaption>
+    </figure>
+  );
+}
+
+function TopKeys({ path, domain }: { readonly path: string; readonly domain: string }) {
+  const by = param('by') === 'hits' ? 'hits' : 'refusals';
+  const isHashed = session.value?.hashKeys ?? false;
+  const { data, error } = usePoll(
+    () => get<{ readonly rules: readonly ShownTop[] }>('top', { by, rule: path, count: '20' }),
+    seesValues.value ? [by, path] : undefined,
+    2_000,
+  );
+  const top = data?.rules[0];
+  return (
+    <section class="panel">
+      <div class="row">
+        <h2>Top keys, last minute</h2>
+        <fieldset class="choice">
+          <legend class="hidden">Keys by</legend>
+          {(['refusals', 'hits'] as const).map((name) => (
+            <label key={name}>
+              <input type="radio" name="by" checked={by === name} onChange={() => replaceParams({ by: name })} />
+              {name === 'hits' ? 'Most hits' : 'Most refused'}
+            </label>
+          ))}
+        </fieldset>
+      </div>
+      {!seesValues.value && <SignInNeeded what="This list" />}
+      <Failure message={error?.message} />
+      {data && !top && (
+        <Empty title={by === 'hits' ? 'No hit in the last minute.' : 'No refusal in the last minute.'} />
+      )}
+      {top && (
+        <>
+          <table class="wide">
+            <thead>
+              <tr>
+                <th scope="col">Key</th>
+                <th scope="col" class="number">
+                  Hits
+                </th>
+                <th scope="col" class="number">
+                  At most too high by
+                </th>
+                <th scope="col">
+                  <span class="hidden">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {top.keys.map((key) => (
+                <tr key={key.descriptor}>
+                  <td>{key.entries ? <Descriptor entries={key.entries} /> : <Value text={key.descriptor} />}</td>
+                  <td class="number" data-label="Hits">
+                    {exact(key.hits)}
+                  </td>
+                  <td class="number" data-label="Too high by">
+                    {exact(key.atMostTooHighBy)}
+                  </td>
+                  <td class="actions">
+                    {key.entries && !key.cut ? (
+                      <>
+                        <a
+                          href={linkTo('explain', { domain, pairs: pairsParam(key.entries) })}
+                          aria-label={`Explain ${key.descriptor.slice(0, 80)}`}
+                        >
+                          Explain
+                        </a>{' '}
+                        <a
+                          href={linkTo('key', { domain, pairs: pairsParam(key.entries) })}
+                          aria-label={`Counters of ${key.descriptor.slice(0, 80)}`}
+                        >
+                          Counters
+                        </a>
+                      </>
+                    ) : (
+                      <span class="dim">{isHashed ? 'hashed' : 'too long'}</span>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          <p class="dim">
+            {exact(top.total)} hits in all. A key that is not listed had {exact(top.unlistedAtMost)} at most
+            {top.keys.length === 20 && ', or fewer than those listed'}.
+          </p>
+        </>
+      )}
+    </section>
+  );
+}

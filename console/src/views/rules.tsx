@@ -1,0 +1,218 @@
+import { useState } from 'preact/hooks';
+import type { ListedRule } from '../api.ts';
+import { algorithmText, count, exact, limitText, usedShare } from '../format.ts';
+import { ruleHistory, rules, snapshot } from '../live.ts';
+import { Sparkline } from '../parts/sparkline.tsx';
+import { Empty, State, Value } from '../parts/texts.tsx';
+import { linkTo, param, replaceParams } from '../route.ts';
+
+/** Rows that are shown before a button shows more. */
+const PAGE = 100;
+
+const sum = (values: readonly number[] | undefined): number =>
+  (values ?? []).reduce((total, value) => total + value, 0);
+
+export function Rules() {
+  const [shown, setShown] = useState(PAGE);
+  const query = param('q') ?? '';
+  const order = param('order') ?? 'file';
+  const listed = rules.value;
+  const found = (listed?.rules ?? []).filter((rule) => matches(rule, query.toLowerCase()));
+  const refusedBy = (rule: ListedRule): number => sum(ruleHistory.value.get(rule.path)?.refused);
+  const hitsOf = (rule: ListedRule): number => refusedBy(rule) + sum(ruleHistory.value.get(rule.path)?.passed);
+  const ordered =
+    order === 'refused'
+      ? found.toSorted((one, other) => refusedBy(other) - refusedBy(one) || hitsOf(other) - hitsOf(one))
+      : found;
+  return (
+    <>
+      <h1>Rules</h1>
+      <Problems />
+      <div class="row">
+        <label class="field grow">
+          Search
+          <input
+            type="search"
+            value={query}
+            placeholder="domain, key, value, file or algorithm"
+            onInput={({ currentTarget }) => replaceParams({ q: currentTarget.value })}
+          />
+        </label>
+        <fieldset class="choice">
+          <legend class="hidden">Order</legend>
+          {(['file', 'refused'] as const).map((name) => (
+            <label key={name}>
+              <input
+                type="radio"
+                name="order"
+                checked={order === name}
+                onChange={() => replaceParams({ order: name === 'file' ? undefined : name })}
+              />
+              {name === 'file' ? 'As in the files' : 'Refused most'}
+            </label>
+          ))}
+        </fieldset>
+      </div>
+      <p class="dim" role="status">
+        {listed &&
+          (query === ''
+            ? `${exact(listed.rules.length + listed.more)} rules`
+            : `${exact(found.length)} of ${exact(listed.rules.length)} rules`)}
+      </p>
+      {listed && listed.rules.length === 0 && (
+        <Empty title="No rules are loaded.">
+          <p>
+            Start the service with <code>--rules</code> and a file or a folder; it appears here within a second.
+          </p>
+        </Empty>
+      )}
+      {listed && listed.rules.length > 0 && found.length === 0 && (
+        <Empty title={`No rule has “${query.slice(0, 60)}”.`} />
+      )}
+      {found.length > 0 && (
+        <table class="wide rules">
+          <thead>
+            <tr>
+              <th scope="col">Rule</th>
+              <th scope="col">Limits</th>
+              <th scope="col">Last minute</th>
+              <th scope="col" class="number">
+                Passed
+              </th>
+              <th scope="col" class="number">
+                Refused
+              </th>
+              <th scope="col" class="number">
+                Soft, shadow
+              </th>
+              <th scope="col" class="number">
+                Used
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {ordered.slice(0, shown).map((rule, at) => (
+              <RuleRow
+                key={`${rule.path} ${rule.line}`}
+                rule={rule}
+                isTree={order === 'file' && query === ''}
+                before={ordered[at - 1]}
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {found.length > shown && (
+        <button type="button" onClick={() => setShown(shown + PAGE)}>
+          Show {exact(Math.min(PAGE, found.length - shown))} more of {exact(found.length - shown)}
+        </button>
+      )}
+    </>
+  );
+}
+
+function matches({ path, file = '', limits }: ListedRule, query: string): boolean {
+  return (
+    query === '' ||
+    `${path} ${file} ${limits.map(({ algorithm, name = '' }) => `${algorithm} ${name}`).join(' ')}`
+      .toLowerCase()
+      .includes(query)
+  );
+}
+
+function Problems() {
+  const state = snapshot.value?.rules;
+  if (!state || state.isNewest) return null;
+  return (
+    <div class="notice bad" role="alert">
+      The newest rules are invalid; the rules below were loaded before.
+      <ul>
+        {state.problems.map((problem) => (
+          <li key={problem}>
+            <Value text={problem} whole />
+          </li>
+        ))}
+      </ul>
+      {state.moreProblems > 0 && <p>… and {exact(state.moreProblems)} more: /rlconfig lists all.</p>}
+    </div>
+  );
+}
+
+function RuleRow({
+  rule,
+  isTree,
+  before,
+}: {
+  readonly rule: ListedRule;
+  readonly isTree: boolean;
+  readonly before: ListedRule | undefined;
+}) {
+  const { path, domain, levels, file, line, limits, unlimited } = rule;
+  const series = ruleHistory.value.get(path);
+  const known = isTree && before?.domain === domain ? commonLength(levels, before.levels) : 0;
+  const depth = isTree ? levels.length - 1 : 0;
+  const passed = sum(series?.passed);
+  const refused = sum(series?.refused);
+  const soft = sum(series?.soft);
+  const shadow = sum(series?.shadow);
+  const share = series?.share?.at(-1) ?? 0;
+  return (
+    <tr>
+      <th scope="row">
+        <span class="tree" style={{ paddingInlineStart: `${depth * 16}px` }}>
+          {(!isTree || known === 0) && (
+            <span class="dim">
+              <Value text={domain} />
+              {'.'}
+            </span>
+          )}
+          <a href={linkTo('rule', { path })} aria-label={path}>
+            <Value text={isTree ? levels.slice(Math.min(known, depth)).join('.') : levels.join('.')} />
+          </a>
+        </span>
+        {file !== undefined && (
+          <div class="dim tree" style={{ paddingInlineStart: `${depth * 16}px` }}>
+            {file}
+            {line !== undefined && `:${line}`}
+          </div>
+        )}
+      </th>
+      <td data-label="Limits">
+        {unlimited && 'unlimited'}
+        {!unlimited && limits.length === 0 && <span class="dim">none</span>}
+        {limits.map((limit, at) => (
+          <div key={at}>
+            {limitText(limit)} <span class="dim">{algorithmText(limit.algorithm)}</span>
+            {limit.shadow_mode && (
+              <>
+                {' '}
+                <State is="plain">shadow</State>
+              </>
+            )}
+            {limit.on_store_failure !== 'error' && <span class="dim">, {limit.on_store_failure} on store failure</span>}
+          </div>
+        ))}
+      </td>
+      <td data-label="Last minute">
+        <Sparkline series={series} label={`${exact(passed)} passed and ${exact(refused)} refused in the last minute`} />
+      </td>
+      <td data-label="Passed" class="number">
+        {count(passed)}
+      </td>
+      <td data-label="Refused" class={refused > 0 ? 'number bad' : 'number'}>
+        {count(refused)}
+      </td>
+      <td data-label="Soft, shadow" class="number">
+        {soft + shadow === 0 ? '–' : `${count(soft)}, ${count(shadow)}`}
+      </td>
+      <td data-label="Used" class="number">
+        {unlimited || limits.length === 0 ? '–' : usedShare(share)}
+      </td>
+    </tr>
+  );
+}
+
+function commonLength(one: readonly string[], other: readonly string[]): number {
+  const end = one.findIndex((level, at) => level !== other[at]);
+  return end < 0 ? one.length : end;
+}

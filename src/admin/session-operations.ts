@@ -1,0 +1,81 @@
+import { crossSiteReason } from '../http/cross-site.ts';
+import type { AccessOptions } from './access.ts';
+import { type ApiOperation, operation } from './api.ts';
+import { noQuery } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+import { tokenOf } from './tokens.ts';
+
+const PATH = '/api/v1/session';
+
+/** Operations by which a browser signs in, so that it need not keep a token. */
+export function sessionOperations(
+  { tokens, sessions }: AccessOptions,
+  {
+    hashKeys,
+    version,
+    grpcPort,
+  }: { readonly hashKeys: boolean; readonly version: string; readonly grpcPort: number | undefined },
+): readonly ApiOperation[] {
+  return [
+    operation({
+      path: PATH,
+      method: 'GET',
+      summary: 'what this client may do',
+      need: 'open',
+      query: noQuery,
+      answers: '`role` is read or operate; absent: the client sees no values. `csrf` is that of the session.',
+      answer: ({ client, request }) => ({
+        version,
+        name: client.name,
+        ...(client.seesValues && { role: client.role }),
+        needsToken: tokens.length > 0,
+        hashKeys,
+        grpcPort,
+        ...csrfOf(sessions.of(request)?.csrf),
+      }),
+    }),
+    operation({
+      path: PATH,
+      method: 'POST',
+      summary: 'signs in by a token: sets a cookie that stands for it for 12 hours',
+      need: 'open',
+      query: noQuery,
+      body: object({ token: { type: 'string', minLength: 1, maxLength: 10_000 } }, ['token']),
+      answers: 'Name, role, and `csrf`, which changes need in the header x-weir-csrf.',
+      answer: ({ body, request, headers }) => {
+        refuseOtherSites(request);
+        const token = tokens.length > 0 ? tokenOf(`Bearer ${body.token}`, tokens) : undefined;
+        if (!token)
+          throw new ApiProblem(
+            403,
+            tokens.length > 0 ? 'the token is not one of ADMIN_TOKEN' : 'ADMIN_TOKEN is not set',
+          );
+        const { session, setCookie } = sessions.open(token, request);
+        headers.set('set-cookie', setCookie);
+        return { name: token.name, role: token.role, csrf: session.csrf };
+      },
+    }),
+    operation({
+      path: PATH,
+      method: 'DELETE',
+      summary: 'signs out',
+      need: 'open',
+      query: noQuery,
+      answers: 'Nothing.',
+      answer: ({ request, headers }) => {
+        refuseOtherSites(request);
+        headers.set('set-cookie', sessions.close(request));
+        return {};
+      },
+    }),
+  ];
+}
+
+const csrfOf = (csrf: string | undefined): object => (csrf === undefined ? {} : { csrf });
+
+/** @throws Problem  403 */
+function refuseOtherSites(request: Parameters<typeof crossSiteReason>[0]): void {
+  const reason = crossSiteReason(request);
+  if (reason !== undefined) throw new ApiProblem(403, reason);
+}

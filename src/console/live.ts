@@ -1,0 +1,183 @@
+import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
+import { describeTop, mergeRules, type ShownKey } from '../admin/top-keys.ts';
+import type { Clock, Monotonic } from '../clock.ts';
+import type { PageOutput } from '../http/server.ts';
+import type { DenyCacheState } from '../ledger/refusals.ts';
+import type { DurationTotals } from '../observe/duration-histogram.ts';
+import type { Load, MemoryFacts } from '../observe/service-gauges.ts';
+import type { Statistics } from '../observe/stats.ts';
+import { AllRuleSeries, type RuleRates } from './rule-series.ts';
+import { type ServiceRates, ServiceSeries } from './service-series.ts';
+
+/** Where the numbers of a snapshot come from: nothing is counted for the console alone. */
+export interface LiveSources {
+  readonly statistics: Statistics;
+  readonly durations: () => DurationTotals;
+  /** How late timers of this process are. */
+  readonly latenessMs: () => number;
+  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  readonly health: () => HealthFacts;
+  /** How callers' values are shown; undefined: as they are. */
+  readonly hash: ((text: string) => string) | undefined;
+  readonly clock: Clock;
+  readonly monotonicMs: Monotonic;
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+}
+
+/** State that is read when a snapshot is made. */
+export interface HealthFacts {
+  readonly store: {
+    readonly description: string;
+    /** Absent: counters are in this process. */
+    readonly isUp?: boolean;
+    readonly reason?: string;
+    readonly latencyMs?: number;
+    readonly lastSuccessAtMs?: number;
+  };
+  /** For each node of the store, the processes whose circuit to it is open. */
+  readonly circuits: readonly { readonly node: string; readonly open: number }[];
+  readonly memory?: MemoryFacts;
+  readonly load: Load;
+  readonly leased: number;
+  readonly denyCache?: { readonly size: number } & DenyCacheState['counts'];
+  readonly workers: { readonly expected: number; readonly restarts: number };
+  readonly process: { readonly rssBytes: number; readonly heapBytes: number };
+  readonly rules: {
+    readonly hash?: string;
+    readonly loadedAtMs?: number;
+    readonly isNewest: boolean;
+    readonly count: number;
+    readonly problems: readonly string[];
+    readonly moreProblems: number;
+  };
+}
+
+/** What readers of the event stream receive once a second. */
+export interface LiveSnapshot extends HealthFacts {
+  readonly atMs: number;
+  readonly startedAtMs: number;
+  readonly rates: ServiceRates;
+  readonly rules: HealthFacts['rules'];
+  /** Rules that were hit in the last second. */
+  readonly active: readonly RuleRates[];
+  /** Over the last minute; `refused` is descriptors. */
+  readonly refusingRules: readonly { readonly rule: string; readonly refused: number }[];
+  /** Over the last minute, of the rules that refuse most; absent: the reader may see no values. */
+  readonly refusedKeys?: readonly (ShownKey & { readonly rule: string })[];
+  /** Processes that answered when they were asked last. */
+  readonly processes: readonly string[];
+}
+
+const INTERVAL_MS = 1_000;
+
+/** Readers of the stream at once; browsers share one among all their pages. */
+export const MAX_READERS = 50;
+
+/** Rules whose keys are shown, and keys. */
+const KEY_RULES = 3;
+const KEYS = 20;
+const REFUSING_RULES = 20;
+
+/** Collecting keys may take this part of the time: it is done more rarely where it takes long. */
+const KEYS_TIME_SHARE = 0.02;
+
+/** Makes series once a second, and a snapshot while anything reads the stream. */
+export class Live {
+  readonly #sources: LiveSources;
+  readonly #startedAtMs: number;
+  readonly #readers = new Map<PageOutput, 'values' | 'hidden'>();
+  readonly #stop: () => void;
+  readonly service = new ServiceSeries();
+  readonly rules = new AllRuleSeries();
+  #keys: { readonly keys: LiveSnapshot['refusedKeys']; readonly processes: readonly string[] } | undefined;
+  #keysAgainAtMs = 0;
+  #isCollecting = false;
+
+  constructor(sources: LiveSources) {
+    this.#sources = sources;
+    this.#startedAtMs = sources.clock();
+    this.#stop = sources.every(INTERVAL_MS, () => this.tick());
+  }
+
+  get startedAtMs(): number {
+    return this.#startedAtMs;
+  }
+
+  get readers(): number {
+    return this.#readers.size;
+  }
+
+  /** Sends snapshots to a reader until it closes. */
+  follow(output: PageOutput, isFor: 'values' | 'hidden'): void {
+    this.#readers.set(output, isFor);
+    output.onClosed(() => this.#readers.delete(output));
+    if (this.#readers.size === 1) {
+      this.#keys = undefined;
+      this.#keysAgainAtMs = 0;
+    }
+    void this.#collectKeys().then(() => output.write(this.#frame(this.#snapshot(), isFor)));
+  }
+
+  /** To be called once a second. */
+  tick(): void {
+    const { statistics, durations, latenessMs } = this.#sources;
+    this.service.gather(statistics, durations(), latenessMs());
+    this.rules.gather(statistics.rules());
+    if (this.#readers.size === 0) return;
+    void this.#collectKeys();
+    const snapshot = this.#snapshot();
+    for (const isFor of ['values', 'hidden'] as const) {
+      const readers = [...this.#readers].filter(([, kind]) => kind === isFor);
+      if (readers.length === 0) continue;
+      const frame = this.#frame(snapshot, isFor);
+      for (const [output] of readers) output.write(frame);
+    }
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  #snapshot(): LiveSnapshot {
+    const { health, clock } = this.#sources;
+    return {
+      atMs: clock(),
+      startedAtMs: this.#startedAtMs,
+      rates: this.service.last,
+      ...health(),
+      active: this.rules.active(),
+      refusingRules: this.rules.refusingMost(REFUSING_RULES),
+      refusedKeys: this.#keys?.keys ?? [],
+      processes: this.#keys?.processes ?? [],
+    };
+  }
+
+  #frame({ refusedKeys, ...open }: LiveSnapshot, isFor: 'values' | 'hidden'): Buffer {
+    const shown = isFor === 'values' ? { ...open, refusedKeys } : open;
+    return Buffer.from(`data: ${JSON.stringify(shown)}\n\n`);
+  }
+
+  /** Asks every process for its keys; one that hangs delays no snapshot. */
+  async #collectKeys(): Promise<void> {
+    const { ask, monotonicMs, hash } = this.#sources;
+    const startedMs = monotonicMs();
+    if (this.#isCollecting || startedMs < this.#keysAgainAtMs) return;
+    this.#isCollecting = true;
+    try {
+      const replies = await ask({ kind: 'top', by: 'refusals', rules: KEY_RULES });
+      const keys = mergeRules(replies.map(({ reply }) => reply.tops))
+        .slice(0, KEY_RULES)
+        .flatMap((top) => describeTop(top, KEYS, hash))
+        .flatMap(({ rule, keys: own }) => own.map((key) => ({ rule, ...key })))
+        .sort((one, other) => other.hits - one.hits)
+        .slice(0, KEYS);
+      this.#keys = { keys, processes: replies.map(({ process }) => process) };
+    } catch {
+      this.#keys = undefined; // workers are being replaced
+    } finally {
+      const tookMs = monotonicMs() - startedMs;
+      this.#keysAgainAtMs = startedMs + tookMs / KEYS_TIME_SHARE;
+      this.#isCollecting = false;
+    }
+  }
+}

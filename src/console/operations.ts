@@ -1,0 +1,128 @@
+import { type ApiOperation, operation } from '../admin/api.ts';
+import { noQuery, text } from '../admin/parameters.ts';
+import { ApiProblem } from '../admin/problem.ts';
+import { object } from '../admin/schema.ts';
+import type { Page } from '../http/server.ts';
+import { domainAsJson, ruleAsJson } from '../rules/describe.ts';
+import type { LoadedRules } from '../rules/load.ts';
+import { hashOf } from '../rules/packed.ts';
+import { formatProblem } from '../rules/problem.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import type { Heartbeat } from './instances.ts';
+import { type Live, MAX_READERS } from './live.ts';
+import { MAX_RULES, ruleFields } from './rule-series.ts';
+import { type Range, rangeNames, ranges } from './series.ts';
+import { serviceFields } from './service-series.ts';
+
+export interface ConsoleOptions {
+  readonly live: Live;
+  readonly rules: () => RuleTree | undefined;
+  readonly lastLoad: () => LoadedRules | undefined;
+  /** Undefined: instances do not know each other. */
+  readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
+}
+
+/** Rules that are listed in one answer. */
+const MAX_LISTED_RULES = 20_000;
+const MAX_PROBLEMS = 200;
+
+const range = { type: 'string', maxLength: 3, enum: rangeNames, description: '60s (the default), 1h or 24h' } as const;
+
+/** Operations that the console adds to the admin API: series, rules, and a stream of snapshots. */
+export function consoleOperations(options: ConsoleOptions): readonly ApiOperation[] {
+  const { live } = options;
+  const rangeOf = (name: string | undefined): Range => rangeNames.find((one) => one === name) ?? '60s';
+  const head = (name: Range) => ({ range: name, stepMs: ranges[name].stepMs, startedAtMs: live.startedAtMs });
+  return [
+    operation({
+      path: '/api/v1/series',
+      method: 'GET',
+      summary: 'what the service, or one rule, did over time; kept in memory since the start',
+      need: 'open',
+      query: object({ range, rule: { ...text, description: 'the path of one rule; absent: the service' } }, []),
+      answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}. Counts are per second.`,
+      answer: ({ query }) => {
+        const name = rangeOf(query.range);
+        if (query.rule === undefined) return { ...head(name), series: live.service.columns(name) };
+        return { ...head(name), rule: query.rule, series: live.rules.columns(query.rule, name) ?? {} };
+      },
+    }),
+    operation({
+      path: '/api/v1/series/rules',
+      method: 'GET',
+      summary: `the last minute of every rule that was hit, of ${MAX_RULES} rules at most`,
+      need: 'open',
+      query: noQuery,
+      answers: 'For each rule a list per field, the oldest second first.',
+      answer: () => {
+        const rules = Array.from(live.rules.names(), (rule) => [rule, live.rules.columns(rule, '60s')] as const);
+        return { ...head('60s'), atMost: MAX_RULES, rules: Object.fromEntries(rules) };
+      },
+    }),
+    operation({
+      path: '/api/v1/rules',
+      method: 'GET',
+      summary: 'the rules in force, and the problems of newer ones',
+      need: 'open',
+      query: noQuery,
+      answers: `The rules as on /rlconfig?format=json, ${MAX_LISTED_RULES} at most; \`more\` counts the others.`,
+      answer: () => listRules(options),
+    }),
+    operation({
+      path: '/api/v1/instances',
+      method: 'GET',
+      summary: 'the instances on the same Redis',
+      need: 'open',
+      query: noQuery,
+      answers: 'Instances that were heard of in the last 20 seconds, the oldest first.',
+      answer: () => listInstances(options),
+    }),
+    operation({
+      path: '/api/v1/events',
+      method: 'GET',
+      summary: 'a snapshot of the service, once a second',
+      need: 'open',
+      query: noQuery,
+      answers: 'Server-sent events. `refusedKeys` is there for clients that may see values.',
+      produces: 'text/event-stream',
+      answer: ({ client, request }): Page => {
+        if (live.readers >= MAX_READERS)
+          throw new ApiProblem(503, `at most ${MAX_READERS} clients can read the stream`);
+        return {
+          status: 200,
+          contentType: 'text/event-stream',
+          headers: { 'cache-control': 'no-store', 'x-accel-buffering': 'no' }, // nginx would collect snapshots
+          body: 'retry: 1000\n\n',
+          ...(request.method !== 'HEAD' && {
+            follow: (output) => live.follow(output, client.seesValues ? 'values' : 'hidden'),
+          }),
+        };
+      },
+    }),
+  ];
+}
+
+async function listInstances({ heartbeat }: ConsoleOptions): Promise<object> {
+  if (!heartbeat) throw new ApiProblem(501, 'instances know each other only where counters are in Redis');
+  try {
+    return { instances: await heartbeat.list() };
+  } catch (error) {
+    throw new ApiProblem(503, `Redis cannot be reached: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function listRules({ rules, lastLoad }: ConsoleOptions): object {
+  const tree = rules();
+  const last = lastLoad();
+  const problems = !last ? [] : last.ok ? last.warnings : last.problems;
+  const packed = last?.ok ? last.packed : undefined;
+  return {
+    loaded: tree !== undefined,
+    newest: last?.ok ?? tree !== undefined,
+    ...(packed && { hash: hashOf(packed) }),
+    problems: problems.slice(0, MAX_PROBLEMS).map(formatProblem),
+    domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
+    rules: tree?.rules.slice(0, MAX_LISTED_RULES).map((rule) => ({ ...ruleAsJson(rule), levels: rule.levels })) ?? [],
+    more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),
+  };
+}

@@ -1,0 +1,58 @@
+import { Ring } from './ring.ts';
+
+/** How far back a series goes, and in which steps. */
+export const ranges = {
+  '60s': { stepMs: 1_000, rows: 60 },
+  '1h': { stepMs: 30_000, rows: 120 },
+  '24h': { stepMs: 600_000, rows: 144 },
+} as const;
+export type Range = keyof typeof ranges;
+export const rangeNames = Object.keys(ranges) as readonly Range[]; // it has no other keys
+
+/** How the rows of a step become one: rates are averaged, latencies and shares keep their largest. */
+type Merge = 'mean' | 'max';
+
+/** Rows of the last minute, hour and day. */
+export class Series {
+  readonly #merges: readonly Merge[];
+  readonly #levels: readonly { readonly ring: Ring; readonly every: number; sums: Float64Array; steps: number }[];
+
+  constructor(merges: readonly Merge[]) {
+    this.#merges = merges;
+    const secondMs = ranges['60s'].stepMs;
+    this.#levels = rangeNames.map((name) => ({
+      ring: new Ring(ranges[name].rows, merges.length),
+      every: ranges[name].stepMs / secondMs,
+      sums: new Float64Array(merges.length),
+      steps: 0,
+    }));
+  }
+
+  get bytes(): number {
+    return this.#levels.reduce((sum, { ring, sums }) => sum + ring.bytes + sums.byteLength, 0);
+  }
+
+  /** To be called once a second. */
+  push(row: ArrayLike<number>): void {
+    for (const level of this.#levels) {
+      this.#merges.forEach((merge, at) => {
+        const value = row[at] ?? 0;
+        const sum = level.sums[at] ?? 0;
+        level.sums[at] = merge === 'max' ? Math.max(sum, value) : sum + value / level.every;
+      });
+      if (++level.steps < level.every) continue;
+      level.ring.push(level.sums);
+      level.sums.fill(0);
+      level.steps = 0;
+    }
+  }
+
+  column(range: Range, at: number): readonly number[] {
+    return this.#levels[rangeNames.indexOf(range)]?.ring.column(at) ?? [];
+  }
+
+  /** The sum over the last minute. */
+  minuteSum(at: number): number {
+    return this.#levels[0]?.ring.sum(at) ?? 0;
+  }
+}

@@ -1,0 +1,55 @@
+import type { DurationTotals } from '../observe/duration-histogram.ts';
+import type { Statistics } from '../observe/stats.ts';
+import { quantileMs } from './quantile.ts';
+import { type Range, Series } from './series.ts';
+
+/** Per second, but for latencies of gRPC calls and the lag of the event loop: in milliseconds. */
+export const serviceFields = ['passed', 'refused', 'degraded', 'shed', 'failed', 'p50Ms', 'p99Ms', 'lagMs'] as const;
+export type ServiceRates = { readonly [F in (typeof serviceFields)[number]]: number };
+
+const isLargest: ReadonlySet<string> = new Set(['p50Ms', 'p99Ms', 'lagMs']);
+
+/** What the whole service did in the last minute, hour and day. */
+export class ServiceSeries {
+  readonly #series = new Series(serviceFields.map((field) => (isLargest.has(field) ? 'max' : 'mean')));
+  #counts: Readonly<Record<string, number>> = {};
+  #durations: DurationTotals | undefined;
+  #last: ServiceRates = { passed: 0, refused: 0, degraded: 0, shed: 0, failed: 0, p50Ms: 0, p99Ms: 0, lagMs: 0 };
+
+  /** Those of the last second. */
+  get last(): ServiceRates {
+    return this.#last;
+  }
+
+  /** To be called once a second. */
+  gather(statistics: Statistics, durations: DurationTotals, lagMs: number): void {
+    const counts = countsOf(statistics);
+    const rate = (name: keyof typeof counts): number => Math.max(counts[name] - (this.#counts[name] ?? 0), 0);
+    const buckets = durations.counts.map((count, at) => count - (this.#durations?.counts[at] ?? 0));
+    this.#last = {
+      passed: rate('passed'),
+      refused: rate('refused'),
+      degraded: rate('degraded'),
+      shed: rate('shed'),
+      failed: rate('failed'),
+      p50Ms: quantileMs(0.5, buckets, durations.boundsMs),
+      p99Ms: quantileMs(0.99, buckets, durations.boundsMs),
+      lagMs: Math.round(lagMs * 10) / 10,
+    };
+    this.#counts = counts;
+    this.#durations = durations;
+    this.#series.push(serviceFields.map((field) => this.#last[field]));
+  }
+
+  columns(range: Range): Readonly<Record<string, readonly number[]>> {
+    return Object.fromEntries(serviceFields.map((field, at) => [field, this.#series.column(range, at)]));
+  }
+}
+
+const countsOf = ({ answers, degraded, sums, failures }: Statistics) => ({
+  passed: answers.OK,
+  refused: answers.OVER_LIMIT,
+  degraded: [...degraded.values()].reduce((sum, hits) => sum + hits, 0),
+  shed: sums.shedCalls,
+  failed: failures.store + failures.service,
+});

@@ -1,0 +1,66 @@
+import '../helpers/realm.ts';
+import { quantileMs } from '../../src/console/quantile.ts';
+import { Ring } from '../../src/console/ring.ts';
+import { AllRuleSeries, MAX_RULES } from '../../src/console/rule-series.ts';
+import { Series } from '../../src/console/series.ts';
+import { createRuleCounts } from '../../src/observe/rule-counts.ts';
+
+test('a ring keeps the last rows, the oldest first', () => {
+  const ring = new Ring(3, 2);
+  for (let row = 1; row <= 5; row++) ring.push([row, row * 10]);
+  expect(ring.column(0)).toEqual([3, 4, 5]);
+  expect(ring.column(1)).toEqual([30, 40, 50]);
+  expect(ring.sum(0)).toBe(12);
+});
+
+test('an hour has the mean of 30 seconds of a rate, and their highest latency', () => {
+  const series = new Series(['mean', 'max']);
+  for (let second = 1; second <= 60; second++) series.push([second <= 30 ? 10 : 20, second]);
+  expect(series.column('1h', 0)).toEqual([10, 20]);
+  expect(series.column('1h', 1)).toEqual([30, 60]);
+  expect(series.column('60s', 0)).toHaveLength(60);
+  expect(series.column('24h', 0)).toEqual([]);
+});
+
+test('the memory of a series does not grow with time', () => {
+  const series = new Series(['mean']);
+  const { bytes } = series;
+  for (let second = 0; second < 200_000; second++) series.push([second]);
+  expect(series.bytes).toBe(bytes);
+  expect(series.column('24h', 0)).toHaveLength(144);
+});
+
+test.each<[number, readonly number[], number]>([
+  [0.5, [0, 0, 0], 0],
+  [0.5, [100, 0, 0], 0.5],
+  [0.99, [0, 100, 0], 1.99],
+  [0.5, [0, 0, 10], 2],
+])('the %p quantile of %p calls is %p ms', (quantile, counts, expected) => {
+  expect(quantileMs(quantile, counts, [1, 2])).toBe(expected);
+});
+
+test('the counts of a rule in a second become its rate, over all of its algorithms', () => {
+  const counts = createRuleCounts(10_000);
+  const window = counts.of('demo', ['user'], 'fixed_window', 'by_rule');
+  const bucket = counts.of('demo', ['user'], 'token_bucket', 'by_rule');
+  const series = new AllRuleSeries();
+  series.gather(counts.all());
+  expect(series.active()).toEqual([]);
+  window.answeredOk += 3;
+  bucket.answeredOver += 2;
+  series.gather(counts.all());
+  expect(series.active()).toEqual([['demo.user', 3, 2, 0, 0, 0]]);
+  series.gather(counts.all());
+  expect(series.active()).toEqual([]);
+  expect(series.columns('demo.user', '60s')).toMatchObject({ passed: [0, 3, 0], refused: [0, 2, 0] });
+  expect(series.refusingMost(5)).toEqual([{ rule: 'demo.user', refused: 2 }]);
+});
+
+test('rules beyond the most that have a series are left out', () => {
+  const counts = createRuleCounts(10_000);
+  for (let rule = 0; rule < MAX_RULES + 10; rule++)
+    counts.of('demo', [`rule${rule}`], 'fixed_window', 'by_rule').answeredOk = 1;
+  const series = new AllRuleSeries();
+  series.gather(counts.all());
+  expect(series.size).toBe(MAX_RULES);
+});

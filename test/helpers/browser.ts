@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { type Browser, type BrowserContextOptions, chromium as driver, type Page } from 'playwright-core';
+import { chromium } from './tools.ts';
+
+/** Chromium, driven by a test. */
+export interface TestBrowser {
+  readonly browser: Browser;
+  /** Opens a page in a context of its own; what goes wrong in it is added to `problems`. */
+  open(options?: BrowserContextOptions): Promise<Page>;
+  /** Errors of scripts, violations of the policy, and requests to other hosts. */
+  readonly problems: string[];
+  close(): Promise<void>;
+}
+
+export async function startBrowser(): Promise<TestBrowser> {
+  const browser = await driver.launch({ executablePath: await chromium(), chromiumSandbox: process.getuid?.() !== 0 });
+  const problems: string[] = [];
+  return {
+    browser,
+    problems,
+    async open(options = {}) {
+      const context = await browser.newContext({ locale: 'en-GB', timezoneId: 'Europe/Berlin', ...options });
+      context.setDefaultTimeout(20_000); // the machine has more to do than this test
+      const page = await context.newPage();
+      watch(page, problems);
+      return page;
+    },
+    close: () => browser.close(),
+  };
+}
+
+/** Adds what goes wrong in a page to a list. Answers of 4xx and lost connections are part of tests. */
+export function watch(page: Page, problems: string[]): void {
+  page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
+  page.on('console', (message) => {
+    const text = message.text();
+    if (message.type() === 'error' && !text.startsWith('Failed to load resource')) problems.push(`console: ${text}`);
+  });
+  page.on('request', (request) => {
+    const url = new URL(request.url());
+    if (!['127.0.0.1', 'localhost'].includes(url.hostname) && url.protocol !== 'data:')
+      problems.push(`request: ${url}`);
+  });
+  page.on('dialog', (dialog) => {
+    problems.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+}
+
+const axeSource = (): string => {
+  const require = createRequire(join(process.cwd(), 'package.json'));
+  return readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+};
+
+interface AxeResult {
+  readonly id: string;
+  readonly help: string;
+  readonly nodes: readonly { readonly html: string }[];
+}
+
+/** What axe-core finds wrong with a page: `color-contrast: …: <a …>`. */
+export async function accessibilityViolations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axeSource());
+  const violations = (await page.evaluate('axe.run().then(({ violations }) => violations)')) as readonly AxeResult[]; // as axe-core documents it
+  return violations.map(
+    ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' ')}`,
+  );
+}
+
+/** How much wider than its window a page is, in px. */
+export const overflowOf = (page: Page): Promise<number> =>
+  page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
