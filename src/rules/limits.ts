@@ -24,6 +24,10 @@ const unitNames = fields.unit.choices;
 /** The longest that a rule may hold a request. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
+/** How long a slot may be held. */
+const MIN_TTL_MS = 100;
+const MAX_TTL_MS = unitMs.DAY;
+
 /** Keys that envoyproxy/ratelimit does not know. What it knows beside `unlimited`, it takes without a word. */
 const ownKeys = (Object.keys(fields) as Key[]).filter((key) => (fields[key] as Field).own);
 
@@ -41,6 +45,8 @@ function durationMs(written: string): number | undefined {
 export interface NodeModes {
   readonly shadow: boolean;
   readonly quota: boolean;
+  /** Requests are named by an id: an entry with `not_counted: hold`. */
+  readonly hasId?: boolean;
 }
 
 /** Reads one `rate_limit` block. Undefined where it says `unlimited`, or where something is wrong: that is in `problems` then. */
@@ -59,9 +65,10 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     }
     return undefined;
   }
-  const window = readWindow(block, wrong);
-  if (block.wrong.has('algorithm')) return undefined;
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
+  const hasTtl = algorithm !== undefined && rowOf(algorithm).keys.includes('ttl');
+  const window = hasTtl ? readTtl(block, algorithm, wrong) : readWindow(block, wrong);
+  if (block.wrong.has('algorithm')) return undefined;
   if (!algorithm)
     return wrong('algorithm', `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`);
   for (const key of Object.keys(values) as Key[]) {
@@ -101,6 +108,21 @@ function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: Wrong): 
   return { unit, unitMultiplier, windowMs };
 }
 
+/** The time that a limit without a window remembers what it counts. */
+function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: Wrong): Window | undefined {
+  const { values } = block;
+  for (const key of ['unit', 'unit_multiplier', 'window'] as const)
+    if (values[key] !== undefined) wrong(key, `${key} means nothing with ${algorithm}; it has a ttl`);
+  if (values.ttl === undefined) {
+    if (block.wrong.has('ttl')) return undefined;
+    return wrong('ttl', `${algorithm} wants a ttl, longer than any request lasts: after so long a slot is free again`);
+  }
+  const windowMs = durationMs(values.ttl);
+  if (windowMs === undefined || windowMs < MIN_TTL_MS || windowMs > MAX_TTL_MS)
+    return wrong('ttl', `ttl must be a time such as 30s or 5m, from 100ms to 1d, got '${values.ttl}'`);
+  return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs };
+}
+
 function readLength(written: string, values: LimitBlock['values'], wrong: Wrong): Window | undefined {
   if (values.unit !== undefined) return wrong('window', 'window and unit exclude one another: leave one of them out');
   if (values.unit_multiplier !== undefined)
@@ -120,7 +142,7 @@ function assemble(
   algorithm: AlgorithmName,
   window: Window,
   { values }: LimitBlock,
-  { shadow, quota }: NodeModes,
+  { shadow, quota, hasId = false }: NodeModes,
   wrong: Wrong,
 ): RuleLimit | undefined {
   const { name = '', requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
@@ -131,7 +153,7 @@ function assemble(
   const { windowMs, ...shown } = window;
   const row = rowOf(algorithm);
   const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${windowMs}`;
-  const limit = row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, wrong));
+  const limit = row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, hasId, wrong));
   if (!limit) return undefined;
   const label = { name, ...shown };
   const modes = { ...(shadow && { shadow }), ...(quota && { quota }) };
@@ -139,8 +161,9 @@ function assemble(
 }
 
 /** What the algorithm reads. */
-const sourceOf = (values: LimitBlock['values'], window: Window, wrong: Wrong): LimitSource => ({
+const sourceOf = (values: LimitBlock['values'], window: Window, hasId: boolean, wrong: Wrong): LimitSource => ({
   values,
+  hasId,
   wrong,
   choice: (key, choices) => choice(values[key]?.toString(), key, choices, wrong),
   maxDelayMs: () => readMaxDelay(values, wrong),

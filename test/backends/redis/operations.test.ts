@@ -6,7 +6,7 @@ import { createMemoryBackend } from '../../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
-import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
+import { fixedWindowOf, inFlightOf, limitsOfEach } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
@@ -44,7 +44,8 @@ const anyPlan: fc.Arbitrary<readonly Planned[]> = fc.array(
   { minLength: 1, maxLength: 25 },
 );
 
-test.each(limitsOfEach(5, WINDOW_MS).map((limit) => ({ limit, name: limit.algorithm })))(
+const held = [inFlightOf(5, WINDOW_MS), inFlightOf(5, WINDOW_MS, { holder: 7 })];
+test.each([...limitsOfEach(5, WINDOW_MS), ...held].map((limit) => ({ limit, name: limit.algorithm })))(
   'Redis and memory agree about charges, refunds and forgetting of $name',
   async ({ limit }) => {
     await fc.assert(
