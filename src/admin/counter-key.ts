@@ -37,7 +37,7 @@ export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | unde
 }
 
 /** The descriptors whose counters have these entries, and an id besides. */
-const withIds = (rules: RuleTree, domain: string, entries: readonly Entry[]): readonly (readonly Entry[])[] =>
+export const withIds = (rules: RuleTree, domain: string, entries: readonly Entry[]): readonly (readonly Entry[])[] =>
   (rules.domains.get(domain)?.holds ?? [])
     .filter(({ at }) => at <= entries.length)
     .map(({ at, key }) => entries.toSpliced(at, 0, { key, value: '' }));

@@ -77,6 +77,8 @@ export interface CounterState {
   readonly used: number;
   readonly remaining: number;
   readonly resetsInMs: number;
+  /** Of requests in flight: how long ago the first slot to expire was taken. */
+  readonly oldestMs?: number;
 }
 
 export interface ExplainedDecision {
@@ -284,8 +286,10 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
     hitsBefore: used,
     limitRemaining: remaining,
     durationUntilResetMs: resetsInMs,
+    holds,
   } = describe(limit, state, nowMs);
-  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0 };
+  const oldest = holds && { oldestMs: holds.oldestMs };
+  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest };
 }
 
 function explainDecision(

@@ -8,7 +8,7 @@
   charge   false: says what would become of the request, but leaves the counter as it is
            'regardless': takes slots whatever the limit says
   Returns  accepted, state, ttl (ms), report: { slots held before and after, when the last of them expires, when the requested
-             slots could be taken at the latest or 0, slots that have expired since the last step that was charged, when the first
+             slots could be taken at the latest or 0, slots that have expired since the last step that took or released some, when the first
              of them expires or 0 }
 ]]
 local in_flight, in_flight_refund
@@ -127,11 +127,15 @@ do
     return 0
   end
 
+  -- A ttl beyond the last hold, so that those that have expired are reported.
+  local function ttl_of(limit, holds, now_ms)
+    return #holds == 0 and 0 or holds[#holds] + limit[2] - now_ms
+  end
+
   local function result_of(limit, holds, now_ms, before, accepted, asked, expired)
     local held, last_ms = slots_in(holds), holds[#holds] or now_ms
     local free_ms = free_at_ms(holds, held + asked - limit[1])
-    local ttl_ms = #holds == 0 and 0 or last_ms + limit[2] - now_ms -- expired ones are counted
-    return accepted, holds, ttl_ms, { before, held, last_ms, free_ms, expired, holds[3] or 0 }
+    return accepted, holds, ttl_of(limit, holds, now_ms), { before, held, last_ms, free_ms, expired, holds[3] or 0 }
   end
 
   in_flight = function(limit, state, now_ms, hits, charge)
@@ -155,7 +159,11 @@ do
     if slots > 0 and is_taken then
       take(holds, limit, now_ms, slots)
     end
-    return result_of(limit, holds, now_ms, held, accepted, asked, expired)
+    local _, _, ttl_ms, report = result_of(limit, holds, now_ms, held, accepted, asked, expired)
+    if charge and hits ~= 0 then
+      return accepted, holds, ttl_ms, report
+    end
+    return accepted, state, ttl_of(limit, state, now_ms), report
   end
 
   -- Only slots that were taken at that very moment, and not since, come back.

@@ -34,7 +34,7 @@ const SIZE = 3;
  * Requests in flight: slots that are taken until they are released, or until their ttl is over. Twin of in-flight.lua. State: for each hold
  * its holder, how many slots it has, and when it expires (ms since the epoch); the first to expire comes first.
  * Report: slots held before and after the step, when the last of them expires, when the requested slots could be taken at the latest,
- * how many slots have expired since the last step that was charged, when the first of them expires.
+ * how many slots have expired since the last step that took or released some, when the first of them expires.
  *
  * With a holder both directions are exact and may be repeated: taking slots again renews the hold, and releasing what is not held does
  * nothing. Refused slots are not held. Without one (`ANONYMOUS`) every request counts until its release, a refused one as well, since it is
@@ -57,7 +57,7 @@ function step(limit: InFlightLimit, state: State | undefined, nowMs: number, hit
   const slots = Math.min(hits, MAX_COUNT - (held - own));
   if (slots > 0 && isTaken) take(holds, limit, nowMs, slots);
   const next = stepOf(limit, holds, nowMs, held, accepted, asked, expired);
-  return charge ? next : { ...next, state: before };
+  return charge && hits !== 0 ? next : { ...next, state: before, ttlMs: ttlOf(limit, before, nowMs) };
 }
 
 function stepOf(
@@ -71,8 +71,12 @@ function stepOf(
 ): Step {
   const lastMs = holds.at(-1) ?? nowMs;
   const report = [before, slotsIn(holds), lastMs, freeAtMs(limit, holds, asked), expired, holds[2] ?? 0];
-  return { accepted, state: holds, ttlMs: holds.length === 0 ? 0 : lastMs + limit.windowMs - nowMs, report }; // expired ones are counted
+  return { accepted, state: holds, ttlMs: ttlOf(limit, holds, nowMs), report };
 }
+
+/** A ttl beyond the last hold, so that those that have expired are reported. */
+const ttlOf = ({ windowMs }: InFlightLimit, holds: State, nowMs: number): number =>
+  holds.length === 0 ? 0 : (holds.at(-1) ?? 0) + windowMs - nowMs;
 
 /** A copy without the holds that have expired. */
 function unexpired(holds: State, nowMs: number): number[] {
@@ -192,7 +196,7 @@ export const inFlight: Algorithm<InFlightLimit> = {
       holds: {
         held,
         oldestMs: held > 0 ? Math.max(nowMs - (firstMs - limit.windowMs), 0) : 0,
-        expired: outcome.charged ? expired : 0,
+        expired: outcome.charged && hits !== 0 ? expired : 0,
       },
     };
   },

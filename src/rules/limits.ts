@@ -152,6 +152,11 @@ function assemble(
   if (!failing || !consistency || !charged) return undefined;
   const { windowMs, ...shown } = window;
   const row = rowOf(algorithm);
+  if (row.holdFor && failing.onStoreFailure === 'local')
+    return wrong(
+      'on_store_failure',
+      `on_store_failure: local means nothing with ${algorithm}: another process may get the release; take error, allow or deny`,
+    );
   const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${windowMs}`;
   const limit = row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, hasId, wrong));
   if (!limit) return undefined;
