@@ -5,6 +5,7 @@ import type { WireRequest, WireResponse } from './wire.ts';
 
 const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], 'numbers');
 const rulesDefinition = loadProtos(['weir/v1/rules.proto'], 'numbers');
+const holdsDefinition = loadProtos(['weir/v1/holds.proto'], 'numbers');
 const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
 
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition; // a service in the file
@@ -27,9 +28,31 @@ export interface FoundRule {
   readonly explanation: string;
 }
 
+export const holdsService = holdsDefinition['weir.v1.Holds'] as ServiceDefinition; // a service in the file
+
+/** A duration on the wire. */
+export interface WireDuration {
+  readonly seconds: number;
+  readonly nanos: number;
+}
+
+/** The messages of `proto/weir/v1/holds.proto`. */
+export interface HoldRequest {
+  readonly request: WireRequest | null;
+}
+export interface AcquireRequest extends HoldRequest {
+  readonly max_delay: WireDuration | null;
+}
+export interface HoldResponse {
+  readonly held: boolean;
+  readonly ttl: WireDuration;
+  readonly retry_after: WireDuration | null;
+}
+
 /** All services of the gRPC server, for the reflection service. */
 export const describedServices: PackageDefinition = linkDescriptors({
   ...packageDefinition,
   ...rulesDefinition,
+  ...holdsDefinition,
   ...healthDefinition,
 });

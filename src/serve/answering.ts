@@ -7,10 +7,12 @@ import { createDecisionSink, type Logger } from '../observe/log.ts';
 import type { Load } from '../observe/service-gauges.ts';
 import { openOverload } from '../overload/overload.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
+import { createHoldsService } from '../rls/holds.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
+import { createSlots } from '../slots/slots.ts';
 import type { OnCall } from '../transport/grpc-server.ts';
 import { openAgent } from './agent.ts';
 import type { Core } from './core.ts';
@@ -90,6 +92,7 @@ export async function openAnswering(
       routes: tracing?.routes,
       readiness,
       rules: rules.book.rules,
+      holds: createHoldsService(createSlots(decider)),
       clock,
       onCall: serviceObserver.called,
       onConnectionError,

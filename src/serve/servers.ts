@@ -5,6 +5,7 @@ import type { Route } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Overload } from '../overload/overload.ts';
 import { createHealth, type Readiness } from '../rls/health.ts';
+import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
@@ -30,6 +31,7 @@ export interface ServerSources {
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly readiness: () => Readiness;
   readonly rules: () => RuleTree | undefined;
+  readonly holds: HoldsService;
   readonly clock: Clock;
   readonly onCall: OnCall;
   readonly onConnectionError: (code: string) => void;
@@ -74,7 +76,7 @@ export async function openServers(settings: Settings, sources: ServerSources, lo
 
 async function openGrpc(
   settings: Settings,
-  { service, overload, readiness, rules, clock, onCall, onConnectionError }: ServerSources,
+  { service, overload, readiness, rules, holds, clock, onCall, onConnectionError }: ServerSources,
   add: <P extends Part>(part: P) => P,
   log: Logger,
 ): Promise<GrpcServer> {
@@ -94,7 +96,7 @@ async function openGrpc(
     `cannot listen on ${path === '' ? at({ host, port }) : path}`,
     () =>
       transports[settings.GRPC_TRANSPORT]({
-        ...{ address, service, overload, health, rules, clock, tls, connections, onCall, onConnectionError },
+        ...{ address, service, overload, health, rules, holds, clock, tls, connections, onCall, onConnectionError },
       }),
   );
 }
