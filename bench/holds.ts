@@ -19,7 +19,7 @@ const TTL_MS = 3_600_000;
 const how = { spend: 'each', timeoutMs: 30_000 } as const;
 /** Of each measurement. */
 const MEASURED_MS = 2_000;
-/** Operations between two looks at the clock. */
+/** Pairs of operations between two readings of the clock. */
 const ROUND = 100;
 
 const limit: InFlightLimit = {

@@ -257,19 +257,14 @@ function* writeShares(series: readonly Series[], format: ExpositionFormat): Iter
 function* writeHolds(series: readonly Series[], format: ExpositionFormat): Iterable<string> {
   const held = series.flatMap(([labels, , , holds]) => (holds ? [[labels, holds] as const] : []));
   if (held.length === 0) return;
-  for (const [name, type, help, valueOf] of holdMetrics) {
+  for (const [name, type, help, read] of holdMetrics) {
     yield beginMetric(name, type, help, format);
-    for (const [labels, holds] of held) yield writeSeries(name, labels, valueOf(holds));
+    for (const [labels, holds] of held) yield writeSeries(name, labels, read(holds));
     yield betweenMetrics(format);
   }
 }
 
-type HoldMetric = readonly [
-  name: string,
-  type: 'gauge' | 'counter',
-  help: string,
-  valueOf: (holds: HoldCounts) => number,
-];
+type HoldMetric = readonly [name: string, type: 'gauge' | 'counter', help: string, read: (holds: HoldCounts) => number];
 const holdMetrics: readonly HoldMetric[] = [
   [
     'weir_slots_held',

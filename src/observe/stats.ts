@@ -93,12 +93,10 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
 
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') domains.add(domain, 1);
-    if (verdict.kind === 'limited' && verdict.decision.holds)
-      noteHolds(rules.ofLimit(domain, verdict, verdict.limit), verdict.decision.holds);
+    if (verdict.kind === 'limited') countHolds(rules, domain, verdict);
     if (verdict.kind !== 'limited' || verdict.hits <= 0) return;
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
-    for (const { limit, decision } of verdict.shadowRefusals ?? [])
-      rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
+    countShadowed(rules, domain, verdict);
     if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
     if (verdict.decision.degraded) increase(degraded, verdict.decision.degraded, verdict.hits);
   };
@@ -172,6 +170,18 @@ export function countedBy({ rules, ...statistics }: Statistics): Counted {
     unknownDomains,
     sums,
   };
+}
+
+/** Counts what the limits in shadow mode that are not shown would have refused. */
+function countShadowed(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
+  for (const { limit, decision } of verdict.shadowRefusals ?? [])
+    rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
+}
+
+/** Notes what is in flight, of releases as well. */
+function countHolds(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
+  const { holds } = verdict.decision;
+  if (holds) noteHolds(rules.ofLimit(domain, verdict, verdict.limit), holds);
 }
 
 /** Counts the hits of a request without an answer. */
