@@ -49,7 +49,7 @@ function step(limit: InFlightLimit, state: State | undefined, nowMs: number, hit
   const holds = unexpired(before, nowMs);
   const expired = slotsIn(before) - slotsIn(holds);
   const held = slotsIn(holds);
-  const own = limit.holder === ANONYMOUS ? 0 : slotsOf(holds, limit.holder);
+  const own = ownSlots(limit, holds, nowMs);
   const asked = hitsToFit(hits);
   const accepted = hits < 0 || asked <= own || held - own + asked <= windowSize(limit);
   if (charge && hits < 0) release(holds, limit.holder, -hits);
@@ -96,6 +96,7 @@ function placeOf(holds: State, holder: number): number | undefined {
   return undefined;
 }
 
+/** Slots of a holder that has an id. */
 function slotsOf(holds: State, holder: number): number {
   const at = placeOf(holds, holder);
   return at === undefined ? 0 : (holds[at + 1] ?? 0);
@@ -160,6 +161,10 @@ function freeAtMs(limit: InFlightLimit, holds: State, slots: number): number {
   }
   return 0;
 }
+
+/** Slots that the limit's own holder has. */
+export const ownSlots = ({ holder }: InFlightLimit, state: State | undefined, nowMs: number): number =>
+  holder === ANONYMOUS ? 0 : slotsOf(unexpired(state ?? [], nowMs), holder);
 
 /** The row of requests in flight in the table of algorithms. */
 export const inFlight: Algorithm<InFlightLimit> = {

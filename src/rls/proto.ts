@@ -4,8 +4,8 @@ import { loadProtos } from '../protobuf/load.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
 const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], 'numbers');
-const rulesDefinition = loadProtos(['weir/v1/rules.proto'], 'numbers');
-const holdsDefinition = loadProtos(['weir/v1/holds.proto'], 'numbers');
+/** In one go: reflection has a file for each package. */
+const weirDefinition = loadProtos(['weir/v1/rules.proto', 'weir/v1/holds.proto'], 'numbers');
 const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
 
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition; // a service in the file
@@ -13,7 +13,7 @@ export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.Ra
 /** `RateLimitService/ShouldRateLimit`: its path, encoder and decoder. */
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>; // by the file's own types
 
-export const rulesService = rulesDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
+export const rulesService = weirDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
 /** `Rules/Find`: the rules that descriptors match. */
 export const findRules = rulesService.Find as MethodDefinition<WireRequest, FindResponse>; // by the file's own types
 
@@ -28,7 +28,7 @@ export interface FoundRule {
   readonly explanation: string;
 }
 
-export const holdsService = holdsDefinition['weir.v1.Holds'] as ServiceDefinition; // a service in the file
+export const holdsService = weirDefinition['weir.v1.Holds'] as ServiceDefinition; // a service in the file
 
 /** A duration on the wire. */
 export interface WireDuration {
@@ -52,7 +52,6 @@ export interface HoldResponse {
 /** All services of the gRPC server, for the reflection service. */
 export const describedServices: PackageDefinition = linkDescriptors({
   ...packageDefinition,
-  ...rulesDefinition,
-  ...holdsDefinition,
+  ...weirDefinition,
   ...healthDefinition,
 });
