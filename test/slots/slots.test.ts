@@ -47,7 +47,7 @@ function slotsOn(backend: Backend, atomic: Backend['atomic'] = 'request'): Slots
   const ledger = ledgerOf(backend);
   const decider: SlotsDecider = {
     ...deciderOf(rules),
-    storeTimeoutMs: LONG_MS,
+    storeTimeoutMs: 5_000,
     ledger: { debit: (request, how) => ledger.debit(request, how), atomic },
   };
   return createSlots(decider);
