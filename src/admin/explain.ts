@@ -180,7 +180,7 @@ function explainDescriptors(
   return descriptors.map(({ entries, hits, override: requestLimit }, at): ExplainedDescriptor => {
     const { found, path, stopped } = traced[at] ?? { found: { kind: 'no_rule' }, path: [] };
     const applies = applied[at];
-    const override = decider.overrides?.find(domain, entries);
+    const override = decider.overrides?.of(found, domain, entries);
     const isOverridden = override !== undefined && 'rule' in found;
     const shown = isOverridden ? applies : found;
     const kept = new Set(applies?.kind === 'limited' ? applies.limits : []);

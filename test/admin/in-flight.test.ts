@@ -101,6 +101,18 @@ test('a reset frees all slots, and a grant those of the id', async () => {
   expect([await ask(entries('changed', '4')), await ask(entries('changed', '5'))]).toEqual([200, 200]);
 });
 
+test('an override of a descriptor without the id holds for all ids', async () => {
+  const descriptor = [pair('tenant', 'blocked'), pair('kind', 'k')];
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  const body = { domain: 'demo', descriptor, effect: 'block', until, reason: 'abuse' };
+  expect(await ask(entries('blocked', '1'))).toBe(200);
+  expect(await call('PUT', '/api/v1/overrides', body)).toMatchObject({ status: 200 });
+  expect(await ask(entries('blocked', '2'))).toBe(429);
+  expect((await call('POST', '/api/v1/explain', request(entries('blocked', '2')))).body.descriptors).toMatchObject([
+    { outcome: 'overridden', override: { effect: 'block' } },
+  ]);
+});
+
 test('an empty id counts like none', async () => {
   for (let times = 0; times < 2; times++) expect(await ask(entries('empty', ''))).toBe(200);
   expect(await ask(entries('empty', ''))).toBe(429);

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { spends } from '../../src/algorithms/limit.ts';
 import { accepts, freePort, type Running, start } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWatched } from '../helpers/redis-topologies.ts';
 import { envoy as envoyBinary } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
@@ -281,4 +282,25 @@ test('with Envoy and Weir killed under load no more than two requests are in fli
   await expectAllSlots(after, tenant);
   expect(stack.upstream.most.get(tenant)).toBe(SLOTS);
   await stopStack(after);
+}, 90_000);
+
+test('when Redis fails over at most one more limit is in flight, and both slots are back after the ttl', async () => {
+  const watched = await startWatched();
+  const env = {
+    BACKEND_TYPE: 'redis',
+    REDIS_TYPE: 'SENTINEL',
+    REDIS_URL: `${watched.name},127.0.0.1:${watched.sentinelPort}`,
+  };
+  const stack = await startStack(env);
+  const tenant = 'failed-over';
+  const loaded = load(stack, tenant, 6_000);
+  await sleep(1_000);
+  await watched.master.kill();
+  await loaded;
+  expect(stack.upstream.most.get(tenant)).toBeLessThanOrEqual(2 * SLOTS);
+  await expectAllSlots(stack, tenant);
+  stack.upstream.most.clear();
+  await load(stack, tenant, 1_000);
+  expect(stack.upstream.most.get(tenant)).toBe(SLOTS);
+  await watched.stop();
 }, 90_000);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
+import { envoyConfiguration } from '../../src/envoy/configuration.ts';
 import { canMatch, expectedShapes } from '../../src/envoy/shapes.ts';
 import { match } from '../../src/rules/match.ts';
 import { startEnvoy } from '../helpers/envoy.ts';
@@ -44,6 +45,16 @@ test('a descriptor that matches a rule fits one of its shapes', () => {
     }),
     { seed: 6, numRuns: 1_000 },
   );
+});
+
+test('the configuration says that descriptors that give slots back are missing', () => {
+  const slots = rulesFrom(
+    'domain: d\ndescriptors: [{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 9s } }]',
+  );
+  const hits = rulesFrom('domain: d\ndescriptors: [{ key: id, rate_limit: { unit: day, requests_per_unit: 2 } }]');
+  const options = { kind: 'envoy', host: 'weir', port: 8081, timeoutMs: 250 } as const;
+  expect(envoyConfiguration(slots, 'd', options)).toContain('docs/in-flight.md');
+  expect(envoyConfiguration(hits, 'd', options)).not.toContain('docs/in-flight.md');
 });
 
 test('rules name the descriptors that a proxy is to send, and keys that none can send', () => {
