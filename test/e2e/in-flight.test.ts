@@ -15,7 +15,7 @@ import { startWeir, type Weir } from '../helpers/weir.ts';
 const PAGE = fileURLToPath(new URL('../../docs/in-flight.md', import.meta.url));
 
 /** How long each combination is loaded: `IN_FLIGHT_SECONDS=100` for ten minutes of all six. */
-const LOAD_MS = Number(process.env.IN_FLIGHT_SECONDS ?? 4) * 1_000;
+const LOAD_MS = Number(process.env.IN_FLIGHT_SECONDS ?? 3) * 1_000;
 const CLIENTS = 12;
 const SLOTS = 2;
 const TTL_MS = 3_000;
