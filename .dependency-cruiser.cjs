@@ -8,6 +8,7 @@ const mayImport = {
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
   'src/decide\\.ts': ['src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
+  'src/slots/': ['src/slots/', 'src/decide.ts', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
   'src/observe/': [
     'src/observe/',
     'src/http/',
@@ -31,6 +32,7 @@ const mayImport = {
   ],
   'src/rls/': [
     'src/rls/',
+    'src/slots/',
     'src/protobuf/',
     'src/decide.ts',
     'src/rules/',

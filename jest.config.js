@@ -31,7 +31,11 @@ export default {
     {
       ...project,
       displayName: 'grpc-js', // what speaks to a gRPC server once more, on the other transport
-      testMatch: ['<rootDir>/test/transport/{grpc-server,tls}.test.ts', '<rootDir>/test/rls/{service,holds}.test.ts'],
+      testMatch: [
+        '<rootDir>/test/transport/{grpc-server,tls}.test.ts',
+        '<rootDir>/test/rls/{service,holds}.test.ts',
+        '<rootDir>/test/slots/*.test.ts',
+      ],
       globals: { transport: 'grpc-js' },
     },
   ].slice(0, isQuick ? 1 : undefined),

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 import { enableCompileCache } from './compile-cache.ts';
 
-// What `weir` runs. A service that is started without flags, as in a container, does not wait for the whole command line to load.
+// What `weir` runs. A service that is started without flags, as in a container, does not wait for the whole command
+// line to load.
 enableCompileCache();
 const [command = 'serve', ...rest] = process.argv.slice(2);
 if (command === 'serve' && rest.length === 0) {

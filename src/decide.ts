@@ -1,9 +1,10 @@
-import { algorithmFor, type Limit } from './algorithms/index.ts';
+import { algorithmFor, heldLimit, type Limit } from './algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from './algorithms/limit.ts';
 import { isPromise, StoreUnavailable } from './backends/backend.ts';
 import type { Counters } from './backends/key.ts';
 import { type Debit, debitOf } from './ledger/debit.ts';
 import type { Entries } from './ledger/entry.ts';
+import { holderOf } from './ledger/holder.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import type { Overrides } from './overrides.ts';
 import { type Descriptor, type Match, matchAll } from './rules/match.ts';
@@ -172,13 +173,15 @@ function addDebits(
   maxHoldMs: number,
 ): void {
   if (found.kind !== 'limited') return;
+  const holder = found.id === undefined ? undefined : holderOf(found.id);
   for (const { limit, policy } of found.limits) {
     const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
     const counter = counters(limit, domain, found.entries);
     const charges = policy.charge === 'always' && spend === 'each';
     // no turn is reserved that would come after the caller has gone
-    const held = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
-    into.push(debitOf(counter, { limit: held, policy }, hits, blocks, charges));
+    const capped = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
+    const own = holder === undefined ? capped : heldLimit(capped, holder);
+    into.push(debitOf(counter, { limit: own, policy }, hits, blocks, charges));
   }
 }
 

@@ -71,21 +71,28 @@ export class Overrides {
     return found && found.override.untilMs > this.#clock() ? found.override : undefined;
   }
 
+  /** The override of a descriptor that matches: its id may be left out. */
+  of(found: Match, domain: string, entries: readonly Entry[]): StandingOverride | undefined {
+    const override = this.find(domain, entries);
+    if (override || found.kind !== 'limited' || found.id === undefined) return override;
+    return this.find(domain, found.entries);
+  }
+
   /** What becomes of a match. An override of a descriptor that meets no rule does nothing. */
   apply(found: Match, domain: string, entries: readonly Entry[]): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
-    const override = this.find(domain, entries);
+    const override = this.of(found, domain, entries);
     if (!override) return found;
     const { rule } = found;
     if (override.effect.kind === 'exempt') return { kind: 'unlimited', rule };
-    const limit = this.#byKey.get(descriptorKey(domain, entries))?.limit;
+    const limit = this.#byKey.get(descriptorKey(domain, override.entries))?.limit;
     if (!limit) return found;
     const levels = found.kind === 'limited' ? found.levels : rule.levels;
     return {
       kind: 'limited',
       rule: { ...rule, unlimited: false },
       limits: [limit],
-      entries,
+      entries: override.entries,
       levels,
     };
   }

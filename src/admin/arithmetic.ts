@@ -1,3 +1,4 @@
+import { ownSlots } from '../algorithms/in-flight.ts';
 import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } from '../algorithms/index.ts';
 import type { State } from '../algorithms/limit.ts';
 
@@ -55,6 +56,10 @@ const accounts: Accounts = {
   },
   token_bucket: inBucket,
   leaky_bucket: inBucket,
+  in_flight(limit, state, nowMs) {
+    const used = usedOf(limit, state, nowMs) - ownSlots(limit, state, nowMs); // a request takes its slots once
+    return { terms: [text(used)], used };
+  },
 };
 
 const MAX_TERMS = 6;

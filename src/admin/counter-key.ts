@@ -26,14 +26,22 @@ export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | unde
       { length: rest.length / 2 },
       (_, at): Entry => ({ key: rest[2 * at] ?? '', value: rest[2 * at + 1] ?? '' }),
     );
-    const found = match(rules, domain, { entries, override: undefined });
     const start = key.slice(0, bar);
-    const limit =
-      found.kind === 'limited' ? found.limits.find(({ limit: { counter } }) => start.endsWith(counter)) : undefined;
-    if (limit && found.kind === 'limited') return { key, domain, entries, rule: found.rule, limit };
+    for (const asked of [entries, ...withIds(rules, domain, entries)]) {
+      const found = match(rules, domain, { entries: asked, override: undefined });
+      if (found.kind !== 'limited' || (found.id !== undefined) !== (asked !== entries)) continue;
+      const limit = found.limits.find(({ limit: { counter } }) => start.endsWith(counter));
+      if (limit) return { key, domain, entries, rule: found.rule, limit };
+    }
   }
   return undefined;
 }
+
+/** The descriptors whose counters have these entries, and an id besides. */
+export const withIds = (rules: RuleTree, domain: string, entries: readonly Entry[]): readonly (readonly Entry[])[] =>
+  (rules.domains.get(domain)?.holds ?? [])
+    .filter(({ at }) => at <= entries.length)
+    .map(({ at, key }) => entries.toSpliced(at, 0, { key, value: '' }));
 
 /** The texts from a bar to the end, each behind its length; undefined where there is anything else. */
 export function textsOf(key: string, bar: number): readonly string[] | undefined {

@@ -80,6 +80,8 @@ export interface CounterState {
   readonly used: number;
   readonly remaining: number;
   readonly resetsInMs: number;
+  /** Of requests in flight: how long ago the first slot to expire was taken. */
+  readonly oldestMs?: number;
 }
 
 export interface ExplainedDecision {
@@ -181,7 +183,7 @@ function explainDescriptors(
   return descriptors.map(({ entries, hits, override: requestLimit }, at): ExplainedDescriptor => {
     const { found, path, stopped } = traced[at] ?? { found: { kind: 'no_rule' }, path: [] };
     const applies = applied[at];
-    const override = decider.overrides?.find(domain, entries);
+    const override = decider.overrides?.of(found, domain, entries);
     const isOverridden = override !== undefined && 'rule' in found;
     const shown = isOverridden ? applies : found;
     const kept = new Set(applies?.kind === 'limited' ? applies.limits : []);
@@ -288,8 +290,10 @@ export function counterState(limit: Limit, state: State | undefined, nowMs: numb
     hitsBefore: used,
     limitRemaining: remaining,
     durationUntilResetMs: resetsInMs,
+    holds,
   } = describe(limit, state, nowMs);
-  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0 };
+  const oldest = holds && { oldestMs: holds.oldestMs };
+  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest };
 }
 
 function explainDecision(

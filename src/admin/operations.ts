@@ -1,19 +1,20 @@
 import { createHash } from 'node:crypto';
-import type { Limit } from '../algorithms/index.ts';
+import { heldLimit, type Limit } from '../algorithms/index.ts';
 import type { Operation as StoreOperation } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
+import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { requestFromJson } from '../rls/json.ts';
 import { InvalidJson } from '../rls/json-reader.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import { describeLimit } from '../rules/describe.ts';
-import { type Entry, match } from '../rules/match.ts';
+import { type Entry, type Match, match } from '../rules/match.ts';
 import { placeFields } from '../rules/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { counterOf, type KnownCounter } from './counter-key.ts';
+import { counterOf, type KnownCounter, withIds } from './counter-key.ts';
 import { type CounterState, counterState, type ExplainAnswer, type ExplainOptions, explain } from './explain.ts';
 import { openApiDocument } from './openapi.ts';
 import { type OverrideOptions, overrideOperations } from './override-operations.ts';
@@ -309,7 +310,7 @@ interface FoundCounter {
 /** @throws Problem  404: no limit applies */
 function countersOf(options: AdminOptions, name: string, entries: readonly Entry[]): readonly FoundCounter[] {
   const rules = options.rules();
-  const matched = rules && match(rules, name, { entries, override: undefined });
+  const matched = rules && matchCounter(rules, name, entries);
   const found = matched && (options.decider.overrides?.apply(matched, name, entries) ?? matched);
   if (found?.kind !== 'limited') {
     const why = found?.kind === 'unlimited' ? `${found.rule.path} is unlimited` : 'no rule applies; explain says why';
@@ -317,8 +318,19 @@ function countersOf(options: AdminOptions, name: string, entries: readonly Entry
   }
   return found.limits.map((limit) => {
     const counter = options.counters(limit.limit, name, found.entries);
-    return { rule: found.rule, limit, debit: debitOf(counter, limit, 0, false) };
+    const own = { ...limit, limit: heldLimit(limit.limit, holderOf(found.id ?? '')) };
+    return { rule: found.rule, limit, debit: debitOf(counter, own, 0, false) };
   });
+}
+
+/** An id may be left out: the counter is the same for all of them. */
+function matchCounter(rules: RuleTree, domain: string, entries: readonly Entry[]): Match {
+  const found = match(rules, domain, { entries, override: undefined });
+  if (found.kind !== 'no_rule') return found;
+  const others = withIds(rules, domain, entries).map((asked) =>
+    match(rules, domain, { entries: asked, override: undefined }),
+  );
+  return others.find(({ kind }) => kind === 'limited') ?? found;
 }
 
 /** What the counters hold, in their order. @throws Problem  503: they cannot be reached */
@@ -424,7 +436,7 @@ async function grant(
 ): Promise<object> {
   const { hits } = body;
   const giveBack = async ({ debit, limit }: FoundCounter): Promise<void> => {
-    const back = debitOf(debit, limit, -hits, false);
+    const back = debitOf(debit, { ...limit, limit: debit.limit }, -hits, false);
     const [entry] = await options.ledger.debit([back], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
     if (entry?.code === 'UNAVAILABLE') throw new ApiProblem(503, entry.reason);
     if (entry?.degraded)

@@ -1,4 +1,5 @@
 import { fixedWindow } from './fixed-window.ts';
+import { inFlight } from './in-flight.ts';
 import { leakyBucket } from './leaky-bucket.ts';
 import type { Algorithm, AlgorithmValues, AnyLimit } from './limit.ts';
 import { slidingWindowBuckets } from './sliding-window-buckets.ts';
@@ -14,6 +15,7 @@ export const algorithms = {
   sliding_window_buckets: slidingWindowBuckets,
   token_bucket: tokenBucket,
   leaky_bucket: leakyBucket,
+  in_flight: inFlight,
 } as const satisfies Readonly<Record<string, Algorithm>>;
 
 export type AlgorithmName = keyof typeof algorithms;
@@ -52,3 +54,6 @@ export const longestMemoryMs = (limit: Limit): number => algorithmFor(limit).lon
 /** Whether two limits of one counter decide alike. */
 export const isSameLimit = (one: Limit, other: Limit): boolean =>
   one === other || (one.algorithm === other.algorithm && algorithmFor(one).isSame(one, other));
+
+/** The same limit for the request that a number names; one that knows no names is as it was. */
+export const heldLimit = (limit: Limit, holder: number): Limit => algorithmFor(limit).holdFor?.(limit, holder) ?? limit;

@@ -87,6 +87,7 @@ export interface AlgorithmValues {
   readonly burst?: number;
   readonly refill?: string;
   readonly max_delay?: string;
+  readonly ttl?: string;
 }
 
 /** Keys of a rule that an algorithm may find wrong. */
@@ -100,6 +101,8 @@ export interface LimitSource {
   choice<const C extends string>(key: LimitKey, choices: readonly [C, ...C[]]): C | undefined;
   /** The longest that a request may be held, in milliseconds; 0 where the rule does not say. */
   maxDelayMs(): number | undefined;
+  /** The counter's entries leave out an id: the rule's path has `not_counted: hold`. */
+  readonly hasId: boolean;
   /** The windows of the limit's unit in the rule's time zone. */
   calendar(): { readonly calendar: Calendar; readonly timeZone: string } | undefined;
 }
@@ -148,6 +151,16 @@ export interface Outcome {
 export const takenBy = ({ hits, accepted, charged }: Outcome): number =>
   charged === 'regardless' || (charged && accepted) ? hits : 0;
 
+/** What is in flight on a counter. */
+export interface HoldsReport {
+  /** Slots that are taken now. */
+  readonly held: number;
+  /** How long ago the first of them to expire was taken; 0: none is. */
+  readonly oldestMs: number;
+  /** Slots that were found expired, and are free again: nothing had released them. */
+  readonly expired: number;
+}
+
 /** The decision about one limit, as reported to the caller. Whole hits, whole milliseconds. */
 export interface Decision {
   readonly code: 'OK' | 'OVER_LIMIT';
@@ -163,6 +176,8 @@ export interface Decision {
   readonly delayMs: number;
   /** It passed, but on the part of the limit that is soft. */
   readonly soft: boolean;
+  /** Of limits on what is in flight. */
+  readonly holds?: HoldsReport;
   /** Refused from memory of an earlier refusal; the counter was not touched. */
   readonly fromCache?: true;
   /** Answered from a block that this process had debited before. */
@@ -207,6 +222,13 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   isSame(one: L, other: L): boolean;
   /** The same limit, but no request is held for longer; absent: none is held. */
   capDelay?(limit: L, maxHoldMs: number): L;
+  /** The same limit for the request that a number below 2^53 names; absent: what a limit counts has no names. */
+  holdFor?(limit: L, holder: number): L;
+  /**
+   * Whether hits are counted whatever the other limits of the request say, and whatever it spends; absent: they never
+   * are.
+   */
+  standsAlone?(limit: L, hits: number): boolean;
   /** How long a debited block stays valid, by when its counter resets; absent: nothing can be leased. */
   leaseMs?(untilResetMs: number): number;
   /**

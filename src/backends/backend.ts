@@ -1,4 +1,4 @@
-import type { Limit } from '../algorithms/index.ts';
+import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import type { Counter, CounterKey } from './key.ts';
 
@@ -52,6 +52,11 @@ export function kindOf(hits: number, charges: boolean): RequestOperation['kind']
 
 /** Hits as the algorithms take them: below 0 they are given back. */
 export const signedHits = ({ kind, hits }: Operation): number => (kind === 'give_back' ? -hits : hits);
+
+/** Whether an operation of a request that spends as a set is counted even if the request is refused. */
+export const standsAlone = (operation: Operation): boolean =>
+  (operation.kind === 'spend' || operation.kind === 'give_back') &&
+  (algorithmFor(operation.limit).standsAlone?.(operation.limit, signedHits(operation)) ?? false);
 
 /**
  * For each operation, what its request has asked of the same counter so far, itself included: what would have to fit

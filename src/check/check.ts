@@ -164,7 +164,7 @@ const notesOn = ({ domains }: RuleTree): readonly string[] =>
     .filter(([, { spend }]) => spend === 'all_or_nothing')
     .map(
       ([domain]) =>
-        `domain '${domain}' spends all_or_nothing: do not let it limit requests in flight by negative hits at the end of streams, since refused ones would give back what they have not taken`,
+        `domain '${domain}' spends all_or_nothing: do not let it limit requests in flight by negative hits at the end of streams, since refused ones would give back what they have not taken: algorithm: in_flight with ids does not`,
     );
 
 /** Reads lines of files for excerpts, each file once. */

@@ -1,7 +1,10 @@
 import type { RuleCounts } from '../observe/rule-counts.ts';
 import { type Range, Series } from './series.ts';
 
-/** What is counted of a rule. passed, refused: descriptors a second. soft, shadow: hits a second. share: the highest share of its limit. */
+/**
+ * What is counted of a rule. passed, refused: descriptors a second. soft, shadow: hits a second. share: the highest
+ * share of its limit.
+ */
 export const ruleFields = ['passed', 'refused', 'soft', 'shadow', 'share'] as const;
 
 const SHARE = ruleFields.indexOf('share');
@@ -24,7 +27,10 @@ interface RuleEntry {
 /** Where the last second's rate of a rule stands: one number for each of `ruleFields`. */
 export type RuleRates = readonly [rule: string, ...rates: number[]];
 
-/** What rules did in the last minute, hour and day, taken from their counts once a second. A rule without a hit takes no memory. */
+/**
+ * What rules did in the last minute, hour and day, taken from their counts once a second. A rule without a hit takes no
+ * memory.
+ */
 export class AllRuleSeries {
   readonly #byRule = new Map<string, RuleEntry>();
   readonly #active = new Set<string>();

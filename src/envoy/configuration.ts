@@ -23,9 +23,17 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
     .map((path) => `# No configuration can name the key of ${path}: send it by an action of your own.\n`)
     .join('');
   return (
-    notes + (options.kind === 'envoy' ? wholeEnvoy(domain, shapes, options) : istioFilter(domain, shapes, options))
+    notes +
+    releaseNote(rules, domain) +
+    (options.kind === 'envoy' ? wholeEnvoy(domain, shapes, options) : istioFilter(domain, shapes, options))
   );
 }
+
+/** What `rate_limits` of a virtual host cannot say. */
+const releaseNote = (rules: RuleTree, domain: string): string =>
+  rules.domains.get(domain)?.holds
+    ? '# Slots of algorithm: in_flight are given back by descriptors that routes send when streams end, which are not here: docs/in-flight.md has them.\n'
+    : '';
 
 /** One descriptor, as an item of `rate_limits`. */
 function rateLimits(shapes: readonly DescriptorShape[], indent: string): string {

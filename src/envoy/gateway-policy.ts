@@ -29,8 +29,8 @@ const UNITS: ReadonlySet<string> = new Set(['SECOND', 'MINUTE', 'HOUR', 'DAY', '
 const EVERY_ADDRESS = '0.0.0.0/0';
 
 /**
- * A BackendTrafficPolicy with the limits of a domain, as YAML. Envoy Gateway makes descriptors of it, and rules that it serves to Weir, so it
- * replaces the rule file. What a policy cannot express is listed in comments.
+ * A BackendTrafficPolicy with the limits of a domain, as YAML. Envoy Gateway makes descriptors of it, and rules that it
+ * serves to Weir, so it replaces the rule file. What a policy cannot express is listed in comments.
  *
  * @see https://gateway.envoyproxy.io/docs/api/extension_types/#backendtrafficpolicy
  */

@@ -55,7 +55,10 @@ export class HttpConnection {
     this.#watchOutput();
   }
 
-  /** Sends the start of an endless body. Parts for a client that does not read them are dropped, so that they take no memory. */
+  /**
+   * Sends the start of an endless body. Parts for a client that does not read them are dropped, so that they take no
+   * memory.
+   */
   follow(response: ServerResponse, start: Buffer) {
     const write = (part: Buffer): boolean => {
       if (response.destroyed || response.writableLength > 0) return false;

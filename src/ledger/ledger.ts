@@ -1,4 +1,4 @@
-import { type Limit, nominalCapacity } from '../algorithms/index.ts';
+import { algorithmFor, type Limit, nominalCapacity } from '../algorithms/index.ts';
 import type { Decision, LimitPolicy, State } from '../algorithms/limit.ts';
 import {
   after,
@@ -11,6 +11,7 @@ import {
   type Replies,
   type Reply,
   type RunOptions,
+  standsAlone,
   type Unavailable,
 } from '../backends/backend.ts';
 import type { Counter, CounterKey } from '../backends/key.ts';
@@ -262,7 +263,7 @@ export class Ledger {
     how: RunOptions,
   ): Replies | Promise<Replies> {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
-    const asked = isRefused ? request.map((debit): Debit => ({ ...debit, kind: 'peek', hits: 0 })) : request;
+    const asked = isRefused ? request.map(peekOf) : request;
     const sourceOf = (debit: Debit, at: number) =>
       known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
     return scatter(asked, sourceOf, (source, debits, at): Replies | Promise<Replies> => {
@@ -301,6 +302,7 @@ export class Ledger {
   #noteChanges(operations: readonly Operation[], isDone: boolean): void {
     for (const operation of operations) {
       if (operation.kind !== 'give_back' && operation.kind !== 'refund') continue;
+      if (algorithmFor(operation.limit).holdFor) continue; // its refusals are not remembered
       this.refusals?.changed(operation.key);
       if (isDone) this.#invalidations.get(this.#backendOf(operation))?.publish('changed', operation.key);
     }
@@ -350,10 +352,14 @@ export class Ledger {
 
   #answerBy(policy: 'allow' | 'deny', debit: Debit, isRefused: boolean): Decision {
     if (debit.kind !== 'give_back') return answerOf[policy](debit);
-    if (!isRefused) this.#debts?.giveBack(debit, false);
+    const isKept = !algorithmFor(debit.limit).holdFor; // what is not released in time expires by itself
+    if (!isRefused && isKept) this.#debts?.giveBack(debit, false);
     return { ...answerOf.allow(debit), degraded: policy };
   }
 }
+
+/** What is asked of a request that is known to be refused. */
+const peekOf = (debit: Debit): Debit => (standsAlone(debit) ? debit : { ...debit, kind: 'peek', hits: 0 });
 
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
 const noLeases: Unavailable = { code: 'UNAVAILABLE', reason: 'nothing can be leased' };

@@ -15,7 +15,7 @@ import {
 } from './exposition.ts';
 import type { RecentMaximum } from './recent-maximum.ts';
 import type { StoreGauges } from './registry.ts';
-import { type HitCounts, NO_HITS } from './rule-counts.ts';
+import { type HitCounts, type HoldCounts, NO_HITS } from './rule-counts.ts';
 import { type ServiceGauges, writeServiceGauges } from './service-gauges.ts';
 import type { Statistics, Sums } from './stats.ts';
 
@@ -155,7 +155,7 @@ const SUMS: readonly { readonly name: string; readonly help: string; readonly of
 const MAX_ZERO_RULES = 10_000;
 
 /** `share` is undefined of a rule that was not hit. */
-type Series = readonly [labels: string, counts: HitCounts, share?: RecentMaximum];
+type Series = readonly [labels: string, counts: HitCounts, share?: RecentMaximum, holds?: HoldCounts | undefined];
 
 /**
  * The labels and counts of each rule that was hit, then of those that were not. An empty text is a step of the work
@@ -163,8 +163,8 @@ type Series = readonly [labels: string, counts: HitCounts, share?: RecentMaximum
  */
 function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into: Series[]): Iterable<string> {
   for (const counts of statistics.rules()) {
-    const { domain, rule, algorithm, share } = counts;
-    into.push([writeLabels(Object.entries({ domain, rule, algorithm })), counts, share]);
+    const { domain, rule, algorithm, share, holds } = counts;
+    into.push([writeLabels(Object.entries({ domain, rule, algorithm })), counts, share, holds]);
     yield '';
   }
   if (!rules || rules.rules.length > MAX_ZERO_RULES) return;
@@ -209,6 +209,7 @@ function* writeCounters(
   for (const { name, help, of } of SUMS)
     yield `${beginMetric(name, 'counter', help, format)}${writeSeries(name, '', statistics.sums[of])}${betweenMetrics(format)}`;
   yield* writeShares(series, format);
+  yield* writeHolds(series, format);
 }
 
 const withZeros = ({ known = [], counts }: LabelledCounter, statistics: Statistics) => [
@@ -255,6 +256,38 @@ function* writeShares(series: readonly Series[], format: ExpositionFormat): Iter
   for (const [labels, , share] of series) if (share) yield writeSeries(name, labels, share.value);
   yield betweenMetrics(format);
 }
+
+function* writeHolds(series: readonly Series[], format: ExpositionFormat): Iterable<string> {
+  const held = series.flatMap(([labels, , , holds]) => (holds ? [[labels, holds] as const] : []));
+  if (held.length === 0) return;
+  for (const [name, type, help, read] of holdMetrics) {
+    yield beginMetric(name, type, help, format);
+    for (const [labels, holds] of held) yield writeSeries(name, labels, read(holds));
+    yield betweenMetrics(format);
+  }
+}
+
+type HoldMetric = readonly [name: string, type: 'gauge' | 'counter', help: string, read: (holds: HoldCounts) => number];
+const holdMetrics: readonly HoldMetric[] = [
+  [
+    'weir_slots_held',
+    'gauge',
+    'The most slots of a limit in flight that any counter of a rule had in the last minute (60 to 75 seconds).',
+    ({ held }) => held.value,
+  ],
+  [
+    'weir_slots_oldest_seconds',
+    'gauge',
+    'The longest that any slot of a rule had been held in the last minute (60 to 75 seconds).',
+    ({ oldestMs }) => oldestMs.value / 1_000,
+  ],
+  [
+    'weir_slots_expired_total',
+    'counter',
+    'Slots that nothing had released when their ttl was over: their requests outlived it, or their releases were lost.',
+    ({ expired }) => expired,
+  ],
+];
 
 /**
  * @param isReady  whether the service can decide requests now

@@ -41,10 +41,25 @@ export interface RuleCounts extends HitCounts {
   readonly key: string;
   /** The highest share of its limit that any counter of the rule had used. */
   readonly share: RecentMaximum;
+  /** Of limits on what is in flight; absent: none was seen. */
+  holds?: HoldCounts;
+}
+
+/** What is in flight by a rule. */
+export interface HoldCounts {
+  /** Slots that nothing had released when their ttl was over. */
+  expired: number;
+  /** The most slots that any counter had. */
+  readonly held: RecentMaximum;
+  /** The longest that any of them had been held, in milliseconds. */
+  readonly oldestMs: RecentMaximum;
 }
 
 /** The counts of one rule, as sent to another process. */
-export type CountedRule = Omit<RuleCounts, 'rule' | 'key' | 'share'> & { readonly highestShare: number };
+export type CountedRule = Omit<RuleCounts, 'rule' | 'key' | 'share' | 'holds'> & {
+  readonly highestShare: number;
+  readonly holds?: { readonly expired: number; readonly held: number; readonly oldestMs: number };
+};
 
 /** A rule, with the names of its levels for one request. */
 type Found = { readonly rule: Rule; readonly levels: readonly string[] };
@@ -92,6 +107,17 @@ export function createRuleCounts(maxNameBytes: number) {
     /** A snapshot: rules counted later are not in the list. */
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };
+}
+
+/** Notes what was seen in flight. */
+export function noteHolds(
+  counts: RuleCounts,
+  { expired, held, oldestMs }: Readonly<Record<keyof HoldCounts, number>>,
+): void {
+  counts.holds ??= { expired: 0, held: new RecentMaximum(), oldestMs: new RecentMaximum() };
+  counts.holds.expired += expired;
+  counts.holds.held.note(held);
+  counts.holds.oldestMs.note(oldestMs);
 }
 
 function newCounts(

@@ -5,7 +5,7 @@ import { inOnePiece } from '../backends/key.ts';
 import { type Answer, type Code, CountersUnavailable, type MatchedDescriptor, type Verdict } from '../decide.ts';
 import type { Rule } from '../rules/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
-import { type CountedRule, createRuleCounts, hitCounts, type RuleCounts } from './rule-counts.ts';
+import { type CountedRule, createRuleCounts, hitCounts, noteHolds, type RuleCounts } from './rule-counts.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
@@ -93,10 +93,10 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
 
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') domains.add(domain, 1);
+    if (verdict.kind === 'limited') countHolds(rules, domain, verdict);
     if (verdict.kind !== 'limited' || verdict.hits <= 0) return;
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
-    for (const { limit, decision } of verdict.shadowRefusals ?? [])
-      rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
+    countShadowed(rules, domain, verdict);
     if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
     if (verdict.decision.degraded) increase(degraded, verdict.decision.degraded, verdict.hits);
   };
@@ -154,9 +154,12 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
 export function countedBy({ rules, ...statistics }: Statistics): Counted {
   const { answers, domainAnswers, failures, calls, connectionErrors, degraded, unknownDomains, sums } = statistics;
   return {
-    rules: Array.from(rules(), ({ rule: _, key: __, share, ...counted }) => ({
+    rules: Array.from(rules(), ({ rule: _, key: __, share, holds, ...counted }) => ({
       ...counted,
       highestShare: share.value,
+      ...(holds && {
+        holds: { expired: holds.expired, held: holds.held.value, oldestMs: holds.oldestMs.value },
+      }),
     })),
     answers,
     domainAnswers,
@@ -167,6 +170,18 @@ export function countedBy({ rules, ...statistics }: Statistics): Counted {
     unknownDomains,
     sums,
   };
+}
+
+/** Counts what the limits in shadow mode that are not shown would have refused. */
+function countShadowed(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
+  for (const { limit, decision } of verdict.shadowRefusals ?? [])
+    rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
+}
+
+/** Notes what is in flight, of releases as well. */
+function countHolds(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
+  const { holds } = verdict.decision;
+  if (holds) noteHolds(rules.ofLimit(domain, verdict, verdict.limit), holds);
 }
 
 /** Counts the hits of a request without an answer. */
@@ -182,6 +197,7 @@ function countAsked(
 function addRule(ours: RuleCounts, theirs: CountedRule): void {
   for (const name of hitCounts) ours[name] += theirs[name];
   if (theirs.highestShare > 0) ours.share.note(theirs.highestShare);
+  if (theirs.holds) noteHolds(ours, theirs.holds);
 }
 
 type Answers = Record<Code, number>;

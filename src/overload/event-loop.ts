@@ -20,7 +20,9 @@ export interface EventLoopWatch {
 }
 
 export interface EventLoopWatchOptions {
-  /** Timer lag that counts as late: where callers would time out; 0: every call is admitted, and nothing is measured. */
+  /**
+   * Timer lag that counts as late: where callers would time out; 0: every call is admitted, and nothing is measured.
+   */
   readonly lateMs: number;
   /** Whether calls are in flight: it sleeps while none are, none arrived since the last check, and the share is 1. */
   readonly isBusy: () => boolean;

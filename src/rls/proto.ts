@@ -4,7 +4,8 @@ import { loadProtos } from '../protobuf/load.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
 const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], 'numbers');
-const rulesDefinition = loadProtos(['weir/v1/rules.proto'], 'numbers');
+/** In one go: reflection has a file for each package. */
+const weirDefinition = loadProtos(['weir/v1/rules.proto', 'weir/v1/holds.proto'], 'numbers');
 const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
 
 // a service in the file
@@ -14,7 +15,7 @@ export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.Ra
 // by the file's own types
 export const shouldRateLimit = rateLimitService.ShouldRateLimit as MethodDefinition<WireRequest, WireResponse>;
 
-export const rulesService = rulesDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
+export const rulesService = weirDefinition['weir.v1.Rules'] as ServiceDefinition; // a service in the file
 /** `Rules/Find`: the rules that descriptors match. */
 export const findRules = rulesService.Find as MethodDefinition<WireRequest, FindResponse>; // by the file's own types
 
@@ -29,9 +30,30 @@ export interface FoundRule {
   readonly explanation: string;
 }
 
+export const holdsService = weirDefinition['weir.v1.Holds'] as ServiceDefinition; // a service in the file
+
+/** A duration on the wire. */
+export interface WireDuration {
+  readonly seconds: number;
+  readonly nanos: number;
+}
+
+/** The messages of `proto/weir/v1/holds.proto`. */
+export interface HoldRequest {
+  readonly request: WireRequest | null;
+}
+export interface AcquireRequest extends HoldRequest {
+  readonly max_delay: WireDuration | null;
+}
+export interface HoldResponse {
+  readonly held: boolean;
+  readonly ttl: WireDuration;
+  readonly retry_after: WireDuration | null;
+}
+
 /** All services of the gRPC server, for the reflection service. */
 export const describedServices: PackageDefinition = linkDescriptors({
   ...packageDefinition,
-  ...rulesDefinition,
+  ...weirDefinition,
   ...healthDefinition,
 });

@@ -1,11 +1,11 @@
-import { format } from './format.ts';
+import { format, notCounted } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
 import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import { type Problems, shown } from './problem.ts';
 import type { Block } from './read.ts';
 import { finish, type Steps } from './steps.ts';
-import type { Domain, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
+import type { Domain, HoldEntry, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 import { hasWildcard } from './wildcard.ts';
 
 /**
@@ -39,9 +39,16 @@ export interface CompiledDomain {
 
 /** Makes the tree of one domain, a node a step. */
 export function* compileDomain(name: string, parts: DomainParts, problems: Problems): Steps<CompiledDomain> {
-  const above = { domain: name, levels: [], path: name, isNamedByRequest: false };
+  const holds = new Map<string, HoldEntry>();
+  const above: Above = { domain: name, levels: [], path: name, isNamedByRequest: false, holdAt: undefined, holds };
   const root = yield* buildLevel(parts.nodes, above, problems);
-  const domain = { name, spend: parts.spend, root, ...(parts.overlaid && { overlaid: parts.overlaid }) };
+  const domain = {
+    name,
+    spend: parts.spend,
+    root,
+    ...(holds.size > 0 && { holds: [...holds.values()] }),
+    ...(parts.overlaid && { overlaid: parts.overlaid }),
+  };
   const rules: Rule[] = [];
   yield* listRules(domain.root, rules);
   return { domain, rules };
@@ -109,6 +116,10 @@ interface Above {
   readonly path: string;
   /** Some level's name in statistics depends on the request. */
   readonly isNamedByRequest: boolean;
+  /** The place of the id among the entries; undefined: there is none so far. */
+  readonly holdAt: number | undefined;
+  /** The ids of the domain, by place and key. */
+  readonly holds: Map<string, HoldEntry>;
 }
 
 /** Compiles the nodes of one level, and all below them. */
@@ -149,6 +160,8 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
     levels: [...above.levels, composite],
     path: `${above.path}.${composite}`,
     isNamedByRequest: above.isNamedByRequest || naming !== 'rule',
+    holdAt: readHold(block, above, problems) ? above.levels.length : above.holdAt,
+    holds: above.holds,
   };
   const rule = buildRule(block, here, problems);
   if (shares && !hasWildcard(composite) && !block.wrong.has('key') && !block.wrong.has('value')) {
@@ -163,6 +176,27 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
     children: descriptors.length > 0 ? yield* buildLevel(descriptors, here, problems) : undefined,
     sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
   };
+}
+
+/** Whether the node's entry is the id of a request in flight. */
+function readHold({ values, place }: Block<'node'>, above: Above, problems: Problems): boolean {
+  const { not_counted: written, key = '', value = '', share_threshold: shares = false } = values;
+  if (written === undefined) return false;
+  const wrong = (message: string): false => {
+    problems.error(place('not_counted'), message);
+    return false;
+  };
+  if (!notCounted.some((one) => one === written)) return wrong(`not_counted must be hold, got '${written}'`);
+  if (hasWildcard(key)) return wrong(`not_counted: hold wants a key without '*', got '${key}'`);
+  if (value !== '' && !hasWildcard(value))
+    return wrong(
+      `not_counted: hold wants a node for any value, since each request has an id of its own, got '${value}'`,
+    );
+  if (shares) return wrong('not_counted: hold and share_threshold exclude one another: leave one of them out');
+  if (above.holdAt !== undefined) return wrong('not_counted: hold stands on a node above this one already');
+  const at = above.levels.length;
+  above.holds.set(`${at} ${key}`, { at, key });
+  return true;
 }
 
 /** An exact value always shows itself; a shared counter always shows its pattern. */
@@ -191,9 +225,10 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
   }
   const limitBlocks = only ? [only] : (several ?? []);
   if (limitBlocks.length === 0) return undefined;
+  const hasId = here.holdAt !== undefined;
   /** envoyproxy/ratelimit, which has `rate_limit` alone, ignores modes in it. */
   const modesOf = (limitBlock: Block<'rate_limit'>): NodeModes =>
-    limitBlock === only ? { shadow, quota } : ownModes(limitBlock, { shadow, quota });
+    limitBlock === only ? { shadow, quota, hasId } : { ...ownModes(limitBlock, { shadow, quota }), hasId };
   if (only) reportMisplacedModes(only, problems);
   const limits = withOwnCounters(
     limitBlocks.flatMap((limitBlock) => buildLimit(limitBlock, modesOf(limitBlock), problems) ?? []),
@@ -216,6 +251,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     quota,
     replaces,
     metadata,
+    ...(here.holdAt !== undefined && { holdAt: here.holdAt }),
     ...(block.overlaid && { overlaid: block.overlaid }),
   };
 }

@@ -8,6 +8,7 @@ export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label
   const { algorithm, requestsPerUnit, windowMs } = limit;
   const { unit, unitMultiplier } = label;
   const unitName = unit.toLowerCase();
+  if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms`;
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
   return `${requestsPerUnit} per ${window}${algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`}`;

@@ -7,6 +7,9 @@ import { refills } from '../algorithms/token-bucket.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
+/** What an entry may be beside a part of the counter. */
+export const notCounted = ['hold'] as const;
+
 /** Lengths of time: `30s`, `1h30m`. */
 const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
 
@@ -48,6 +51,13 @@ export const format = {
     shadow_mode: { type: 'flag', meaning: 'counts, but answers OK when over the limit' },
     quota_mode: { type: 'flag', meaning: 'refuses only when all quota rules of a request are over their limits' },
     share_threshold: { type: 'flag', meaning: 'all values that the `*` matches share one counter' },
+    not_counted: {
+      type: 'text',
+      own: true,
+      choices: notCounted,
+      meaning:
+        'hold: the value is the id of a request in flight, and no part of the counter; for the limits with algorithm: in_flight below',
+    },
     detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
     metadata: { type: 'struct', meaning: 'returned with the answer' },
@@ -140,6 +150,15 @@ export const format = {
       goesWith: algorithmsWith('max_delay'),
       pattern: DURATION,
       meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
+    },
+    ttl: {
+      type: 'text',
+      own: true,
+      insteadOf: ['unit', 'unit_multiplier', 'window'],
+      goesWith: algorithmsWith('ttl'),
+      pattern: DURATION,
+      meaning:
+        'in_flight: a slot that nothing releases is free again after so long, which must be longer than requests last: 30s, 5m; at most 1d',
     },
     charge: {
       type: 'text',

@@ -1,6 +1,7 @@
 import { type AlgorithmName, DEFAULT_ALGORITHM, type Limit, rowOf } from '../algorithms/index.ts';
 import {
   type Calendar,
+  type LimitNumbers,
   type LimitPolicy,
   type LimitSource,
   MAX_WINDOW_MS,
@@ -24,6 +25,10 @@ const unitNames = fields.unit.choices;
 /** The longest that a rule may hold a request. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
+/** How long a slot may be held. */
+const MIN_TTL_MS = 100;
+const MAX_TTL_MS = unitMs.DAY;
+
 /** Keys that envoyproxy/ratelimit does not know. What it knows beside `unlimited`, it takes without a word. */
 const ownKeys = (Object.keys(fields) as Key[]).filter((key) => (fields[key] as Field).own);
 
@@ -41,6 +46,8 @@ function durationMs(written: string): number | undefined {
 export interface NodeModes {
   readonly shadow: boolean;
   readonly quota: boolean;
+  /** Requests are named by an id: an entry with `not_counted: hold`. */
+  readonly hasId?: boolean;
 }
 
 /**
@@ -59,9 +66,10 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     }
     return undefined;
   }
-  const window = readWindow(block, wrong);
-  if (block.wrong.has('algorithm')) return undefined;
   const algorithm = algorithmNames.find((name) => name === (values.algorithm ?? DEFAULT_ALGORITHM));
+  const hasTtl = algorithm !== undefined && rowOf(algorithm).keys.includes('ttl');
+  const window = hasTtl ? readTtl(block, algorithm, wrong) : readWindow(block, wrong);
+  if (block.wrong.has('algorithm')) return undefined;
   if (!algorithm)
     return wrong('algorithm', `unknown algorithm '${values.algorithm}'; ${expected(values.algorithm, algorithmNames)}`);
   for (const key of Object.keys(values) as Key[]) {
@@ -72,7 +80,15 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   }
   if (!window || problems.all.length > before || block.wrong.size > 0) return undefined;
   const policy = readPolicy(values, modes, wrong);
-  const limit = policy && readNumbers(algorithm, window, values, wrong);
+  if (policy?.onStoreFailure === 'local' && rowOf(algorithm).holdFor)
+    return wrong(
+      'on_store_failure',
+      `on_store_failure: local means nothing with ${algorithm}: another process may get the release; take error, allow or deny`,
+    );
+  const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
+  const numbers = { requestsPerUnit, soft, windowMs: window.windowMs };
+  const source = sourceOf(values, window, modes.hasId ?? false, wrong);
+  const limit = policy && readNumbers(algorithm, numbers, source);
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
   return { limit, label: { name: values.name ?? '', ...shown }, policy };
@@ -104,6 +120,21 @@ function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: Wrong): 
   return { unit, unitMultiplier, windowMs };
 }
 
+/** The time that a limit without a window remembers what it counts. */
+function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: Wrong): Window | undefined {
+  const { values } = block;
+  for (const key of ['unit', 'unit_multiplier', 'window'] as const)
+    if (values[key] !== undefined) wrong(key, `${key} means nothing with ${algorithm}; it has a ttl`);
+  if (values.ttl === undefined) {
+    if (block.wrong.has('ttl')) return undefined;
+    return wrong('ttl', `${algorithm} wants a ttl, longer than any request lasts: after so long a slot is free again`);
+  }
+  const windowMs = durationMs(values.ttl);
+  if (windowMs === undefined || windowMs < MIN_TTL_MS || windowMs > MAX_TTL_MS)
+    return wrong('ttl', `ttl must be a time such as 30s or 5m, from 100ms to 1d, got '${values.ttl}'`);
+  return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs };
+}
+
 function readLength(written: string, values: LimitBlock['values'], wrong: Wrong): Window | undefined {
   if (values.unit !== undefined) return wrong('window', 'window and unit exclude one another: leave one of them out');
   if (values.unit_multiplier !== undefined)
@@ -127,23 +158,21 @@ function readPolicy(values: LimitBlock['values'], { shadow, quota }: NodeModes, 
   return { ...failing, ...consistency, ...charged, ...(shadow && { shadow }), ...(quota && { quota }) };
 }
 
+/** @param common  the numbers that every limit has, without its counter */
 function readNumbers(
   algorithm: AlgorithmName,
-  window: Window,
-  values: LimitBlock['values'],
-  wrong: Wrong,
+  common: Omit<LimitNumbers, 'counter'>,
+  source: LimitSource,
 ): Limit | undefined {
-  const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
-  const { windowMs } = window;
   const row = rowOf(algorithm);
-  const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${windowMs}`;
-  // its row made it
-  return row.parse({ requestsPerUnit, soft, windowMs, counter }, sourceOf(values, window, wrong)) as Limit | undefined;
+  const counter = `${algorithm}${row.stateVersion === 1 ? '' : `.${row.stateVersion}`}|${common.windowMs}`;
+  return row.parse({ ...common, counter }, source) as Limit | undefined; // its row made it
 }
 
 /** What the algorithm reads. */
-const sourceOf = (values: LimitBlock['values'], window: Window, wrong: Wrong): LimitSource => ({
+const sourceOf = (values: LimitBlock['values'], window: Window, hasId: boolean, wrong: Wrong): LimitSource => ({
   values,
+  hasId,
   wrong,
   choice: (key, choices) => choice(values[key]?.toString(), key, choices, wrong),
   maxDelayMs: () => readMaxDelay(values, wrong),

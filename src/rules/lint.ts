@@ -37,6 +37,7 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
       : []),
     ...levels.flatMap(lintLevel),
     ...nodes.flatMap(lintNode),
+    ...lintHolds(top, false),
     ...limits.flatMap((limit) => [...lintLimit(limit, domain, names), ...lintNumbers(limit, spend)]),
   ];
 }
@@ -174,6 +175,38 @@ function lintLimit(
     }),
   ];
 }
+
+/** Limits on what is in flight, and the ids of requests. @param hasId  of a node above */
+function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Problem[] {
+  return nodes.flatMap((node) => {
+    const { not_counted: notCounted, descriptors = [] } = node.values;
+    const hasOwn = hasId || notCounted === 'hold';
+    const isIdle = notCounted === 'hold' && !levelsOf([node]).flat().some(isInFlight);
+    return [
+      ...(isIdle ? [warning(node.place('not_counted'), NO_HOLDS)] : []),
+      ...limitsOf(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
+      ...lintHolds(descriptors, hasOwn),
+    ];
+  });
+}
+
+const isInFlight = (node: Block<'node'>): boolean =>
+  limitsOf(node).some(({ values }) => values.algorithm === 'in_flight');
+
+function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): readonly Problem[] {
+  if (values.algorithm !== 'in_flight') return [];
+  return [
+    ...(hasId ? [] : [warning(place('algorithm'), NO_ID)]),
+    ...(values.on_store_failure === 'allow' ? [warning(place('on_store_failure'), NO_SLOT)] : []),
+  ];
+}
+
+const NO_HOLDS =
+  'not_counted: hold has no effect but to leave the value out: no limit here or below has algorithm: in_flight';
+const NO_ID =
+  'in_flight without an id counts refused requests until their release, and a slot whose release is lost stays while requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold';
+const NO_SLOT =
+  'on_store_failure: allow lets requests pass that hold no slot: more than the limit may be in flight while the counters cannot be reached, and for as long as these requests last';
 
 const NO_REQUESTS = 'without requests_per_unit the limit is 0, and no hit is within it; write 0 where that is meant';
 

@@ -28,8 +28,13 @@ export type Match =
       readonly rule: Rule;
       /** Those of the rule that apply: all, unless another match replaced some. At least one. */
       readonly limits: readonly RuleLimit[];
-      /** What the counter is named by: the descriptor's own entries, but for values that share one counter. */
+      /**
+       * What the counter is named by: the descriptor's own entries, but for values that share one counter, and without
+       * an id.
+       */
       readonly entries: readonly Entry[];
+      /** The id of the request in flight; absent: the rule knows of none. */
+      readonly id?: string;
       /** What its statistics are kept under, a level each: the rule's own levels, or named after what was asked for. */
       readonly levels: readonly string[];
     };
@@ -94,7 +99,20 @@ export function match(
 function limited(rule: Rule, entries: readonly Entry[], asked: readonly Entry[], root?: Level): Match {
   if (rule.unlimited) return { kind: 'unlimited', rule };
   const levels = rule.named === 'by_rule' || !root ? rule.levels : levelsOf(rule, asked, root);
+  if (rule.holdAt !== undefined) return heldBy(rule, rule.holdAt, entries, asked, levels);
   return { kind: 'limited', rule, limits: rule.limits, entries, levels };
+}
+
+/** @param at  the place of the id */
+function heldBy(
+  rule: Rule,
+  at: number,
+  entries: readonly Entry[],
+  asked: readonly Entry[],
+  levels: readonly string[],
+): Match {
+  const counted = entries.toSpliced(at, 1);
+  return { kind: 'limited', rule, limits: rule.limits, entries: counted, levels, id: asked[at]?.value ?? '' };
 }
 
 /** The names of the levels that entries go down to reach a rule, for statistics. */

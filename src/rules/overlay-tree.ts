@@ -34,7 +34,7 @@ export const idOf = ({ key = '', value = '' }: Block<'node'>['values']): string 
 export const nodeKeys = ['shadow_mode', 'quota_mode', 'detailed_metric', 'value_to_metric', 'metadata'] as const;
 
 /** Which limits and counters there are stays with the rules. */
-const keysOfRules = { node: ['share_threshold'], rate_limit: ['unlimited', 'replaces'] } as const;
+const keysOfRules = { node: ['share_threshold', 'not_counted'], rate_limit: ['unlimited', 'replaces'] } as const;
 
 /** Keys that are part of the rate; `requests_per_unit` is the rest of it. */
 const rateKeys = ['unit', 'unit_multiplier', 'window'] as const;

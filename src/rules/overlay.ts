@@ -165,10 +165,12 @@ function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Pr
  * Which keys of a limit have no meaning once others have been laid over it: the `buckets` of an algorithm that is
  * replaced, say.
  */
-function goneWith({ algorithm, unit, window, on_store_failure: policy, alignment }: LimitBlock['values']) {
+function goneWith({ algorithm, unit, window, ttl, on_store_failure: policy, alignment }: LimitBlock['values']) {
   const gone = new Set<LimitKey>([
     ...(window === undefined ? [] : (['unit', 'unit_multiplier'] as const)),
     ...(unit === undefined ? [] : (['window', 'unit_multiplier'] as const)),
+    ...(unit === undefined && window === undefined ? [] : (['ttl'] as const)),
+    ...(ttl === undefined ? [] : (['unit', 'unit_multiplier', 'window'] as const)),
     ...(policy === undefined ? [] : (['local_share'] as const)),
     ...(alignment === undefined ? [] : (['timezone'] as const)),
   ]);

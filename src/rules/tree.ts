@@ -17,6 +17,15 @@ export interface Domain extends MayBeOverlaid {
   /** What a request spends that one of its limits refuses; undefined: as the service does by default. */
   readonly spend: Spend | undefined;
   readonly root: Level;
+  /** The entries that are ids of requests in flight, and no part of the counter; absent: none. */
+  readonly holds?: readonly HoldEntry[];
+}
+
+/** An entry that is the id of a request in flight. */
+export interface HoldEntry {
+  /** Its place in the descriptor, from 0. */
+  readonly at: number;
+  readonly key: string;
 }
 
 /** The nodes that one entry of a descriptor is looked up among, indexed by the entry's key. */
@@ -99,6 +108,8 @@ export interface Rule extends MayBeOverlaid {
   readonly quota: boolean;
   /** Names of limits that this rule makes void for the requests it matches. */
   readonly replaces: readonly string[];
+  /** Which entry is the id of a request in flight, from 0, and no part of the counter; absent: none. */
+  readonly holdAt?: number;
   /** Metadata that the operator wants sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }

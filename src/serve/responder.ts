@@ -7,10 +7,12 @@ import { createDecisionSink } from '../observe/log.ts';
 import type { Load } from '../observe/service-gauges.ts';
 import { openOverload } from '../overload/overload.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
+import { createHoldsService } from '../rls/holds.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
+import { createSlots } from '../slots/slots.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
 import type { Core } from './core.ts';
 import { openParts, type Part, type ProcessContext } from './parts.ts';
@@ -94,7 +96,8 @@ export function openResponder(
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
-        const handlers = { service, overload, routes: tracing?.routes, onCallFinished, onConnectionError };
+        const holds = createHoldsService(createSlots(decider));
+        const handlers = { service, overload, holds, routes: tracing?.routes, onCallFinished, onConnectionError };
         return openServers(settings, core, handlers, context);
       },
     };

@@ -5,6 +5,7 @@ import { type HttpServer, type Route, startHttpServer } from '../http/server.ts'
 import type { Logger } from '../observe/log.ts';
 import type { Overload } from '../overload/overload.ts';
 import { createHealth } from '../rls/health.ts';
+import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { Settings } from '../settings.ts';
 import { type CertificateFiles, type Certificates, openCertificates } from '../transport/certificates.ts';
@@ -26,6 +27,7 @@ export interface Handlers {
   readonly overload: Overload;
   /** Wraps the pages for callers; undefined: not wrapped. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
+  readonly holds: HoldsService;
   readonly onCallFinished: OnCallFinished;
   readonly onConnectionError: (code: string) => void;
 }

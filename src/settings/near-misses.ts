@@ -64,7 +64,10 @@ function charactersOf(text: string): number {
   return bits;
 }
 
-/** An edit adds, removes or replaces one character, or swaps two: texts with more different characters are not that near. */
+/**
+ * An edit adds, removes or replaces one character, or swaps two: texts with more different characters are not that
+ * near.
+ */
 const mayBeNear = (one: number, other: number, edits: number): boolean =>
   bitsIn(one & ~other) <= edits && bitsIn(other & ~one) <= edits;
 

@@ -16,7 +16,15 @@ import type { ConnectionHandler } from './h2/exchanges.ts';
 import { defaultLimits, type Http2Limits } from './h2/limits.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
-import { addHealth, addReflection, addRules, reflectionPaths, rulesPaths } from './side-services.ts';
+import {
+  addHealth,
+  addHolds,
+  addReflection,
+  addRules,
+  holdsPaths,
+  reflectionPaths,
+  rulesPaths,
+} from './side-services.ts';
 
 /** The method's path. */
 const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
@@ -38,6 +46,7 @@ export async function startH2Server(
   const inFlight = addDecisions(router, options);
   addHealth(router.host, options);
   if (options.rules) router.addOnDemand(rulesPaths, () => addRules(router.host, options));
+  if (options.holds) router.addOnDemand(holdsPaths, () => addHolds(router.host, options));
   router.addOnDemand(reflectionPaths, () => addReflection(router.host, options));
   const handler: ConnectionHandler = {
     request: (stream, head) => router.open(stream, head),

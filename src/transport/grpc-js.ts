@@ -22,7 +22,7 @@ import {
 } from './grpc-server.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
-import { addHealth, addReflection, addRules } from './side-services.ts';
+import { addHealth, addHolds, addReflection, addRules } from './side-services.ts';
 
 /**
  * Serves the Rate Limit Service, health and reflection on `@grpc/grpc-js`.
@@ -38,6 +38,7 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   });
   addHealth(server, options);
   await addRules(server, options);
+  await addHolds(server, options);
   await addReflection(server, options);
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // the listener terminates TLS

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts';
 import { status } from '../grpc-status.ts';
 import type { Overload } from '../overload/overload.ts';
 import type { Health } from '../rls/health.ts';
+import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Address, TlsOptions } from './listener.ts';
@@ -23,6 +24,8 @@ export interface GrpcServerOptions {
   readonly health: Health;
   /** The rules in force, for questions about them; undefined: there is no such service. */
   readonly rules?: (() => RuleTree | undefined) | undefined;
+  /** Slots for callers that are no proxies; undefined: there is no such service. */
+  readonly holds?: HoldsService | undefined;
   readonly clock: Clock;
   /** Times out silent streams. Undefined: Node's timers. */
   readonly startTimer?: StartTimer;

@@ -30,6 +30,19 @@ export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions):
   host.addService(rulesService, rulesHandlers(rules));
 }
 
+/** The methods of `addHolds`. */
+export const holdsPaths = ['Acquire', 'Renew', 'Release'].map((method) => `/weir.v1.Holds/${method}`);
+
+/** Adds `weir.v1.Holds`. */
+export async function addHolds(host: ServiceHost, { holds }: GrpcServerOptions): Promise<void> {
+  if (!holds) return;
+  const [{ holdsService }, { holdsHandlers }] = await Promise.all([
+    import('../rls/proto.ts'),
+    import('./holds-service.ts'),
+  ]);
+  host.addService(holdsService, holdsHandlers(holds));
+}
+
 /**
  * Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need
  * otherwise.

@@ -18,6 +18,7 @@ function written(limit: Limit): string {
   const own: { readonly [key: string]: unknown } = { ...limit }; // whatever its algorithm has of these
   const { alignment, countDenied: count_denied, rounding, buckets, burst, refill, maxDelayMs } = own;
   const max_delay = maxDelayMs === undefined ? undefined : `${maxDelayMs}ms`;
+  if (algorithm === 'in_flight') return JSON.stringify({ ...common, ttl: window });
   return JSON.stringify({ ...common, window, alignment, count_denied, rounding, buckets, burst, refill, max_delay });
 }
 

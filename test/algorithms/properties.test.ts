@@ -42,6 +42,7 @@ function tellAll(limit: Limit, state: State | undefined, fromMs: number, followU
       state: _,
       ttlMs: __,
       kept: next,
+      holds: ___, // counts what has expired since the counter was read last
       ...decision
     } = hit(limit, kept, { atMs, hits: amount(limit, share, more) });
     kept = next;
@@ -333,6 +334,7 @@ describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
   });
 
   test('takes back what was just spent as if it had not been', () => {
+    if (name === 'in_flight') return; // without an id the oldest slots are released: see in-flight.test.ts
     fc.assert(
       fc.property(anyMoment(anyLimit), ({ moment: { limit, state, nowMs }, followUps, hits }) => {
         const spent = hit(limit, state, { atMs: nowMs, hits });

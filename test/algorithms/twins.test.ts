@@ -1,8 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis as Connection } from 'ioredis';
-import { algorithmFor, algorithms, capacityOf, type Limit } from '../../src/algorithms/index.ts';
+import { algorithmFor, algorithms, capacityOf, heldLimit, type Limit } from '../../src/algorithms/index.ts';
 import { type Decision, MAX_COUNT, type Spend, type Step, spends } from '../../src/algorithms/limit.ts';
-import { operationOf, type RequestOperation, signedHits, type Unavailable } from '../../src/backends/backend.ts';
+import {
+  operationOf,
+  type RequestOperation,
+  signedHits,
+  standsAlone,
+  type Unavailable,
+} from '../../src/backends/backend.ts';
 import { type CounterKey, createCounterKeys } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { decodeBatch, encodeBatch } from '../../src/backends/redis/batch.ts';
@@ -45,6 +51,8 @@ interface CallHit {
   readonly blocks: boolean;
   /** The hits are charged whatever the limit says. Only where each limit counts for itself. */
   readonly charges: boolean;
+  /** Who holds slots, where the algorithm knows of that. */
+  readonly holder: number;
   /** The limit has been made lower; later it may be itself again. */
   readonly lowered: boolean;
 }
@@ -112,6 +120,7 @@ const anyCalls = (limits: readonly Limit[]): fc.Arbitrary<readonly Call[]> => {
           hits: anyHits(limits),
           blocks: mostly(true),
           charges: mostly(false),
+          holder: fc.nat({ max: 3 }),
           lowered: mostly(false),
         }),
         { minLength: 1, maxLength: 5 },
@@ -197,7 +206,7 @@ function inTypeScript(
       asked.set(hit.key, (asked.get(hit.key) ?? 0) + count);
       const accepted = trials[at]?.accepted ?? false;
       const refusal = run(counters, hit, count, true);
-      if (spend === 'spare_others' && !accepted && !refusal.accepted) {
+      if (standsAlone(hit) || (spend === 'spare_others' && !accepted && !refusal.accepted)) {
         touched.add(hit.key);
         counters.set(hit.key, refusal);
         return told(hit, count, refusal, accepted, true);
@@ -249,10 +258,11 @@ function prepare(limits: readonly Limit[]) {
   return {
     lostBy: ({ lost }: Call): CounterKey[] => named(lost).map(({ key }) => key),
     hitsOf: ({ hits, spend }: Call): RequestOperation[] =>
-      hits.flatMap(({ counter, lowered: low, ...hit }) =>
-        named([counter]).map(({ key, limit }) =>
-          operationOf({ key }, low ? lowered(limit) : limit, hit.hits, hit.blocks, hit.charges && spend === 'each'),
-        ),
+      hits.flatMap(({ counter, lowered: low, holder, ...hit }) =>
+        named([counter]).map(({ key, limit }) => {
+          const own = heldLimit(low ? lowered(limit) : limit, holder);
+          return operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
+        }),
       ),
   };
 }
@@ -307,7 +317,7 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
 });
 
 test('the twins agree about a log of as many entries as there may be', async () => {
-  const hits = [{ counter: 0, hits: 1, blocks: true, charges: false, lowered: false }];
+  const hits = [{ counter: 0, hits: 1, blocks: true, charges: false, holder: 0, lowered: false }];
   const call: Call = { move: { byMs: 9 }, lost: [], spend: 'each', hits };
   const calls = Array.from({ length: 1_200 }, () => call);
   await compare([slidingWindowLogOf(1_000, 10_000)], calls);

@@ -1,7 +1,7 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import type { Redis as Connection } from 'ioredis';
-import type { Limit } from '../../src/algorithms/index.ts';
+import { algorithmFor, type Limit } from '../../src/algorithms/index.ts';
 import { type Backend, type Operation, operationOf } from '../../src/backends/backend.ts';
 import { type Counter, type CounterKey, createCounterKeys } from '../../src/backends/key.ts';
 import { MemcachedBackend } from '../../src/backends/memcached/backend.ts';
@@ -12,7 +12,7 @@ import { referenceCounters } from '../../src/backends/redis/reference/counters.t
 import { sharedCounters } from '../../src/backends/shared-counters.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
-import { calendarWindowOf, fixedWindowOf, limitsOfEach, slidingWindowLogOf } from '../helpers/limits.ts';
+import { calendarWindowOf, fixedWindowOf, inFlightOf, limitsOfEach, slidingWindowLogOf } from '../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../helpers/memcached.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { eventually } from '../helpers/statsd.ts';
@@ -108,6 +108,7 @@ async function history(
 const limits = [
   ...limitsOfEach(20, HOUR_MS).filter((limit) => !('countDenied' in limit && limit.countDenied)),
   calendarWindowOf(20, 'DAY', 'Europe/Berlin'),
+  inFlightOf(20, HOUR_MS, { holder: 7 }),
 ].filter(({ counter }, at, all) => all.findIndex((other) => other.counter === counter) === at);
 
 test.each(limits)(
@@ -119,7 +120,7 @@ test.each(limits)(
   },
 );
 
-test.each(limits.filter(({ algorithm }) => algorithm !== 'sliding_window_log'))(
+test.each(limits.filter((limit) => !algorithmFor(limit).hasLongState))(
   'the state of a counter of $counter in memcached is the one that its key is recorded with',
   async (limit) => {
     const opened = await onMemcached();

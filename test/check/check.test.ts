@@ -11,6 +11,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const limits = (more: string, file = ''): string =>
   `domain: demo\n${file}descriptors:\n  - key: user\n    rate_limit: { unit: day, requests_per_unit: 5, ${more} }\n`;
 
+const IN_FLIGHT =
+  'domain: demo\ndescriptors: [{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 5, ttl: 1m } }]\n';
+
 function checked(text: string, env: Record<string, string> = {}, options: Partial<CheckOptions> = {}) {
   return check(['-'], env, { mergeDomains: false, strict: false, stdin: text, ...options });
 }
@@ -27,6 +30,8 @@ describe('what serve refuses, check refuses', () => {
     ['a lease with all_or_nothing', limits('consistency: leased', 'spend: all_or_nothing\n'), redis, {}, 'rules out'],
     ['a lease with SPEND', limits('consistency: leased'), { ...redis, SPEND: 'all_or_nothing' }, {}, 'rules out'],
     ['a log in memcached', limits('algorithm: sliding_window_log'), memcached, {}, 'cannot be counted in memcached'],
+    ['requests in flight in memcached', IN_FLIGHT, memcached, {}, 'in_flight cannot be counted in memcached'],
+    ['requests in flight in Redis', IN_FLIGHT, redis, {}, undefined],
     ['a set in memcached', limits('name: x', 'spend: all_or_nothing\n'), memcached, {}, 'which memcached cannot do'],
     ['SPEND with memcached', limits('name: x'), { ...memcached, SPEND: 'all_or_nothing' }, {}, 'SPEND: all_or_nothing'],
     ['workers in memory', limits('name: x'), { WORKERS: '2' }, {}, 'WORKERS: 2 is not possible'],

@@ -29,6 +29,16 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [3_600_000, 'partner=acme', 1, 'refused for 60000 ms'], // the hour began a minute after the clock's
     [3_660_000, 'partner=acme', 1, 'OK'],
   ],
+  'in-flight.yaml': [
+    [0, 'tenant=acme,request_id=r1', 1, 'OK'],
+    [1_000, 'tenant=acme,request_id=r2', 1, 'OK'],
+    [2_000, 'tenant=acme,request_id=r3', 1, 'refused for 28000 ms'],
+    [2_000, 'tenant=acme,request_id=r3', -1, 'OK'], // its release, which does nothing
+    [3_000, 'tenant=acme,request_id=r1', -1, 'OK'],
+    [3_000, 'tenant=acme,request_id=r4', 1, 'OK'],
+    [30_999, 'tenant=acme,request_id=r5', 1, 'refused for 1 ms'],
+    [31_000, 'tenant=acme,request_id=r5', 1, 'OK'], // nothing has released r2
+  ],
   'sliding-window-log.yaml': [
     [0, 'export=acme', 1, 'OK'],
     [600_000, 'export=acme', 2, 'OK'],

@@ -34,6 +34,7 @@ function everything(): Statistics {
     verdictOf(['k'], { hits: 12, shadow: true }),
     verdictOf(['k'], { before: 10, fromCache: true }),
     verdictOf(['k'], { soft: true }),
+    verdictOf(['k'], { holds: { held: 2, oldestMs: 1_500, expired: 1 } }),
   ];
   statistics.answered('d', answerOf([...verdicts, { kind: 'no_domain' }], { shadowed: true }));
   statistics.answered('d', answerOf([], { overallCode: 'OVER_LIMIT' }));

@@ -1,4 +1,5 @@
 import type { FixedWindowLimit } from '../../src/algorithms/fixed-window.ts';
+import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/algorithms/in-flight.ts';
 import type { Limit } from '../../src/algorithms/index.ts';
 import type { LeakyBucketLimit } from '../../src/algorithms/leaky-bucket.ts';
 import { type LimitLabel, type LimitPolicy, MAX_COUNT, MAX_WINDOW_MS, unitMs } from '../../src/algorithms/limit.ts';
@@ -123,6 +124,13 @@ export const leakyBucketOf = (
   maxDelayMs: 0,
   ...more,
 });
+
+/** Without an id by default. */
+export const inFlightOf = (
+  slots: number,
+  ttlMs: number = MINUTE,
+  more: Partial<InFlightLimit> = {},
+): InFlightLimit => ({ ...limitOf('in_flight', slots, ttlMs), counter: 'in_flight', holder: 0, ...more });
 
 /** One limit of each algorithm: so many hits pass at once in each, and none comes back within a minute by itself. */
 export const limitsOfEach = (hits: number, windowMs: number = MINUTE): readonly Limit[] => [
@@ -267,6 +275,18 @@ const anyLeakyBucket: fc.Arbitrary<LeakyBucketLimit> = anyBucketNumbers.map((num
   leakyBucketOf(numbers.requestsPerUnit, numbers.windowMs, numbers),
 );
 
+const anyInFlight: fc.Arbitrary<InFlightLimit> = fc
+  .record({
+    slots: fc.oneof(
+      { weight: 5, arbitrary: fc.integer({ min: 0, max: 20 }) },
+      { weight: 1, arbitrary: fc.integer({ min: 0, max: MAX_HELD_SLOTS }) },
+      { weight: 1, arbitrary: anyRequestsPerUnit },
+    ),
+    ttlMs: fc.integer({ min: 100, max: unitMs.DAY }),
+    soft: anySoft,
+  })
+  .map(({ slots, ttlMs, soft }) => inFlightOf(slots, ttlMs, { soft }));
+
 /** Any limit of an algorithm that a rule file can state, the extremes often. */
 export const anyLimitOf = {
   fixed_window: fc.oneof(
@@ -320,6 +340,7 @@ export const anyLimitOf = {
       ),
     },
   ),
+  in_flight: anyInFlight,
 } as const satisfies { readonly [N in Limit['algorithm']]: fc.Arbitrary<Extract<Limit, { algorithm: N }>> };
 
 /** Any limit of any algorithm. */

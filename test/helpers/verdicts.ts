@@ -1,4 +1,4 @@
-import type { StoreFailurePolicy } from '../../src/algorithms/limit.ts';
+import type { HoldsReport, StoreFailurePolicy } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
 import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
@@ -20,6 +20,7 @@ interface VerdictFacts {
   readonly shadow?: boolean;
   readonly soft?: boolean;
   readonly degraded?: StoreFailurePolicy;
+  readonly holds?: HoldsReport;
 }
 
 /** What a fixed window, of ten by default, says of hits; the levels of its rule are these. */
@@ -33,6 +34,7 @@ export function verdictOf(
     shadow = false,
     soft = false,
     degraded,
+    holds,
   }: VerdictFacts = {},
 ): Verdict {
   const limit = fixedWindowOf(requestsPerUnit);
@@ -46,7 +48,7 @@ export function verdictOf(
     limit,
     label: labelOf(limit),
     policy: shadow ? { shadow } : {},
-    decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }) },
+    decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }), ...(holds && { holds }) },
     hits,
     code: shadow ? 'OK' : code,
   };

@@ -441,3 +441,21 @@ describe('the counts of several processes', () => {
     expect(rules.reduce((sum, { totalHits }) => sum + totalHits, 0)).toBe(20_010);
   });
 });
+
+test('slots that are held and that have expired are counted by rule, of releases as well, and of other processes', () => {
+  const statistics = createStatistics(0.8);
+  const seen = (hits: number, held: number, oldestMs: number, expired: number) =>
+    statistics.answered('d', answer([verdictOf(['k'], { hits, holds: { held, oldestMs, expired } })]));
+  seen(1, 2, 1_500, 1);
+  seen(-1, 1, 700, 2);
+  const primary = createStatistics(0.8);
+  primary.merge(countedBy(statistics));
+  primary.merge(countedBy(statistics));
+  for (const [one, expired] of [
+    [statistics, 3],
+    [primary, 6],
+  ] as const) {
+    const [rule] = [...one.rules()];
+    expect([rule?.holds?.held.value, rule?.holds?.oldestMs.value, rule?.holds?.expired]).toEqual([2, 1_500, expired]);
+  }
+});

@@ -40,7 +40,7 @@ const loadDescriptors = (descriptors: string): LoadedRules =>
 
 /** What messages list. */
 const ALGORITHMS =
-  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket';
+  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket, in_flight';
 const UNITS = 'second, minute, hour, day, week, month, year';
 
 describe('other ways to the same messages', () => {

@@ -9,7 +9,7 @@ const FIXTURES = fileURLToPath(new URL('./fixtures/', import.meta.url));
 
 /** What messages list. */
 const ALGORITHMS =
-  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket';
+  'fixed_window, sliding_window_log, sliding_window_counter, sliding_window_buckets, token_bucket, leaky_bucket, in_flight';
 const UNITS = 'second, minute, hour, day, week, month, year';
 
 const NO_REQUESTS = 'without requests_per_unit the limit is 0, and no hit is within it; write 0 where that is meant';
@@ -157,6 +157,26 @@ const messages: Readonly<Record<string, string>> = {
     "5: descriptors[0].rate_limit.window: window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got '0s'",
   'window-too-long.yaml':
     "5: descriptors[0].rate_limit.window: window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got '36501d'",
+  'in-flight-without-ttl.yaml':
+    '5: descriptors[0].rate_limit.ttl: in_flight wants a ttl, longer than any request lasts: after so long a slot is free again',
+  'in-flight-local.yaml':
+    '8: descriptors[0].rate_limit.on_store_failure: on_store_failure: local means nothing with in_flight: another process may get the release; take error, allow or deny',
+  'in-flight-too-many-slots.yaml':
+    '5: descriptors[0].rate_limit.requests_per_unit: in_flight with ids has at most 1000 slots (soft ones included), got 1001; without not_counted: hold it may have more',
+  'ttl-too-long.yaml':
+    "7: descriptors[0].rate_limit.ttl: ttl must be a time such as 30s or 5m, from 100ms to 1d, got '2d'",
+  'ttl-and-unit.yaml': '8: descriptors[0].rate_limit.unit: unit means nothing with in_flight; it has a ttl',
+  'ttl-with-a-window.yaml':
+    '7: descriptors[0].rate_limit.ttl: ttl means nothing with fixed_window; it goes with in_flight',
+  'not-counted-unknown.yaml': "4: descriptors[0].not_counted: not_counted must be hold, got 'id'",
+  'not-counted-of-one-value.yaml':
+    "5: descriptors[0].not_counted: not_counted: hold wants a node for any value, since each request has an id of its own, got 'a'",
+  'not-counted-of-many-keys.yaml':
+    "4: descriptors[0].not_counted: not_counted: hold wants a key without '*', got 'id*'",
+  'not-counted-and-shared.yaml':
+    '6: descriptors[0].not_counted: not_counted: hold and share_threshold exclude one another: leave one of them out',
+  'not-counted-twice.yaml':
+    '7: descriptors[0].descriptors[0].not_counted: not_counted: hold stands on a node above this one already',
   'wrong-among-rate-limits.yaml':
     '8: descriptors[0].rate_limits[1].burst: burst means nothing with fixed_window; it goes with token_bucket or leaky_bucket',
 };
@@ -192,6 +212,12 @@ const warnings: Readonly<Record<string, string>> = {
     "5: warning: descriptors[0].value_to_metric: value_to_metric has no effect: the value is always shown, as 'alice'",
   'warning-value-to-metric-when-shared.yaml':
     '6: warning: descriptors[0].value_to_metric: value_to_metric has no effect: values that share a counter are shown by their pattern',
+  'warning-in-flight-without-id.yaml':
+    '4: warning: descriptors[0].rate_limit.algorithm: in_flight without an id counts refused requests until their release, and a slot whose release is lost stays while requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold',
+  'warning-not-counted-without-in-flight.yaml':
+    '4: warning: descriptors[0].not_counted: not_counted: hold has no effect but to leave the value out: no limit here or below has algorithm: in_flight',
+  'warning-in-flight-allow.yaml':
+    '9: warning: descriptors[0].rate_limit.on_store_failure: on_store_failure: allow lets requests pass that hold no slot: more than the limit may be in flight while the counters cannot be reached, and for as long as these requests last',
   'warning-value-to-metric-without-limit.yaml':
     '4: warning: descriptors[0].value_to_metric: value_to_metric has no effect: this node has no limit',
 };

@@ -8,7 +8,15 @@ import {
   type Step,
 } from '../../algorithms/limit.ts';
 import type { Clock } from '../../clock.ts';
-import { askedTogether, type Backend, type Fork, type Operation, type RunOptions, signedHits } from '../backend.ts';
+import {
+  askedTogether,
+  type Backend,
+  type Fork,
+  type Operation,
+  type RunOptions,
+  signedHits,
+  standsAlone,
+} from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import { BoundedCounters, type CounterBounds } from './bounded-counters.ts';
 
@@ -147,7 +155,7 @@ function tryAll(counters: BoundedCounters, operations: readonly Operation[], now
 }
 
 /**
- * An operation of a request that is refused: at most its own refusal is counted.
+ * An operation of a request that is refused: at most its own refusal is counted, but for one that stands alone.
  *
  * @param asked  the request's hits on this counter so far: see `askedTogether`
  */
@@ -164,7 +172,7 @@ function spare(
   const found = counters.find(key);
   const state = counters.stateAt(found, nowMs);
   const refusal = stepOf(operation, hits, state, nowMs, operation.kind !== 'peek');
-  if (mayCharge && !accepted && !refusal.accepted) {
+  if (standsAlone(operation) || (mayCharge && !accepted && !refusal.accepted)) {
     counters.set(key, found, refusal, nowMs);
     return decisionOf(limit, refusal, nowMs, { hits, accepted, charged: true });
   }

@@ -1,6 +1,6 @@
 import { algorithmFor, algorithmNames, type Limit, longestMemoryMs } from '../../algorithms/index.ts';
 import { type Decision, type Outcome, type Spend, type State, spends } from '../../algorithms/limit.ts';
-import { askedTogether, type Operation, type Replies, type Reply, signedHits } from '../backend.ts';
+import { askedTogether, type Operation, type Replies, type Reply, signedHits, standsAlone } from '../backend.ts';
 import type { CounterKey } from '../key.ts';
 import type { Script } from './script.ts';
 
@@ -61,6 +61,8 @@ const stepOf = Object.fromEntries(algorithmNames.map((name, at) => [name, at + 1
 
 /** What the script calls an operation; operations that only count differ by their hits. */
 const kinds = { spend: 0, give_back: 0, peek: 1, charge: 2, refund: 3, forget: 4 } as const;
+/** Added to an operation's mode where it is counted though its request is refused. */
+const ALONE = 16;
 /** In place of how a request spends: its only operation stands for as many requests as follow. */
 const REPEATED = spends.length;
 
@@ -94,11 +96,12 @@ export function encodeBatch(
     limits.set(name, limits.size + 1);
     return limits.size;
   };
-  const packOperation = (operation: Operation): number => {
+  const packOperation = (operation: Operation, spend: Spend): number => {
     const { key, limit } = operation;
     const kind = operation.kind === 'peek' && operation.hits === 0 ? 0 : kinds[operation.kind];
     const place = placeOf(keys, key);
-    numbers.push(place, placeOfLimit(operation), signedHits(operation), (operation.blocks ? 1 : 0) + 2 * kind);
+    const alone = spend !== 'each' && standsAlone(operation) ? ALONE : 0;
+    numbers.push(place, placeOfLimit(operation), signedHits(operation), (operation.blocks ? 1 : 0) + 2 * kind + alone);
     if (operation.kind === 'refund') numbers.push(placeOf(keys, resetKeyOf(key)), operation.chargedAtMs);
     if (operation.kind === 'forget') numbers.push(placeOf(keys, resetKeyOf(key)), longestMemoryMs(limit));
     return place;
@@ -117,7 +120,7 @@ export function encodeBatch(
     groups.push(fresh);
     numbers.push(spends.indexOf(spend), operations.length);
     for (const operation of operations) {
-      const place = packOperation(operation);
+      const place = packOperation(operation, spend);
       open[place] = only && isRepeatable(only) && !foreign?.has(only) ? fresh : undefined;
     }
   }

@@ -8,9 +8,9 @@
            numbers of limit follow, the limit; then per request: how it spends (0 each, 1 all or nothing, 2 spare
            others), its number of operations (or 3, and how many requests it stands for, each of which has only the
            spend that follows), and per operation: key (its place in KEYS), limit (its place among the limits), hits, 1
-           where it blocks + 2 * its kind, see KINDS; those after PEEK only where each spends for itself. REFUND and
-           FORGET have two more numbers: the place in KEYS of when the counter was forgotten; the time of the charge, or
-           how long that is kept (ms)
+           where it blocks + 2 * its kind, see KINDS; those after PEEK only where each spends for itself, and only where
+           not, + ALONE where it is counted though its request is refused. REFUND and FORGET have two more numbers: the
+           place in KEYS of when the counter was forgotten; the time of the charge, or how long that is kept (ms)
   ARGV[2]  the clock in ms since the epoch; empty: the server's own
   ARGV[3]  of a settlement: its number; ARGV[4] how long the last one is kept (ms), under the last of KEYS
   Returns  little-endian doubles: the clock, and nothing else where the settlement has been counted before; then per
@@ -27,6 +27,7 @@ local EACH, SPARE_OTHERS, REPEATED = 0, 2, 3
 -- COUNT spends, gives back below 0, peeks at 0
 local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
 
+local ALONE = 16
 local STATE_BEFORE = 8
 local SHORT_STATE = 16 -- numbers: a longer one costs more to send, and to step again, than the replies
 
@@ -116,8 +117,9 @@ at = at + 1
 
 local function read_hit()
   local key, limit = input[at], limits[input[at + 1]]
-  local mode = input[at + 3]
-  local hit = { key = key, limit = limit, hits = input[at + 2], blocks = mode % 2 == 1, charge = mode < 2 }
+  local alone = input[at + 3] >= ALONE
+  local mode = alone and input[at + 3] - ALONE or input[at + 3]
+  local hit = { key = key, limit = limit, hits = input[at + 2], blocks = mode % 2 == 1, charge = mode < 2, alone = alone }
   at = at + 4
   if limit.load then
     load(key, limit)
@@ -256,7 +258,8 @@ local function try_all(hits)
   return accepted, refused
 end
 
--- A request that is refused: at most the refusals themselves are counted. What is not is decided for all hits of the
+-- A request that is refused: at most the refusals themselves are counted, and what stands alone. What is not is decided
+-- for all hits of the
 -- request on the counter so far: those would have to fit for the same request to pass.
 local function spare(hits, accepted, may_charge)
   local asked = {}
@@ -264,7 +267,7 @@ local function spare(hits, accepted, may_charge)
     local hit = hits[i]
     asked[hit.key] = (asked[hit.key] or 0) + hit.hits
     local refusal = run(hit, hit.hits, hit.charge)
-    local charged = may_charge and hit.charge and not accepted[i] and not refusal.accepted
+    local charged = hit.alone or (may_charge and hit.charge and not accepted[i] and not refusal.accepted)
     if charged then
       keep(hit, refusal)
     elseif foreign[hit.key] then

@@ -7,14 +7,14 @@ import type { FrameReader } from './frame-reader.ts';
 const UNSENT_CHECK_BYTES = 8_192;
 
 /**
- * Input after which other connections get their turn. Otherwise libuv reads a socket up to 32 times in a row, 64 KiB each, and a client whose
- * frames are dear to decode delays every other one.
+ * Input after which other connections get their turn. Otherwise libuv reads a socket up to 32 times in a row, 64 KiB
+ * each, and a client whose frames are dear to decode delays every other one.
  */
 const OCTETS_A_TURN = 65_536;
 
 /**
- * Decides when to read: not more than a turn's share at once, and not from a client that does not read its answers. Ends
- * what a client has stalled for too long.
+ * Decides when to read: not more than a turn's share at once, and not from a client that does not read its answers.
+ * Ends what a client has stalled for too long.
  */
 export class ReadingPace {
   readonly #socket: Socket;

@@ -6,7 +6,7 @@ import { createMemoryBackend } from '../../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../../src/backends/redis/backend.ts';
 import { fakeClock } from '../../helpers/clock.ts';
 import { openReady } from '../../helpers/connection.ts';
-import { fixedWindowOf, limitsOfEach } from '../../helpers/limits.ts';
+import { fixedWindowOf, inFlightOf, limitsOfEach } from '../../helpers/limits.ts';
 import fc from '../../helpers/property.ts';
 import { type Redis, startRedis } from '../../helpers/redis.ts';
 
@@ -44,7 +44,8 @@ const anyPlan: fc.Arbitrary<readonly Planned[]> = fc.array(
   { minLength: 1, maxLength: 25 },
 );
 
-test.each(limitsOfEach(5, WINDOW_MS).map((limit) => ({ limit, name: limit.algorithm })))(
+const held = [inFlightOf(5, WINDOW_MS), inFlightOf(5, WINDOW_MS, { holder: 7 })];
+test.each([...limitsOfEach(5, WINDOW_MS), ...held].map((limit) => ({ limit, name: limit.algorithm })))(
   'Redis and memory agree about charges, refunds and forgetting of $name',
   async ({ limit }) => {
     await fc.assert(
@@ -78,30 +79,29 @@ const anyTurn = fc.array(
   { minLength: 1, maxLength: 30 },
 );
 
-test.each(limitsOfEach(20, WINDOW_MS).map((limit) => ({ limit, name: limit.algorithm })))(
-  'Redis answers requests that come together as memory answers them one by one, by $name',
-  async ({ limit }) => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(anyTurn, { minLength: 1, maxLength: 4 }), async (turns) => {
-        clock.set(START_MS);
-        const memory = createMemoryBackend(clock, { maxCounters: 100 });
-        const keyOf = createCounterKeys(`${randomUUID()}:`);
-        const debits = (counter: number, hits: number) =>
-          operationOf({ key: keyOf(limit, 'd', [{ key: 'c', value: String(counter) }]) }, limit, hits, true);
-        for (const turn of turns) {
-          clock.advance(1_000);
-          const requests = turn.map(({ counter, hits, besides, spend }) => ({
-            operations: [debits(counter, hits), ...(besides ? [debits(1 - counter, 1)] : [])],
-            how: { spend, timeoutMs: 10_000, receipts: besides },
-          }));
-          const answers = await Promise.all(requests.map((one) => redis.run(one.operations, one.how)));
-          expect(answers).toEqual(requests.map((one) => memory.run(one.operations, one.how)));
-        }
-      }),
-      { numRuns: 60 },
-    );
-  },
-);
+test.each(
+  [...limitsOfEach(20, WINDOW_MS), inFlightOf(20, WINDOW_MS)].map((limit) => ({ limit, name: limit.algorithm })),
+)('Redis answers requests that come together as memory answers them one by one, by $name', async ({ limit }) => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyTurn, { minLength: 1, maxLength: 4 }), async (turns) => {
+      clock.set(START_MS);
+      const memory = createMemoryBackend(clock, { maxCounters: 100 });
+      const keyOf = createCounterKeys(`${randomUUID()}:`);
+      const debits = (counter: number, hits: number) =>
+        operationOf({ key: keyOf(limit, 'd', [{ key: 'c', value: String(counter) }]) }, limit, hits, true);
+      for (const turn of turns) {
+        clock.advance(1_000);
+        const requests = turn.map(({ counter, hits, besides, spend }) => ({
+          operations: [debits(counter, hits), ...(besides ? [debits(1 - counter, 1)] : [])],
+          how: { spend, timeoutMs: 10_000, receipts: besides },
+        }));
+        const answers = await Promise.all(requests.map((one) => redis.run(one.operations, one.how)));
+        expect(answers).toEqual(requests.map((one) => memory.run(one.operations, one.how)));
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
 
 const on = (limit: Limit, hits: number): Operation =>
   operationOf({ key: createCounterKeys('once:')(limit, randomUUID(), []) }, limit, hits, true);

@@ -1,0 +1,232 @@
+import {
+  type Algorithm,
+  type AnyLimit,
+  type Charge,
+  hitsToFit,
+  MAX_COUNT,
+  NEVER_MS,
+  type State,
+  type Step,
+  takenBy,
+} from './limit.ts';
+import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+
+/** `windowMs` is the ttl: a slot that is not released is free again after so long. */
+export interface InFlightLimit extends AnyLimit {
+  readonly algorithm: 'in_flight';
+  /** Names the request that takes or releases slots; `ANONYMOUS` where nothing does. Below 2^53. */
+  readonly holder: number;
+}
+
+/** The holder of slots that are taken and released without an id. */
+export const ANONYMOUS = 0;
+
+/** The most slots of a limit whose requests have ids: each step reads and writes all holds. */
+export const MAX_HELD_SLOTS = 1_000;
+
+/**
+ * Slots without an id expire together, in so many parts of the ttl: so many entries are enough for any number of slots.
+ */
+const PARTS = 64;
+
+/** Numbers of a hold: holder, amount, when it expires. */
+const SIZE = 3;
+
+/**
+ * Requests in flight: slots that are taken until they are released, or until their ttl is over. Twin of in-flight.lua.
+ * State: for each hold its holder, how many slots it has, and when it expires (ms since the epoch); the first to expire
+ * comes first. Report: slots held before and after the step, when the last of them expires, when the requested slots
+ * could be taken at the latest, how many slots have expired since the last step that took or released some, when the
+ * first of them expires.
+ *
+ * With a holder both directions are exact and may be repeated: taking slots again renews the hold, and releasing what
+ * is not held does nothing. Refused slots are not held. Without one (`ANONYMOUS`) every request counts until its
+ * release, a refused one as well, since it is released like the others; a release takes the oldest slots, so that none
+ * expires before its request's own ttl is over.
+ *
+ * @param nowMs   may run backwards (clock skew): nothing expires then
+ * @param hits    slots; 0 peeks: refused when a single one would be; a negative number releases
+ * @param charge  false: says what would become of the request, but leaves the counter as it is
+ */
+function step(limit: InFlightLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+  const before = state && (state.at(-1) ?? 0) + limit.windowMs > nowMs ? state : []; // its time to live is over
+  const holds = unexpired(before, nowMs);
+  const expired = slotsIn(before) - slotsIn(holds);
+  const held = slotsIn(holds);
+  const own = ownSlots(limit, holds, nowMs);
+  const asked = hitsToFit(hits);
+  const accepted = hits < 0 || asked <= own || held - own + asked <= windowSize(limit);
+  if (charge && hits < 0) release(holds, limit.holder, -hits);
+  const isTaken = charge === 'regardless' || (charge && (accepted || limit.holder === ANONYMOUS));
+  const slots = Math.min(hits, MAX_COUNT - (held - own));
+  if (slots > 0 && isTaken) take(holds, limit, nowMs, slots);
+  const next = stepOf(limit, holds, nowMs, held, accepted, asked, expired);
+  return charge && hits !== 0 ? next : { ...next, state: before, ttlMs: ttlOf(limit, before, nowMs) };
+}
+
+function stepOf(
+  limit: InFlightLimit,
+  holds: number[],
+  nowMs: number,
+  before: number,
+  accepted: boolean,
+  asked: number,
+  expired: number,
+): Step {
+  const lastMs = holds.at(-1) ?? nowMs;
+  const report = [before, slotsIn(holds), lastMs, freeAtMs(limit, holds, asked), expired, holds[2] ?? 0];
+  return { accepted, state: holds, ttlMs: ttlOf(limit, holds, nowMs), report };
+}
+
+/** A ttl beyond the last hold, so that those that have expired are reported. */
+const ttlOf = ({ windowMs }: InFlightLimit, holds: State, nowMs: number): number =>
+  holds.length === 0 ? 0 : (holds.at(-1) ?? 0) + windowMs - nowMs;
+
+/** A copy without the holds that have expired. */
+function unexpired(holds: State, nowMs: number): number[] {
+  let first = 0;
+  while (first < holds.length && (holds[first + 2] ?? 0) <= nowMs) first += SIZE;
+  return holds.slice(first);
+}
+
+function slotsIn(holds: State): number {
+  let slots = 0;
+  for (let at = 1; at < holds.length; at += SIZE) slots += holds[at] ?? 0;
+  return slots;
+}
+
+function placeOf(holds: State, holder: number): number | undefined {
+  for (let at = 0; at < holds.length; at += SIZE) if (holds[at] === holder) return at;
+  return undefined;
+}
+
+/** Slots of a holder that has an id. */
+function slotsOf(holds: State, holder: number): number {
+  const at = placeOf(holds, holder);
+  return at === undefined ? 0 : (holds[at + 1] ?? 0);
+}
+
+/** When slots that are taken now expire, if they are not released. */
+function expiresAtMs({ windowMs, holder }: InFlightLimit, nowMs: number): number {
+  if (holder !== ANONYMOUS) return nowMs + windowMs;
+  const partMs = Math.ceil(windowMs / PARTS);
+  return Math.ceil((nowMs + windowMs) / partMs) * partMs;
+}
+
+/** A holder has what it asked for last. */
+function take(holds: number[], limit: InFlightLimit, nowMs: number, slots: number): void {
+  const untilMs = expiresAtMs(limit, nowMs);
+  if (limit.holder === ANONYMOUS) return takeAnonymous(holds, untilMs, slots);
+  const at = placeOf(holds, limit.holder);
+  const before = at === undefined ? [] : holds.splice(at, SIZE);
+  insert(holds, limit.holder, slots, Math.max(untilMs, before[2] ?? 0));
+}
+
+/** Slots that are taken within a part of the ttl are one hold; those of an earlier clock come with the last. */
+function takeAnonymous(holds: number[], untilMs: number, slots: number): void {
+  for (let at = holds.length - SIZE; at >= 0; at -= SIZE) {
+    if (holds[at] !== ANONYMOUS) continue;
+    if ((holds[at + 2] ?? 0) < untilMs) break;
+    holds[at + 1] = (holds[at + 1] ?? 0) + slots;
+    return;
+  }
+  insert(holds, ANONYMOUS, slots, untilMs);
+}
+
+/** Behind those that expire earlier, or at the same moment. */
+function insert(holds: number[], holder: number, slots: number, untilMs: number): void {
+  let at = holds.length;
+  while (at > 0 && (holds[at - 1] ?? 0) > untilMs) at -= SIZE;
+  holds.splice(at, 0, holder, slots, untilMs);
+}
+
+/** Takes slots from a holder: from the first of its holds that expires on. */
+function release(holds: number[], holder: number, slots: number): void {
+  let left = slots;
+  for (let at = 0; at < holds.length && left > 0; ) {
+    const held = holds[at + 1] ?? 0;
+    if (holds[at] !== holder) at += SIZE;
+    else if (held > left) {
+      holds[at + 1] = held - left;
+      return;
+    } else {
+      holds.splice(at, SIZE);
+      left -= held;
+    }
+  }
+}
+
+/** When enough holds have expired for these slots to be free; 0 if they are now, or never are. */
+function freeAtMs(limit: InFlightLimit, holds: State, slots: number): number {
+  let excess = slotsIn(holds) + slots - windowSize(limit);
+  for (let at = 0; at < holds.length && excess > 0; at += SIZE) {
+    excess -= holds[at + 1] ?? 0;
+    if (excess <= 0) return holds[at + 2] ?? 0;
+  }
+  return 0;
+}
+
+/** Slots that the limit's own holder has. */
+export const ownSlots = ({ holder }: InFlightLimit, state: State | undefined, nowMs: number): number =>
+  holder === ANONYMOUS ? 0 : slotsOf(unexpired(state ?? [], nowMs), holder);
+
+/** The row of requests in flight in the table of algorithms. */
+export const inFlight: Algorithm<InFlightLimit> = {
+  keys: ['ttl'],
+  parse(numbers, { hasId, wrong }) {
+    const limit = { ...numbers, counter: 'in_flight', algorithm: 'in_flight', holder: ANONYMOUS } as const; // another ttl, the same slots
+    const slots = windowSize(limit);
+    if (!hasId || slots <= MAX_HELD_SLOTS) return limit;
+    return wrong(
+      'requests_per_unit',
+      `in_flight with ids has at most ${MAX_HELD_SLOTS} slots (soft ones included), got ${slots}; without not_counted: hold it may have more`,
+    );
+  },
+  write: ({ windowMs }) => [`ttl: ${windowMs}ms`],
+  list: ({ windowMs }) => ({ ttl_ms: windowMs }),
+  capacity: windowCapacity,
+  longestMemoryMs: twoWindowsMs,
+  isSame: (one, other) =>
+    one.requestsPerUnit === other.requestsPerUnit && one.soft === other.soft && one.windowMs === other.windowMs,
+  holdFor: (limit, holder) => ({ ...limit, holder }),
+  standsAlone: ({ holder }, hits) => hits < 0 || holder === ANONYMOUS,
+  step,
+  describe(limit, [hitsBefore = 0, held = 0, lastMs = 0, freeMs = 0, expired = 0, firstMs = 0], nowMs, outcome) {
+    const { hits, accepted } = outcome;
+    const fits = hitsToFit(hits) <= windowSize(limit);
+    return {
+      code: accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore,
+      limitRemaining: Math.max(limit.requestsPerUnit - held, 0),
+      durationUntilResetMs: Math.max(lastMs - nowMs, 0),
+      retryAfterMs: accepted ? 0 : fits ? Math.max(freeMs - nowMs, 1) : NEVER_MS,
+      delayMs: 0,
+      soft: accepted && takenBy(outcome) > 0 && held > limit.requestsPerUnit,
+      holds: {
+        held,
+        oldestMs: held > 0 ? Math.max(nowMs - (firstMs - limit.windowMs), 0) : 0,
+        expired: outcome.charged && hits !== 0 ? expired : 0,
+      },
+    };
+  },
+  refund(limit, state, nowMs, hits, chargedAtMs) {
+    const holds = unexpired(state ?? [], nowMs);
+    const held = slotsIn(holds);
+    const untilMs = expiresAtMs(limit, chargedAtMs);
+    for (let at = 0; at < holds.length; at += SIZE) {
+      if (holds[at] !== limit.holder || holds[at + 2] !== untilMs) continue;
+      const left = (holds[at + 1] ?? 0) - hits;
+      if (left > 0) holds[at + 1] = left;
+      else holds.splice(at, SIZE);
+      break;
+    }
+    return stepOf(limit, holds, nowMs, held, true, 1, 0);
+  },
+  divide: divideWindow,
+  refusalHoldsMs: () => 0, // a release may come at any time
+  canOwe: false, // what is in flight is never more than what was asked for
+  stateVersion: 1,
+  hasLongState: true,
+  script: new URL('./in-flight.lua', import.meta.url),
+  scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.holder],
+};

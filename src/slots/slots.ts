@@ -1,0 +1,105 @@
+import { algorithmFor, heldLimit } from '../algorithms/index.ts';
+import type { Decision, Spend } from '../algorithms/limit.ts';
+import { StoreUnavailable } from '../backends/backend.ts';
+import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
+import { holderOf } from '../ledger/holder.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { SlotQueues } from './queues.ts';
+
+/** What a holder has been given. */
+export interface SlotAnswer {
+  readonly held: boolean;
+  /** Until the slots expire; of several limits the shortest time. */
+  readonly ttlMs: number;
+  /** Until there are slots, at the latest; `NEVER_MS`: there are never so many. 0: they are held. */
+  readonly retryAfterMs: number;
+}
+
+/** Slots for callers that are no proxies: `weir.v1.Holds`. What is thrown is what `decide` throws. */
+export interface Slots {
+  /**
+   * Takes slots of every limit of the request that knows holders, or of none.
+   *
+   * @param maxDelayMs  how long to wait for them
+   * @param onGone      calls the listener once if the caller gives up
+   */
+  acquire(request: RateLimitRequest, maxDelayMs: number, onGone: (listener: () => void) => void): Promise<SlotAnswer>;
+  release(request: RateLimitRequest): Promise<void>;
+}
+
+/** What slots are counted with. */
+export interface SlotsDecider extends Omit<Decider, 'ledger'> {
+  readonly ledger: Pick<Ledger, 'debit' | 'atomic'>;
+}
+
+export function createSlots(decider: SlotsDecider): Slots {
+  const queues = new SlotQueues<SlotAnswer>();
+  return {
+    async acquire(request, maxDelayMs, onGone) {
+      const debits = debitsOf(request, decider, 1);
+      const keys = debits.map(({ key }) => key);
+      const take = (): Promise<SlotAnswer> => acquire(debits, decider);
+      if (maxDelayMs <= 0) return take();
+      const drop = async (): Promise<void> => {
+        await giveBack(debits, decider);
+        queues.wake(keys);
+      };
+      return queues.run({ keys, maxDelayMs, take, isTaken: ({ held }) => held, drop, onGone });
+    },
+    async release(request) {
+      const debits = debitsOf(request, decider, -1);
+      available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeTimeoutMs }));
+      queues.wake(debits.map(({ key }) => key));
+    },
+  };
+}
+
+/** @param sign  1 takes, -1 releases */
+function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1): readonly Debit[] {
+  const { domain, descriptors } = request;
+  const rules = decider.rules();
+  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
+  const debits = matchesOf(request, rules, decider).flatMap((found, at) => {
+    if (found.kind !== 'limited' || found.id === undefined) return [];
+    const hits = descriptors[at]?.hits ?? 1;
+    if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
+    if (hits < 1) throw new InvalidRequest(`descriptors[${at}]: hits must be at least 1, got ${hits}`);
+    const holder = holderOf(found.id);
+    return found.limits.flatMap(({ limit, policy }) => {
+      if (!algorithmFor(limit).holdFor) return [];
+      const blocks = !policy.shadow && !decider.shadowMode;
+      const counter = decider.counters(limit, domain, found.entries);
+      return debitOf(counter, { limit: heldLimit(limit, holder), policy }, sign * hits, blocks);
+    });
+  });
+  if (debits.length > 0) return debits;
+  throw new InvalidRequest('no descriptor meets a limit with algorithm: in_flight and an id (not_counted: hold)');
+}
+
+/** All slots or none: where the store counts each limit by itself, those that were given are given back. */
+async function acquire(debits: readonly Debit[], decider: SlotsDecider): Promise<SlotAnswer> {
+  const isTogether = decider.ledger.atomic === 'request';
+  const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
+  const decisions = available(await decider.ledger.debit(debits, { spend, timeoutMs: decider.storeTimeoutMs }));
+  const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
+  if (refusals.length > 0 && !isTogether) await giveBack(debits, decider);
+  return {
+    held: refusals.length === 0,
+    ttlMs: Math.min(...debits.map(({ limit: { windowMs } }) => windowMs)),
+    retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
+  };
+}
+
+/** Gives back what may have been taken. What cannot be given back expires. */
+async function giveBack(debits: readonly Debit[], { ledger, storeTimeoutMs }: SlotsDecider): Promise<void> {
+  const releases = debits.map((debit): Debit => ({ ...debit, kind: 'give_back' }));
+  await ledger.debit(releases, { spend: 'each', timeoutMs: storeTimeoutMs });
+}
+
+function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly Decision[] {
+  return entries.map((entry) => {
+    if (entry.code === 'UNAVAILABLE') throw new StoreUnavailable(entry.reason);
+    return entry;
+  });
+}

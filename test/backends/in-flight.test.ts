@@ -1,0 +1,120 @@
+import { randomUUID } from 'node:crypto';
+import { heldLimit, type Limit } from '../../src/algorithms/index.ts';
+import { type Spend, spends } from '../../src/algorithms/limit.ts';
+import { type Backend, operationOf, type Replies } from '../../src/backends/backend.ts';
+import type { CounterKey } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { RedisBackend } from '../../src/backends/redis/backend.ts';
+import { openReady } from '../helpers/connection.ts';
+import { fixedWindowOf, inFlightOf } from '../helpers/limits.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+
+const TIMEOUT_MS = 10_000; // the machine has more to do than this test
+const ACQUIRES = 400;
+
+let server: Redis;
+let connections: readonly RedisBackend[];
+beforeAll(async () => {
+  server = await startRedis();
+  const opened = await Promise.all(Array.from({ length: 4 }, () => openReady(server)));
+  connections = opened.map((connection) => new RedisBackend(connection, Date.now));
+});
+afterAll(async () => {
+  await Promise.all(connections.map((one) => one.close()));
+  await server.stop();
+});
+
+/** Backends that share counters, as instances of the service do. */
+const stores: Readonly<Record<string, () => readonly [Backend, ...Backend[]]>> = {
+  memory: () => [createMemoryBackend(Date.now, { maxCounters: 1_000 })],
+  Redis: () => connections as readonly RedisBackend[] as readonly [RedisBackend, ...RedisBackend[]], // four of them
+};
+
+const codes = (replies: Replies): readonly string[] => replies.map(({ code }) => code);
+const newKey = () => `${randomUUID()}` as CounterKey;
+
+describe.each(Object.entries(stores))('in %s', (_, open) => {
+  /** Runs hits on limits as one request. */
+  const request = async (
+    store: Backend,
+    asked: readonly (readonly [key: CounterKey, limit: Limit, hits: number])[],
+    spend: Spend,
+  ) =>
+    codes(
+      await store.run(
+        asked.map(([key, limit, hits]) => operationOf({ key }, limit, hits, true)),
+        { spend, timeoutMs: TIMEOUT_MS },
+      ),
+    );
+
+  const held = async (store: Backend, key: CounterKey, limit: Limit): Promise<number | undefined> => {
+    const [reply] = await store.run([operationOf({ key }, limit, 0, true)], { spend: 'each', timeoutMs: TIMEOUT_MS });
+    return reply && 'holds' in reply ? reply.holds?.held : undefined;
+  };
+
+  test.each(spends.flatMap((spend) => [true, false].map((hasId) => ({ spend, hasId }))))(
+    `${ACQUIRES} parallel acquires get exactly the limit of 37 slots with spend: $spend, ids: $hasId`,
+    async ({ spend, hasId }) => {
+      const [stored, key, limit] = [open(), newKey(), inFlightOf(37)];
+      const acquire = (at: number) => {
+        const store = stored[at % stored.length] ?? stored[0];
+        return request(store, [[key, heldLimit(limit, hasId ? at + 1 : 0), 1]], spend);
+      };
+      const all = (await Promise.all(Array.from({ length: ACQUIRES }, (_, at) => acquire(at)))).flat();
+      expect(all.filter((code) => code === 'OK')).toHaveLength(37);
+      expect(await held(stored[0], key, limit)).toBe(hasId ? 37 : ACQUIRES);
+      for (let at = 0; at < ACQUIRES; at++)
+        await request(stored[0], [[key, heldLimit(limit, hasId ? at + 1 : 0), -1]], spend);
+      expect(await held(stored[0], key, limit)).toBe(0);
+    },
+  );
+
+  test.each(spends)('the release of a refused request does nothing with spend: %s', async (spend) => {
+    const [[store], key, limit] = [open(), newKey(), inFlightOf(2)];
+    for (const [holder, hits, code] of [
+      [1, 1, 'OK'],
+      [2, 1, 'OK'],
+      [3, 1, 'OVER_LIMIT'],
+      [3, -1, 'OK'],
+      [4, 1, 'OVER_LIMIT'],
+      [4, -1, 'OK'],
+      [1, -1, 'OK'],
+      [5, 1, 'OK'],
+      [6, 1, 'OVER_LIMIT'],
+    ] as const)
+      expect([holder, hits, await request(store, [[key, heldLimit(limit, holder), hits]], spend)]).toEqual([
+        holder,
+        hits,
+        [code],
+      ]);
+  });
+
+  test.each([
+    { spend: 'each', hasId: true, isHeld: true },
+    { spend: 'all_or_nothing', hasId: true, isHeld: false },
+    { spend: 'spare_others', hasId: true, isHeld: false },
+    { spend: 'each', hasId: false, isHeld: true },
+    { spend: 'all_or_nothing', hasId: false, isHeld: true },
+    { spend: 'spare_others', hasId: false, isHeld: true },
+  ] as const)(
+    'a slot beside another limit that refuses is held: $isHeld, with spend: $spend, ids: $hasId, and its release counts in any case',
+    async ({ spend, hasId, isHeld }) => {
+      const [[store], slots, window] = [open(), newKey(), newKey()];
+      const [limit, other] = [inFlightOf(2), fixedWindowOf(0)];
+      const own = heldLimit(limit, hasId ? 1 : 0);
+      const both = (hits: number) =>
+        request(
+          store,
+          [
+            [slots, own, hits],
+            [window, other, 1],
+          ],
+          spend,
+        );
+      expect(await both(1)).toEqual(['OK', 'OVER_LIMIT']);
+      expect(await held(store, slots, limit)).toBe(isHeld ? 1 : 0);
+      expect(await both(-1)).toEqual(['OK', 'OVER_LIMIT']);
+      expect(await held(store, slots, limit)).toBe(0);
+    },
+  );
+});

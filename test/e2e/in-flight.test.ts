@@ -1,0 +1,314 @@
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { Agent, createServer, request, type Server, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { spends } from '../../src/algorithms/limit.ts';
+import { accepts, freePort, type Running, start } from '../helpers/process.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWatched } from '../helpers/redis-topologies.ts';
+import { envoy as envoyBinary } from '../helpers/tools.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const PAGE = fileURLToPath(new URL('../../docs/in-flight.md', import.meta.url));
+
+/** How long each combination is loaded: `IN_FLIGHT_SECONDS=100` for ten minutes of all six. */
+const LOAD_MS = Number(process.env.IN_FLIGHT_SECONDS ?? 3) * 1_000;
+const CLIENTS = 12;
+const SLOTS = 2;
+const TTL_MS = 3_000;
+/** Of the route: slower requests are reset. */
+const ROUTE_TIMEOUT_MS = 400;
+
+const RULES = `
+domain: demo
+descriptors:
+  - key: tenant
+    descriptors:
+      - key: request_id
+        not_counted: hold
+        rate_limit: { algorithm: in_flight, requests_per_unit: ${SLOTS}, ttl: ${TTL_MS}ms }
+    rate_limit: { algorithm: in_flight, requests_per_unit: ${SLOTS}, ttl: ${TTL_MS}ms }
+  - key: blocked
+    rate_limit: { unit: day, requests_per_unit: 0 }
+`;
+
+/** Another limit that refuses some of the requests. */
+const BLOCKED = `
+                                - actions:
+                                    - request_headers: { header_name: x-blocked, descriptor_key: blocked }`;
+
+/** A server that counts what it has in flight at once, by tenant. */
+class Upstream {
+  readonly most = new Map<string, number>();
+  readonly #inFlight = new Map<string, number>();
+  readonly #server: Server;
+  served = 0;
+
+  constructor() {
+    this.#server = createServer((asked, answer) => {
+      const tenant = String(asked.headers['x-tenant']);
+      this.served++;
+      this.#add(tenant, 1);
+      let isOver = false;
+      const end = (): void => {
+        if (!isOver) this.#add(tenant, -1);
+        isOver = true;
+      };
+      answer.once('close', end);
+      // What has ended before is known two turns later: its connection may be closed in the same turn.
+      setImmediate(() =>
+        setImmediate(() => {
+          this.most.set(tenant, Math.max(this.most.get(tenant) ?? 0, this.inFlight(tenant)));
+        }),
+      );
+      void this.#answer(String(asked.headers['x-what']), answer, end);
+    });
+  }
+
+  async listen(): Promise<number> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    return this.port;
+  }
+
+  get port(): number {
+    const address = this.#server.address();
+    return typeof address === 'object' && address ? address.port : 0;
+  }
+
+  inFlight(tenant: string): number {
+    return this.#inFlight.get(tenant) ?? 0;
+  }
+
+  close(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+
+  #add(tenant: string, by: number): void {
+    this.#inFlight.set(tenant, this.inFlight(tenant) + by);
+  }
+
+  async #answer(what: string, answer: ServerResponse, end: () => void): Promise<void> {
+    await sleep(30 + Math.random() * 50);
+    if (what === 'hang') return;
+    end();
+    if (what === 'reset') answer.destroy();
+    else answer.end('done');
+  }
+}
+
+/** The page's configuration on free ports. */
+async function startEnvoy(weirPort: number, upstreamPort: number, edit: (config: string) => string) {
+  const page = await readFile(PAGE, 'utf8');
+  const config = /```yaml\n(admin:[\s\S]*?)```/.exec(page)?.[1] ?? '';
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const ports = new Map([
+    ['9901', adminPort],
+    ['10000', port],
+    ['8081', weirPort],
+    ['10002', upstreamPort],
+  ]);
+  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
+  const path = join(folder, 'envoy.yaml');
+  const edited = edit(config)
+    .replaceAll(/(?<=port_value: )\d+/g, (written) => String(ports.get(written)))
+    .replace('timeout: 15s', `timeout: ${ROUTE_TIMEOUT_MS / 1_000}s`)
+    .replace('timeout: 0.25s', 'timeout: 5s'); // the machine has more to do than this test
+  await writeFile(path, edited);
+  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '2'];
+  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
+  envoy.exited.then(() => rm(folder, { recursive: true }));
+  await envoy.waitFor(() => accepts(port));
+  return { envoy, port };
+}
+
+const WITHOUT_ID = /\n *- request_headers: \{ header_name: x-request-id.*/g;
+const withOther = (config: string): string => config.replace(/rate_limits:/, `rate_limits:${BLOCKED}`);
+
+let folder: string;
+let redis: Redis;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'rules-'));
+  await writeFile(join(folder, 'rules.yaml'), RULES);
+  redis = await startRedis();
+});
+afterAll(async () => {
+  await redis.stop();
+  await rm(folder, { recursive: true });
+});
+
+const launchWeir = (env: Readonly<Record<string, string>>): Promise<Weir> =>
+  startWeir({ ...env, STORE_TIMEOUT: '5s' }, { args: ['--rules', join(folder, 'rules.yaml')] });
+
+interface Stack {
+  readonly weir: Weir;
+  readonly envoy: Running;
+  readonly upstream: Upstream;
+  readonly port: number;
+}
+
+const stacks: Stack[] = [];
+afterEach(() => Promise.all(stacks.splice(0).map(stopStack)));
+
+async function startStack(env: Readonly<Record<string, string>>, edit = withOther): Promise<Stack> {
+  const upstream = new Upstream();
+  const [weir, upstreamPort] = await Promise.all([launchWeir(env), upstream.listen()]);
+  const { envoy, port } = await startEnvoy(weir.grpcPort, upstreamPort, edit);
+  const stack = { weir, envoy, upstream, port };
+  stacks.push(stack);
+  await envoy.waitFor(async () => (await call(stack, { tenant: 'first', what: 'end' })) === 200); // Envoy has found Weir
+  return stack;
+}
+
+async function stopStack({ weir, envoy, upstream }: Stack): Promise<void> {
+  await Promise.all([envoy.stop('SIGKILL'), weir.stop('SIGKILL')]);
+  upstream.close();
+}
+
+interface Call {
+  readonly tenant: string;
+  readonly what: 'end' | 'reset' | 'hang';
+  readonly blocked?: boolean;
+  readonly abortAfterMs?: number;
+  readonly id?: string;
+}
+
+/** One request on a connection of its own; undefined: it was aborted. */
+function call(
+  { port }: Pick<Stack, 'port'>,
+  { tenant, what, blocked, abortAfterMs, id }: Call,
+): Promise<number | undefined> {
+  const headers = {
+    'x-tenant': tenant,
+    'x-what': what,
+    ...(blocked && { 'x-blocked': 'yes' }),
+    ...(id && { 'x-request-id': id }),
+  };
+  return new Promise((resolve) => {
+    const asked = request({ host: '127.0.0.1', port, headers, agent: new Agent() }, (answer) => {
+      answer.resume().once('close', () => resolve(answer.statusCode));
+    });
+    asked.once('error', () => resolve(undefined)).end();
+    if (abortAfterMs !== undefined) setTimeout(() => asked.destroy(), abortAfterMs);
+  });
+}
+
+const oneOf = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)] as T; // the lists are not empty
+
+/** What becomes of requests that go wrong in each way, and of those that do not; undefined: aborted by the client. */
+const OUTCOMES = [200, 429, 503, 504, undefined] as const;
+/** On a busy machine some outcome may be rare. */
+const MORE_LOAD_MS = 30_000;
+
+/** Clients that send one request after the other, of which many go wrong: for so long, and until each of the outcomes has come. */
+async function load(
+  stack: Pick<Stack, 'port'>,
+  tenant: string,
+  forMs: number,
+  outcomes: readonly (number | undefined)[] = [],
+): Promise<void> {
+  const missing = new Set(outcomes);
+  const endMs = Date.now() + forMs;
+  const client = async (): Promise<void> => {
+    while (Date.now() < endMs || (missing.size > 0 && Date.now() < endMs + MORE_LOAD_MS)) {
+      const what = oneOf(['end', 'end', 'end', 'reset', 'hang'] as const);
+      const aborts = Math.random() < 0.2 ? { abortAfterMs: 5 + Math.random() * 60 } : {};
+      missing.delete(await call(stack, { tenant, what, blocked: Math.random() < 0.1, ...aborts }));
+    }
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, client));
+  expect([...missing]).toEqual([]);
+}
+
+/** Waits until as many requests as there are slots pass at once; fails when they do not within a ttl and what the machine may add. */
+async function expectAllSlots(stack: Stack, tenant: string): Promise<void> {
+  const together = () => Promise.all(Array.from({ length: SLOTS }, () => call(stack, { tenant, what: 'end' })));
+  const isUsed = () => (stack.upstream.most.get(tenant) ?? 0) >= SLOTS;
+  await stack.envoy.waitFor(
+    async () => (await together()).every((status) => status === 200) && isUsed(),
+    TTL_MS + 10_000,
+  );
+}
+
+const stores = { memory: () => ({}), Redis: () => ({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url }) };
+
+describe.each(Object.entries(stores))('counted in %s', (store, env) => {
+  test.each(spends)(
+    'no more than two requests are in flight at once with spend: %s, and both slots come back',
+    async (spend) => {
+      const stack = await startStack({ ...env(), SPEND: spend });
+      const tenant = `${store}-${spend}`;
+      await load(stack, tenant, LOAD_MS, OUTCOMES);
+      expect(stack.upstream.most.get(tenant)).toBeLessThanOrEqual(SLOTS); // one may be lost for a ttl
+      await expectAllSlots(stack, tenant);
+      expect(stack.upstream.most.get(tenant)).toBe(SLOTS);
+    },
+    90_000 + LOAD_MS,
+  );
+
+  test(
+    'without an id no more than two requests are in flight at once either',
+    async () => {
+      const stack = await startStack(env(), (config) => config.replaceAll(WITHOUT_ID, ''));
+      const tenant = `${store}-anonymous`;
+      await load(stack, tenant, LOAD_MS / 2);
+      expect(stack.upstream.most.get(tenant)).toBeLessThanOrEqual(SLOTS);
+      await sleep(TTL_MS + TTL_MS / 64); // lost slots stay for as long as requests come
+      await expectAllSlots(stack, tenant);
+      expect(stack.upstream.most.get(tenant)).toBe(SLOTS);
+    },
+    90_000 + LOAD_MS,
+  );
+});
+
+test('requests to which clients give the same id hold a slot each', async () => {
+  const stack = await startStack({});
+  const asked = Array.from({ length: 8 }, () => call(stack, { tenant: 'same-id', what: 'end', id: 'chosen' }));
+  expect(await Promise.all(asked)).toContain(429);
+  expect(stack.upstream.most.get('same-id')).toBeLessThanOrEqual(SLOTS);
+});
+
+test('with Envoy and Weir killed under load no more than two requests are in flight, and both slots are back after the ttl', async () => {
+  const stack = await startStack(stores.Redis());
+  const tenant = 'killed';
+  const loaded = load(stack, tenant, 2_000);
+  await sleep(700);
+  await stack.weir.stop('SIGKILL');
+  const weir = await launchWeir({ ...stores.Redis(), GRPC_PORT: String(stack.weir.grpcPort) });
+  await loaded;
+  const again = load(stack, tenant, 1_000);
+  await sleep(500);
+  await stack.envoy.stop('SIGKILL');
+  const second = await startEnvoy(weir.grpcPort, stack.upstream.port, withOther);
+  await again;
+  const after = { ...stack, weir, ...second };
+  await expectAllSlots(after, tenant);
+  expect(stack.upstream.most.get(tenant)).toBe(SLOTS);
+  await stopStack(after);
+}, 90_000);
+
+test('when Redis fails over at most one more limit is in flight, and both slots are back after the ttl', async () => {
+  const watched = await startWatched();
+  const env = {
+    BACKEND_TYPE: 'redis',
+    REDIS_TYPE: 'SENTINEL',
+    REDIS_URL: `${watched.name},127.0.0.1:${watched.sentinelPort}`,
+  };
+  const stack = await startStack(env);
+  const tenant = 'failed-over';
+  const loaded = load(stack, tenant, 6_000);
+  await sleep(1_000);
+  await watched.master.kill();
+  await loaded;
+  expect(stack.upstream.most.get(tenant)).toBeLessThanOrEqual(2 * SLOTS);
+  await expectAllSlots(stack, tenant);
+  stack.upstream.most.clear();
+  await load(stack, tenant, 1_000);
+  await expectAllSlots(stack, tenant);
+  expect(stack.upstream.most.get(tenant)).toBe(SLOTS);
+  await watched.stop();
+}, 90_000);
