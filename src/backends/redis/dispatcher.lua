@@ -259,8 +259,7 @@ local function try_all(hits)
 end
 
 -- A request that is refused: at most the refusals themselves are counted, and what stands alone. What is not is decided
--- for all hits of the
--- request on the counter so far: those would have to fit for the same request to pass.
+-- for all hits of the request on the counter so far: those would have to fit for the same request to pass.
 local function spare(hits, accepted, may_charge)
   local asked = {}
   for i = 1, #hits do
