@@ -80,6 +80,8 @@ const REFUSING_RULES = 20;
 
 /** Collecting keys may take this part of the time: it is done more rarely where it takes long. */
 const KEYS_TIME_SHARE = 0.02;
+/** But no more rarely than this: a worker that ends makes a single collection long. */
+const MAX_KEYS_INTERVAL_MS = 5_000;
 
 /** Makes series once a second, and a snapshot while anything reads the stream. */
 export class Live {
@@ -176,7 +178,7 @@ export class Live {
       this.#keys = undefined; // workers are being replaced
     } finally {
       const tookMs = monotonicMs() - startedMs;
-      this.#keysAgainAtMs = startedMs + tookMs / KEYS_TIME_SHARE;
+      this.#keysAgainAtMs = startedMs + Math.min(tookMs / KEYS_TIME_SHARE, MAX_KEYS_INTERVAL_MS);
       this.#isCollecting = false;
     }
   }

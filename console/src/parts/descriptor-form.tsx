@@ -17,7 +17,8 @@ interface DescriptorFormProps {
 
 /** A domain and the entries of one descriptor, in their order. */
 export function DescriptorForm({ initial, action, withHits, onSubmit }: DescriptorFormProps) {
-  const [domain, setDomain] = useState(initial.domain);
+  const [typedDomain, setDomain] = useState<string>();
+  const domain = typedDomain ?? initial.domain; // which may become known only later
   const [pairs, setPairs] = useState<readonly Pair[]>(
     initial.entries.length > 0 ? initial.entries : [{ key: '', value: '' }],
   );

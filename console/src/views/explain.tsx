@@ -33,7 +33,7 @@ export function Explain() {
       <p>What a request would be answered with now, and why. Nothing is counted.</p>
       {seesValues.value ? (
         <DescriptorForm
-          key={`${domain} ${param('pairs')} ${hits}`}
+          key={`${param('domain')} ${param('pairs')} ${hits}`}
           initial={{ domain, entries: pairs ?? [], hits }}
           action="Explain"
           withHits

@@ -22,7 +22,7 @@ export function Key() {
       {!seesValues.value && <SignInNeeded what="Key" />}
       {seesValues.value && (
         <DescriptorForm
-          key={`${domain} ${param('pairs')}`}
+          key={`${param('domain')} ${param('pairs')}`}
           initial={{ domain, entries: entries ?? [], hits: 1 }}
           action="Show"
           withHits={false}
