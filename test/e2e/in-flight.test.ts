@@ -62,12 +62,11 @@ class Upstream {
       const startMs = performance.now();
       const span = { tenant: String(asked.headers['x-tenant']), startMs, endMs: Number.POSITIVE_INFINITY };
       this.#spans.push(span);
-      answer.once('close', () => {
-        span.endMs = Math.min(span.endMs, Math.max(performance.now() - LEARNS_MS, startMs));
-      });
-      void this.#answer(String(asked.headers['x-what']), answer, () => {
-        span.endMs = Math.min(span.endMs, performance.now());
-      });
+      const end = (ms: number): void => {
+        if (span.endMs === Number.POSITIVE_INFINITY) span.endMs = ms;
+      };
+      answer.once('close', () => end(performance.now() - LEARNS_MS)); // by Envoy, unless it has been answered
+      void this.#answer(String(asked.headers['x-what']), answer, () => end(performance.now()));
     });
   }
 

@@ -42,6 +42,7 @@ describe('README', () => {
       .replaceAll(`127.0.0.1:${weir.grpcPort}`, '0.0.0.0:8081')
       .replaceAll(`127.0.0.1:${weir.httpPort}`, '0.0.0.0:8080')
       .replaceAll(`127.0.0.1:${weir.debugPort}`, '0.0.0.0:6070')
+      .replaceAll(`localhost:${weir.debugPort}`, 'localhost:6070')
       .replace(` --target localhost:${weir.grpcPort}`, '');
 
   test('shows the commands that this file knows how to run', () => {
