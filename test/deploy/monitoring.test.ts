@@ -144,6 +144,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
       );
       scraped = sample?.value ?? 0;
       await running.stop();
+      await sleep(1_000); // start times are whole seconds
       running = await instance('restarting', RULES, ports);
     }
   }
