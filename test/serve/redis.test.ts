@@ -18,6 +18,23 @@ async function service(env: Readonly<Record<string, string>>): Promise<Weir> {
   return weir;
 }
 
+/** A Redis, and an operator's client of it. */
+async function redisWithOperator(password?: string) {
+  const redis = await startRedis(password === undefined ? {} : { args: ['--requirepass', password] });
+  closing.push(() => redis.stop());
+  const operator = clientOf(redis, password);
+  closing.push(() => operator.disconnect());
+  return { redis, operator };
+}
+
+/** The service with the demo rules, and a caller of it. */
+async function serviceWithCaller(env: Readonly<Record<string, string>>) {
+  const weir = await service({ RULES_PATH: 'config/rules.yaml', ...env });
+  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
+  closing.push(client.close);
+  return { weir, client };
+}
+
 test('a sentinel that cannot be reached puts no line on stderr that is not in the form of the log', async () => {
   const watched = await startWatched();
   const sentinels = [watched.sentinelPort, await freePort()].map((port) => `127.0.0.1:${port}`);
@@ -37,14 +54,9 @@ test.each([
   ['the script command', ['+@all', '-evalsha', '-eval', 'allkeys'], "run the 'evalsha' command"],
   ['the keys', ['+@all', 'resetkeys', '~other:*'], 'no permissions to access one of the keys'],
 ])('health is not serving, and one line of the log says why, where the user lacks %s', async (_, permissions, why) => {
-  const redis = await startRedis();
-  closing.push(() => redis.stop());
-  const operator = clientOf(redis);
-  closing.push(() => operator.disconnect());
+  const { redis, operator } = await redisWithOperator();
   await operator.acl('SETUSER', 'weir', 'on', '>s3cret', ...permissions);
-  const weir = await service({ REDIS_URL: `redis://weir:s3cret@${redis.url}`, RULES_PATH: 'config/rules.yaml' });
-  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
-  closing.push(client.close);
+  const { weir, client } = await serviceWithCaller({ REDIS_URL: `redis://weir:s3cret@${redis.url}` });
   await weir.waitFor('refuses calls: NOPERM');
   expect(await health(weir)).toEqual({ status: 500, text: expect.stringContaining(why) });
   const refused = (await operator.call('ACL', 'LOG')) as readonly (readonly unknown[])[]; // names and values by turns
@@ -58,17 +70,11 @@ test.each([
 });
 
 test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, health follows a permission that is taken away and given back', async () => {
-  const redis = await startRedis();
-  closing.push(() => redis.stop());
-  const operator = clientOf(redis);
-  closing.push(() => operator.disconnect());
-  const weir = await service({
+  const { redis, operator } = await redisWithOperator();
+  const { weir, client } = await serviceWithCaller({
     REDIS_URL: redis.url,
-    RULES_PATH: 'config/rules.yaml',
     REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
   });
-  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
-  closing.push(client.close);
   await weir.waitFor(() => isHealthy(weir));
   await operator.acl('SETUSER', 'default', '-evalsha');
   await expect(client.ask()).rejects.toThrow('UNAVAILABLE');
@@ -80,17 +86,11 @@ test('with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION, health follows a permission tha
 });
 
 test('calls are answered on when the user may no longer subscribe to the channel that instances share', async () => {
-  const redis = await startRedis();
-  closing.push(() => redis.stop());
-  const operator = clientOf(redis);
-  closing.push(() => operator.disconnect());
-  const weir = await service({
+  const { redis, operator } = await redisWithOperator();
+  const { weir, client } = await serviceWithCaller({
     REDIS_URL: redis.url,
-    RULES_PATH: 'config/rules.yaml',
     LOCAL_CACHE_SIZE_IN_BYTES: '1000000',
   });
-  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
-  closing.push(client.close);
   await weir.waitFor(async () =>
     String(await operator.call('CLIENT', 'LIST', 'TYPE', 'pubsub')).includes('weir-changes'),
   );
@@ -100,18 +100,12 @@ test('calls are answered on when the user may no longer subscribe to the channel
 });
 
 test('a password that changes while the service runs breaks no connection that stands; a new one says what is wrong until it is right again', async () => {
-  const redis = await startRedis({ args: ['--requirepass', 's3cret'] });
-  closing.push(() => redis.stop());
-  const operator = clientOf(redis, 's3cret');
-  closing.push(() => operator.disconnect());
-  const weir = await service({
+  const { redis, operator } = await redisWithOperator('s3cret');
+  const { weir, client } = await serviceWithCaller({
     REDIS_URL: redis.url,
     REDIS_AUTH: 's3cret',
-    RULES_PATH: 'config/rules.yaml',
     REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
   });
-  const client = createClient(`127.0.0.1:${weir.grpcPort}`);
-  closing.push(client.close);
   await weir.waitFor(() => isHealthy(weir));
   await operator.config('SET', 'requirepass', 'another');
   for (let call = 0; call < 20; call++) expect(await client.ask()).toMatchObject({ statuses: [{}] });

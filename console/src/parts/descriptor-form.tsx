@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { rules } from '../live.ts';
 import type { Pair } from '../route.ts';
+import { HitsField } from './hits-field.tsx';
 
 export interface DescriptorQuery {
   readonly domain: string;
@@ -72,19 +73,7 @@ export function DescriptorForm({ initial, action, withHits, onSubmit }: Descript
         <button type="button" class="quiet" onClick={() => setPairs([...pairs, { key: '', value: '' }])}>
           Add an entry
         </button>
-        {withHits && (
-          <label class="field hits">
-            Hits
-            <input
-              type="number"
-              min="1"
-              max="4294967295"
-              required
-              value={hits}
-              onInput={({ currentTarget }) => setHits(Number(currentTarget.value))}
-            />
-          </label>
-        )}
+        {withHits && <HitsField class="field hits" value={hits} onChange={setHits} />}
         <button type="submit" class="primary">
           {action}
         </button>

@@ -41,6 +41,26 @@ export function Descriptor({
   );
 }
 
+/** A descriptor, or its hash where values are hashed. */
+export function DescriptorOrHash({
+  entries,
+  descriptor,
+}: {
+  readonly entries?: readonly Pair[];
+  readonly descriptor: string;
+}) {
+  return entries ? <Descriptor entries={entries} /> : <Value text={descriptor} />;
+}
+
+/** The heading of a column of links: only for screen readers. */
+export function ActionsHeading() {
+  return (
+    <th scope="col">
+      <span class="hidden">Actions</span>
+    </th>
+  );
+}
+
 export type StateName = 'good' | 'bad' | 'warn' | 'plain';
 
 /** A state in words; colour repeats what the words say. */

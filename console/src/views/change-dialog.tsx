@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ExplainedLimit } from '../../../src/admin/explain.ts';
 import { ApiError, call, type Override } from '../api.ts';
 import { exact } from '../format.ts';
+import { HitsField } from '../parts/hits-field.tsx';
 import { Descriptor, Failure } from '../parts/texts.tsx';
 import type { Pair } from '../route.ts';
 
@@ -88,19 +89,7 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
           <Descriptor entries={entries} />
         </p>
         <Touches name={name} limits={limits} override={override} />
-        {name === 'grant' && (
-          <label class="field">
-            Hits
-            <input
-              type="number"
-              min="1"
-              max="4294967295"
-              required
-              value={hits}
-              onInput={({ currentTarget }) => setHits(Number(currentTarget.value))}
-            />
-          </label>
-        )}
+        {name === 'grant' && <HitsField class="field" value={hits} onChange={setHits} />}
         {name === 'limit' && (
           <div class="row">
             <label class="field">

@@ -2,7 +2,7 @@ import { bytes, count, duration, exact, millis } from '../format.ts';
 import { rules, snapshot } from '../live.ts';
 import { FirstSteps } from '../parts/first-steps.tsx';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { Descriptor, Empty, State, type StateName, Time, Value } from '../parts/texts.tsx';
+import { ActionsHeading, DescriptorOrHash, Empty, State, type StateName, Time, Value } from '../parts/texts.tsx';
 import { linkTo, pairsParam } from '../route.ts';
 import { SignInNeeded } from './sign-in.tsx';
 
@@ -79,7 +79,7 @@ function Figure({
   );
 }
 
-/** What is wrong, in words, before anything else. */
+/** Current problems, a sentence each. */
 function Problems() {
   const now = snapshot.value;
   if (!now) return null;
@@ -140,16 +140,14 @@ function RefusedKeys() {
               <th scope="col" class="number">
                 Refused
               </th>
-              <th scope="col">
-                <span class="hidden">Actions</span>
-              </th>
+              <ActionsHeading />
             </tr>
           </thead>
           <tbody>
             {keys.slice(0, ROWS).map((key) => (
               <tr key={`${key.rule} ${key.descriptor}`}>
                 <td>
-                  {key.entries ? <Descriptor entries={key.entries} /> : <Value text={key.descriptor} />}
+                  <DescriptorOrHash {...key} />
                   <div class="dim">
                     <a href={linkTo('rule', { path: key.rule })}>{key.rule}</a>
                   </div>

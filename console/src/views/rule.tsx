@@ -2,7 +2,7 @@ import { get, type ListedLimit, type ShownTop } from '../api.ts';
 import { algorithmText, duration, exact, limitText, usedShare } from '../format.ts';
 import { ruleHistory, rules } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { Descriptor, Empty, Failure, Value } from '../parts/texts.tsx';
+import { ActionsHeading, DescriptorOrHash, Empty, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam, param, replaceParams } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -169,15 +169,15 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
                 <th scope="col" class="number">
                   At most too high by
                 </th>
-                <th scope="col">
-                  <span class="hidden">Actions</span>
-                </th>
+                <ActionsHeading />
               </tr>
             </thead>
             <tbody>
               {top.keys.map((key) => (
                 <tr key={key.descriptor}>
-                  <td>{key.entries ? <Descriptor entries={key.entries} /> : <Value text={key.descriptor} />}</td>
+                  <td>
+                    <DescriptorOrHash {...key} />
+                  </td>
                   <td class="number" data-label="Hits">
                     {exact(key.hits)}
                   </td>

@@ -1,7 +1,7 @@
 import { get, type UnmatchedDescriptor } from '../api.ts';
 import { exact } from '../format.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
-import { Descriptor, Empty, Failure, Value } from '../parts/texts.tsx';
+import { ActionsHeading, Descriptor, Empty, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -34,9 +34,7 @@ export function Unmatched() {
                 Requests
               </th>
               <th scope="col">Why it met no rule</th>
-              <th scope="col">
-                <span class="hidden">Actions</span>
-              </th>
+              <ActionsHeading />
             </tr>
           </thead>
           <tbody>

@@ -31,7 +31,7 @@ export interface MemoryBackend extends Backend {
   fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
 }
 
-/** Longer than any state matters: a state of a copy is as good as new by itself when its time is over. */
+/** Time to live of a copied counter: longer than the state of any limit is relevant. */
 const COPIED_TTL_MS = 4 * MAX_WINDOW_MS;
 
 /**

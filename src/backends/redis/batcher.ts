@@ -46,9 +46,9 @@ export interface BatcherOptions {
 
 /**
  * Combines requests of one turn of the event loop, and those that arrive while calls are in flight, into one call.
- * Nothing waits for a timer, and nothing is sent whose time is over. What would
- * wait for longer than it has is refused at once: otherwise, under overload, every answer would be late, and Redis
- * would work on requests whose callers have given up.
+ * Batches are not delayed by a timer, and expired requests are not sent. A request that would wait beyond its deadline
+ * is refused at once: otherwise, under overload, every answer would be late, and Redis would work on requests whose
+ * callers have given up.
  *
  * A timer that fires checks again after a `setImmediate`: on a busy core the reply may already be in the socket, and
  * timers come before sockets in a turn of the event loop.

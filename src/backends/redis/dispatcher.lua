@@ -24,7 +24,7 @@
   be counted on.
 ]]
 local EACH, SPARE_OTHERS, REPEATED = 0, 2, 3
--- COUNT spends, gives back below 0, peeks at 0
+-- COUNT: positive hits are spent, negative hits are given back, 0 peeks
 local KINDS = { COUNT = 0, PEEK = 1, CHARGE = 2, REFUND = 3, FORGET = 4 }
 
 local ALONE = 16
