@@ -1,4 +1,4 @@
-import { mergeTop, SpaceSaving, slotBytes, type TopList } from './space-saving.ts';
+import { mergeTop, SpaceSaving, slotBytes, TABLE_BYTES, type TopList } from './space-saving.ts';
 
 /** Memory that several tables share. */
 export class ByteBudget {
@@ -34,7 +34,8 @@ const MAX_KEY_LENGTH = 4_096;
 export class RotatingTop {
   readonly #capacity: number;
   readonly #budget: ByteBudget;
-  #tables: SpaceSaving[] = [new SpaceSaving()];
+  /** The newest first; undefined: nothing was counted in its time. */
+  #tables: (SpaceSaving | undefined)[] = [undefined];
 
   /** @param capacity  counters of one table */
   constructor(capacity: number, budget: ByteBudget) {
@@ -43,24 +44,31 @@ export class RotatingTop {
   }
 
   get isEmpty(): boolean {
-    return this.#tables.every(({ total }) => total === 0);
+    return this.#counted.length === 0;
   }
 
   /** All that was counted. */
   get total(): number {
-    return this.#tables.reduce((sum, { total }) => sum + total, 0);
+    return this.#counted.reduce((sum, { total }) => sum + total, 0);
+  }
+
+  get #counted(): readonly SpaceSaving[] {
+    return this.#tables.filter((table) => table !== undefined);
   }
 
   /** @returns false  there is no room for even one key */
   add(key: string, by: number): boolean {
     const name = key.length > MAX_KEY_LENGTH ? `${key.slice(0, MAX_KEY_LENGTH)}…` : key;
-    const table = this.#tables[0] as SpaceSaving; // there always is one
-    const isKnown = table.has(name);
-    const mayGrow = !isKnown && table.size < this.#capacity && this.#budget.hasRoomFor(slotBytes(name));
-    if (!isKnown && !mayGrow && table.size === 0) return false;
-    const before = table.bytes;
-    table.add(name, by, mayGrow);
-    if (table.bytes !== before) this.#budget.change(table.bytes - before);
+    const table = this.#tables[0];
+    const isKnown = table?.has(name) ?? false;
+    const bytes = slotBytes(name) + (table ? 0 : TABLE_BYTES);
+    const mayGrow = !isKnown && (table?.size ?? 0) < this.#capacity && this.#budget.hasRoomFor(bytes);
+    if (!table && !mayGrow) return false;
+    const before = table?.bytes ?? 0;
+    const current = table ?? new SpaceSaving();
+    this.#tables[0] = current;
+    current.add(name, by, mayGrow);
+    if (current.bytes !== before) this.#budget.change(current.bytes - before);
     return true;
   }
 
@@ -68,18 +76,12 @@ export class RotatingTop {
   rotate(): void {
     const dropped = this.#tables.length === WINDOW_SLOTS ? this.#tables.pop() : undefined;
     if (dropped) this.#budget.change(-dropped.bytes);
-    this.#tables.unshift(new SpaceSaving());
-  }
-
-  /** Gives its memory back. */
-  clear(): void {
-    for (const { bytes } of this.#tables) this.#budget.change(-bytes);
-    this.#tables = [new SpaceSaving()];
+    this.#tables.unshift(undefined);
   }
 
   list(): TopList {
     return mergeTop(
-      this.#tables.map((table) => ({
+      this.#counted.map((table) => ({
         entries: [...table.entries()],
         total: table.total,
         unlistedAtMost: table.minimum,

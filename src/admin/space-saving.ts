@@ -12,6 +12,9 @@ const SLOT_BYTES = 120;
 
 export const slotBytes = (key: string): number => SLOT_BYTES + 2 * key.length;
 
+/** What a table takes besides its slots, about: a map, five arrays, and the least that each of them reserves. */
+export const TABLE_BYTES = 1_300;
+
 /**
  * The most frequent keys of a stream, by Space-Saving: `capacity` counters; a key that has none takes over the
  * smallest, with its count as the error. Every key above `minimum` is among them.
@@ -27,7 +30,7 @@ export class SpaceSaving {
   readonly #heap: number[] = [];
   readonly #places: number[] = [];
   #total = 0;
-  #bytes = 0;
+  #bytes = TABLE_BYTES;
 
   get size(): number {
     return this.#keys.length;

@@ -56,8 +56,8 @@ export class TopKeys {
     for (const [rule, own] of this.#byRule) {
       for (const kind of topKinds) own[kind].rotate();
       if (!topKinds.every((kind) => own[kind].isEmpty)) continue;
-      for (const kind of topKinds) own[kind].clear();
       this.#byRule.delete(rule);
+      this.#budget.change(-ruleBytes(rule));
     }
     for (const kind of topKinds) this.#shared[kind].rotate();
   }
@@ -74,16 +74,20 @@ export class TopKeys {
 
   #add(rule: string, kind: TopKind, key: string, hits: number): void {
     let own = this.#byRule.get(rule);
-    if (!own && this.#budget.hasRoomFor(TABLE_BYTES)) {
+    if (!own && this.#budget.hasRoomFor(ROOM_BYTES + ruleBytes(rule))) {
       own = tables(this.#budget);
       this.#byRule.set(rule, own);
+      this.#budget.change(ruleBytes(rule));
     }
     if (!own?.[kind].add(key, hits)) this.#shared[kind].add(`${rule}${SEPARATOR}${key}`, hits);
   }
 }
 
 /** A rule gets tables while so much is free: else they would be too short to say anything. */
-const TABLE_BYTES = 16 * 1024;
+const ROOM_BYTES = 16 * 1024;
+
+/** What a rule takes besides the tables that count something, about: its name, the map's entry, two objects. */
+const ruleBytes = (rule: string): number => 500 + 2 * rule.length;
 
 const tables = (budget: ByteBudget): Tables => ({
   hits: new RotatingTop(CAPACITY, budget),

@@ -2,6 +2,7 @@ import '../helpers/realm.ts';
 import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../src/admin/rotating-top.ts';
 import { mergeTop, SpaceSaving, type TopList } from '../../src/admin/space-saving.ts';
 import { SHARED_TABLE, TopKeys } from '../../src/admin/top-keys.ts';
+import { heapBytes } from '../helpers/heap.ts';
 import { ruleOf } from '../helpers/rules.ts';
 
 /** The same numbers in every run, from 0 to below 1. */
@@ -82,6 +83,20 @@ test('a window older than a minute is dropped as a whole', () => {
   expect(top.list()).toMatchObject({ total: 5, entries: [{ key: 'a', count: 5, error: 0 }] });
   top.rotate();
   expect(top.list()).toMatchObject({ total: 0, entries: [] });
+});
+
+test.each([10, 900])('rules whose names, of %i characters, callers choose take no more than the budget', (length) => {
+  const maxBytes = 4 * 2 ** 20;
+  const top = new TopKeys(maxBytes);
+  const before = heapBytes();
+  for (let rule = 0; rule < 20_000; rule++) {
+    const value = Buffer.from(`${rule}`.padStart(length, 'n')).toString(); // in one piece, as from a request
+    const decision = { code: 'OVER_LIMIT' };
+    const answer = { verdicts: [{ kind: 'limited', rule: ruleOf({ path: `d.user_${value}` }), decision, hits: 1 }] };
+    top.answered([{ entries: [{ key: 'user', value }] }], answer as never); // all that is read
+  }
+  expect(heapBytes() - before).toBeLessThan(maxBytes);
+  expect(top.bytes).toBeLessThanOrEqual(maxBytes);
 });
 
 test('rules that do not fit share a table, and give memory back when they are quiet', () => {
