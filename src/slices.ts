@@ -16,11 +16,11 @@ export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<readonly 
   if (slice.length > 0) yield slice;
 }
 
-/** The texts as one, made in slices. */
-export async function joinInSlices(texts: Iterable<string>): Promise<string> {
-  const parts: string[] = [];
-  for await (const slice of inSlices(texts)) parts.push(slice.join(''));
-  return parts.join('');
+/** The texts one after the other, a Buffer for each slice: a long page is never in the heap as a whole. */
+export async function encodeInSlices(texts: Iterable<string>): Promise<readonly Buffer[]> {
+  const pieces: Buffer[] = [];
+  for await (const slice of inSlices(texts)) pieces.push(Buffer.from(slice.join('')));
+  return pieces;
 }
 
 /** The texts in the order of `sort`, made in slices. */

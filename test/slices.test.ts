@@ -1,4 +1,4 @@
-import { inSlices, joinInSlices, SLICE_ITEMS, sortInSlices } from '../src/slices.ts';
+import { encodeInSlices, inSlices, SLICE_ITEMS, sortInSlices } from '../src/slices.ts';
 import fc from './helpers/property.ts';
 import { mostStepsInATurn } from './helpers/turns.ts';
 
@@ -19,11 +19,11 @@ test('items come in order, and no more than a slice of them in a turn', async ()
   expect(most).toBe(SLICE_ITEMS);
 });
 
-test('texts are joined and sorted as they would be in one go, a slice of them in a turn', async () => {
+test('texts are encoded and sorted as they would be in one go, a slice of them in a turn', async () => {
   const texts = [...made(5_500, () => {})];
-  expect(await joinInSlices(texts)).toBe(texts.join(''));
+  expect(Buffer.concat(await encodeInSlices(texts)).toString()).toBe(texts.join(''));
   expect(await sortInSlices(texts)).toEqual(texts.toSorted());
-  const most = await mostStepsInATurn((step) => joinInSlices(made(5_500, step)));
+  const most = await mostStepsInATurn((step) => encodeInSlices(made(5_500, step)));
   expect(most).toBe(SLICE_ITEMS);
   expect(await mostStepsInATurn((step) => sortInSlices(made(5_500, step)))).toBe(SLICE_ITEMS);
 });

@@ -1,34 +1,43 @@
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
+import { Readable } from 'node:stream';
+import { createGzip } from 'node:zlib';
 import type { HttpRequest } from './request.ts';
 import type { Page, Route } from './server.ts';
 
-const compress = promisify(gzip);
-
 /** Smaller pages are not compressed. */
-const MIN_CHARACTERS = 1_024;
+const MIN_BYTES = 1_024;
+
+const compress = (pieces: readonly Buffer[]): Promise<readonly Buffer[]> =>
+  Readable.from(pieces).pipe(createGzip()).toArray();
+
+/** Compresses each rendering once, for all who share it. */
+function shareCompression(): typeof compress {
+  const known = new WeakMap<readonly Buffer[], Promise<readonly Buffer[]>>();
+  return (pieces) => {
+    const running = known.get(pieces) ?? compress(pieces);
+    known.set(pieces, running);
+    return running;
+  };
+}
 
 /**
  * The route with its pages compressed for clients that accept gzip. For operators' pages, which are requested rarely.
  */
-export const compressed = (route: Route): Route => ({
-  ...route,
-  async answer(request) {
-    const page = await route.answer(request);
-    if (
-      page.follow ||
-      typeof page.body !== 'string' ||
-      page.body.length < MIN_CHARACTERS ||
-      page.headers?.['content-encoding']
-    )
-      return page;
-    const vary = [page.headers?.vary, 'accept-encoding'].filter((name) => name !== undefined).join(', ');
-    const headers = { ...page.headers, vary };
-    if (!acceptsGzip(request)) return { ...page, headers };
-    const body = await compress(page.body);
-    return { ...page, headers: { ...headers, 'content-encoding': 'gzip' }, body } satisfies Page;
-  },
-});
+export function compressed(route: Route): Route {
+  const share = shareCompression();
+  return {
+    ...route,
+    async answer(request): Promise<Page> {
+      const page = await route.answer(request);
+      if (page.follow || page.headers?.['content-encoding']) return page;
+      const pieces = typeof page.body === 'string' ? [Buffer.from(page.body)] : page.body;
+      if (pieces.reduce((bytes, { length }) => bytes + length, 0) < MIN_BYTES) return page;
+      const vary = [page.headers?.vary, 'accept-encoding'].filter((name) => name !== undefined).join(', ');
+      const headers = { ...page.headers, vary };
+      if (!acceptsGzip(request)) return { ...page, headers };
+      return { ...page, headers: { ...headers, 'content-encoding': 'gzip' }, body: await share(pieces) };
+    },
+  };
+}
 
 /** @see https://www.rfc-editor.org/rfc/rfc9110#name-accept-encoding */
 export function acceptsGzip({ headers }: HttpRequest): boolean {

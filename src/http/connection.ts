@@ -49,9 +49,14 @@ export class HttpConnection {
   }
 
   /** Sends a body; its memory is charged until the response is closed. */
-  send(request: HttpRequest, response: ServerResponse, body: Buffer): void {
-    request.charge(body.length);
-    response.end(body);
+  send(request: HttpRequest, response: ServerResponse, body: readonly Buffer[]): void {
+    response.cork();
+    for (const piece of body) {
+      request.charge(piece.length);
+      response.write(piece);
+    }
+    response.uncork();
+    response.end();
     this.#watchOutput();
   }
 
@@ -59,7 +64,7 @@ export class HttpConnection {
    * Sends the start of an endless body. Parts for a client that does not read them are dropped, so that they take no
    * memory.
    */
-  follow(response: ServerResponse, start: Buffer) {
+  follow(response: ServerResponse, start: readonly Buffer[]) {
     const write = (part: Buffer): boolean => {
       if (response.destroyed || response.writableLength > 0) return false;
       this.#watchOutput(); // the part before has been read: its time is over
@@ -68,7 +73,7 @@ export class HttpConnection {
       return true;
     };
     response.on('drain', this.#watchOutput);
-    response.write(start);
+    for (const piece of start) response.write(piece);
     return { write, onClosed: (listener: () => void) => void response.once('close', listener) };
   }
 

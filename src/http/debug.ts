@@ -3,7 +3,7 @@ import type { LoadedRules } from '../rules/load.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatLine, formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import { inSlices, joinInSlices, sortInSlices } from '../slices.ts';
+import { encodeInSlices, inSlices, sortInSlices } from '../slices.ts';
 import { compressed } from './compressed.ts';
 import { metricsRoute, type RenderMetrics } from './metrics.ts';
 import type { HttpRequest } from './request.ts';
@@ -29,9 +29,9 @@ export function debugRoutes(
   { rules, lastLoad, metrics, statistics }: DebugSources,
   more: ReadonlyMap<string, Route> = new Map(),
 ): ReadonlyMap<string, Route> {
-  const plainRules = shareRendering(() => joinInSlices(describeRules(rules(), lastLoad(), false)));
-  const verboseRules = shareRendering(() => joinInSlices(describeRules(rules(), lastLoad(), true)));
-  const jsonRules = shareRendering(() => joinInSlices(rulesAsJson(rules(), lastLoad())));
+  const plainRules = shareRendering(() => encodeInSlices(describeRules(rules(), lastLoad(), false)));
+  const verboseRules = shareRendering(() => encodeInSlices(describeRules(rules(), lastLoad(), true)));
+  const jsonRules = shareRendering(() => encodeInSlices(rulesAsJson(rules(), lastLoad())));
   const describedStatistics = shareRendering(async () => describeStatistics(await statistics()));
   const routes = new Map<string, Route>([
     [
@@ -107,8 +107,10 @@ function* rulesAsJson(tree: RuleTree | undefined, lastLoad: LoadedRules | undefi
 const wantsJson = ({ url = '', headers: { accept = '' } }: HttpRequest): boolean =>
   new URL(url, 'http://weir').searchParams.get('format') === 'json' || accept.startsWith('application/json');
 
-async function describeStatistics(statistics: Iterable<readonly [name: string, value: number]>): Promise<string> {
+async function describeStatistics(
+  statistics: Iterable<readonly [name: string, value: number]>,
+): Promise<readonly Buffer[]> {
   const lines: string[] = [];
   for await (const slice of inSlices(statistics)) for (const [name, value] of slice) lines.push(`${name}: ${value}\n`);
-  return joinInSlices(await sortInSlices(lines));
+  return encodeInSlices(await sortInSlices(lines));
 }

@@ -1,11 +1,9 @@
 import type { HttpRequest } from './request.ts';
-import type { Route } from './server.ts';
+import type { Page, Route } from './server.ts';
 import { shareRendering } from './share-rendering.ts';
 
 /** Renders metrics in Prometheus' text format or in OpenMetrics. */
-export type RenderMetrics = (
-  format?: 'text' | 'openmetrics',
-) => Promise<{ readonly contentType: string; readonly body: string }>;
+export type RenderMetrics = (format?: 'text' | 'openmetrics') => Promise<Pick<Page, 'contentType' | 'body'>>;
 
 /**
  * The page that Prometheus scrapes, on the debug port or a port of its own; in OpenMetrics for clients that accept it.

@@ -6,8 +6,8 @@ import { CallerDisconnected, type HttpRequest } from './request.ts';
 export interface Page {
   readonly status: number;
   readonly contentType: string;
-  /** A Buffer if it is already encoded. */
-  readonly body: string | Buffer;
+  /** Buffers if it is already encoded: one after the other. They may be shared with other responses. */
+  readonly body: string | readonly Buffer[];
   /** Further headers, in printable ASCII. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Further parts follow the body, until the client or the server closes. */
@@ -37,7 +37,7 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>;
 }
 
-export const plain = (status: number, body: string): Page => ({
+export const plain = (status: number, body: Page['body']): Page => ({
   status,
   contentType: 'text/plain; charset=utf-8',
   body,
@@ -74,7 +74,7 @@ export async function startHttpServer(
       .then((page) => {
         if (!page || request.isGone) return;
         if (closing || request.isEndless) response.setHeader('connection', 'close');
-        const body = typeof page.body === 'string' ? Buffer.from(page.body) : page.body;
+        const body = typeof page.body === 'string' ? [Buffer.from(page.body)] : page.body;
         if (page.follow) {
           response.writeHead(page.status, { ...page.headers, 'content-type': page.contentType });
           return page.follow(connection.follow(response, body));
@@ -82,7 +82,7 @@ export async function startHttpServer(
         response.writeHead(page.status, {
           ...page.headers,
           'content-type': page.contentType,
-          'content-length': body.length,
+          'content-length': body.reduce((bytes, { length }) => bytes + length, 0),
         });
         connection.send(request, response, body);
       })

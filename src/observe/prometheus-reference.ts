@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import { joinInSlices } from '../slices.ts';
+import { encodeInSlices } from '../slices.ts';
 import { beginMetric, type Exposition, escapedName, type Labels, writeLabels, writeSeries } from './exposition.ts';
 import { failureNames, ruleStatistics } from './reference-names.ts';
 import type { Statistics } from './stats.ts';
@@ -55,9 +55,9 @@ export function createReferenceMetrics(statistics: Statistics, options: Referenc
     async render() {
       const counters = writeMetrics('counter', samplesOf(statistics, extra));
       const gauges = Array.from(options.gauges(), ([name, value]) => sampleOf(escapedName(name), [], extra, value));
-      const ours = await joinInSlices(counters);
+      const ours = await encodeInSlices(counters);
       const others = [...writeMetrics('gauge', gauges), await registry.metrics()];
-      return { contentType: registry.contentType, body: `${ours}${others.join('')}` };
+      return { contentType: registry.contentType, body: [...ours, Buffer.from(others.join(''))] };
     },
   };
 }

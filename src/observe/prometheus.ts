@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { storeFailurePolicies } from '../algorithms/limit.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import { joinInSlices } from '../slices.ts';
+import { encodeInSlices } from '../slices.ts';
 import { createDurations, type DurationTotals } from './duration-histogram.ts';
 import {
   beginMetric,
@@ -311,13 +311,12 @@ export function createMetrics(
 
   return {
     async render(format = 'text') {
-      const counters = await joinInSlices(writeCounters(statistics, service?.rules(), format));
-      const gauges = service ? await joinInSlices(writeServiceGauges(service, format)) : '';
+      const counters = await encodeInSlices(writeCounters(statistics, service?.rules(), format));
+      const gauges = service ? await encodeInSlices(writeServiceGauges(service, format)) : [];
       registry ??= openRegistry();
       const others = await (await registry).metrics();
-      const ours = `${counters}${gauges}`;
-      const body = format === 'text' ? `${ours}${others}` : `${ours}${toOpenMetrics(others)}# EOF\n`;
-      return { contentType: contentTypes[format], body };
+      const end = format === 'text' ? others : `${toOpenMetrics(others)}# EOF\n`;
+      return { contentType: contentTypes[format], body: [...counters, ...gauges, Buffer.from(end)] };
     },
     onCallFinished: durations.observe,
     durations: durations.totals,

@@ -56,7 +56,7 @@ export function openOps(
       async metrics(format = 'text') {
         await refresh();
         const { contentType, body } = await metrics.render(format);
-        return { contentType, body: `${await unmatchedMetrics(ask, format)}${body}` };
+        return { contentType, body: [Buffer.from(await unmatchedMetrics(ask, format)), ...body] };
       },
       async statistics() {
         await refresh();

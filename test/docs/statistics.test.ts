@@ -7,7 +7,7 @@ import { createReferenceMetrics } from '../../src/observe/prometheus-reference.t
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/observe/reference-names.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
 import { SLICE_ITEMS } from '../../src/slices.ts';
-import { parseExposition } from '../helpers/exposition.ts';
+import { parseExposition, textOf } from '../helpers/exposition.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
@@ -79,7 +79,7 @@ test('docs/statistics.md names every Prometheus metric with a name of envoyproxy
     responseTimeAsMilliseconds: false,
     gauges,
   });
-  expect(metricsIn((await metrics.render()).body)).toEqual(
+  expect(metricsIn(textOf((await metrics.render()).body))).toEqual(
     tableBelow('Prometheus under the names of envoyproxy/ratelimit'),
   );
 });
@@ -96,7 +96,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
     version: '1.2.3',
   });
   metrics.onCallFinished('Check', 0, 1);
-  const { body } = await metrics.render();
+  const body = textOf((await metrics.render()).body);
   expect(metricsIn(body)).toEqual(tableBelow('Prometheus on the debug port'));
   for (const [name, { samples }] of parseExposition(body)) {
     if (!name.startsWith('weir_')) continue;

@@ -12,6 +12,10 @@ const SUFFIXES: Readonly<Record<string, readonly string[]>> = {
   summary: ['', '_sum', '_count'],
 };
 
+/** A page that may have been rendered in pieces. */
+export const textOf = (body: string | readonly Buffer[]): string =>
+  typeof body === 'string' ? body : Buffer.concat(body).toString();
+
 /**
  * Reads Prometheus' text format strictly: each metric once, with its type before its samples, each series once, no label twice.
  *

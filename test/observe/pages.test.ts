@@ -10,7 +10,7 @@ import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
 import { createStatsdSink } from '../../src/observe/statsd.ts';
 import { statsdNames } from '../../src/observe/statsd-names.ts';
 import { SLICE_ITEMS } from '../../src/slices.ts';
-import { parseExposition } from '../helpers/exposition.ts';
+import { parseExposition, textOf } from '../helpers/exposition.ts';
 import { freePort } from '../helpers/process.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 import { promtool } from '../helpers/tools.ts';
@@ -23,10 +23,10 @@ const storeGauges = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), lease
 
 /** Renders a page of the statistics. */
 const pages: Readonly<Record<string, (statistics: Statistics) => Promise<string>>> = {
-  '/metrics': async (statistics) => (await createMetrics(statistics, () => true, storeGauges).render()).body,
+  '/metrics': async (statistics) => textOf((await createMetrics(statistics, () => true, storeGauges).render()).body),
   'the page of the reference': async (statistics) => {
     const options = { extraTags: new Map([['zone', 'a']]), responseTimeAsMilliseconds: false, gauges };
-    return (await createReferenceMetrics(statistics, options).render()).body;
+    return textOf((await createReferenceMetrics(statistics, options).render()).body);
   },
   '/stats': (statistics) => debugPage('/stats', statistics),
 };
@@ -42,7 +42,7 @@ async function debugPage(path: string, statistics: Statistics, rules = rulesFrom
   });
   const request = { url: path, headers: {} } as Parameters<NonNullable<ReturnType<typeof routes.get>>['answer']>[0]; // all that it reads
   const page: Page | undefined = await routes.get(path)?.answer(request);
-  return String(page?.body ?? '');
+  return textOf(page?.body ?? '');
 }
 
 /** Statistics of so many rules and unknown domains. */

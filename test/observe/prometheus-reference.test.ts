@@ -3,7 +3,7 @@ import { metricsRoute } from '../../src/http/metrics.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { createReferenceMetrics, type ReferenceMetricsOptions } from '../../src/observe/prometheus-reference.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
-import { type ParsedMetric, parseExposition } from '../helpers/exposition.ts';
+import { type ParsedMetric, parseExposition, textOf } from '../helpers/exposition.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
 const options: ReferenceMetricsOptions = {
@@ -22,7 +22,7 @@ function seriesOf(metrics: ReadonlyMap<string, ParsedMetric>, pattern: RegExp): 
 
 async function scrape(statistics: Statistics, changes: Partial<ReferenceMetricsOptions> = {}) {
   const { body } = await createReferenceMetrics(statistics, { ...options, ...changes }).render();
-  return parseExposition(body);
+  return parseExposition(textOf(body));
 }
 
 /** What the recorded answers of envoyproxy/ratelimit have been asked. */
@@ -99,7 +99,7 @@ test('extra tags are labels of every series, and never override its own', async 
   const statistics = played();
   const metrics = createReferenceMetrics(statistics, { ...options, extraTags, gauges: () => new Map([['a.b', 5]]) });
   metrics.onCallFinished('Check', 7);
-  const parsed = parseExposition((await metrics.render()).body);
+  const parsed = parseExposition(textOf((await metrics.render()).body));
   const shared = 'app_k8s_name="last",_1st="x"';
   expect(Object.keys(seriesOf(parsed, /over_limit$|total_requests|load_success|^a_b$/))).toEqual([
     `${PREFIX}over_limit{domain="d",key1="k3",${shared},grpc_method="nor"}`,
@@ -118,7 +118,10 @@ test.each([
 ])('response times are in milliseconds: %p', async (responseTimeAsMilliseconds, sum) => {
   const metrics = createReferenceMetrics(createStatistics(0.8), { ...options, responseTimeAsMilliseconds });
   for (const elapsedMs of [100, 2]) metrics.onCallFinished('Check', elapsedMs);
-  const series = seriesOf(parseExposition((await metrics.render()).body), /^ratelimit_service_response_time_seconds$/);
+  const series = seriesOf(
+    parseExposition(textOf((await metrics.render()).body)),
+    /^ratelimit_service_response_time_seconds$/,
+  );
   const name = 'ratelimit_service_response_time_seconds';
   expect(series[`${name}_sum{grpc_method="Check"}`]).toBeCloseTo(sum, 9);
   expect(series[`${name}_count{grpc_method="Check"}`]).toBe(2);

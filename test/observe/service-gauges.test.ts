@@ -4,7 +4,7 @@ import { createMetrics } from '../../src/observe/prometheus.ts';
 import type { ServiceGauges } from '../../src/observe/service-gauges.ts';
 import { createStatistics } from '../../src/observe/stats.ts';
 import { deciderOf } from '../helpers/decider.ts';
-import { parseExposition } from '../helpers/exposition.ts';
+import { parseExposition, textOf } from '../helpers/exposition.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const rules = rulesFrom(`
@@ -42,7 +42,9 @@ async function samples(
     const descriptors = [{ entries: [{ key: 'user', value: 'alice' }], override: undefined, hits: 1 }];
     statistics.answered('shop', await decide({ domain: 'shop', descriptors }, decider, 1_000));
   }
-  const all = [...parseExposition((await metrics.render()).body).values()].flatMap((metric) => [...metric.samples]);
+  const all = [...parseExposition(textOf((await metrics.render()).body)).values()].flatMap((metric) => [
+    ...metric.samples,
+  ]);
   return Object.fromEntries(all.filter(([series]) => series.startsWith(prefix)));
 }
 
