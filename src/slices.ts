@@ -3,6 +3,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 /** Items that are worked on in one turn of the event loop, lines of a page for example: about a millisecond. */
 export const SLICE_ITEMS = 1_000;
 
+let lastTurn: Promise<unknown> = Promise.resolve();
+
+/** The next turn of the event loop that nobody else has asked for: work that is done at the same time takes turns. */
+function ownTurn(): Promise<unknown> {
+  lastTurn = lastTurn.then(() => nextTurn());
+  return lastTurn;
+}
+
 /** The items, `SLICE_ITEMS` in a turn of the event loop at most, so that requests are answered in between. */
 export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<readonly T[]> {
   let slice: T[] = [];
@@ -11,15 +19,20 @@ export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<readonly 
     if (slice.length < SLICE_ITEMS) continue;
     yield slice;
     slice = [];
-    await nextTurn();
+    await ownTurn();
   }
   if (slice.length > 0) yield slice;
 }
 
-/** The texts one after the other, a Buffer for each slice: a long page is never in the heap as a whole. */
+/** The texts one after the other, a Buffer for each slice, made when it is asked for. */
+export async function* encodedSlices(texts: Iterable<string>): AsyncGenerator<Buffer> {
+  for await (const slice of inSlices(texts)) yield Buffer.from(slice.join(''));
+}
+
+/** The same, as a whole. */
 export async function encodeInSlices(texts: Iterable<string>): Promise<readonly Buffer[]> {
   const pieces: Buffer[] = [];
-  for await (const slice of inSlices(texts)) pieces.push(Buffer.from(slice.join('')));
+  for await (const piece of encodedSlices(texts)) pieces.push(piece);
   return pieces;
 }
 

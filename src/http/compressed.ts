@@ -1,15 +1,19 @@
-import { Readable } from 'node:stream';
-import { createGzip } from 'node:zlib';
+import { pipeline, Readable } from 'node:stream';
+import { createGzip, type Gzip } from 'node:zlib';
+import { sizeOf } from './connection.ts';
 import type { HttpRequest } from './request.ts';
 import type { Page, Route } from './server.ts';
 
 /** Smaller pages are not compressed. */
 const MIN_BYTES = 1_024;
 
-const compress = (pieces: readonly Buffer[]): Promise<readonly Buffer[]> =>
-  Readable.from(pieces).pipe(createGzip()).toArray();
+/** Ends what makes the pieces when its reader ends, and the other way round. */
+const compressStream = (pieces: Iterable<Buffer> | AsyncIterable<Buffer>): Gzip =>
+  pipeline(Readable.from(pieces), createGzip(), () => {}); // an error is the reader's as well
 
-/** Compresses each rendering once, for all who share it. */
+const compress = (pieces: readonly Buffer[]): Promise<readonly Buffer[]> => compressStream(pieces).toArray();
+
+/** Compresses each rendering once, for all its readers. */
 function shareCompression(): typeof compress {
   const known = new WeakMap<readonly Buffer[], Promise<readonly Buffer[]>>();
   return (pieces) => {
@@ -29,12 +33,14 @@ export function compressed(route: Route): Route {
     async answer(request): Promise<Page> {
       const page = await route.answer(request);
       if (page.follow || page.headers?.['content-encoding']) return page;
-      const pieces = typeof page.body === 'string' ? [Buffer.from(page.body)] : page.body;
-      if (pieces.reduce((bytes, { length }) => bytes + length, 0) < MIN_BYTES) return page;
+      const body = typeof page.body === 'string' ? [Buffer.from(page.body)] : page.body;
+      const isStream = Symbol.asyncIterator in body;
+      if (!isStream && sizeOf(body) < MIN_BYTES) return page;
       const vary = [page.headers?.vary, 'accept-encoding'].filter((name) => name !== undefined).join(', ');
       const headers = { ...page.headers, vary };
       if (!acceptsGzip(request)) return { ...page, headers };
-      return { ...page, headers: { ...headers, 'content-encoding': 'gzip' }, body: await share(pieces) };
+      const compressed = { ...headers, 'content-encoding': 'gzip' };
+      return { ...page, headers: compressed, body: isStream ? compressStream(body) : await share(body) };
     },
   };
 }

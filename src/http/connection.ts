@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
@@ -5,6 +6,11 @@ import type { HttpRequest } from './request.ts';
 
 /** Memory of a connection without requests: socket, parser, and a partial head. Kernel buffers are not counted. */
 export const CONNECTION_BYTES = 20 * 1024;
+
+/** Memory of a body in the making besides its piece: what the page is made of, and the state of the compression. */
+const STREAM_BYTES = 512 * 1024;
+
+export const sizeOf = (pieces: readonly Buffer[]): number => pieces.reduce((bytes, { length }) => bytes + length, 0);
 
 export interface ConnectionBounds {
   /** Unfinished requests; more end the connection. */
@@ -50,12 +56,35 @@ export class HttpConnection {
 
   /** Sends a body; its memory is charged until the response is closed. */
   send(request: HttpRequest, response: ServerResponse, body: readonly Buffer[]): void {
+    request.charge(sizeOf(body));
     response.cork();
-    for (const piece of body) {
-      request.charge(piece.length);
-      response.write(piece);
-    }
+    for (const piece of body) response.write(piece);
+    response.end();
     response.uncork();
+    this.#watchOutput();
+  }
+
+  /**
+   * Sends a body whose pieces are made as the client reads them, from when it is this response's turn; one piece is
+   * charged at a time.
+   */
+  async stream(request: HttpRequest, response: ServerResponse, pieces: AsyncIterable<Buffer>): Promise<void> {
+    request.charge(STREAM_BYTES);
+    const gone = new Promise<void>((resolve) => request.onGone(resolve));
+    if (!response.socket) await Promise.race([once(response, 'socket'), gone]);
+    try {
+      for await (const piece of request.isGone ? [] : pieces) {
+        if (request.isGone) return;
+        request.charge(STREAM_BYTES + piece.length);
+        const isFull = !response.write(piece);
+        this.#watchOutput();
+        if (isFull) await Promise.race([once(response, 'drain'), gone]);
+        this.#watchOutput();
+      }
+    } catch (error) {
+      response.destroy(); // its status is on the way: its missing end shows that it is not whole
+      throw error;
+    }
     response.end();
     this.#watchOutput();
   }

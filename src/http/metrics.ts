@@ -1,22 +1,20 @@
 import type { HttpRequest } from './request.ts';
 import type { Page, Route } from './server.ts';
-import { shareRendering } from './share-rendering.ts';
 
 /** Renders metrics in Prometheus' text format or in OpenMetrics. */
-export type RenderMetrics = (format?: 'text' | 'openmetrics') => Promise<Pick<Page, 'contentType' | 'body'>>;
+export type RenderMetrics = (format?: 'text' | 'openmetrics') => RenderedMetrics | Promise<RenderedMetrics>;
+type RenderedMetrics = Pick<Page, 'contentType' | 'body'>;
 
 /**
  * The page that Prometheus scrapes, on the debug port or a port of its own; in OpenMetrics for clients that accept it.
  */
 export function metricsRoute(render: RenderMetrics): Route {
-  const text = shareRendering(() => render());
-  const openMetrics = shareRendering(() => render('openmetrics'));
   return {
     help: 'metrics for Prometheus, or in OpenMetrics for clients that accept it',
     answer: async (request) => ({
       status: 200,
       headers: { vary: 'accept' },
-      ...(await (acceptsOpenMetrics(request) ? openMetrics : text)()),
+      ...(await render(acceptsOpenMetrics(request) ? 'openmetrics' : 'text')),
     }),
   };
 }

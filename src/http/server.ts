@@ -1,13 +1,17 @@
 import type { AddressInfo } from 'node:net';
 import { createBoundedServer, type HttpBounds, operatorBounds } from './bounded-server.ts';
+import { sizeOf } from './connection.ts';
 import { CallerDisconnected, type HttpRequest } from './request.ts';
 
 /** A response. */
 export interface Page {
   readonly status: number;
   readonly contentType: string;
-  /** Buffers if it is already encoded: one after the other. They may be shared with other responses. */
-  readonly body: string | readonly Buffer[];
+  /**
+   * Buffers if it is already encoded, one after the other; they may be shared with other responses. Those of an
+   * asynchronous iterable are asked for as the client reads them.
+   */
+  readonly body: string | readonly Buffer[] | AsyncIterable<Buffer>;
   /** Further headers, in printable ASCII. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Further parts follow the body, until the client or the server closes. */
@@ -37,7 +41,7 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>;
 }
 
-export const plain = (status: number, body: Page['body']): Page => ({
+export const plain = (status: number, body: string | readonly Buffer[]): Page => ({
   status,
   contentType: 'text/plain; charset=utf-8',
   body,
@@ -75,6 +79,10 @@ export async function startHttpServer(
         if (!page || request.isGone) return;
         if (closing || request.isEndless) response.setHeader('connection', 'close');
         const body = typeof page.body === 'string' ? [Buffer.from(page.body)] : page.body;
+        if (Symbol.asyncIterator in body) {
+          response.writeHead(page.status, { ...page.headers, 'content-type': page.contentType });
+          return connection.stream(request, response, body);
+        }
         if (page.follow) {
           response.writeHead(page.status, { ...page.headers, 'content-type': page.contentType });
           return page.follow(connection.follow(response, body));
@@ -82,7 +90,7 @@ export async function startHttpServer(
         response.writeHead(page.status, {
           ...page.headers,
           'content-type': page.contentType,
-          'content-length': body.reduce((bytes, { length }) => bytes + length, 0),
+          'content-length': sizeOf(body),
         });
         connection.send(request, response, body);
       })

@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { storeFailurePolicies } from '../algorithms/limit.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import { encodeInSlices } from '../slices.ts';
+import { encodedSlices } from '../slices.ts';
 import { createDurations, type DurationTotals } from './duration-histogram.ts';
 import {
   beginMetric,
@@ -13,15 +13,15 @@ import {
   writeLabels,
   writeSeries,
 } from './exposition.ts';
-import type { RecentMaximum } from './recent-maximum.ts';
 import type { StoreGauges } from './registry.ts';
-import { type HitCounts, type HoldCounts, NO_HITS } from './rule-counts.ts';
+import { type HitCounts, type HoldCounts, NO_HITS, type RuleCounts } from './rule-counts.ts';
 import { type ServiceGauges, writeServiceGauges } from './service-gauges.ts';
 import type { Statistics, Sums } from './stats.ts';
 
 /** The numbers of this process for Prometheus to scrape. */
 export interface Metrics {
-  render(format?: ExpositionFormat): Promise<Exposition>;
+  /** The page is written as it is read, so that it is never in memory as a whole. */
+  render(format?: ExpositionFormat): Exposition;
   /** One call of a method such as `ShouldRateLimit`: its gRPC status (0 is OK), and how long it took. */
   onCallFinished(method: string, grpcStatus: number, elapsedMs: number): void;
   /** Durations of all calls so far. */
@@ -154,30 +154,53 @@ const SUMS: readonly { readonly name: string; readonly help: string; readonly of
 /** Rules that are shown with zeros before they are hit: a page must not grow beyond what scrapers take. */
 const MAX_ZERO_RULES = 10_000;
 
-/** `share` is undefined of a rule that was not hit. */
-type Series = readonly [labels: string, counts: HitCounts, share?: RecentMaximum, holds?: HoldCounts | undefined];
+/** A rule with an algorithm: the labels of its series, and what it counted. */
+type Series = RuleCounts | UnhitRule;
+
+type UnhitRule = Pick<RuleCounts, 'domain' | 'rule' | 'algorithm' | 'named'>;
+
+const countsOf = (series: Series): HitCounts => ('share' in series ? series : NO_HITS);
+
+/** Labels of rules whose names do not depend on requests: those of others could take more memory than their names. */
+const knownLabels = new WeakMap<Series, string>();
+
+function labelsOf(series: Series): string {
+  const known = knownLabels.get(series);
+  if (known !== undefined) return known;
+  const { domain, rule, algorithm } = series;
+  const labels = writeLabels(Object.entries({ domain, rule, algorithm }));
+  if (series.named === 'by_rule') knownLabels.set(series, labels);
+  return labels;
+}
+
+const unhitRules = new WeakMap<RuleTree, readonly UnhitRule[]>();
+
+/** What the page shows of rules before they are hit, once for each algorithm of a rule. */
+function unhitRulesOf(tree: RuleTree): readonly UnhitRule[] {
+  const known = unhitRules.get(tree);
+  if (known) return known;
+  const byLabels = new Map<string, UnhitRule>();
+  if (tree.rules.length <= MAX_ZERO_RULES)
+    for (const { domain, levels, named, limits } of tree.rules) {
+      if (named !== 'by_rule') continue; // which names there will be is not known
+      for (const { limit } of limits) {
+        const unhit = { domain, rule: levels.join('.'), levels, algorithm: limit.algorithm, named };
+        byLabels.set(labelsOf(unhit), unhit);
+      }
+    }
+  const unhit = [...byLabels.values()];
+  unhitRules.set(tree, unhit);
+  return unhit;
+}
 
 /**
- * The labels and counts of each rule that was hit, then of those that were not. An empty text is a step of the work
- * without a line.
+ * The series of each rule that was hit, then of those that were not. An empty text is a step of the work without a
+ * line.
  */
 function* gatherRules(statistics: Statistics, rules: RuleTree | undefined, into: Series[]): Iterable<string> {
-  for (const counts of statistics.rules()) {
-    const { domain, rule, algorithm, share, holds } = counts;
-    into.push([writeLabels(Object.entries({ domain, rule, algorithm })), counts, share, holds]);
-    yield '';
-  }
-  if (!rules || rules.rules.length > MAX_ZERO_RULES) return;
-  const seen = new Set<string>();
-  for (const rule of rules.rules) {
-    if (rule.named !== 'by_rule') continue; // which names there will be is not known
-    for (const { limit } of rule.limits) {
-      const { algorithm } = limit;
-      const labels = writeLabels(Object.entries({ domain: rule.domain, rule: rule.levels.join('.'), algorithm }));
-      if (seen.has(labels) || statistics.hasRule(rule.domain, rule, algorithm)) continue;
-      seen.add(labels);
-      into.push([labels, NO_HITS]);
-    }
+  for (const counts of statistics.rules()) into.push(counts);
+  for (const unhit of rules ? unhitRulesOf(rules) : []) {
+    if (!statistics.hasRule(unhit)) into.push(unhit);
     yield '';
   }
 }
@@ -196,7 +219,7 @@ function* writeCounters(
   yield* gatherRules(statistics, rules, series);
   for (const { name, help, of } of RULE_COUNTERS) {
     yield beginMetric(name, 'counter', help, format);
-    for (const [labels, counts] of series) yield writeSeries(name, labels, of(counts));
+    for (const one of series) yield writeSeries(name, labelsOf(one), of(countsOf(one)));
     yield betweenMetrics(format);
   }
   yield* writeRuleAnswers(series, format);
@@ -219,8 +242,9 @@ const withZeros = ({ known = [], counts }: LabelledCounter, statistics: Statisti
 function* writeRuleAnswers(series: readonly Series[], format: ExpositionFormat): Iterable<string> {
   const name = 'weir_rule_answers_total';
   yield beginMetric(name, 'counter', 'Descriptors that a rule answered, by code.', format);
-  for (const [labels, counts] of series) {
-    const start = labels.slice(0, -1);
+  for (const one of series) {
+    const start = labelsOf(one).slice(0, -1);
+    const counts = countsOf(one);
     yield writeSeries(name, `${start},code="OK"}`, counts.answeredOk);
     yield writeSeries(name, `${start},code="OVER_LIMIT"}`, counts.answeredOver);
   }
@@ -253,12 +277,12 @@ function* writeShares(series: readonly Series[], format: ExpositionFormat): Iter
   const help =
     'The highest share of its limit that any counter of a rule had used in the last minute (60 to 75 seconds); above 1 where hits beyond the limit are counted.';
   yield beginMetric(name, 'gauge', help, format);
-  for (const [labels, , share] of series) if (share) yield writeSeries(name, labels, share.value);
+  for (const one of series) if ('share' in one) yield writeSeries(name, labelsOf(one), one.share.value);
   yield betweenMetrics(format);
 }
 
 function* writeHolds(series: readonly Series[], format: ExpositionFormat): Iterable<string> {
-  const held = series.flatMap(([labels, , , holds]) => (holds ? [[labels, holds] as const] : []));
+  const held = series.flatMap((one) => ('share' in one && one.holds ? [[labelsOf(one), one.holds] as const] : []));
   if (held.length === 0) return;
   for (const [name, type, help, read] of holdMetrics) {
     yield beginMetric(name, type, help, format);
@@ -308,16 +332,16 @@ export function createMetrics(
     const { createRegistry } = await import('./registry.ts');
     return createRegistry(isReady, store, durations);
   };
+  async function* write(format: ExpositionFormat): AsyncGenerator<Buffer> {
+    yield* encodedSlices(writeCounters(statistics, service?.rules(), format));
+    if (service) yield* encodedSlices(writeServiceGauges(service, format));
+    registry ??= openRegistry();
+    const others = await (await registry).metrics();
+    yield Buffer.from(format === 'text' ? others : `${toOpenMetrics(others)}# EOF\n`);
+  }
 
   return {
-    async render(format = 'text') {
-      const counters = await encodeInSlices(writeCounters(statistics, service?.rules(), format));
-      const gauges = service ? await encodeInSlices(writeServiceGauges(service, format)) : [];
-      registry ??= openRegistry();
-      const others = await (await registry).metrics();
-      const end = format === 'text' ? others : `${toOpenMetrics(others)}# EOF\n`;
-      return { contentType: contentTypes[format], body: [...counters, ...gauges, Buffer.from(end)] };
-    },
+    render: (format = 'text') => ({ contentType: contentTypes[format], body: write(format) }),
     onCallFinished: durations.observe,
     durations: durations.totals,
   };

@@ -102,8 +102,8 @@ export function createRuleCounts(maxNameBytes: number) {
       return counts;
     },
     /** Whether a rule whose name does not depend on requests has counts. */
-    has: (domain: string, { levels, named }: Pick<Rule, 'levels' | 'named'>, algorithm: Limit['algorithm']): boolean =>
-      named === 'by_rule' && known.has(`${algorithm} ${domain.length}:${domain}.${levels.join('.')}`),
+    has: ({ domain, rule, algorithm, named }: Pick<RuleCounts, 'domain' | 'rule' | 'algorithm' | 'named'>): boolean =>
+      named === 'by_rule' && known.has(`${algorithm} ${domain.length}:${domain}.${rule}`),
     /** A snapshot: rules counted later are not in the list. */
     all: (): readonly RuleCounts[] => [...known.values(), ...(others.totalHits > 0 ? [others] : [])],
   };

@@ -3,7 +3,6 @@ import type { Decision } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
 import { type Answer, type Code, CountersUnavailable, type MatchedDescriptor, type Verdict } from '../decide.ts';
-import type { Rule } from '../rules/tree.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
 import { type CountedRule, createRuleCounts, hitCounts, noteHolds, type RuleCounts } from './rule-counts.ts';
 
@@ -41,7 +40,7 @@ export interface Statistics {
   /** Answers by domain, for domains with rules. */
   readonly domainAnswers: ReadonlyMap<string, Readonly<Record<Code, number>>>;
   /** Whether a rule already has its own counts. */
-  hasRule(domain: string, rule: Pick<Rule, 'levels' | 'named'>, algorithm: Limit['algorithm']): boolean;
+  hasRule(rule: Pick<RuleCounts, 'domain' | 'rule' | 'algorithm' | 'named'>): boolean;
   /** A request failed. */
   failed(cause: unknown): void;
   /** A gRPC call; `method` such as `ShouldRateLimit`. */

@@ -1,5 +1,6 @@
 import { unmatchedMetrics } from '../admin/metrics.ts';
 import { type DebugSources, debugRoutes } from '../http/debug.ts';
+import { shareRendering } from '../http/share-rendering.ts';
 import { createMetrics } from '../observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../observe/reference-names.ts';
 import type { Statistics } from '../observe/stats.ts';
@@ -37,6 +38,7 @@ export function openOps(
   const { store, rules, readiness } = core;
   const { ask, refresh, load, restarts } = responders;
   const gauges = () => referenceGauges(responders.cache());
+  const refreshed = shareRendering(refresh);
   const metrics = createMetrics(statistics, () => readiness.state().ready, responders, {
     ...{ load, restarts, version },
     rules: rules.book.rules,
@@ -54,12 +56,13 @@ export function openOps(
       rules: rules.book.rules,
       lastLoad: rules.lastLoad,
       async metrics(format = 'text') {
-        await refresh();
-        const { contentType, body } = await metrics.render(format);
-        return { contentType, body: [Buffer.from(await unmatchedMetrics(ask, format)), ...body] };
+        await refreshed();
+        const first = Buffer.from(await unmatchedMetrics(ask, format));
+        const { contentType, body } = metrics.render(format);
+        return { contentType, body: following(first, body) };
       },
       async statistics() {
-        await refresh();
+        await refreshed();
         return joined(await referenceCounters(statistics), gauges());
       },
     };
@@ -81,4 +84,9 @@ export function openOps(
 function* joined<T>(one: Iterable<T>, other: Iterable<T>): Iterable<T> {
   yield* one;
   yield* other;
+}
+
+async function* following<T>(first: T, more: Iterable<T> | AsyncIterable<T>): AsyncGenerator<T> {
+  yield first;
+  yield* more;
 }

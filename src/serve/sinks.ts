@@ -1,5 +1,6 @@
 import { compressed } from '../http/compressed.ts';
 import { metricsRoute } from '../http/metrics.ts';
+import { shareRendering } from '../http/share-rendering.ts';
 import type { Logger } from '../observe/log.ts';
 import { referenceCounters } from '../observe/reference-names.ts';
 import type { Statistics } from '../observe/stats.ts';
@@ -56,10 +57,10 @@ async function servePrometheus(
   const { createReferenceMetrics } = await import('../observe/prometheus-reference.ts');
   const { address, path, responseTimeAsMilliseconds } = prometheus;
   const metrics = createReferenceMetrics(statistics, { extraTags, responseTimeAsMilliseconds, gauges });
-  const render = async () => {
+  const render = shareRendering(async () => {
     await refresh();
     return metrics.render();
-  };
+  });
   const routes = new Map([[path, compressed(metricsRoute(render))]]);
   const server = await openHttp('PROMETHEUS_ADDR', address, { routes }, log);
   return { onCallFinished: metrics.onCallFinished, close: () => server.close(0) };

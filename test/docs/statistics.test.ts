@@ -79,7 +79,7 @@ test('docs/statistics.md names every Prometheus metric with a name of envoyproxy
     responseTimeAsMilliseconds: false,
     gauges,
   });
-  expect(metricsIn(textOf((await metrics.render()).body))).toEqual(
+  expect(metricsIn(await textOf((await metrics.render()).body))).toEqual(
     tableBelow('Prometheus under the names of envoyproxy/ratelimit'),
   );
 });
@@ -96,7 +96,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
     version: '1.2.3',
   });
   metrics.onCallFinished('Check', 0, 1);
-  const body = textOf((await metrics.render()).body);
+  const body = await textOf((await metrics.render()).body);
   expect(metricsIn(body)).toEqual(tableBelow('Prometheus on the debug port'));
   for (const [name, { samples }] of parseExposition(body)) {
     if (!name.startsWith('weir_')) continue;

@@ -13,8 +13,12 @@ const SUFFIXES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** A page that may have been rendered in pieces. */
-export const textOf = (body: string | readonly Buffer[]): string =>
-  typeof body === 'string' ? body : Buffer.concat(body).toString();
+export async function textOf(body: string | readonly Buffer[] | AsyncIterable<Buffer>): Promise<string> {
+  if (typeof body === 'string') return body;
+  const pieces: Buffer[] = [];
+  for await (const piece of body) pieces.push(piece);
+  return Buffer.concat(pieces).toString();
+}
 
 /**
  * Reads Prometheus' text format strictly: each metric once, with its type before its samples, each series once, no label twice.

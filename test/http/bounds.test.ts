@@ -1,8 +1,10 @@
 import '../helpers/realm.ts';
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { status } from '../../src/grpc-status.ts';
 import { apiRoutes } from '../../src/http/api.ts';
 import type { HttpBounds } from '../../src/http/bounded-server.ts';
+import { compressed } from '../../src/http/compressed.ts';
 import { CONNECTION_BYTES } from '../../src/http/connection.ts';
 import { type HttpServer, plain, type Route, startHttpServer } from '../../src/http/server.ts';
 import { CallerMemory } from '../../src/overload/caller-memory.ts';
@@ -14,13 +16,17 @@ import { type RawClient, rawClient } from '../helpers/raw-client.ts';
 import { eventually } from '../helpers/statsd.ts';
 
 const MIB = 1024 * 1024;
+/** Of the page that is made while it is read: more than the kernel buffers, too. */
+const PIECES = 4 * 48;
+
 /** More than the kernel buffers between two ends of a connection. */
-const LARGE_PAGE = 'x'.repeat(16 * MIB);
+const LARGE_PAGE = 'x'.repeat(48 * MIB);
 
 let server: HttpServer;
 let memory: CallerMemory;
 let errors: unknown[];
 let clients: RawClient[];
+let made: { pieces: number; isEnded: boolean };
 let mayAnswer: { readonly passed: Promise<void>; open(): void };
 
 beforeEach(() => {
@@ -28,6 +34,7 @@ beforeEach(() => {
   clients = [];
   mayAnswer = gate();
   memory = new CallerMemory(64 * MIB);
+  made = { pieces: 0, isEnded: false };
 });
 afterEach(async () => {
   for (const { socket } of clients) socket.destroy();
@@ -39,7 +46,22 @@ const pages: Readonly<Record<string, Route['answer']>> = {
   '/good': () => plain(200, 'good'),
   '/slow': () => mayAnswer.passed.then(() => plain(200, 'slow')),
   '/large': () => plain(200, LARGE_PAGE),
+  '/stream': () => ({ ...plain(200, ''), body: stream(PIECES) }),
+  '/compressed': (request) =>
+    compressed({ help: '', answer: () => ({ ...plain(200, ''), body: stream(PIECES) }) }).answer(request),
+  '/short': () => ({ ...plain(200, ''), body: stream(3) }),
+  '/broken': () => ({ ...plain(200, ''), body: stream(3, new Error('the page cannot be finished')) }),
 };
+
+/** Pieces of a page, made one by one, which do not compress. */
+async function* stream(count: number, failure?: Error): AsyncGenerator<Buffer> {
+  try {
+    for (; made.pieces < count; made.pieces++) yield randomBytes(MIB / 4);
+    if (failure) throw failure;
+  } finally {
+    made.isEnded = true;
+  }
+}
 
 async function start(bounds: Partial<HttpBounds> = {}, service: RlsService = agreeable, shed = false): Promise<void> {
   const refusal = () => (shed ? { code: status.RESOURCE_EXHAUSTED, details: 'too much' } : undefined);
@@ -160,7 +182,51 @@ describe('the memory account', () => {
     await eventually(() => memory.bytes > LARGE_PAGE.length);
     client.socket.resume();
     await charged(CONNECTION_BYTES);
-    expect(client.received().length).toBeGreaterThan(LARGE_PAGE.length);
+    await eventually(() => client.received().length > LARGE_PAGE.length); // the kernel may still have the end of it
+  });
+
+  test.each(['/stream', '/compressed'])(
+    'holds one piece of %s at a time, which is made as the client reads it',
+    async (path) => {
+      await start();
+      const client = await open();
+      client.socket.pause();
+      client.write(getting(path, 'accept-encoding: gzip\r\n') + getting(path));
+      let most = 0;
+      let before = -1;
+      while (made.pieces > before) {
+        before = made.pieces;
+        await sleep(200); // while pieces are made, the kernel takes them
+        most = Math.max(most, memory.bytes);
+      }
+      expect(made.pieces).toBeLessThan(PIECES);
+      expect(most).toBeGreaterThan(CONNECTION_BYTES + MIB / 4);
+      expect(most).toBeLessThan(3 * MIB);
+      expect(made.isEnded).toBe(false);
+      client.socket.destroy();
+      await charged(0);
+      await eventually(() => made.isEnded);
+    },
+  );
+
+  test('is charged nothing for a page that was made as its client read it', async () => {
+    await start();
+    const client = await open();
+    client.write(getting('/short'));
+    await client.receives('\r\n0\r\n\r\n');
+    expect(made).toEqual({ pieces: 3, isEnded: true });
+    await charged(CONNECTION_BYTES);
+  });
+
+  test('a page that fails half-way ends its connection without the end of the page', async () => {
+    await start();
+    const client = await open();
+    client.write(getting('/broken'));
+    await client.ended;
+    expect(client.received()).toContain('200 OK');
+    expect(client.received()).not.toContain('\r\n0\r\n\r\n');
+    expect(errors.splice(0)).toEqual([new Error('the page cannot be finished')]);
+    await charged(0);
   });
 
   test('is charged for responses that wait behind another one', async () => {

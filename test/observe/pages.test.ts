@@ -23,10 +23,10 @@ const storeGauges = { openCircuits: () => new Map([['10.0.0.7:6379', 0]]), lease
 
 /** Renders a page of the statistics. */
 const pages: Readonly<Record<string, (statistics: Statistics) => Promise<string>>> = {
-  '/metrics': async (statistics) => textOf((await createMetrics(statistics, () => true, storeGauges).render()).body),
+  '/metrics': async (statistics) => await textOf(createMetrics(statistics, () => true, storeGauges).render().body),
   'the page of the reference': async (statistics) => {
     const options = { extraTags: new Map([['zone', 'a']]), responseTimeAsMilliseconds: false, gauges };
-    return textOf((await createReferenceMetrics(statistics, options).render()).body);
+    return await textOf((await createReferenceMetrics(statistics, options).render()).body);
   },
   '/stats': (statistics) => debugPage('/stats', statistics),
 };
@@ -42,7 +42,7 @@ async function debugPage(path: string, statistics: Statistics, rules = rulesFrom
   });
   const request = { url: path, headers: {} } as Parameters<NonNullable<ReturnType<typeof routes.get>>['answer']>[0]; // all that it reads
   const page: Page | undefined = await routes.get(path)?.answer(request);
-  return textOf(page?.body ?? '');
+  return await textOf(page?.body ?? '');
 }
 
 /** Statistics of so many rules and unknown domains. */

@@ -22,7 +22,7 @@ function seriesOf(metrics: ReadonlyMap<string, ParsedMetric>, pattern: RegExp): 
 
 async function scrape(statistics: Statistics, changes: Partial<ReferenceMetricsOptions> = {}) {
   const { body } = await createReferenceMetrics(statistics, { ...options, ...changes }).render();
-  return parseExposition(textOf(body));
+  return parseExposition(await textOf(body));
 }
 
 /** What the recorded answers of envoyproxy/ratelimit have been asked. */
@@ -99,7 +99,7 @@ test('extra tags are labels of every series, and never override its own', async 
   const statistics = played();
   const metrics = createReferenceMetrics(statistics, { ...options, extraTags, gauges: () => new Map([['a.b', 5]]) });
   metrics.onCallFinished('Check', 7);
-  const parsed = parseExposition(textOf((await metrics.render()).body));
+  const parsed = parseExposition(await textOf((await metrics.render()).body));
   const shared = 'app_k8s_name="last",_1st="x"';
   expect(Object.keys(seriesOf(parsed, /over_limit$|total_requests|load_success|^a_b$/))).toEqual([
     `${PREFIX}over_limit{domain="d",key1="k3",${shared},grpc_method="nor"}`,
@@ -119,7 +119,7 @@ test.each([
   const metrics = createReferenceMetrics(createStatistics(0.8), { ...options, responseTimeAsMilliseconds });
   for (const elapsedMs of [100, 2]) metrics.onCallFinished('Check', elapsedMs);
   const series = seriesOf(
-    parseExposition(textOf((await metrics.render()).body)),
+    parseExposition(await textOf((await metrics.render()).body)),
     /^ratelimit_service_response_time_seconds$/,
   );
   const name = 'ratelimit_service_response_time_seconds';

@@ -42,7 +42,7 @@ async function samples(
     const descriptors = [{ entries: [{ key: 'user', value: 'alice' }], override: undefined, hits: 1 }];
     statistics.answered('shop', await decide({ domain: 'shop', descriptors }, decider, 1_000));
   }
-  const all = [...parseExposition(textOf((await metrics.render()).body)).values()].flatMap((metric) => [
+  const all = [...parseExposition(await textOf((await metrics.render()).body)).values()].flatMap((metric) => [
     ...metric.samples,
   ]);
   return Object.fromEntries(all.filter(([series]) => series.startsWith(prefix)));
