@@ -5,7 +5,7 @@ export const SLICE_ITEMS = 1_000;
 
 let lastTurn: Promise<unknown> = Promise.resolve();
 
-/** The next turn of the event loop that nobody else has asked for: work that is done at the same time takes turns. */
+/** The next turn of the event loop that no other work has asked for: work that is done at the same time takes turns. */
 function ownTurn(): Promise<unknown> {
   lastTurn = lastTurn.then(() => nextTurn());
   return lastTurn;
