@@ -1,4 +1,5 @@
 import { mergeTop, SpaceSaving, slotBytes, TABLE_BYTES, type TopList } from './space-saving.ts';
+import type { TopName } from './top-name.ts';
 
 /** Memory that several tables share. */
 export class ByteBudget {
@@ -27,9 +28,6 @@ export class ByteBudget {
 export const WINDOW_SLOTS = 6;
 export const SLOT_MS = 10_000;
 
-/** Longer keys are cut. */
-const MAX_KEY_LENGTH = 4_096;
-
 /** The most frequent keys of the last minute: tables of ten seconds, of which the oldest is dropped whole. */
 export class RotatingTop {
   readonly #capacity: number;
@@ -57,18 +55,17 @@ export class RotatingTop {
   }
 
   /** @returns false  there is no room for even one key */
-  add(key: string, by: number): boolean {
-    const name = key.length > MAX_KEY_LENGTH ? `${key.slice(0, MAX_KEY_LENGTH)}…` : key;
+  add(name: TopName, by: number): boolean {
     const table = this.#tables[0];
-    const isKnown = table?.has(name) ?? false;
+    if (table?.addToKnown(name, by)) return true;
     const bytes = slotBytes(name) + (table ? 0 : TABLE_BYTES);
-    const mayGrow = !isKnown && (table?.size ?? 0) < this.#capacity && this.#budget.hasRoomFor(bytes);
+    const mayGrow = (table?.size ?? 0) < this.#capacity && this.#budget.hasRoomFor(bytes);
     if (!table && !mayGrow) return false;
     const before = table?.bytes ?? 0;
     const current = table ?? new SpaceSaving();
     this.#tables[0] = current;
-    current.add(name, by, mayGrow);
-    if (current.bytes !== before) this.#budget.change(current.bytes - before);
+    current.addNew(name, by, mayGrow);
+    this.#budget.change(current.bytes - before);
     return true;
   }
 

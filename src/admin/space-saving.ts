@@ -1,5 +1,9 @@
-/** One of the most frequent keys. */
+import { NameIndex } from './name-index.ts';
+import { encodedName, keptName, nameBytes, type TopName } from './top-name.ts';
+
+/** One of the most frequent names. */
 export interface TopEntry {
+  /** As `encodedName` writes it. */
   readonly key: string;
   /** At least as much as was counted. */
   readonly count: number;
@@ -7,12 +11,12 @@ export interface TopEntry {
   readonly error: number;
 }
 
-/** What a slot takes besides its key, about: the map's entry, three numbers, the place in the heap. */
-const SLOT_BYTES = 120;
+/** What a slot takes besides its name, about: numbers in eight arrays, and the name's object. */
+const SLOT_BYTES = 160;
 
-export const slotBytes = (key: string): number => SLOT_BYTES + 2 * key.length;
+export const slotBytes = (name: TopName): number => SLOT_BYTES + nameBytes(name);
 
-/** What a table takes besides its slots, about: a map, five arrays, and the least that each of them reserves. */
+/** What a table takes besides its slots, about: its arrays, and the least that each of them reserves. */
 export const TABLE_BYTES = 1_300;
 
 /**
@@ -22,8 +26,7 @@ export const TABLE_BYTES = 1_300;
  * @see https://doi.org/10.1007/978-3-540-30570-5_27
  */
 export class SpaceSaving {
-  readonly #slots = new Map<string, number>();
-  readonly #keys: string[] = [];
+  readonly #index = new NameIndex();
   readonly #counts: number[] = [];
   readonly #errors: number[] = [];
   /** Slots as a heap, the smallest count first, and the place of each slot in it. */
@@ -33,7 +36,7 @@ export class SpaceSaving {
   #bytes = TABLE_BYTES;
 
   get size(): number {
-    return this.#keys.length;
+    return this.#index.size;
   }
 
   /** All that was counted. */
@@ -51,46 +54,43 @@ export class SpaceSaving {
   }
   #isReplacing = false;
 
-  has(key: string): boolean {
-    return this.#slots.has(key);
+  /** Adds to the count of a name that is listed. @returns false  it is not */
+  addToKnown(name: TopName, by: number): boolean {
+    const known = this.#index.find(name);
+    if (known < 0) return false;
+    this.#total += by;
+    this.#counts[known] = (this.#counts[known] ?? 0) + by;
+    this.#sink(this.#places[known] ?? 0);
+    return true;
   }
 
-  /** @param mayGrow  whether a new key may have a counter of its own */
-  add(key: string, by: number, mayGrow: boolean): void {
+  /** Lists a name that is not listed. @param mayGrow  whether it may have a counter of its own */
+  addNew(name: TopName, by: number, mayGrow: boolean): void {
     this.#total += by;
-    const known = this.#slots.get(key);
-    if (known !== undefined) {
-      this.#counts[known] = (this.#counts[known] ?? 0) + by;
-      this.#sink(this.#places[known] ?? 0);
-    } else if (mayGrow && !this.#isReplacing) this.#append(key, by);
-    else if (this.#keys.length > 0) this.#replace(key, by);
+    if (mayGrow && !this.#isReplacing) this.#append(keptName(name), by);
+    else if (this.size > 0) this.#replace(keptName(name), by);
   }
 
   *entries(): Iterable<TopEntry> {
-    for (const [slot, key] of this.#keys.entries())
-      yield { key, count: this.#counts[slot] ?? 0, error: this.#errors[slot] ?? 0 };
+    for (const [slot, name] of this.#index.names().entries())
+      yield { key: encodedName(name), count: this.#counts[slot] ?? 0, error: this.#errors[slot] ?? 0 };
   }
 
-  #append(key: string, by: number): void {
-    const slot = this.#keys.length;
-    this.#keys.push(key);
+  #append(name: TopName, by: number): void {
+    const slot = this.#index.add(name);
     this.#counts.push(by);
     this.#errors.push(0);
     this.#places.push(slot);
     this.#heap.push(slot);
-    this.#slots.set(key, slot);
-    this.#bytes += slotBytes(key);
+    this.#bytes += slotBytes(name);
     this.#rise(slot);
   }
 
-  #replace(key: string, by: number): void {
+  #replace(name: TopName, by: number): void {
     this.#isReplacing = true;
     const slot = this.#heap[0] ?? 0;
-    const old = this.#keys[slot] ?? '';
-    this.#slots.delete(old);
-    this.#slots.set(key, slot);
-    this.#bytes += slotBytes(key) - slotBytes(old);
-    this.#keys[slot] = key;
+    const old = this.#index.replace(slot, name);
+    this.#bytes += slotBytes(name) - slotBytes(old);
     this.#errors[slot] = this.#counts[slot] ?? 0;
     this.#counts[slot] = (this.#counts[slot] ?? 0) + by;
     this.#sink(0);

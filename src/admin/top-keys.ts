@@ -2,6 +2,7 @@ import type { Answer } from '../decide.ts';
 import type { Entry } from '../rules/match.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
 import { mergeTop, type TopList } from './space-saving.ts';
+import { SEPARATOR, type TopName, topNameOf } from './top-name.ts';
 
 export const topKinds = ['hits', 'refusals'] as const;
 export type TopKind = (typeof topKinds)[number];
@@ -45,9 +46,9 @@ export class TopKeys {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
-      const key = encoded(descriptors[at]?.entries ?? []);
-      this.#add(verdict.rule.path, 'hits', key, verdict.hits);
-      if (verdict.decision.code === 'OVER_LIMIT') this.#add(verdict.rule.path, 'refusals', key, verdict.hits);
+      const name = topNameOf(descriptors[at]?.entries ?? []);
+      this.#add(verdict.rule.path, 'hits', name, verdict.hits);
+      if (verdict.decision.code === 'OVER_LIMIT') this.#add(verdict.rule.path, 'refusals', name, verdict.hits);
     }
   }
 
@@ -72,14 +73,14 @@ export class TopKeys {
       .map(({ rule, table }) => ({ rule, by, list: table.list() }));
   }
 
-  #add(rule: string, kind: TopKind, key: string, hits: number): void {
+  #add(rule: string, kind: TopKind, name: TopName, hits: number): void {
     let own = this.#byRule.get(rule);
     if (!own && this.#budget.hasRoomFor(ROOM_BYTES + ruleBytes(rule))) {
       own = tables(this.#budget);
       this.#byRule.set(rule, own);
       this.#budget.change(ruleBytes(rule));
     }
-    if (!own?.[kind].add(key, hits)) this.#shared[kind].add(`${rule}${SEPARATOR}${key}`, hits);
+    if (!own?.[kind].add(name, hits)) this.#shared[kind].add({ ...name, rule }, hits);
   }
 }
 
@@ -93,16 +94,6 @@ const tables = (budget: ByteBudget): Tables => ({
   hits: new RotatingTop(CAPACITY, budget),
   refusals: new RotatingTop(CAPACITY, budget),
 });
-
-/** Between a rule and a descriptor in the shared table. */
-const SEPARATOR = '\0';
-
-/** Names a descriptor in a table: texts cannot run into one another. */
-function encoded(entries: readonly Entry[]): string {
-  let key = '';
-  for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
-  return key;
-}
 
 /** A key of a table, for operators. */
 export interface DescribedKey {

@@ -6,6 +6,7 @@ import type { RuleTree } from '../rules/tree.ts';
 import { textsOf } from './counter-key.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
 import type { TopList } from './space-saving.ts';
+import { topNameOfText } from './top-name.ts';
 
 /** Descriptors that are kept of ten seconds, and what they may take together. */
 const CAPACITY = 500;
@@ -88,7 +89,7 @@ export class Unmatched {
       whole.length > MAX_KEY_LENGTH ? descriptorKey(domain.slice(0, MAX_TEXT_LENGTH), shortened(entries)) : whole;
     const reason = kind === 'no_domain' ? kind : this.#reasonOf(key, domain, entries);
     if (!reason) return; // another rule of the request replaced its own
-    this.#top.add(key, 1);
+    this.#top.add(topNameOfText(key), 1);
     const isLabel = kind === 'no_rule' && (this.#counts.has(domain) || this.#counts.size < MAX_DOMAINS);
     const label = isLabel ? domain : OTHER;
     const byReason = this.#counts.get(label) ?? new Map<StopReason, number>();

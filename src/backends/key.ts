@@ -101,8 +101,11 @@ const MAP_ENTRY_BYTES = 72;
  * The same text in one piece, of its own. A text comes as a tree of the parts that it was put together from, or as a
  * part of a longer one, which keeps more than itself alive; V8 writes a joined text anew.
  */
-// equal to it
-export const inOnePiece = <T extends string>(text: T): T => [text.slice(0, 1), text.slice(1)].join('') as T;
+export const inOnePiece = <T extends string>(text: T): T =>
+  text.length < LEAST_PARTED_LENGTH ? text : ([text.slice(0, 1), text.slice(1)].join('') as T); // equal to it
+
+/** V8 makes no trees and no parts of shorter texts: `ConsString::kMinLength` and `SlicedString::kMinLength`. */
+const LEAST_PARTED_LENGTH = 13;
 
 /**
  * Keys that a store in memory keeps as they are; of a longer one it keeps the digest. Only keys of
