@@ -1,7 +1,7 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(clock|slices|json|nearest|grpc-status|intermittent|package-root)\\.ts': [],
+  'src/(clock|hashed|slices|json|nearest|grpc-status|intermittent|package-root)\\.ts': [],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/json.ts', 'src/nearest.ts'],
   'src/backends/': ['src/backends/', 'src/algorithms/', 'src/clock.ts'],
@@ -19,6 +19,7 @@ const mayImport = {
     'src/backends/',
     'src/algorithms/',
     'src/clock.ts',
+    'src/hashed.ts',
     'src/slices.ts',
   ],
   'src/settings(\\.ts|/)': [
@@ -53,6 +54,7 @@ const mayImport = {
     'src/backends/',
     'src/algorithms/',
     'src/clock.ts',
+    'src/hashed.ts',
     'src/slices.ts',
   ],
   'src/console/': [
@@ -65,6 +67,7 @@ const mayImport = {
     'src/rules/',
     'src/algorithms/',
     'src/clock.ts',
+    'src/slices.ts',
   ],
   'src/envoy/': ['src/envoy/', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/'],

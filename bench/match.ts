@@ -27,7 +27,7 @@ interface Case {
 
 const descriptorOf = (...entries: readonly (readonly [string, string])[]): Descriptor => ({
   entries: entries.map(([key, value]) => ({ key, value })),
-  override: undefined,
+  requestLimit: undefined,
 });
 
 const wide = (count: number, value: (at: number) => string, asked: (at: number) => string): Omit<Case, 'name'> => ({

@@ -116,7 +116,7 @@ export class CountersUnavailable extends StoreUnavailable {
  * where the ledger answers without one.
  *
  * @param callerTimeoutMs  what is left of the caller's deadline
- * @throws InvalidRequest    no domain, no descriptors, or an override that is no limit
+ * @throws InvalidRequest    no domain, no descriptors, or a request limit that is none
  * @throws RulesNotLoaded    before the first rules
  * @throws CountersUnavailable         the counters could not be reached in time
  */
@@ -151,7 +151,7 @@ export function matchesOf(
   return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));
 }
 
-type ValidMatch = Exclude<Match, { kind: 'invalid_override' }>;
+type ValidMatch = Exclude<Match, { kind: 'invalid_request_limit' }>;
 
 /** What the rules say of a descriptor, and the hits that it counts. */
 export interface MatchedDescriptor {
@@ -160,7 +160,7 @@ export interface MatchedDescriptor {
 }
 
 function valid(found: Match): ValidMatch {
-  if (found.kind === 'invalid_override') throw new InvalidRequest(found.problem);
+  if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
   return found;
 }
 

@@ -1,6 +1,6 @@
 import type { Unit } from './algorithms/limit.ts';
 import type { Clock } from './clock.ts';
-import type { Entry, Match } from './rules/match.ts';
+import { countedEntries, type Entry, type Match } from './rules/match.ts';
 import type { RuleLimit } from './rules/tree.ts';
 
 /** What an operator sets for one descriptor, until a time. */
@@ -71,11 +71,15 @@ export class Overrides {
     return found && found.override.untilMs > this.#clock() ? found.override : undefined;
   }
 
-  /** The override of a descriptor that matches: its id may be left out. */
+  /**
+   * The override of a descriptor that matches: its own, else that of its counter, whose entries have no ids and shared
+   * values.
+   */
   of(found: Match, domain: string, entries: readonly Entry[]): StandingOverride | undefined {
     const override = this.find(domain, entries);
-    if (override || found.kind !== 'limited' || found.id === undefined) return override;
-    return this.find(domain, found.entries);
+    if (override || !('rule' in found)) return override;
+    const counted = found.kind === 'limited' ? found.entries : countedEntries(found.rule, entries);
+    return counted === entries ? undefined : this.find(domain, counted);
   }
 
   /** What becomes of a match. An override of a descriptor that meets no rule does nothing. */

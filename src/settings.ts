@@ -143,7 +143,11 @@ function answersOf(values: CheckedValues) {
       soft: values.LIMIT_SOFT_HEADER,
       quotaMode: values.QUOTA_MODE,
     },
-    metadata: { ofRequest: values.RESPONSE_DYNAMIC_METADATA },
+    metadata: {
+      ofRequest: values.RESPONSE_DYNAMIC_METADATA,
+      ofRule: values.RESPONSE_RULE_METADATA,
+      quotaMode: values.QUOTA_MODE,
+    },
   };
 }
 

@@ -11,12 +11,16 @@ function ownTurn(): Promise<unknown> {
   return lastTurn;
 }
 
-/** The items, `SLICE_ITEMS` in a turn of the event loop at most, so that requests are answered in between. */
-export async function* inSlices<T>(items: Iterable<T>): AsyncGenerator<readonly T[]> {
+/**
+ * The items, so many in a turn of the event loop at most, so that requests are answered in between.
+ *
+ * @param count  less than `SLICE_ITEMS` where an item is more work than a line of a page
+ */
+export async function* inSlices<T>(items: Iterable<T>, count = SLICE_ITEMS): AsyncGenerator<readonly T[]> {
   let slice: T[] = [];
   for (const item of items) {
     slice.push(item);
-    if (slice.length < SLICE_ITEMS) continue;
+    if (slice.length < count) continue;
     yield slice;
     slice = [];
     await ownTurn();
@@ -62,4 +66,9 @@ function* merge(one: readonly string[], other: readonly string[]): Iterable<stri
     yield text;
   }
   yield* other.slice(at);
+}
+
+export function* joined<T>(one: Iterable<T>, other: Iterable<T>): Iterable<T> {
+  yield* one;
+  yield* other;
 }

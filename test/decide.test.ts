@@ -5,7 +5,7 @@ import { createCounterKeys, ownCounters } from '../src/backends/key.ts';
 import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type RequestDescriptor } from '../src/decide.ts';
 import { debitOf } from '../src/ledger/debit.ts';
-import type { Override } from '../src/rules/match.ts';
+import type { RequestLimit } from '../src/rules/match.ts';
 import { createWildcardIndex } from '../src/rules/wildcard-index.ts';
 import { fakeClock } from './helpers/clock.ts';
 import { deciderOf } from './helpers/decider.ts';
@@ -25,16 +25,16 @@ function deciderFor(yaml: string, changes: Partial<Decider> = {}): Decider {
 
 interface Extra {
   readonly hits?: number;
-  readonly override?: Override;
+  readonly requestLimit?: RequestLimit;
 }
 
 /** `user=alice,path=/a` are two entries; what has no `=` has an empty value. */
-function descriptor(text: string, { hits = 1, override }: Extra = {}): RequestDescriptor {
+function descriptor(text: string, { hits = 1, requestLimit }: Extra = {}): RequestDescriptor {
   const entries = text.split(',').map((entry) => {
     const [key = '', value = ''] = entry.split('=');
     return { key, value };
   });
-  return { entries, override, hits };
+  return { entries, requestLimit, hits };
 }
 
 /** Asks for descriptors written as `user=alice`, or made with `descriptor`. */
@@ -235,13 +235,16 @@ describe('replaces', () => {
     expect(shown(await ask(decider, 'base'))).toEqual(['OK 4']);
   });
 
-  test('does not reach an override', async () => {
-    const override = { limit: ruleLimitOf(fixedWindowOf(3)) };
-    expect(shown(await ask(deciderFor(rules), descriptor('base', { override }), 'better'))).toEqual(['OK 2', 'OK 8']);
+  test('does not reach a request limit', async () => {
+    const requestLimit = { limit: ruleLimitOf(fixedWindowOf(3)) };
+    expect(shown(await ask(deciderFor(rules), descriptor('base', { requestLimit }), 'better'))).toEqual([
+      'OK 2',
+      'OK 8',
+    ]);
   });
 });
 
-describe('an override', () => {
+describe('a request limit', () => {
   const rules = shop(`
   - { key: user, quota_mode: true, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 5 } }
   - { key: free, rate_limit: { unlimited: true } }`);
@@ -249,32 +252,35 @@ describe('an override', () => {
   const perHour = { limit: ruleLimitOf(fixedWindowOf(10, 3_600_000)) };
   const invalid = { problem: 'descriptors[0].limit.unit must be a unit, got 0' };
 
-  test.each(['user=alice', 'user=alice,path=/', 'free=1', 'unmatched=1'])('overrides the rule of %s', async (text) => {
-    const decider = deciderFor(rules);
-    expect(shown(await ask(decider, descriptor(text, { override: perMinute, hits: 2 })))).toEqual(['OK 0']);
-    const answer = await ask(decider, descriptor(text, { override: perMinute }));
-    expect(shown(answer)).toEqual(['OVER_LIMIT 0']);
-    expect(answer.overallCode).toBe('OVER_LIMIT');
-  });
+  test.each(['user=alice', 'user=alice,path=/', 'free=1', 'unmatched=1'])(
+    'is used instead of the rule of %s',
+    async (text) => {
+      const decider = deciderFor(rules);
+      expect(shown(await ask(decider, descriptor(text, { requestLimit: perMinute, hits: 2 })))).toEqual(['OK 0']);
+      const answer = await ask(decider, descriptor(text, { requestLimit: perMinute }));
+      expect(shown(answer)).toEqual(['OVER_LIMIT 0']);
+      expect(answer.overallCode).toBe('OVER_LIMIT');
+    },
+  );
 
   test('shares a counter with the rule of the same window, and not with other windows', async () => {
     const decider = deciderFor(rules);
     expect(shown(await ask(decider, 'user=alice'))).toEqual(['OK 4']);
-    expect(shown(await ask(decider, descriptor('user=alice', { override: perHour })))).toEqual(['OK 9']);
-    expect(shown(await ask(decider, descriptor('user=alice', { override: perMinute })))).toEqual(['OK 0']);
+    expect(shown(await ask(decider, descriptor('user=alice', { requestLimit: perHour })))).toEqual(['OK 9']);
+    expect(shown(await ask(decider, descriptor('user=alice', { requestLimit: perMinute })))).toEqual(['OK 0']);
     expect(shown(await ask(decider, 'user=alice'))).toEqual(['OK 2']);
-    expect(shown(await ask(decider, descriptor('user=alice', { override: perHour })))).toEqual(['OK 8']);
+    expect(shown(await ask(decider, descriptor('user=alice', { requestLimit: perHour })))).toEqual(['OK 8']);
   });
 
   test('is named after all keys and values', async () => {
-    const { verdicts } = await ask(deciderFor(rules), descriptor('a=1,b,c=2', { override: perHour }));
+    const { verdicts } = await ask(deciderFor(rules), descriptor('a=1,b,c=2', { requestLimit: perHour }));
     expect(verdicts).toMatchObject([{ rule: { path: 'shop.a_1.b.c_2' }, limit: perHour.limit.limit }]);
   });
 
   test('is ignored in a domain without rules, even if it is invalid', async () => {
     const descriptors = [
-      descriptor('user=alice', { override: perMinute }),
-      descriptor('user=alice', { override: invalid }),
+      descriptor('user=alice', { requestLimit: perMinute }),
+      descriptor('user=alice', { requestLimit: invalid }),
     ];
     const answer = await decide({ domain: 'elsewhere', descriptors }, deciderFor(rules), 1_000);
     expect(shown(answer)).toEqual(['no_domain', 'no_domain']);
@@ -285,7 +291,7 @@ describe('an override', () => {
     const asked = ask(
       deciderFor(rules, { ledger: ledgerOf(store) }),
       'user=alice',
-      descriptor('user=bob', { override: invalid }),
+      descriptor('user=bob', { requestLimit: invalid }),
     );
     await expect(asked).rejects.toMatchObject({ name: 'InvalidRequest', message: invalid.problem });
     expect(calls).toEqual([]);
@@ -334,7 +340,7 @@ describe('a request that cannot be decided', () => {
   });
 
   test('is not one with an empty descriptor, which matches nothing', async () => {
-    expect(shown(await ask(deciderFor(rules), { entries: [], override: undefined, hits: 1 }))).toEqual(['no_rule']);
+    expect(shown(await ask(deciderFor(rules), { entries: [], requestLimit: undefined, hits: 1 }))).toEqual(['no_rule']);
   });
 
   test('fails with the reason if its counters are unavailable', async () => {

@@ -382,7 +382,7 @@ describe('ask', () => {
     const { code, output } = await ask(running, 'demo', 'user=alice', 'user=alice,path=/');
     expect(code).toBe(0);
     expect(output).toMatch(
-      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s; rule demo\.user \(.*rules\.yaml:4\)\n {2}user=alice,path=\/ {2}OK {10}no limit applies; the descriptor is too long: the rules end at demo\.user, above path=\/\n$/,
+      /^OK\n {2}user=alice {9}OK {10}per-user: 2 per DAY, 1 remaining, resets in \d+ s; rule demo\.user \(.*rules\.yaml:4\)\n {2}user=alice,path=\/ {2}OK {10}no limit applies; the descriptor goes on at level 2 with 'path', where the rules end: demo\.user is the last rule\n$/,
     );
     expect(JSON.parse((await ask(running, 'demo', 'user=alice', '--json', '--hits', '2')).output)).toEqual({
       overallCode: 'OVER_LIMIT',
@@ -422,10 +422,14 @@ describe('ask', () => {
 
 describe('ask with other targets and rules', () => {
   test.each([
-    ['shop', 'user=alice', "unknown domain 'shop'; there are rules for demo"],
-    ['demo', 'color=red', 'no rule for color=red below demo, which has the keys user, path'],
-    ['demo', 'user=alice,path=/', 'the descriptor is too long: the rules end at demo.user, above path=/'],
-    ['demo', 'path=/', 'the rules for demo.path have no limit, only nodes below it'],
+    ['shop', 'user=alice', "no rules have the domain 'shop'; the nearest is 'demo'"],
+    ['demo', 'color=red', "level 1: no rule has the key 'color'; the nearest is demo.user"],
+    [
+      'demo',
+      'user=alice,path=/',
+      "the descriptor goes on at level 2 with 'path', where the rules end: demo.user is the last rule",
+    ],
+    ['demo', 'path=/', 'the descriptor ends at level 1, where no rule has a limit: path=/,method=… has one'],
     ['demo', 'path=/,method=GET', 'rule demo.path.method ('],
   ])('explains for %s %s why no limit applies', async (domain, descriptor, why) => {
     const below = '      - { key: method, rate_limit: { unlimited: true } }\n';
@@ -516,7 +520,7 @@ describe('the log of decisions', () => {
       /DEBUG: got descriptor: \(user=alice\) .*applying limit: 2 per day, rule demo\.user \(.*rules\.yaml:4\), key fixed_window\|86400000\|4:demo\|4:user\|5:alice: OK, 1 hits, 1 remaining/,
     );
     expect(running.output()).toContain(
-      "got descriptor: (color=red) of domain 'demo': descriptor does not match any limit, no limits applied: no rule for color=red below demo",
+      "got descriptor: (color=red) of domain 'demo': descriptor does not match any limit, no limits applied: level 1: no rule has the key 'color'",
     );
   });
 

@@ -59,6 +59,16 @@ export function admit(request: IncomingMessage, need: Need, { tokens, hosts, ses
   return { name: 'loopback', seesValues: true, role: 'read' };
 }
 
+/** Whether the sender of a request may see values that callers sent. */
+export function seesValues(request: IncomingMessage, access: AccessOptions): boolean {
+  try {
+    return admit(request, 'open', access).seesValues;
+  } catch (error) {
+    if (error instanceof ApiProblem) return false;
+    throw error;
+  }
+}
+
 /** @throws Problem  403 */
 function clientOf({ name, role }: AdminToken, need: Need): Client {
   if (need === 'operate' && role !== 'operate')

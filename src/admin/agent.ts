@@ -13,8 +13,8 @@ import { Unmatched, type UnmatchedReport } from './unmatched.ts';
 export type AgentQuestion =
   | { readonly kind: 'explain'; readonly request: WireRequest }
   | { readonly kind: 'unmatched' }
-  /** `rules`: only of so many, those with the highest totals. */
-  | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number }
+  /** `rules`: only of so many, those with the highest totals. `rule`: of this one alone. */
+  | { readonly kind: 'top'; readonly by: TopKind; readonly rules?: number; readonly rule?: string }
   | { readonly kind: 'refusals' }
   /** Follow these overrides, and no others. */
   | { readonly kind: 'overrides'; readonly overrides: readonly StandingOverride[] }
@@ -96,7 +96,7 @@ export class AdminAgent {
       case 'unmatched':
         return { kind: 'unmatched', report: this.#unmatched.report() };
       case 'top':
-        return { kind: 'top', tops: this.#top?.lists(question.by, question.rules) ?? [] };
+        return { kind: 'top', tops: (await this.#tops(question)) ?? [] };
       case 'refusals':
         return { kind: 'refusals', report: this.#refusals?.report() };
       case 'overrides':
@@ -109,6 +109,10 @@ export class AdminAgent {
         for (const key of question.keys) this.#options.ledger.refusals?.changed(key);
         return { kind: 'recheck' };
     }
+  }
+
+  #tops({ by, rules, rule }: Extract<AgentQuestion, { kind: 'top' }>) {
+    return rules === undefined ? this.#top?.listsInTurns(by, rule) : this.#top?.lists(by, rules);
   }
 
   close(): void {

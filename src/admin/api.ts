@@ -16,6 +16,14 @@ export interface Call<B = unknown, Q = unknown> {
   readonly headers: Map<string, string>;
 }
 
+/** A JSON value that is written already, in slices. */
+export class WrittenJson {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 /** One method of one path. */
 export interface ApiOperation {
   readonly path: string;
@@ -27,7 +35,7 @@ export interface ApiOperation {
   readonly body?: ObjectSchema | 'any';
   /** What a 200 has. */
   readonly answers: string;
-  /** A JSON value, unless it is of `produces`. */
+  /** A JSON value or `WrittenJson`, unless it is of `produces`. */
   answer(call: Call): object | Promise<object>;
   /** The answer is a `Page` of another type. */
   readonly produces?: 'text/event-stream';
@@ -87,7 +95,11 @@ async function answer(
     const headers = new Map([['cache-control', 'no-store']]);
     const found = await chosen.answer({ client, query, body: read, rawBody, request, headers });
     if (chosen.produces) return found as Page; // as its declaration says
-    return { ...json(200, found), headers: Object.fromEntries(headers) };
+    const answered =
+      found instanceof WrittenJson
+        ? { status: 200, contentType: 'application/json', body: found.text }
+        : json(200, found);
+    return { ...answered, headers: Object.fromEntries(headers) };
   } catch (error) {
     body.catch(() => {}); // the client has gone
     if (error instanceof ApiProblem) return problemPage(error);

@@ -28,8 +28,8 @@ export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | unde
     );
     const start = key.slice(0, bar);
     for (const asked of [entries, ...withIds(rules, domain, entries)]) {
-      const found = match(rules, domain, { entries: asked, override: undefined });
-      if (found.kind !== 'limited' || (found.id !== undefined) !== (asked !== entries)) continue;
+      const found = match(rules, domain, { entries: asked, requestLimit: undefined });
+      if (found.kind !== 'limited' || found.entries.length !== entries.length) continue;
       const limit = found.limits.find(({ limit: { counter } }) => start.endsWith(counter));
       if (limit) return { key, domain, entries, rule: found.rule, limit };
     }
@@ -37,11 +37,13 @@ export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | unde
   return undefined;
 }
 
-/** The descriptors whose counters have these entries, and an id besides. */
+/** The descriptors whose counters have these entries, and ids besides. */
 export const withIds = (rules: RuleTree, domain: string, entries: readonly Entry[]): readonly (readonly Entry[])[] =>
-  (rules.domains.get(domain)?.holds ?? [])
-    .filter(({ at }) => at <= entries.length)
-    .map(({ at, key }) => entries.toSpliced(at, 0, { key, value: '' }));
+  (rules.domains.get(domain)?.ids ?? []).flatMap((ids) => {
+    const asked = [...entries];
+    for (const { at, key } of ids) asked.splice(at, 0, { key, value: '' });
+    return ids.every(({ at, key }) => asked[at]?.key === key) ? [asked] : [];
+  });
 
 /** The texts from a bar to the end, each behind its length; undefined where there is anything else. */
 export function textsOf(key: string, bar: number): readonly string[] | undefined {

@@ -11,9 +11,11 @@ import { responseToJson } from '../rls/json.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../rls/service.ts';
 import { codeNumbers, type WireRequest } from '../rls/wire.ts';
 import { describeLimit } from '../rules/describe.ts';
-import type { Match } from '../rules/match.ts';
+import type { Entry, Match } from '../rules/match.ts';
 import { hashOf, type PackedRules } from '../rules/packed.ts';
-import { placeFields, type Stop, type TracedLevel, trace } from '../rules/trace.ts';
+import { placeFields } from '../rules/rule-place.ts';
+import type { Stop } from '../rules/stop.ts';
+import { type TracedLevel, trace } from '../rules/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { arithmeticOf, describe } from './arithmetic.ts';
 import { drawState, type StateDrawing } from './state-drawing.ts';
@@ -180,7 +182,7 @@ function explainDescriptors(
     'rule' in found && found.rule.replaces.length > 0 ? [found.rule] : [],
   );
   let next = 0;
-  return descriptors.map(({ entries, hits, override: requestLimit }, at): ExplainedDescriptor => {
+  return descriptors.map(({ entries, hits, requestLimit }, at): ExplainedDescriptor => {
     const { found, path, stopped } = traced[at] ?? { found: { kind: 'no_rule' }, path: [] };
     const applies = applied[at];
     const override = decider.overrides?.of(found, domain, entries);
@@ -213,13 +215,16 @@ function explainDescriptors(
 }
 
 export interface ShownOverride {
+  /** Those that it is set for: without ids of the request, for example. */
+  readonly entries: readonly Entry[];
   readonly effect: string;
   readonly until: string;
   readonly by: string;
   readonly reason: string;
 }
 
-export const describeOverride = ({ effect, untilMs, by, reason }: StandingOverride): ShownOverride => ({
+export const describeOverride = ({ entries, effect, untilMs, by, reason }: StandingOverride): ShownOverride => ({
+  entries,
   effect: effect.kind === 'limit' ? `${effect.requestsPerUnit} per ${effect.unit.toLowerCase()}` : effect.kind,
   until: rfc3339(untilMs),
   by,
@@ -227,7 +232,7 @@ export const describeOverride = ({ effect, untilMs, by, reason }: StandingOverri
 });
 
 function outcomeOf(found: Match, applied: Match | undefined): ExplainedDescriptor['outcome'] {
-  if (found.kind === 'invalid_override') return 'invalid_limit';
+  if (found.kind === 'invalid_request_limit') return 'invalid_limit';
   return found.kind === 'limited' && applied?.kind !== 'limited' ? 'replaced' : found.kind;
 }
 

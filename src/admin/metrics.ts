@@ -1,5 +1,7 @@
 import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from '../observe/exposition.ts';
-import type { AdminOptions } from './operations.ts';
+import type { Overrides } from '../overrides.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import type { AdminOptions } from './options.ts';
 
 /** Writes `weir_unmatched_total` for Prometheus, of all processes that run now. */
 export async function unmatchedMetrics(ask: AdminOptions['ask'], format: ExpositionFormat): Promise<string> {
@@ -14,4 +16,22 @@ export async function unmatchedMetrics(ask: AdminOptions['ask'], format: Exposit
   const name = 'weir_unmatched_total';
   const lines = Array.from(sums, ([labels, count]) => writeSeries(name, labels, count)).join('');
   return `${beginMetric(name, 'counter', help, format)}${lines}${betweenMetrics(format)}`;
+}
+
+/** Writes `weir_overrides` for Prometheus. @param rules  other domains than theirs are counted together */
+export function overrideMetrics(
+  overrides: Pick<Overrides, 'all'>,
+  rules: RuleTree | undefined,
+  format: ExpositionFormat,
+): string {
+  const counts = new Map<string, number>();
+  for (const { domain, effect } of overrides.all()) {
+    const known = rules?.domains.has(domain) ? domain : '(other)';
+    const labels = writeLabels(Object.entries({ domain: known, effect: effect.kind }));
+    counts.set(labels, (counts.get(labels) ?? 0) + 1);
+  }
+  const name = 'weir_overrides';
+  const help = 'Limits, blocks and exemptions that operators have set for single descriptors: see /api/v1/overrides.';
+  const lines = Array.from(counts, ([labels, count]) => writeSeries(name, labels, count)).join('');
+  return `${beginMetric(name, 'gauge', help, format)}${lines}${betweenMetrics(format)}`;
 }

@@ -1,19 +1,25 @@
 import { type Unit, unitMs } from '../algorithms/limit.ts';
 import type { Clock } from '../clock.ts';
-import { descriptorKey, type OverrideEffect, type StandingOverride } from '../overrides.ts';
+import { hashed } from '../hashed.ts';
+import type { ListedOverride } from '../http/debug.ts';
+import { descriptorKey, type OverrideEffect, type Overrides, type StandingOverride } from '../overrides.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
 import { describeOverride } from './explain.ts';
 import type { OverrideRecords } from './override-records.ts';
-import { descriptor, domain, MAX_HITS, noQuery, reason } from './parameters.ts';
+import { type ChangeBody, descriptor, domain, MAX_HITS, noQuery, reason } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
+import { type Shown, shownBy } from './shown-value.ts';
 import { parseTime } from './times.ts';
+import { keyOf } from './top-keys.ts';
 
 export interface OverrideOptions {
   readonly overrides: OverrideRecords;
   readonly audit: Audit;
   readonly clock: Clock;
+  /** Callers' values are shown as their hash. */
+  readonly hashKeys: boolean;
 }
 
 const PATH = '/api/v1/overrides';
@@ -25,6 +31,7 @@ const MAX_MS = unitMs.YEAR;
 
 /** Operations on what is set for single descriptors. */
 export function overrideOperations(options: OverrideOptions): readonly ApiOperation[] {
+  const shown = (override: StandingOverride) => listedOverride(override, shownBy(true, options.hashKeys));
   return [
     operation({
       path: PATH,
@@ -64,7 +71,12 @@ export function overrideOperations(options: OverrideOptions): readonly ApiOperat
           reason: body.reason,
         };
         const before = await known(options, override);
-        const change = { who: client.name, change: 'override set', reason: body.reason, what: nameOf(override) };
+        const change = {
+          who: client.name,
+          change: 'override set',
+          reason: body.reason,
+          what: whatOf(override, options),
+        };
         await options.audit.change({ ...change, before: before && shown(before), after: shown(override) }, () =>
           options.overrides.put(override),
         );
@@ -79,39 +91,61 @@ export function overrideOperations(options: OverrideOptions): readonly ApiOperat
       query: noQuery,
       body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),
       answers: 'The override that is gone.',
-      answer: async ({ client, body }) => {
-        const name = { domain: body.domain, entries: body.descriptor };
-        const before = await known(options, name);
-        if (!before) throw new ApiProblem(404, 'nothing is set for the descriptor');
-        const change = { who: client.name, change: 'override removed', reason: body.reason, what: nameOf(name) };
-        await options.audit.change({ ...change, before: shown(before), after: null }, () =>
-          options.overrides.remove(name),
-        );
-        return shown(before);
-      },
+      answer: ({ client, body }) => remove(options, client.name, body),
     }),
   ];
 }
 
+async function remove(
+  options: OverrideOptions,
+  by: string,
+  { domain: name, descriptor: entries, reason: why }: ChangeBody,
+): Promise<ListedOverride> {
+  const named = { domain: name, entries };
+  const asListed = options.hashKeys ? hashed : undefined;
+  const found = (await known(options, named)) ?? (asListed && (await known(options, named, asListed)));
+  if (!found) throw new ApiProblem(404, 'nothing is set for the descriptor');
+  const before = listedOverride(found, shownBy(true, options.hashKeys));
+  const change = { who: by, change: 'override removed', reason: why, what: whatOf(found, options) };
+  await options.audit.change({ ...change, before, after: null }, () => options.overrides.remove(found));
+  return before;
+}
+
 type Named = Pick<StandingOverride, 'domain' | 'entries'>;
 
-const nameOf = ({ domain: name, entries }: Named) => ({
-  domain: name,
-  descriptor: entries.map(({ key, value }) => `${key}=${value}`).join(','),
+const shownName = ({ domain: name, entries }: Named, shown: Shown) => {
+  const own = entries.map(({ key, value }) => ({ key, value: shown(value) }));
+  return { domain: name, descriptor: keyOf(own), entries: own };
+};
+
+/** What the audit log calls it. */
+function whatOf(named: Named, { hashKeys }: OverrideOptions): Pick<ListedOverride, 'domain' | 'descriptor'> {
+  const { domain: name, descriptor: written } = shownName(named, shownBy(true, hashKeys));
+  return { domain: name, descriptor: written };
+}
+
+/** An override as operators are shown it. */
+const listedOverride = (override: StandingOverride, shown: Shown): ListedOverride => ({
+  ...describeOverride(override),
+  ...shownName(override, shown),
 });
 
-const shown = (override: StandingOverride) => ({
-  ...nameOf(override),
-  entries: override.entries,
-  ...describeOverride(override),
-});
+/** All that this process follows. */
+export function* listOverrides(overrides: Pick<Overrides, 'all'>, shown: Shown): Iterable<ListedOverride> {
+  for (const override of overrides.all()) yield listedOverride(override, shown);
+}
 
 async function known(
-  options: OverrideOptions,
+  options: Pick<OverrideOptions, 'overrides'>,
   { domain: name, entries }: Named,
+  shown: Shown = (value) => value,
 ): Promise<StandingOverride | undefined> {
   const key = descriptorKey(name, entries);
-  return (await options.overrides.follow()).find((one) => descriptorKey(one.domain, one.entries) === key);
+  const all = await options.overrides.follow();
+  return all.find((one) => {
+    const listed = shownName(one, shown);
+    return descriptorKey(listed.domain, listed.entries) === key;
+  });
 }
 
 function effectOf(body: {

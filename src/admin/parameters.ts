@@ -1,4 +1,5 @@
 import { MAX_UINT32, maximumRequest } from '../rls/wire.ts';
+import type { Entry } from '../rules/match.ts';
 import { object } from './schema.ts';
 
 export const MAX_HITS = MAX_UINT32;
@@ -10,3 +11,15 @@ export const domain = { ...text, minLength: 1 } as const;
 export const reason = { type: 'string', minLength: 1, maxLength: 500, description: 'why: for the audit log' } as const;
 
 export const noQuery = object({}, []);
+
+/** The parameter `count` of a list. */
+export function pageSize(maximum: number) {
+  return { type: 'integer', minimum: 1, maximum, description: 'how many at most' } as const;
+}
+
+/** A change of what one descriptor has. */
+export interface ChangeBody {
+  readonly domain: string;
+  readonly descriptor: readonly Entry[];
+  readonly reason: string;
+}

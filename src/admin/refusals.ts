@@ -4,13 +4,16 @@ import type { Clock } from '../clock.ts';
 import type { Answer, Verdict } from '../decide.ts';
 import { sourceOf } from '../ledger/entry.ts';
 import { describeLimit } from '../rules/describe.ts';
-import type { Entry } from '../rules/match.ts';
-import { placeFields } from '../rules/trace.ts';
+import { countedEntries, type Entry } from '../rules/match.ts';
+import { placeFields } from '../rules/rule-place.ts';
 
 /** Refusals that are explained in a second, and what one may take. */
 const MAX_A_SECOND = 100;
 const MAX_ENTRIES = 16;
 const MAX_TEXT_LENGTH = 256;
+/** As much of a caller's text as is kept. */
+export const keptText = (text: string): string => text.slice(0, MAX_TEXT_LENGTH);
+
 /** Descriptors of one request that are kept. */
 const MAX_DESCRIPTORS = 16;
 
@@ -19,10 +22,13 @@ export interface SampledRefusal {
   /** Milliseconds since the epoch. */
   readonly atMs: number;
   readonly domain: string;
+  /** The value of the entry with `not_counted: trace`, else of that with `hold`. */
+  readonly requestId?: string;
   readonly descriptors: readonly RefusedDescriptor[];
 }
 
 export interface RefusedDescriptor {
+  /** Without ids of the request. */
   readonly entries: readonly Entry[];
   readonly outcome: Verdict['kind'];
   readonly hits?: number;
@@ -74,7 +80,13 @@ export class RefusalSample {
     const kept = answer.verdicts
       .slice(0, MAX_DESCRIPTORS)
       .map((verdict, at) => describe(verdict, descriptors[at]?.entries ?? []));
-    this.#kept[this.#next] = { atMs: this.#clock(), domain: domain.slice(0, MAX_TEXT_LENGTH), descriptors: kept };
+    const requestId = requestIdOf(descriptors, answer);
+    this.#kept[this.#next] = {
+      atMs: this.#clock(),
+      domain: keptText(domain),
+      ...(requestId !== undefined && { requestId: keptText(requestId) }),
+      descriptors: kept,
+    };
     this.#next = (this.#next + 1) % this.#max;
   }
 
@@ -88,10 +100,22 @@ export class RefusalSample {
   }
 }
 
+/** The id that a request has by its rules: one to trace it by before that of a slot. */
+function requestIdOf(
+  descriptors: readonly { readonly entries: readonly Entry[] }[],
+  { verdicts }: Answer,
+): string | undefined {
+  const ids = verdicts.flatMap((verdict, at) =>
+    'rule' in verdict && verdict.rule.ids
+      ? verdict.rule.ids.map((id) => ({ as: id.as, value: descriptors[at]?.entries[id.at]?.value }))
+      : [],
+  );
+  return (ids.find(({ as }) => as === 'trace') ?? ids[0])?.value;
+}
+
 function describe(verdict: Verdict, entries: readonly Entry[]): RefusedDescriptor {
-  const cut = entries
-    .slice(0, MAX_ENTRIES)
-    .map(({ key, value }) => ({ key: key.slice(0, MAX_TEXT_LENGTH), value: value.slice(0, MAX_TEXT_LENGTH) }));
+  const counted = 'rule' in verdict ? countedEntries(verdict.rule, entries) : entries;
+  const cut = counted.slice(0, MAX_ENTRIES).map(({ key, value }) => ({ key: keptText(key), value: keptText(value) }));
   if (verdict.kind !== 'limited')
     return { entries: cut, outcome: verdict.kind, ...('rule' in verdict && { rule: verdict.rule.path }) };
   const { rule, limit, label, policy, decision, hits } = verdict;

@@ -1,5 +1,6 @@
 import type { Answer } from '../decide.ts';
-import type { Entry } from '../rules/match.ts';
+import { countedEntries, type Entry } from '../rules/match.ts';
+import { inSlices } from '../slices.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
 import { mergeTop, type TopList } from './space-saving.ts';
 import { SEPARATOR, type TopName, topNameOf } from './top-name.ts';
@@ -46,7 +47,7 @@ export class TopKeys {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
-      const name = topNameOf(descriptors[at]?.entries ?? []);
+      const name = topNameOf(countedEntries(verdict.rule, descriptors[at]?.entries ?? []));
       this.#add(verdict.rule.path, 'hits', name, verdict.hits);
       if (verdict.decision.code === 'OVER_LIMIT') this.#add(verdict.rule.path, 'refusals', name, verdict.hits);
     }
@@ -71,6 +72,20 @@ export class TopKeys {
       .sort((one, other) => other.total - one.total)
       .slice(0, most)
       .map(({ rule, table }) => ({ rule, by, list: table.list() }));
+  }
+
+  /** The same of all rules, or of one, a table in a turn of the event loop: a table has a thousand keys. */
+  async listsInTurns(by: TopKind, rule?: string): Promise<readonly RuleTop[]> {
+    const lists: RuleTop[] = [];
+    const all = [...this.#byRule, [SHARED_TABLE, this.#shared] as const];
+    for await (const [one] of inSlices(
+      all.filter(([name]) => rule === undefined || name === rule),
+      TABLES_A_TURN,
+    )) {
+      const [name, { [by]: table }] = one as (typeof all)[number]; // a slice has one
+      if (table.total > 0) lists.push({ rule: name, by, list: table.list() });
+    }
+    return lists;
   }
 
   #add(rule: string, kind: TopKind, name: TopName, hits: number): void {
@@ -132,14 +147,36 @@ export function keyOf(entries: readonly Entry[]): string {
 
 /** The lists of several processes, a rule each. */
 export function mergeRules(all: readonly (readonly RuleTop[])[]): readonly RuleTop[] {
-  const byRule = new Map<string, RuleTop[]>();
-  for (const top of all.flat()) byRule.set(top.rule, [...(byRule.get(top.rule) ?? []), top]);
-  return Array.from(byRule.values(), (tops) => ({
-    ...(tops[0] as RuleTop),
-    list: mergeTop(tops.map(({ list }) => list)),
-  })) // one at least
-    .sort((one, other) => other.list.total - one.list.total);
+  return inOrder(Array.from(groupByRule(all), mergeTables));
 }
+
+/** The same, a rule in a turn of the event loop. */
+export async function mergeRulesInTurns(all: readonly (readonly RuleTop[])[]): Promise<readonly RuleTop[]> {
+  const merged: RuleTop[] = [];
+  for await (const tables of inSlices(groupByRule(all), TABLES_A_TURN)) merged.push(...tables.map(mergeTables));
+  return inOrder(merged);
+}
+
+/** Tables that are listed or put together in one turn of the event loop. */
+const TABLES_A_TURN = 1;
+
+function groupByRule(all: readonly (readonly RuleTop[])[]): Iterable<readonly RuleTop[]> {
+  const byRule = new Map<string, RuleTop[]>();
+  for (const top of all.flat()) {
+    const same = byRule.get(top.rule);
+    if (same) same.push(top);
+    else byRule.set(top.rule, [top]);
+  }
+  return byRule.values();
+}
+
+const mergeTables = (tops: readonly RuleTop[]): RuleTop => ({
+  ...(tops[0] as RuleTop), // one at least
+  list: mergeTop(tops.map(({ list }) => list)),
+});
+
+const inOrder = (tops: readonly RuleTop[]): readonly RuleTop[] =>
+  tops.toSorted((one, other) => other.list.total - one.list.total);
 
 /** A rule's most frequent descriptors as the API shows them. */
 export interface ShownTop {

@@ -1,11 +1,12 @@
 import type { Answer } from '../decide.ts';
 import { descriptorKey } from '../overrides.ts';
 import type { Entry } from '../rules/match.ts';
-import { type NearRule, type StopReason, stopReasonOf, trace } from '../rules/trace.ts';
+import { type NearRule, type StopReason, search, stopOf, stopReasonOf } from '../rules/stop.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { inSlices } from '../slices.ts';
 import { textsOf } from './counter-key.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
-import type { TopList } from './space-saving.ts';
+import type { TopEntry, TopList } from './space-saving.ts';
 import { topNameOfText } from './top-name.ts';
 
 /** Descriptors that are kept of ten seconds, and what they may take together. */
@@ -78,7 +79,7 @@ export class Unmatched {
     this.#reasonsOf = rules;
     const known = this.#reasons.get(key);
     if (known) return known;
-    const reason = rules && stopReasonOf(rules, domain, entries);
+    const reason = rules && stopReasonOf(search(rules, domain, { entries, requestLimit: undefined }));
     if (reason) this.#reasons.set(key, reason);
     return reason;
   }
@@ -120,16 +121,27 @@ export interface UnmatchedDescriptor {
 
 const WINDOW_S = 60;
 
+/** Descriptors that are compared with the rules in one turn of the event loop: thousands of texts for each. */
+export const DESCRIBED_A_TURN = 2;
+
 /** Says of each what the rules in force now make of it. */
-export function describeUnmatched(rules: RuleTree | undefined, { entries }: TopList): readonly UnmatchedDescriptor[] {
-  return entries.flatMap(({ key, count, error }): UnmatchedDescriptor[] => {
-    const [domain = '', ...texts] = textsOf(`|${key}`, 0) ?? [];
-    const own: Entry[] = [];
-    for (let at = 0; at + 1 < texts.length; at += 2) own.push({ key: texts[at] ?? '', value: texts[at + 1] ?? '' });
-    const known = { domain, entries: own, count, error, perSecond: Math.round((count / WINDOW_S) * 100) / 100 };
-    const stopped = rules && trace(rules, domain, { entries: own, override: undefined }).stopped;
-    if (!stopped) return [known];
-    const { reason, level, why, nearest } = stopped;
-    return [{ ...known, reason, level, why, nearest }];
-  });
+export async function describeUnmatched(
+  rules: RuleTree | undefined,
+  { entries }: TopList,
+): Promise<readonly UnmatchedDescriptor[]> {
+  const described: UnmatchedDescriptor[] = [];
+  for await (const slice of inSlices(entries, DESCRIBED_A_TURN))
+    for (const one of slice) described.push(describeOne(rules, one));
+  return described;
+}
+
+function describeOne(rules: RuleTree | undefined, { key, count, error }: TopEntry): UnmatchedDescriptor {
+  const [domain = '', ...texts] = textsOf(`|${key}`, 0) ?? [];
+  const entries: Entry[] = [];
+  for (let at = 0; at + 1 < texts.length; at += 2) entries.push({ key: texts[at] ?? '', value: texts[at + 1] ?? '' });
+  const known = { domain, entries, count, error, perSecond: Math.round((count / WINDOW_S) * 100) / 100 };
+  const stopped = rules && stopOf(rules, domain, entries, search(rules, domain, { entries, requestLimit: undefined }));
+  if (!stopped) return known;
+  const { reason, level, why, nearest } = stopped;
+  return { ...known, reason, level, why, nearest };
 }

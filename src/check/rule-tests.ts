@@ -6,7 +6,7 @@ import { type Answer, type Decider, decide, type RequestDescriptor, type Verdict
 import { parseDescriptor } from '../descriptor-text.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { loadSource } from '../rules/book.ts';
-import { describeExplanation, explain } from '../rules/explain.ts';
+import { explain } from '../rules/explain.ts';
 import { plainPath } from '../rules/files.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
@@ -112,7 +112,7 @@ function differences({ domain, descriptors, expected }: RuleTest, answer: Answer
   for (const [at, verdict] of answer.verdicts.entries()) {
     const descriptor = descriptors[at];
     const shown = descriptor?.entries.map(({ key, value }) => `${key}=${value}`).join(',');
-    const why = descriptor ? describeExplanation(explain(rules, domain, descriptor), domain) : '';
+    const why = descriptor ? explain(rules, domain, descriptor).text : '';
     const expectedRule = expectedRules?.[at];
     const rule = 'rule' in verdict ? verdict.rule.path : 'none';
     if (expectedRule !== undefined && expectedRule !== rule)
@@ -190,10 +190,10 @@ function readDescriptor(node: YamlNode, hits: number): RequestDescriptor {
       key: textOf(key, 'a key'),
       value: textOf(value, 'a value'),
     }));
-    return { entries, hits, override: undefined };
+    return { entries, hits, requestLimit: undefined };
   }
   try {
-    return { entries: parseDescriptor(textOf(node, 'a descriptor')), hits, override: undefined };
+    return { entries: parseDescriptor(textOf(node, 'a descriptor')), hits, requestLimit: undefined };
   } catch (error) {
     throw error instanceof InvalidTests
       ? error

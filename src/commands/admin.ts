@@ -42,6 +42,14 @@ interface ListOptions extends Common {
   readonly after?: string;
 }
 
+interface RefusalOptions extends Common {
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly request?: string;
+  readonly count: number;
+  readonly follow: boolean;
+}
+
 /** Adds the commands that speak to the admin API. */
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
   program.configureHelp({ subcommandTerm: termOf });
@@ -119,16 +127,17 @@ function addLogs(program: Command, { print, fail, ...around }: Surroundings): vo
   command(program, 'refusals', 'list the last refusals (EXPLAIN_SAMPLE)', around.env)
     .option('--domain <domain>', 'of this domain alone')
     .option('--rule <path>', 'of this rule alone')
+    .option('--request <id>', 'of the request with this id (not_counted: trace)')
     .option('--count <n>', 'how many', count, 20)
     .option('--follow', 'go on with those that come', false)
     .action(
-      guarded(fail, async (options: Common & { domain?: string; rule?: string; count: number; follow: boolean }) => {
-        const { domain, rule, count: most } = options;
+      guarded(fail, async (options: RefusalOptions) => {
+        const { domain, rule, request, count: most } = options;
         for (let after = 0; ; ) {
           const found = await callApi<SentRefusals>(
             options,
             'GET',
-            `/api/v1/refusals?${queryOf({ domain, rule, after, count: most })}`,
+            `/api/v1/refusals?${queryOf({ domain, rule, request, after, count: most })}`,
           );
           if (options.json) print(jsonOf(found));
           else if (found.refusals.length > 0 || !options.follow) print(renderRefusals(found, paintOf(around)));

@@ -125,9 +125,10 @@ export type SentRefusals = RefusalReport;
 
 /** The oldest first, as a log is read. */
 export function renderRefusals({ refusals, dropped }: SentRefusals, paint: Paint): string {
-  if (refusals.length === 0) return 'no refusals are kept';
-  const lines = refusals.toReversed().flatMap(({ atMs, domain, descriptors }) => [
-    `${rfc3339(atMs)}  ${paint.strong(domain)}`,
+  const notKept = dropped > 0 ? [paint.dim(`${dropped} more were not kept`)] : [];
+  if (refusals.length === 0) return ['no such refusal is kept', ...notKept].join('\n');
+  const lines = refusals.toReversed().flatMap(({ atMs, domain, requestId, descriptors }) => [
+    `${rfc3339(atMs)}  ${paint.strong(domain)}${requestId === undefined ? '' : `  request ${requestId}`}`,
     ...descriptors.map(({ entries, outcome, rule, limit, code, arithmetic, retryAfterMs, source }) => {
       const wait =
         retryAfterMs === undefined
@@ -137,8 +138,9 @@ export function renderRefusals({ refusals, dropped }: SentRefusals, paint: Paint
             : `, passes in ${duration(retryAfterMs)}`;
       const from = source === undefined || source === 'backend' ? '' : ` from ${source}`;
       const result = code === undefined ? outcome : `${code}${from}  ${arithmetic}${wait}`;
-      return `  ${textOf(entries)}  ${rule === undefined ? '' : `${rule}${limit ? `: ${limit}` : ''}  `}${result}`;
+      const limited = rule === undefined ? '' : `${rule}${limit ? `: ${limit}` : ''}`;
+      return `  ${[textOf(entries), limited, result].filter((text) => text !== '').join('  ')}`;
     }),
   ]);
-  return [...lines, ...(dropped > 0 ? [paint.dim(`${dropped} more were not kept`)] : [])].join('\n');
+  return [...lines, ...notKept].join('\n');
 }

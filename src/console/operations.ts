@@ -1,4 +1,4 @@
-import { type ApiOperation, operation } from '../admin/api.ts';
+import { type ApiOperation, operation, WrittenJson } from '../admin/api.ts';
 import { noQuery, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import { object } from '../admin/schema.ts';
@@ -7,7 +7,8 @@ import { domainAsJson, ruleAsJson } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatProblem } from '../rules/problem.ts';
-import type { RuleTree } from '../rules/tree.ts';
+import type { Rule, RuleTree } from '../rules/tree.ts';
+import { encodeInSlices } from '../slices.ts';
 import type { Heartbeat } from './instances.ts';
 import { type Live, MAX_READERS } from './live.ts';
 import { MAX_RULES, ruleFields } from './rule-series.ts';
@@ -111,18 +112,28 @@ async function listInstances({ heartbeat }: ConsoleOptions): Promise<object> {
   }
 }
 
-function listRules({ rules, lastLoad }: ConsoleOptions): object {
+/** In slices: there may be many rules. */
+async function listRules({ rules, lastLoad }: ConsoleOptions): Promise<WrittenJson> {
   const tree = rules();
   const last = lastLoad();
   const problems = !last ? [] : last.ok ? last.warnings : last.problems;
   const packed = last?.ok ? last.packed : undefined;
-  return {
+  const listed = tree?.rules.slice(0, MAX_LISTED_RULES) ?? [];
+  const head = {
     loaded: tree !== undefined,
     newest: last?.ok ?? tree !== undefined,
     ...(packed && { hash: hashOf(packed) }),
     problems: problems.slice(0, MAX_PROBLEMS).map(formatProblem),
     domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
-    rules: tree?.rules.slice(0, MAX_LISTED_RULES).map((rule) => ({ ...ruleAsJson(rule), levels: rule.levels })) ?? [],
     more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),
   };
+  return new WrittenJson(`${JSON.stringify(head).slice(0, -1)},"rules":[${await encodeInSlices(written(listed))}]}`);
+}
+
+function* written(rules: readonly Rule[]): Iterable<string> {
+  let separator = '';
+  for (const rule of rules) {
+    yield separator + JSON.stringify({ ...ruleAsJson(rule), levels: rule.levels });
+    separator = ',';
+  }
 }

@@ -31,7 +31,10 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
 
 /** What `rate_limits` of a virtual host cannot say. */
 const releaseNote = (rules: RuleTree, domain: string): string =>
-  rules.domains.get(domain)?.holds
+  rules.domains
+    .get(domain)
+    ?.ids?.flat()
+    .some(({ as }) => as === 'hold')
     ? '# Slots of algorithm: in_flight are given back by descriptors that routes send when streams end, which are not here: docs/in-flight.md has them.\n'
     : '';
 

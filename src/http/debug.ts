@@ -3,18 +3,40 @@ import type { LoadedRules } from '../rules/load.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatLine, formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import { encodeInSlices, inSlices, sortInSlices } from '../slices.ts';
+import { encodeInSlices, inSlices, joined, sortInSlices } from '../slices.ts';
 import { compressed } from './compressed.ts';
 import { metricsRoute, type RenderMetrics } from './metrics.ts';
 import type { HttpRequest } from './request.ts';
 import { isVerbose, plain, type Route } from './server.ts';
 import { shareRendering } from './share-rendering.ts';
 
+/** What an operator has set for one descriptor. */
+export interface ListedOverride {
+  readonly domain: string;
+  /** `user=alice,path=/login`. */
+  readonly descriptor: string;
+  readonly entries: readonly { readonly key: string; readonly value: string }[];
+  /** `block`, `exempt` or a limit. */
+  readonly effect: string;
+  readonly until: string;
+  readonly by: string;
+  readonly reason: string;
+}
+
+/** What operators have set for single descriptors. */
+export interface OverrideList {
+  /** Whether the sender of a request may see values that callers sent. */
+  readonly seesValues: (request: HttpRequest) => boolean;
+  readonly list: (seesValues: boolean) => Iterable<ListedOverride>;
+}
+
 /** Read-only sources of the debug pages. */
 export interface DebugSources {
   rules(): RuleTree | undefined;
   /** The result of the last load; the rules in force may be older. */
   lastLoad(): LoadedRules | undefined;
+  /** Absent: there are none. */
+  readonly overrides?: OverrideList;
   metrics: RenderMetrics;
   /** Counters and gauges by their StatsD names. */
   statistics(): Promise<Iterable<readonly [name: string, value: number]>>;
@@ -26,22 +48,23 @@ export interface DebugSources {
  * @param more  further routes
  */
 export function debugRoutes(
-  { rules, lastLoad, metrics, statistics }: DebugSources,
+  sources: DebugSources,
   more: ReadonlyMap<string, Route> = new Map(),
 ): ReadonlyMap<string, Route> {
-  const plainRules = shareRendering(() => encodeInSlices(describeRules(rules(), lastLoad(), false)));
-  const verboseRules = shareRendering(() => encodeInSlices(describeRules(rules(), lastLoad(), true)));
-  const jsonRules = shareRendering(() => encodeInSlices(rulesAsJson(rules(), lastLoad())));
+  const { overrides, metrics, statistics } = sources;
+  const [withoutValues, withValues] = [renderRules(sources, false), renderRules(sources, true)];
   const describedStatistics = shareRendering(async () => describeStatistics(await statistics()));
   const routes = new Map<string, Route>([
     [
       '/rlconfig',
       {
         help: 'the rules in force, and the problems of newer ones; ?verbose adds positions and warnings, ?format=json returns JSON',
-        answer: async (request) =>
-          wantsJson(request)
-            ? { status: 200, contentType: 'application/json', body: await jsonRules() }
-            : plain(200, await (isVerbose(request) ? verboseRules : plainRules)()),
+        answer: async (request) => {
+          const rendered = overrides?.seesValues(request) ? withValues : withoutValues;
+          return wantsJson(request)
+            ? { status: 200, contentType: 'application/json', body: await rendered.json() }
+            : plain(200, await (isVerbose(request) ? rendered.verbose : rendered.plain)());
+        },
       },
     ],
     ['/metrics', metricsRoute(metrics)],
@@ -60,6 +83,24 @@ export function debugRoutes(
     .join('');
   routes.set('/', { help: 'this list', answer: () => plain(200, index) });
   return new Map(Array.from(routes, ([path, route]) => [path, compressed(route)]));
+}
+
+/** The forms of `/rlconfig`. */
+function renderRules({ rules, lastLoad, overrides }: DebugSources, seesValues: boolean) {
+  const listed = () => overrides?.list(seesValues) ?? [];
+  const describe = (isVerbose: boolean) => describeRules(rules(), lastLoad(), isVerbose);
+  return {
+    plain: shareRendering(() => encodeInSlices(joined(describeOverrides(listed()), describe(false)))),
+    verbose: shareRendering(() => encodeInSlices(joined(describeOverrides(listed()), describe(true)))),
+    json: shareRendering(() => encodeInSlices(rulesAsJson(rules(), lastLoad(), listed()))),
+  };
+}
+
+function* describeOverrides(overrides: Iterable<ListedOverride>): Iterable<string> {
+  for (const { domain, descriptor, effect, until, by, reason } of overrides) {
+    const line = `# override: ${domain} ${descriptor}: ${effect} until ${until}, set by ${by}: ${reason}`;
+    yield `${line.replaceAll(/\p{Cc}/gu, ' ')}\n`;
+  }
 }
 
 /** One line per rule, after the problems. Without problems, the list is that of envoyproxy/ratelimit, line by line. */
@@ -84,7 +125,11 @@ function* describeRules(
 }
 
 /** The whole of the rules, for programs. */
-function* rulesAsJson(tree: RuleTree | undefined, lastLoad: LoadedRules | undefined): Iterable<string> {
+function* rulesAsJson(
+  tree: RuleTree | undefined,
+  lastLoad: LoadedRules | undefined,
+  overrides: Iterable<ListedOverride>,
+): Iterable<string> {
   const problems = !lastLoad ? [] : lastLoad.ok ? lastLoad.warnings : lastLoad.problems;
   const domains = Array.from(tree?.domains.values() ?? [], domainAsJson);
   const packed = lastLoad?.ok ? lastLoad.packed : undefined;
@@ -95,13 +140,23 @@ function* rulesAsJson(tree: RuleTree | undefined, lastLoad: LoadedRules | undefi
     problems,
     domains,
   };
-  yield `${JSON.stringify(head).slice(0, -1)},"rules":[`;
+  yield `${JSON.stringify(head).slice(0, -1)},"overrides":[`;
+  yield* listAsJson(overrides);
+  yield '],"rules":[';
+  yield* listAsJson(mapped(tree?.rules ?? [], ruleAsJson));
+  yield ']}\n';
+}
+
+function* listAsJson(items: Iterable<object>): Iterable<string> {
   let separator = '';
-  for (const rule of tree?.rules ?? []) {
-    yield `${separator}${JSON.stringify(ruleAsJson(rule))}`;
+  for (const item of items) {
+    yield `${separator}${JSON.stringify(item)}`;
     separator = ',';
   }
-  yield ']}\n';
+}
+
+function* mapped<T, U>(items: Iterable<T>, to: (item: T) => U): Iterable<U> {
+  for (const item of items) yield to(item);
 }
 
 const wantsJson = ({ url = '', headers: { accept = '' } }: HttpRequest): boolean =>

@@ -4,8 +4,10 @@ import type { Answer, RequestDescriptor, Verdict } from '../decide.ts';
 import { decodeRequest } from '../rls/codec.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import { describeLimit } from '../rules/describe.ts';
-import { describeExplanation, describeRulePlace, explain } from '../rules/explain.ts';
-import { match } from '../rules/match.ts';
+import { explain } from '../rules/explain.ts';
+import { type Entry, match } from '../rules/match.ts';
+import { describeRulePlace } from '../rules/rule-place.ts';
+import { stopReasons } from '../rules/stop.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Logger } from './log.ts';
 
@@ -18,6 +20,8 @@ export type LogDecision = (request: WireRequest, answer: Answer) => void;
 export interface DecisionLogOptions {
   readonly rules: () => RuleTree | undefined;
   readonly counters: Counters;
+  /** How a value that a caller sent is logged; undefined: as it is. */
+  readonly shownValue?: ((value: string) => string) | undefined;
   /** Readable, one line per descriptor; undefined if not enabled. */
   readonly debug: Pick<Logger, 'debug'> | undefined;
   readonly decisions: LoggedDecisions;
@@ -68,7 +72,8 @@ function recordOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions
     descriptors: answer.verdicts.map((verdict, at) => {
       const descriptor = descriptors[at];
       if (!descriptor) return {};
-      const asked = { entries: descriptor.entries.map(({ key, value }) => `${key}=${value}`), hits: descriptor.hits };
+      const entries = shownEntries(descriptor.entries, options).map(({ key, value }) => `${key}=${value}`);
+      const asked = { entries, hits: descriptor.hits };
       if (!('rule' in verdict)) return { ...asked, none: reasonOf(domain, descriptor, options) };
       const { path: rule, place } = verdict.rule;
       const found = { ...asked, rule, ...(place && { file: place.file, line: place.line }) };
@@ -97,7 +102,9 @@ function linesOf(wire: WireRequest, answer: Answer, options: DecisionLogOptions)
   return answer.verdicts.map((verdict, at) => {
     const descriptor = descriptors[at];
     if (!descriptor) return '';
-    const entries = descriptor.entries.map(({ key, value }) => `(${key}=${value})`).join(',');
+    const entries = shownEntries(descriptor.entries, options)
+      .map(({ key, value }) => `(${key}=${value})`)
+      .join(',');
     const got = `got descriptor: ${entries} of domain '${domain}'`;
     return `${got}: ${describeVerdict(domain, descriptor, verdict, options)}`;
   });
@@ -124,24 +131,27 @@ function describeVerdict(
   return `${what}: ${code}${shadow}, ${descriptor.hits} hits, ${decision.limitRemaining} remaining${tried.join('')}`;
 }
 
+const shownEntries = (entries: readonly Entry[], { shownValue }: DecisionLogOptions): readonly Entry[] =>
+  shownValue ? entries.map(({ key, value }) => ({ key, value: shownValue(value) })) : entries;
+
 /** Why no limit applies. */
-function reasonOf(domain: string, descriptor: RequestDescriptor, { rules }: DecisionLogOptions): string {
+function reasonOf(domain: string, descriptor: RequestDescriptor, { rules, shownValue }: DecisionLogOptions): string {
   const tree = rules();
   if (!tree) return 'the rules have changed';
-  const explanation = explain(tree, domain, descriptor);
-  const isReplaced = explanation.kind === 'rule';
-  return `${describeExplanation(explanation, domain)}${isReplaced ? ', which another rule of the request replaces' : ''}`;
+  const { rule, reason, text } = explain(tree, domain, descriptor);
+  if (shownValue && reason) return stopReasons[reason];
+  return `${text}${rule ? ', which another rule of the request replaces' : ''}`;
 }
 
-/** The counter's key; undefined where the rules have changed since. */
+/** The counter's key, with values as they are shown; undefined where the rules have changed since. */
 function keyOf(
   domain: string,
   descriptor: RequestDescriptor,
   { rule, limit }: Extract<Verdict, { kind: 'limited' }>,
-  { rules, counters }: DecisionLogOptions,
+  options: DecisionLogOptions,
 ): string | undefined {
-  const tree = rules();
+  const tree = options.rules();
   const found = tree && match(tree, domain, descriptor);
   if (found?.kind !== 'limited' || found.rule.path !== rule.path) return undefined;
-  return counters(limit, domain, found.entries).key;
+  return options.counters(limit, domain, shownEntries(found.entries, options)).key;
 }

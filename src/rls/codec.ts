@@ -2,7 +2,7 @@ import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '..
 import { type Answer, InvalidRequest, type RateLimitRequest, type RequestDescriptor, type Verdict } from '../decide.ts';
 import type { JsonObject } from '../json.ts';
 import { toStruct } from '../protobuf/struct.ts';
-import type { Override } from '../rules/match.ts';
+import type { RequestLimit } from '../rules/match.ts';
 import {
   codeNumbers,
   MAX_UINT32,
@@ -10,8 +10,8 @@ import {
   type WireDescriptor,
   type WireHeader,
   type WireLimit,
-  type WireOverride,
   type WireRequest,
+  type WireRequestLimit,
   type WireResponse,
   type WireStatus,
 } from './wire.ts';
@@ -32,15 +32,15 @@ function decodeDescriptor(wire: WireDescriptor, requestHits: number, index: numb
   const hits = Math.min(hits_addend?.value ?? requestHits, MAX_COUNT);
   return {
     entries,
-    override: limit ? decodeOverride(limit, `descriptors[${index}].limit`) : undefined,
+    requestLimit: limit ? decodeRequestLimit(limit, `descriptors[${index}].limit`) : undefined,
     hits: is_negative_hits ? 0 - hits : hits,
   };
 }
 
-function decodeOverride(
-  { requests_per_unit: requestsPerUnit, unit: number, unit_multiplier }: WireOverride,
+function decodeRequestLimit(
+  { requests_per_unit: requestsPerUnit, unit: number, unit_multiplier }: WireRequestLimit,
   path: string,
-): Override {
+): RequestLimit {
   const unit = unitByNumber.get(number);
   if (!unit) return { problem: `${path}.unit must be a unit from SECOND (1) to WEEK (7), got ${number}` };
   const unitMultiplier = unit_multiplier?.value ?? 1;

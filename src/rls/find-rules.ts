@@ -1,4 +1,4 @@
-import { describeExplanation, explain } from '../rules/explain.ts';
+import { explain } from '../rules/explain.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { decodeRequest } from './codec.ts';
 import type { FindResponse, FoundRule } from './proto.ts';
@@ -8,13 +8,12 @@ import type { WireRequest } from './wire.ts';
 export function findRules(rules: RuleTree, wire: WireRequest): FindResponse {
   const { domain, descriptors } = decodeRequest(wire);
   const found = descriptors.map((descriptor): FoundRule => {
-    const explanation = explain(rules, domain, descriptor);
-    const rule = explanation.kind === 'rule' ? explanation.rule : undefined;
+    const { rule, text } = explain(rules, domain, descriptor);
     return {
       rule: rule?.path ?? '',
       file: rule?.place?.file ?? '',
       line: rule?.place?.line ?? 0,
-      explanation: describeExplanation(explanation, domain),
+      explanation: text,
     };
   });
   return { found };

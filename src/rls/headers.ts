@@ -72,7 +72,8 @@ function softHeaders({ verdicts }: Answer, name: string): WireHeader[] {
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
-function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {
+/** The verdict that an answer is described by; undefined: none has a limit. */
+export function primaryVerdict(verdicts: readonly Verdict[], quotaMode: boolean): Limited | undefined {
   let shown: Limited | undefined;
   let fewest = MAX_UINT32; // limits with this many hits left are not shown
   for (const verdict of verdicts) {

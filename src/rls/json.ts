@@ -47,7 +47,7 @@ const unsigned =
 const uint32 = unsigned(BigInt(MAX_UINT32));
 const uint64 = unsigned(0xffff_ffff_ffff_ffffn);
 
-const { WEEK: _, ...namedUnits } = unitNumbers; // an override's enum has no name for week, only the number
+const { WEEK: _, ...namedUnits } = unitNumbers; // the enum of a request limit has no name for week, only the number
 const unit: Read<number> = (from) => {
   const { position } = from;
   const name = from.shortString();

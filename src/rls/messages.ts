@@ -6,8 +6,8 @@ import {
   maximumRequest,
   type WireDescriptor,
   type WireLimit,
-  type WireOverride,
   type WireRequest,
+  type WireRequestLimit,
   type WireResponse,
   type WireStatus,
 } from './wire.ts';
@@ -64,7 +64,7 @@ function readRequest(bytes: Buffer, from: number, to: number): WireRequest {
 
 function readDescriptor(end: number, index: number): WireDescriptor {
   const entries: { key: string; value: string }[] = [];
-  let limit: WireOverride | null = null;
+  let limit: WireRequestLimit | null = null;
   let hits_addend: { value: number } | null = null;
   let is_negative_hits = false;
   while (reader.at < end) {
@@ -73,7 +73,7 @@ function readDescriptor(end: number, index: number): WireDescriptor {
       if (entries.length === maximumRequest.entries)
         tooLarge(`descriptors[${index}].entries`, maximumRequest.entries, 'entries');
       entries.push(readEntry(reader.length(), index, entries.length));
-    } else if (tag === ((2 << 3) | WireType.LENGTH)) limit = readOverride(reader.length(), limit);
+    } else if (tag === ((2 << 3) | WireType.LENGTH)) limit = readRequestLimit(reader.length(), limit);
     else if (tag === ((3 << 3) | WireType.LENGTH)) hits_addend = readWrapped(reader.length(), hits_addend, uint64);
     else if (tag === ((4 << 3) | WireType.VARINT)) is_negative_hits = reader.uint64() !== 0;
     else reader.skip(tag);
@@ -103,7 +103,7 @@ function tooLarge(what: string, maximum: number, unit: string): never {
 const tooLong = (what: string): never => tooLarge(what, textLength, 'characters');
 
 /** A message field that occurs twice is merged, here and below. */
-function readOverride(end: number, before: WireOverride | null): WireOverride {
+function readRequestLimit(end: number, before: WireRequestLimit | null): WireRequestLimit {
   let { requests_per_unit, unit, unit_multiplier } = before ?? { requests_per_unit: 0, unit: 0, unit_multiplier: null };
   while (reader.at < end) {
     const tag = reader.tag();

@@ -1,20 +1,37 @@
+import { NEVER_MS } from '../algorithms/limit.ts';
 import type { Answer, Verdict } from '../decide.ts';
 import type { JsonObject } from '../json.ts';
+import { describeLimit } from '../rules/describe.ts';
 import { mergeMetadata } from '../rules/metadata.ts';
+import { remainingOf } from './codec.ts';
+import { primaryVerdict } from './headers.ts';
 import { nameOf, unitNumbers, type WireDescriptor, type WireRequest } from './wire.ts';
 
 /** Computes an answer's `dynamic_metadata` for the proxy; undefined: none. */
 export type DynamicMetadata = (request: WireRequest, answer: Answer) => JsonObject | undefined;
 
+export interface MetadataOptions {
+  /** Send the request, and the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit. */
+  readonly ofRequest: boolean;
+  /** Send what each answer is based on. */
+  readonly ofRule?: boolean;
+  /** Treat every rule as a quota rule. */
+  readonly quotaMode?: boolean;
+}
+
 /**
- * Creates the function that computes dynamic metadata: Weir's own under `weir`; with `ofRequest` also the request and
- * the metadata of the rules that let it pass, in the format of envoyproxy/ratelimit.
+ * Creates the function that computes dynamic metadata: Weir's own is under `weir`.
  *
  * @example `{ "domain": "demo", "descriptors": [{ "entries": ["user=alice"] }], "metadata": { "plan": "free" } }`
  */
-export function createDynamicMetadata({ ofRequest }: { readonly ofRequest: boolean }): DynamicMetadata {
+export function createDynamicMetadata({
+  ofRequest,
+  ofRule = false,
+  quotaMode = false,
+}: MetadataOptions): DynamicMetadata {
   return (request, answer) => {
-    const facts = factsOf(answer);
+    const remarkable = factsOf(answer);
+    const facts = ofRule ? { ...ruleFacts(answer, quotaMode), ...remarkable } : remarkable;
     if (!ofRequest) return facts && { weir: facts };
     return { ...requestMetadata(request), ...rulesMetadata(answer.verdicts), ...(facts && { weir: facts }) };
   };
@@ -42,6 +59,28 @@ function rulesMetadata(verdicts: readonly Verdict[]): { readonly metadata?: Json
   });
   const metadata = mergeMetadata(passed);
   return Object.keys(metadata).length > 0 ? { metadata } : {};
+}
+
+/**
+ * The answer, and the limit that it is based on: the one that the headers describe.
+ *
+ * @example `{ "code": "OVER_LIMIT", "rule": "demo.user", "limit": "5 per minute", "remaining": 0 }`
+ */
+function ruleFacts(answer: Answer, quotaMode: boolean): JsonObject {
+  const code = answer.overallCode;
+  const verdict = primaryVerdict(answer.verdicts, quotaMode);
+  if (!verdict) return { code };
+  const { rule, decision } = verdict;
+  const { retryAfterMs } = decision;
+  const isRefusal = decision.code === 'OVER_LIMIT';
+  return {
+    code,
+    rule: rule.path,
+    limit: describeLimit(verdict),
+    remaining: remainingOf(verdict),
+    ...(isRefusal && code === 'OK' && { would_be: decision.code }),
+    ...(isRefusal && retryAfterMs !== NEVER_MS && { retry_after_ms: retryAfterMs }),
+  };
 }
 
 const isRemarkable = (verdict: Verdict): boolean =>

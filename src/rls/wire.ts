@@ -11,11 +11,11 @@ export interface WireRequest {
 }
 export interface WireDescriptor {
   readonly entries: readonly { readonly key: string; readonly value: string }[];
-  readonly limit: WireOverride | null;
+  readonly limit: WireRequestLimit | null;
   readonly hits_addend: { readonly value: number } | null;
   readonly is_negative_hits: boolean;
 }
-export interface WireOverride {
+export interface WireRequestLimit {
   readonly requests_per_unit: number;
   readonly unit: number;
   readonly unit_multiplier: { readonly value: number } | null;
@@ -48,7 +48,7 @@ export interface WireLimit {
 /** RateLimitResponse.Code */
 export const codeNumbers = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
 
-/** RateLimitResponse.RateLimit.Unit; an override's unit uses the same numbers. */
+/** RateLimitResponse.RateLimit.Unit; the unit of a request limit uses the same numbers. */
 export const unitNumbers = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6, WEEK: 7 } as const;
 
 /** The name of an enum value; undefined if it has none. */

@@ -5,7 +5,7 @@ import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import { type Problems, shown } from './problem.ts';
 import type { Block } from './read.ts';
 import { finish, type Steps } from './steps.ts';
-import type { Domain, HoldEntry, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
+import type { Domain, IdEntry, Level, Naming, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 import { hasWildcard } from './wildcard.ts';
 
 /**
@@ -39,14 +39,14 @@ export interface CompiledDomain {
 
 /** Makes the tree of one domain, a node a step. */
 export function* compileDomain(name: string, parts: DomainParts, problems: Problems): Steps<CompiledDomain> {
-  const holds = new Map<string, HoldEntry>();
-  const above: Above = { domain: name, levels: [], path: name, isNamedByRequest: false, holdAt: undefined, holds };
+  const idsOfDomain = new Map<string, readonly IdEntry[]>();
+  const above: Above = { domain: name, levels: [], path: name, isNamedByRequest: false, ids: [], idsOfDomain };
   const root = yield* buildLevel(parts.nodes, above, problems);
   const domain = {
     name,
     spend: parts.spend,
     root,
-    ...(holds.size > 0 && { holds: [...holds.values()] }),
+    ...(idsOfDomain.size > 0 && { ids: [...idsOfDomain.values()] }),
     ...(parts.overlaid && { overlaid: parts.overlaid }),
   };
   const rules: Rule[] = [];
@@ -116,10 +116,10 @@ interface Above {
   readonly path: string;
   /** Some level's name in statistics depends on the request. */
   readonly isNamedByRequest: boolean;
-  /** The place of the id among the entries; undefined: there is none so far. */
-  readonly holdAt: number | undefined;
-  /** The ids of the domain, by place and key. */
-  readonly holds: Map<string, HoldEntry>;
+  /** The ids so far. */
+  readonly ids: readonly IdEntry[];
+  /** Those of each way down of the domain, by places and keys. */
+  readonly idsOfDomain: Map<string, readonly IdEntry[]>;
 }
 
 /** Compiles the nodes of one level, and all below them. */
@@ -160,8 +160,8 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
     levels: [...above.levels, composite],
     path: `${above.path}.${composite}`,
     isNamedByRequest: above.isNamedByRequest || naming !== 'rule',
-    holdAt: readHold(block, above, problems) ? above.levels.length : above.holdAt,
-    holds: above.holds,
+    ids: readIds(block, above, problems),
+    idsOfDomain: above.idsOfDomain,
   };
   const rule = buildRule(block, here, problems);
   if (shares && !hasWildcard(composite) && !block.wrong.has('key') && !block.wrong.has('value')) {
@@ -178,30 +178,33 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
   };
 }
 
-/** Whether the node's entry is the id of a request in flight. */
-function readHold({ values, place }: Block<'node'>, above: Above, problems: Problems): boolean {
+/** The ids down to the node: those above, and its own. */
+function readIds({ values, place }: Block<'node'>, above: Above, problems: Problems): readonly IdEntry[] {
   const { not_counted: written, key = '', value = '', share_threshold: shares = false } = values;
-  if (written === undefined) return false;
-  const wrong = (message: string): false => {
+  if (written === undefined) return above.ids;
+  const wrong = (message: string): readonly IdEntry[] => {
     problems.error(place('not_counted'), message);
-    return false;
+    return above.ids;
   };
-  if (!notCounted.some((one) => one === written)) return wrong(`not_counted must be hold, got '${written}'`);
-  if (hasWildcard(key)) return wrong(`not_counted: hold wants a key without '*', got '${key}'`);
+  const as = notCounted.find((one) => one === written);
+  if (!as) return wrong(`not_counted must be ${notCounted.join(' or ')}, got '${written}'`);
+  if (hasWildcard(key)) return wrong(`not_counted: ${as} wants a key without '*', got '${key}'`);
   if (value !== '' && !hasWildcard(value))
     return wrong(
-      `not_counted: hold wants a node for any value, since each request has an id of its own, got '${value}'`,
+      `not_counted: ${as} wants a node for any value, since each request has an id of its own, got '${value}'`,
     );
-  if (shares) return wrong('not_counted: hold and share_threshold exclude one another: leave one of them out');
-  if (above.holdAt !== undefined) return wrong('not_counted: hold stands on a node above this one already');
-  const at = above.levels.length;
-  above.holds.set(`${at} ${key}`, { at, key });
-  return true;
+  if (shares) return wrong(`not_counted: ${as} and share_threshold exclude one another: leave one of them out`);
+  if (above.ids.some((one) => one.as === as))
+    return wrong(`not_counted: ${as} stands on a node above this one already`);
+  const ids = [...above.ids, { at: above.levels.length, key, as }];
+  above.idsOfDomain.set(ids.map((one) => `${one.at} ${one.key}`).join('\n'), ids);
+  return ids;
 }
 
-/** An exact value always shows itself; a shared counter always shows its pattern. */
+/** An exact value always shows itself; a shared counter always shows its pattern; an id is never shown. */
 function namingOf({ values }: Block<'node'>): Naming {
   const { key = '', value = '', share_threshold: shares = false, value_to_metric: showsValue = false } = values;
+  if (values.not_counted !== undefined) return 'rule';
   if (showsValue && !shares && (value === '' || hasWildcard(value) || hasWildcard(key))) return 'value';
   return hasWildcard(key) ? 'key' : 'rule';
 }
@@ -225,7 +228,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
   }
   const limitBlocks = only ? [only] : (several ?? []);
   if (limitBlocks.length === 0) return undefined;
-  const hasId = here.holdAt !== undefined;
+  const hasId = here.ids.some(({ as }) => as === 'hold');
   /** envoyproxy/ratelimit, which has `rate_limit` alone, ignores modes in it. */
   const modesOf = (limitBlock: Block<'rate_limit'>): NodeModes =>
     limitBlock === only ? { shadow, quota, hasId } : { ...ownModes(limitBlock, { shadow, quota }), hasId };
@@ -251,7 +254,7 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     quota,
     replaces,
     metadata,
-    ...(here.holdAt !== undefined && { holdAt: here.holdAt }),
+    ...(here.ids.length > 0 && { ids: here.ids }),
     ...(block.overlaid && { overlaid: block.overlaid }),
   };
 }

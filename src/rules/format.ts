@@ -8,7 +8,8 @@ import { refills } from '../algorithms/token-bucket.ts';
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
 /** What an entry may be beside a part of the counter. */
-export const notCounted = ['hold'] as const;
+export const notCounted = ['hold', 'trace'] as const;
+export type NotCounted = (typeof notCounted)[number];
 
 /** Lengths of time: `30s`, `1h30m`. */
 const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
@@ -56,7 +57,7 @@ export const format = {
       own: true,
       choices: notCounted,
       meaning:
-        'hold: the value is the id of a request in flight, and no part of the counter; for the limits with algorithm: in_flight below',
+        'the value is an id of the request, and no part of the counter; hold: of a request in flight, for the limits with algorithm: in_flight below; trace: refusals are found by it',
     },
     detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },

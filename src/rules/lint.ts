@@ -176,7 +176,7 @@ function lintLimit(
   ];
 }
 
-/** Limits on what is in flight, and the ids of requests. @param hasId  of a node above */
+/** Limits on what is in flight, and ids of requests. @param hasId  of a node above */
 function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Problem[] {
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;

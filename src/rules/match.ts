@@ -1,4 +1,4 @@
-import type { Domain, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
+import type { Domain, IdEntry, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 
 /** One part of what a request is counted by, as the caller sent it. Either text may be anything. */
 export interface Entry {
@@ -9,19 +9,19 @@ export interface Entry {
 /** What one request is to be counted by: a path down the rule tree of its domain. */
 export interface Descriptor {
   readonly entries: readonly Entry[];
-  readonly override: Override | undefined;
+  readonly requestLimit: RequestLimit | undefined;
 }
 
 /**
  * A limit that the caller brings along: it stands in for the rule tree's. Or why it is none, once its domain is known.
  */
-export type Override = { readonly limit: RuleLimit } | { readonly problem: string };
+export type RequestLimit = { readonly limit: RuleLimit } | { readonly problem: string };
 
 /** What the rules say of a descriptor. */
 export type Match =
   | { readonly kind: 'no_domain' }
   | { readonly kind: 'no_rule' }
-  | { readonly kind: 'invalid_override'; readonly problem: string }
+  | { readonly kind: 'invalid_request_limit'; readonly problem: string }
   | { readonly kind: 'unlimited'; readonly rule: Rule }
   | {
       readonly kind: 'limited';
@@ -30,7 +30,7 @@ export type Match =
       readonly limits: readonly RuleLimit[];
       /**
        * What the counter is named by: the descriptor's own entries, but for values that share one counter, and without
-       * an id.
+       * ids of the request.
        */
       readonly entries: readonly Entry[];
       /** The id of the request in flight; absent: the rule knows of none. */
@@ -70,13 +70,14 @@ export interface MatchObserver {
 export function match(
   rules: RuleTree,
   domainName: string,
-  { entries, override }: Descriptor,
+  { entries, requestLimit }: Descriptor,
   observer?: MatchObserver,
 ): Match {
   const domain = rules.domains.get(domainName);
   if (!domain) return NO_DOMAIN;
-  if (override && 'problem' in override) return { kind: 'invalid_override', problem: override.problem };
-  if (override) return limited(overrideRule(domain, entries, override.limit), entries, entries);
+  if (requestLimit && 'problem' in requestLimit)
+    return { kind: 'invalid_request_limit', problem: requestLimit.problem };
+  if (requestLimit) return limited(ruleOf(domain, namedEntries(entries, rules), requestLimit.limit), entries, entries);
 
   let level: Level | undefined = domain.root;
   let rule: Rule | undefined;
@@ -92,38 +93,62 @@ export function match(
     rule = node.rule;
     level = node.children;
   }
-  return rule ? limited(rule, shared ?? entries, entries, domain.root) : NO_RULE;
+  return rule ? limited(rule, shared ?? entries, entries, rules) : NO_RULE;
 }
 
-/** @param asked  the entries as the caller sent them */
-function limited(rule: Rule, entries: readonly Entry[], asked: readonly Entry[], root?: Level): Match {
+/**
+ * @param asked  the entries as the caller sent them
+ * @param rules  absent: the rule came with the request
+ */
+function limited(rule: Rule, entries: readonly Entry[], asked: readonly Entry[], rules?: RuleTree): Match {
   if (rule.unlimited) return { kind: 'unlimited', rule };
-  const levels = rule.named === 'by_rule' || !root ? rule.levels : levelsOf(rule, asked, root);
-  if (rule.holdAt !== undefined) return heldBy(rule, rule.holdAt, entries, asked, levels);
+  const levels = rule.named === 'by_rule' || !rules ? rule.levels : levelsOf(rule, asked, rules);
+  if (rule.ids !== undefined) return withoutIds(rule, rule.ids, entries, asked, levels);
   return { kind: 'limited', rule, limits: rule.limits, entries, levels };
 }
 
-/** @param at  the place of the id */
-function heldBy(
+function withoutIds(
   rule: Rule,
-  at: number,
+  ids: readonly IdEntry[],
   entries: readonly Entry[],
   asked: readonly Entry[],
   levels: readonly string[],
 ): Match {
-  const counted = entries.toSpliced(at, 1);
-  return { kind: 'limited', rule, limits: rule.limits, entries: counted, levels, id: asked[at]?.value ?? '' };
+  const hold = ids.find(({ as }) => as === 'hold');
+  return {
+    ...{ kind: 'limited', rule, limits: rule.limits, entries: countedEntries(rule, entries), levels },
+    ...(hold && { id: asked[hold.at]?.value ?? '' }),
+  };
 }
 
+/** The entries of a descriptor that its counter is named by: all but ids of the request. */
+export const countedEntries = ({ ids }: Pick<Rule, 'ids'>, entries: readonly Entry[]): readonly Entry[] =>
+  ids === undefined ? entries : entries.filter((_, at) => !ids.some((id) => id.at === at));
+
 /** The names of the levels that entries go down to reach a rule, for statistics. */
-function levelsOf({ named }: Rule, entries: readonly Entry[], root: Level): readonly string[] {
-  const nodes = nodesOf(entries, root);
+function levelsOf({ domain, named, ids }: Rule, asked: readonly Entry[], rules: RuleTree): readonly string[] {
+  const nodes = nodesOf(asked, rules.domains.get(domain)?.root);
+  const entries = namedEntries(asked, rules, nodes);
   if (named === 'by_levels') return nodes.map((node, depth) => levelOf(node, entries[depth]));
   const isShared = nodes.some(({ sharedValue }) => sharedValue !== undefined);
   return entries.map(({ key, value }, depth) => {
     const sharedValue = nodes[depth]?.sharedValue;
     if (sharedValue !== undefined) return `${key}_${sharedValue}`;
+    if (ids?.some(({ at }) => at === depth)) return key;
     return isShared ? joined(key, value) : `${key}_${value}`;
+  });
+}
+
+/** The entries as statistics name them: a value that a rule names itself stays as it is. */
+function namedEntries(
+  entries: readonly Entry[],
+  { shownValue }: RuleTree,
+  nodes: readonly Node[] = [],
+): readonly Entry[] {
+  if (!shownValue) return entries;
+  return entries.map(({ key, value }, depth) => {
+    const isOfRule = value === '' || nodes[depth]?.composite === joined(key, value);
+    return { key, value: isOfRule ? value : shownValue(value) };
   });
 }
 
@@ -135,8 +160,8 @@ function levelOf({ naming, composite, sharedValue }: Node, { key, value }: Entry
 }
 
 /** The nodes that entries go down by, one a level. */
-function nodesOf(entries: readonly Entry[], root: Level): readonly Node[] {
-  let level: Level | undefined = root;
+function nodesOf(entries: readonly Entry[], root: Level | undefined): readonly Node[] {
+  let level = root;
   return entries.flatMap((entry) => {
     const node: Node | undefined = level && findNode(level, entry);
     level = node?.children;
@@ -155,7 +180,7 @@ function findNode(level: Level, { key, value }: Entry): Node | undefined {
 }
 
 /** The rule that a caller's own limit amounts to: no mode, no name, statistics under every key and value. */
-function overrideRule(domain: Domain, entries: readonly Entry[], limit: RuleLimit): Rule {
+function ruleOf(domain: Domain, entries: readonly Entry[], limit: RuleLimit): Rule {
   const levels = entries.map(({ key, value }) => joined(key, value));
   return {
     domain: domain.name,

@@ -1,6 +1,7 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from '../json.ts';
+import type { NotCounted } from './format.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import type { Place } from './problem.ts';
 import type { Wildcard } from './wildcard.ts';
@@ -10,6 +11,8 @@ export interface RuleTree {
   readonly domains: ReadonlyMap<string, Domain>;
   /** Every rule of every domain, for listing. */
   readonly rules: readonly Rule[];
+  /** How statistics name a value that a caller sent; absent: as it is. */
+  readonly shownValue?: (value: string) => string;
 }
 
 export interface Domain extends MayBeOverlaid {
@@ -17,15 +20,16 @@ export interface Domain extends MayBeOverlaid {
   /** What a request spends that one of its limits refuses; undefined: as the service does by default. */
   readonly spend: Spend | undefined;
   readonly root: Level;
-  /** The entries that are ids of requests in flight, and no part of the counter; absent: none. */
-  readonly holds?: readonly HoldEntry[];
+  /** The entries that are ids of requests, and no part of the counter: those of each way down; absent: none. */
+  readonly ids?: readonly (readonly IdEntry[])[];
 }
 
-/** An entry that is the id of a request in flight. */
-export interface HoldEntry {
+/** An entry that is an id of the request: `not_counted`. */
+export interface IdEntry {
   /** Its place in the descriptor, from 0. */
   readonly at: number;
   readonly key: string;
+  readonly as: NotCounted;
 }
 
 /** The nodes that one entry of a descriptor is looked up among, indexed by the entry's key. */
@@ -108,8 +112,8 @@ export interface Rule extends MayBeOverlaid {
   readonly quota: boolean;
   /** Names of limits that this rule makes void for the requests it matches. */
   readonly replaces: readonly string[];
-  /** Which entry is the id of a request in flight, from 0, and no part of the counter; absent: none. */
-  readonly holdAt?: number;
+  /** The entries that are ids of the request, and no part of the counter, in their order; absent: none. */
+  readonly ids?: readonly IdEntry[];
   /** Metadata that the operator wants sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }

@@ -1,10 +1,15 @@
+import { seesValues } from '../admin/access.ts';
 import { operationRoutes } from '../admin/api.ts';
 import { Audit } from '../admin/audit.ts';
-import { type AdminOptions, adminOperations } from '../admin/operations.ts';
+import { adminOperations } from '../admin/operations.ts';
+import type { AdminOptions } from '../admin/options.ts';
+import { listOverrides } from '../admin/override-operations.ts';
 import { FOLLOW_INTERVAL_MS, OverrideRecords } from '../admin/override-records.ts';
 import { sessionOperations } from '../admin/session-operations.ts';
 import { Sessions } from '../admin/sessions.ts';
+import { shownBy } from '../admin/shown-value.ts';
 import { parseTokens } from '../admin/tokens.ts';
+import type { OverrideList } from '../http/debug.ts';
 import { profileRoutes } from '../http/profile.ts';
 import type { Route } from '../http/server.ts';
 import type { Settings } from '../settings.ts';
@@ -17,6 +22,7 @@ import { every } from './store.ts';
 /** Routes of the debug port that show callers' values or make changes. */
 export interface AdminPages extends Part {
   readonly routes: ReadonlyMap<string, Route>;
+  readonly overrides: OverrideList;
 }
 
 /** @throws CannotStart if ADMIN_TOKEN contains a name twice */
@@ -55,6 +61,10 @@ export function openAdminPages(
   const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
   const isAlone = store.memory !== undefined; // then nothing else changes them
   return {
+    overrides: {
+      seesValues: (request) => seesValues(request, access),
+      list: (isShown) => listOverrides(store.overrides, shownBy(isShown, hashKeys)),
+    },
     routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
     close: isAlone ? () => {} : every(FOLLOW_INTERVAL_MS, follow),
   };

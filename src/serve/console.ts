@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { memoryUsage } from 'node:process';
-import { hashed } from '../admin/operations.ts';
 import type { Clock } from '../clock.ts';
 import { assetRoutes } from '../console/assets.ts';
 import { Heartbeat } from '../console/instances.ts';
 import { type HealthFacts, Live } from '../console/live.ts';
 import { consoleOperations } from '../console/operations.ts';
+import { hashed } from '../hashed.ts';
 import type { Metrics } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { formatProblem } from '../rules/problem.ts';

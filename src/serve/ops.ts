@@ -1,10 +1,11 @@
-import { unmatchedMetrics } from '../admin/metrics.ts';
+import { overrideMetrics, unmatchedMetrics } from '../admin/metrics.ts';
 import { type DebugSources, debugRoutes } from '../http/debug.ts';
 import { shareRendering } from '../http/share-rendering.ts';
 import { createMetrics } from '../observe/prometheus.ts';
 import { referenceCounters, referenceGauges } from '../observe/reference-names.ts';
 import type { Statistics } from '../observe/stats.ts';
 import type { Settings } from '../settings.ts';
+import { joined } from '../slices.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
 import { openAdminPages } from './admin.ts';
 import { openConsole } from './console.ts';
@@ -55,9 +56,11 @@ export function openOps(
     const pages: DebugSources = {
       rules: rules.book.rules,
       lastLoad: rules.lastLoad,
+      overrides: admin.overrides,
       async metrics(format = 'text') {
         await refreshed();
-        const first = Buffer.from(await unmatchedMetrics(ask, format));
+        const ofOverrides = overrideMetrics(store.overrides, rules.book.rules(), format);
+        const first = Buffer.from(`${await unmatchedMetrics(ask, format)}${ofOverrides}`);
         const { contentType, body } = metrics.render(format);
         return { contentType, body: following(first, body) };
       },
@@ -79,11 +82,6 @@ export function openOps(
       },
     };
   });
-}
-
-function* joined<T>(one: Iterable<T>, other: Iterable<T>): Iterable<T> {
-  yield* one;
-  yield* other;
 }
 
 async function* following<T>(first: T, more: Iterable<T> | AsyncIterable<T>): AsyncGenerator<T> {

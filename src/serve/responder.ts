@@ -2,6 +2,7 @@ import cluster from 'node:cluster';
 import { AdminAgent } from '../admin/agent.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
+import { hashed } from '../hashed.ts';
 import { createDecisionLog, type LogDecision } from '../observe/decision-log.ts';
 import { createDecisionSink } from '../observe/log.ts';
 import type { Load } from '../observe/service-gauges.ts';
@@ -11,6 +12,7 @@ import { createHoldsService } from '../rls/holds.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
+import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
 import { createSlots } from '../slots/slots.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
@@ -48,12 +50,25 @@ export interface Responder extends Part {
 
 /** The dependencies of decisions. */
 export function deciderOf(
-  { decisions, counters }: Settings,
+  { decisions, counters, admin }: Settings,
   { store, rules }: Pick<Core, 'store' | 'rules'>,
   clock: Clock,
 ) {
   const { ledger, overrides } = store;
-  return { ...decisions, rules: rules.book.rules, ledger, overrides, counters: countersOf(counters, clock) };
+  const named = admin.hashKeys ? withHashedNames(rules.book.rules) : rules.book.rules;
+  return { ...decisions, rules: named, ledger, overrides, counters: countersOf(counters, clock) };
+}
+
+/** The same rules, by which statistics name callers' values by their hashes. */
+function withHashedNames(rules: () => RuleTree | undefined): () => RuleTree | undefined {
+  let source: RuleTree | undefined;
+  let named: RuleTree | undefined;
+  return () => {
+    const tree = rules();
+    if (tree !== source) named = tree && { ...tree, shownValue: hashed };
+    source = tree;
+    return named;
+  };
 }
 
 /** Opens what answers requests, without its servers. */
@@ -128,6 +143,7 @@ function openDecisionLog(
   const { format } = settings.log;
   return createDecisionLog({
     ...{ rules, counters, ...settings.decisionLog },
+    shownValue: settings.admin.hashKeys ? hashed : undefined,
     debug: log.isLevelEnabled('debug') ? log : undefined,
     log: createDecisionSink({ level: 'info', format, ...(worker !== undefined && { worker }) }),
     onDropped: observer.decisionsNotLogged,

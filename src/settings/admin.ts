@@ -27,5 +27,9 @@ export const adminRows = {
     '0',
     'number of the last refusals that each process keeps with their explanation (/api/v1/refusals); 0: none',
   ),
-  HASH_KEYS: setting(flag, 'false', "show callers' values as hashes on /api/v1"),
+  HASH_KEYS: setting(
+    flag,
+    'false',
+    "show, record and log callers' values as hashes: on the debug port, in statistics, and in logs",
+  ),
 } as const satisfies Rows;

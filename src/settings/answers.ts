@@ -48,6 +48,11 @@ export const answerRows = {
     'false',
     'send the domain, the descriptors and the metadata of the rules that let the request pass to the proxy',
   ),
+  RESPONSE_RULE_METADATA: setting(
+    flag,
+    'false',
+    'send the rule, the limit and the remaining hits behind each answer to the proxy as dynamic metadata, for its access log',
+  ),
 } as const satisfies Rows;
 
 /** Statistics and their sinks. */

@@ -47,7 +47,7 @@ const reported: readonly (readonly [
   ],
 ];
 
-test.each(reported)('%s: it is listed with the reason and the nearest rule', (_, yaml, domain, sent, found) => {
+test.each(reported)('%s: it is listed with the reason and the nearest rule', async (_, yaml, domain, sent, found) => {
   const rules = rulesFrom(yaml);
   const unmatched = new Unmatched(() => rules);
   const entries = sent.map((text) => ({ key: text.split('=')[0] ?? '', value: text.slice(text.indexOf('=') + 1) }));
@@ -55,7 +55,7 @@ test.each(reported)('%s: it is listed with the reason and the nearest rule', (_,
   const answer = { overallCode: 'OK', verdicts: [{ kind }], shadowed: false, delayMs: 0 } as const;
   for (let requests = 0; requests < 6; requests++) unmatched.answered(domain, [{ entries }], answer);
   const { list, counts } = unmatched.report();
-  expect(describeUnmatched(rules, list)).toMatchObject([
+  expect(await describeUnmatched(rules, list)).toMatchObject([
     { domain, entries, count: 6, error: 0, perSecond: 0.1, ...found },
   ]);
   expect(counts).toMatchObject([{ count: 6 }]);

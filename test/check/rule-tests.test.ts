@@ -67,7 +67,7 @@ tests:
     'expected OVER_LIMIT, got OK',
     'user=alice: expected rule demo.users, got demo.user: rule demo.user (rules.yaml:3)',
     'user=alice: expected 5 remaining, got 1: rule demo.user (rules.yaml:3)',
-    expect.stringContaining('color=red: expected rule demo.color, got none: no rule for color=red below demo'),
+    expect.stringContaining('color=red: expected rule demo.color, got none: level 1: no rule has the key'),
     expect.stringContaining('color=red: expected 1 remaining, got none'),
   ]);
 });

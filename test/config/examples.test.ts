@@ -195,7 +195,7 @@ function descriptor(text: string, hits: number): RequestDescriptor {
     const [, key = '', value = ''] = /^([^=]*)=(.*)$/.exec(entry) ?? [];
     return { key, value };
   });
-  return { entries, override: undefined, hits };
+  return { entries, requestLimit: undefined, hits };
 }
 
 /** An answer in words: what a caller makes of it. */

@@ -38,10 +38,12 @@ test('a descriptor that matches a rule fits one of its shapes', () => {
     fc.property(anyRules, anyRequest, (rules, { domain, descriptors }) => {
       for (const { entries } of descriptors) {
         const shape = entries.map(({ key, value }, at) => ({ key, value: at % 2 === 0 ? value : undefined }));
-        if ('rule' in match(rules, domain, { entries, override: undefined }))
+        if ('rule' in match(rules, domain, { entries, requestLimit: undefined }))
           expect(canMatch(rules, domain, shape)).toBe(true);
         const exact = entries.map(({ key, value }) => ({ key, value }));
-        expect(canMatch(rules, domain, exact)).toBe('rule' in match(rules, domain, { entries, override: undefined }));
+        expect(canMatch(rules, domain, exact)).toBe(
+          'rule' in match(rules, domain, { entries, requestLimit: undefined }),
+        );
       }
       for (const shape of expectedShapes(rules, 'd').shapes) expect(canMatch(rules, 'd', shape)).toBe(true);
     }),

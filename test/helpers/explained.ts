@@ -101,7 +101,7 @@ const anyEntry = fc.record({
   value: fc.constantFrom('', 'x', 'xy', 'y', 'w'),
 });
 
-const anyOverride = fc.record({
+const anyRequestLimit = fc.record({
   requests_per_unit: fc.integer({ min: 0, max: 3 }),
   unit: fc.constantFrom(0, 1, 2, 7),
   unit_multiplier: fc.constantFrom(null, { value: 0 }, { value: 2 }),
@@ -113,7 +113,7 @@ export const anyRequest: fc.Arbitrary<WireRequest> = fc.record({
   descriptors: fc.array(
     fc.record({
       entries: fc.array(anyEntry, { maxLength: 3 }),
-      limit: fc.oneof({ weight: 9, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: anyOverride }),
+      limit: fc.oneof({ weight: 9, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: anyRequestLimit }),
       hits_addend: fc.constantFrom(null, null, { value: 0 }, { value: 2 }, { value: 30 }),
       is_negative_hits: fc.integer({ min: 0, max: 9 }).map((drawn) => drawn === 0),
     }),

@@ -45,7 +45,7 @@ async function logged(wire: WireRequest, times: number, options: Partial<Decisio
     ...options,
   });
   const decider = deciderOf(rules);
-  const descriptors = wire.descriptors.map(({ entries }) => ({ entries, override: undefined, hits: 1 }));
+  const descriptors = wire.descriptors.map(({ entries }) => ({ entries, requestLimit: undefined, hits: 1 }));
   for (let sent = 0; sent < times; sent++) {
     const answer = await decide({ domain: wire.domain, descriptors }, decider, 1_000);
     log?.(wire, answer);
@@ -70,7 +70,9 @@ test('a rule that another one replaces says so, and an unknown domain lists thos
     /no limits applied: rule shop\.free \(rules\.yaml:\d+\), which another rule of the request replaces$/,
   );
   const { decisions } = await logged(request('nope', 'user'), 1, {});
-  expect(decisions).toMatchObject([{ descriptors: [{ none: "unknown domain 'nope'; there are rules for shop" }] }]);
+  expect(decisions).toMatchObject([
+    { descriptors: [{ none: "no rules have the domain 'nope'; the nearest is 'shop'" }] },
+  ]);
 });
 
 test.each([

@@ -39,7 +39,7 @@ async function samples(
   const metrics = createMetrics(statistics, () => true, circuits, { ...quiet, ...gauges });
   const decider = deciderOf(rules);
   for (let sent = 0; sent < times; sent++) {
-    const descriptors = [{ entries: [{ key: 'user', value: 'alice' }], override: undefined, hits: 1 }];
+    const descriptors = [{ entries: [{ key: 'user', value: 'alice' }], requestLimit: undefined, hits: 1 }];
     statistics.answered('shop', await decide({ domain: 'shop', descriptors }, decider, 1_000));
   }
   const all = [...parseExposition(await textOf((await metrics.render()).body)).values()].flatMap((metric) => [

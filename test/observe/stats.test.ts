@@ -192,7 +192,7 @@ descriptors:
   - {key: free, rate_limit: {unlimited: true}}
 `);
   const store = backendThat((hits) => hits.map(() => ({ code: 'UNAVAILABLE', reason: 'gone' })));
-  const descriptor = (key: string, hits = 1) => ({ entries: [{ key, value: 'x' }], override: undefined, hits });
+  const descriptor = (key: string, hits = 1) => ({ entries: [{ key, value: 'x' }], requestLimit: undefined, hits });
 
   /** The statistics after a request of which this came. */
   async function failed(
@@ -287,7 +287,7 @@ describe('beyond 10,000 names', () => {
     expect(statistics.unknownDomains.get('domain-0')).toBe(2);
   });
 
-  test("overrides are counted together, known ones and the operator's rules as before", () => {
+  test("request limits are counted together, known ones and the operator's rules as before", () => {
     const statistics = createStatistics(0.8);
     const verdict = (level: string) => limited({ requestsPerUnit: 5, before: 0, hits: 2, levels: [level] });
     const hit = (at: number) => {

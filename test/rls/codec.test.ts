@@ -2,7 +2,7 @@ import { MAX_COUNT, unitMs } from '../../src/algorithms/limit.ts';
 import { type Answer, InvalidRequest, type Verdict } from '../../src/decide.ts';
 import { fromStruct } from '../../src/protobuf/struct.ts';
 import { decodeRequest, encodeAnswer } from '../../src/rls/codec.ts';
-import type { WireDescriptor, WireOverride } from '../../src/rls/wire.ts';
+import type { WireDescriptor, WireRequestLimit } from '../../src/rls/wire.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 import { ruleOf } from '../helpers/rules.ts';
 
@@ -27,8 +27,8 @@ test('a request keeps its domain and its entries, in order', () => {
   expect(decodeRequest({ domain: 'demo', descriptors, hits_addend: 0 })).toEqual({
     domain: 'demo',
     descriptors: [
-      { entries, override: undefined, hits: 1 },
-      { entries: [], override: undefined, hits: 1 },
+      { entries, requestLimit: undefined, hits: 1 },
+      { entries: [], requestLimit: undefined, hits: 1 },
     ],
   });
 });
@@ -57,8 +57,8 @@ test('a request that its reader found too large throws InvalidRequest', () => {
 });
 
 describe('a limit in the request', () => {
-  const override = (fields: Partial<WireOverride>) =>
-    decode({ limit: { requests_per_unit: 10, unit: 1, unit_multiplier: null, ...fields } })?.override;
+  const requestLimit = (fields: Partial<WireRequestLimit>) =>
+    decode({ limit: { requests_per_unit: 10, unit: 1, unit_multiplier: null, ...fields } })?.requestLimit;
 
   test.each([
     [1, 'SECOND'],
@@ -69,7 +69,7 @@ describe('a limit in the request', () => {
     [6, 'YEAR'],
     [7, 'WEEK'], // a number without a name in the request's enum
   ] as const)('with unit %d is per %s', (number, unit) => {
-    expect(override({ unit: number })).toEqual({
+    expect(requestLimit({ unit: number })).toEqual({
       limit: {
         limit: {
           algorithm: 'fixed_window',
@@ -90,13 +90,13 @@ describe('a limit in the request', () => {
     [1, 2, 60_000],
     [100, 6, 100 * unitMs.YEAR],
   ])('with multiplier %d of unit %d is per %d ms', (value, unit, windowMs) => {
-    expect(override({ unit, unit_multiplier: { value } })).toMatchObject({
+    expect(requestLimit({ unit, unit_multiplier: { value } })).toMatchObject({
       limit: { limit: { windowMs }, label: { unitMultiplier: value } },
     });
   });
 
   test.each([0, 8, 99, -1])('with unit %d is invalid', (unit) => {
-    expect(override({ unit })).toEqual({
+    expect(requestLimit({ unit })).toEqual({
       problem: `descriptors[0].limit.unit must be a unit from SECOND (1) to WEEK (7), got ${unit}`,
     });
   });
@@ -107,13 +107,15 @@ describe('a limit in the request', () => {
     [0xffff_ffff, 1, '4294967295 × SECOND'],
     [0xffff_ffff, 6, '4294967295 × YEAR'],
   ])('with multiplier %d of unit %d is invalid', (value, unit, got) => {
-    expect(override({ unit, unit_multiplier: { value } })).toEqual({
+    expect(requestLimit({ unit, unit_multiplier: { value } })).toEqual({
       problem: `descriptors[0].limit.unit_multiplier must make a window of 1 unit to 100 years, got ${got}`,
     });
   });
 
   test.each([0, 0xffff_ffff])('may have %d requests', (requests_per_unit) => {
-    expect(override({ requests_per_unit })).toMatchObject({ limit: { limit: { requestsPerUnit: requests_per_unit } } });
+    expect(requestLimit({ requests_per_unit })).toMatchObject({
+      limit: { limit: { requestsPerUnit: requests_per_unit } },
+    });
   });
 });
 

@@ -37,7 +37,7 @@ function load(nodes: readonly Written[]): { readonly rules: RuleTree; readonly h
 
 /** Where in the level the node stands that an entry gets to. */
 function reached(rules: RuleTree, entry: Written): number | undefined {
-  const found = match(rules, 'd', { entries: [entry], override: undefined });
+  const found = match(rules, 'd', { entries: [entry], requestLimit: undefined });
   return 'limits' in found ? Number(found.limits[0]?.label.name) : undefined;
 }
 

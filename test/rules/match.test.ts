@@ -85,13 +85,13 @@ const show = (entries: readonly Entry[]): string => entries.map(({ key, value })
 function told(found: Match): string {
   if (found.kind === 'no_domain') return 'no domain';
   if (found.kind === 'no_rule') return 'no rule';
-  if (found.kind === 'invalid_override') return found.problem;
+  if (found.kind === 'invalid_request_limit') return found.problem;
   if (found.kind === 'unlimited') return `unlimited ${found.rule.path}`;
   return `${found.limits.map(({ limit, label }) => `${limit.requestsPerUnit} ${label.unit}`).join(' and ')} ${found.rule.path}`;
 }
 
 const find = (domain: Domain, written: string): Match =>
-  match(domains[domain], domain, { entries: entriesOf(written), override: undefined });
+  match(domains[domain], domain, { entries: entriesOf(written), requestLimit: undefined });
 
 describe('a descriptor', () => {
   test.each<[Domain, string, string]>([
@@ -172,7 +172,7 @@ describe('a descriptor', () => {
   });
 
   test('in a domain without rules has no match', () => {
-    const descriptor = { entries: entriesOf('k2=v2'), override: undefined };
+    const descriptor = { entries: entriesOf('k2=v2'), requestLimit: undefined };
     expect(
       ['nope', '', 'D', 'constructor', '__proto__'].map((name) => told(match(domains.d, name, descriptor))),
     ).toEqual(Array(5).fill('no domain'));
@@ -188,7 +188,7 @@ descriptors:
 `);
     const all = ['__proto__=x', 'user=constructor', 'user=__proto__', 'toString=x', 'constructor=x'];
     expect(
-      all.map((written) => told(match(rules, 'constructor', { entries: entriesOf(written), override: undefined }))),
+      all.map((written) => told(match(rules, 'constructor', { entries: entriesOf(written), requestLimit: undefined }))),
     ).toEqual([
       '1 DAY constructor.__proto__',
       '2 DAY constructor.user_constructor',
@@ -200,7 +200,7 @@ descriptors:
 
   test('without entries matches nothing, not even any key', () => {
     const rules = rulesFrom('domain: d\ndescriptors: [{key: "*", rate_limit: {unit: day}}]');
-    expect(told(match(rules, 'd', { entries: [], override: undefined }))).toBe('no rule');
+    expect(told(match(rules, 'd', { entries: [], requestLimit: undefined }))).toBe('no rule');
   });
 });
 
@@ -224,7 +224,7 @@ describe('the entries that name the counter', () => {
 
   test("are a new list: the caller's list is not modified", () => {
     const entries = entriesOf('svc=svc/u,ep=get');
-    match(domains.s, 's', { entries, override: undefined });
+    match(domains.s, 's', { entries, requestLimit: undefined });
     expect(show(entries)).toBe('svc=svc/u,ep=get');
   });
 
@@ -237,14 +237,14 @@ descriptors:
   - {key: "a*", value: "*a*", share_threshold: true, rate_limit: {unit: day, requests_per_unit: 3}}
 `);
     const counters = ['k=x1', 'k=y1', 'ab=cat'].map((written) => {
-      const found = match(rules, 'd', { entries: entriesOf(written), override: undefined });
+      const found = match(rules, 'd', { entries: entriesOf(written), requestLimit: undefined });
       return found.kind === 'limited' && show(found.entries);
     });
     expect(counters).toEqual(['k=*_x*', 'k=*_y*', 'ab=a*_*a*']);
   });
 });
 
-describe('an override', () => {
+describe('a request limit', () => {
   const limit = ruleLimitOf(fixedWindowOf(10, 86_400_000), { unit: 'DAY', unitMultiplier: 1 });
 
   test.each([
@@ -256,12 +256,12 @@ describe('an override', () => {
     ['d', '', '10 DAY d.'],
     ['nope', 'k2=v2', 'no domain'],
   ])('in %s, for %j: %s', (domain, written, expected) => {
-    const found = match(domains.d, domain, { entries: entriesOf(written), override: { limit } });
+    const found = match(domains.d, domain, { entries: entriesOf(written), requestLimit: { limit } });
     expect(told(found)).toBe(expected);
   });
 
   test('has no mode, is never replaced and counts by the entries as sent', () => {
-    const found = match(domains.s, 's', { entries: entriesOf('files=files/a'), override: { limit } });
+    const found = match(domains.s, 's', { entries: entriesOf('files=files/a'), requestLimit: { limit } });
     expect(found).toMatchObject({
       kind: 'limited',
       rule: { unlimited: false, shadow: false, quota: false, replaces: [] },
@@ -271,7 +271,7 @@ describe('an override', () => {
   });
 
   test('that is invalid matters only if the domain has rules', () => {
-    const descriptor = { entries: entriesOf('k2=v2'), override: { problem: 'no such unit' } };
+    const descriptor = { entries: entriesOf('k2=v2'), requestLimit: { problem: 'no such unit' } };
     expect([told(match(domains.d, 'd', descriptor)), told(match(domains.d, 'nope', descriptor))]).toEqual([
       'no such unit',
       'no domain',
@@ -284,7 +284,7 @@ describe('limits that replace others of the same request', () => {
     matchAll(
       domains[domain],
       domain,
-      written.map((one) => ({ entries: entriesOf(one), override: undefined })),
+      written.map((one) => ({ entries: entriesOf(one), requestLimit: undefined })),
     ).map(told);
 
   test.each([
@@ -328,8 +328,8 @@ describe('limits that replace others of the same request', () => {
   test('do not replace limits without a name', () => {
     const limit = ruleLimitOf(fixedWindowOf(10));
     const matches = matchAll(domains.r, 'r', [
-      { entries: entriesOf('a=1'), override: { limit } },
-      { entries: entriesOf('b=1'), override: undefined },
+      { entries: entriesOf('a=1'), requestLimit: { limit } },
+      { entries: entriesOf('b=1'), requestLimit: undefined },
     ]);
     expect(matches.map(told)).toEqual(['10 SECOND r.a_1', '2 MINUTE r.b']);
   });

@@ -168,7 +168,7 @@ const messages: Readonly<Record<string, string>> = {
   'ttl-and-unit.yaml': '8: descriptors[0].rate_limit.unit: unit means nothing with in_flight; it has a ttl',
   'ttl-with-a-window.yaml':
     '7: descriptors[0].rate_limit.ttl: ttl means nothing with fixed_window; it goes with in_flight',
-  'not-counted-unknown.yaml': "4: descriptors[0].not_counted: not_counted must be hold, got 'id'",
+  'not-counted-unknown.yaml': "4: descriptors[0].not_counted: not_counted must be hold or trace, got 'id'",
   'not-counted-of-one-value.yaml':
     "5: descriptors[0].not_counted: not_counted: hold wants a node for any value, since each request has an id of its own, got 'a'",
   'not-counted-of-many-keys.yaml':

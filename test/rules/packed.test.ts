@@ -34,7 +34,7 @@ test.each(files)('the rules of %s are the same after packing and unpacking', (na
     const [domain = '', ...levels] = rulePath.split('.');
     const entries = levels.map((level) => ({ key: level.split('_')[0] ?? '', value: level.split('_')[1] ?? 'any' }));
     const found = [rules, direct.rules].map((tree) =>
-      JSON.stringify(match(tree, domain, { entries, override: undefined })),
+      JSON.stringify(match(tree, domain, { entries, requestLimit: undefined })),
     );
     expect(found[0]).toBe(found[1]);
   }

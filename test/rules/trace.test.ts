@@ -1,7 +1,8 @@
 import '../helpers/realm.ts';
 import fc from 'fast-check';
 import { match } from '../../src/rules/match.ts';
-import { stopReasonOf, trace } from '../../src/rules/trace.ts';
+import { search, stopReasonOf } from '../../src/rules/stop.ts';
+import { trace } from '../../src/rules/trace.ts';
 import { compileWildcard, mismatchAt } from '../../src/rules/wildcard.ts';
 import { anyRequest, anyRules } from '../helpers/explained.ts';
 import { rulesFrom } from '../helpers/rules.ts';
@@ -30,7 +31,7 @@ descriptors:
 const entries = (...texts: readonly string[]) =>
   texts.map((text) => ({ key: text.split('=')[0] ?? '', value: text.split('=')[1] ?? '' }));
 const traced = (...texts: readonly string[]) =>
-  trace(rules, 'demo', { entries: entries(...texts), override: undefined });
+  trace(rules, 'demo', { entries: entries(...texts), requestLimit: undefined });
 
 test('the chosen node and every reason against the others are listed', () => {
   expect(traced('path=/abx').path[0]?.tried).toEqual([
@@ -87,7 +88,7 @@ test.each<[string, readonly string[], object]>([
 });
 
 test('the trace of a domain without rules names the nearest one', () => {
-  expect(trace(rules, 'demos', { entries: entries('user=a'), override: undefined }).stopped).toMatchObject({
+  expect(trace(rules, 'demos', { entries: entries('user=a'), requestLimit: undefined }).stopped).toMatchObject({
     reason: 'no_domain',
     why: "no rules have the domain 'demos'; the nearest is 'demo'",
     nearest: expect.arrayContaining([expect.objectContaining({ rule: 'demo.user', file: 'rules.yaml', line: 4 })]),
@@ -98,10 +99,10 @@ test('a trace finds what a match finds, and stops for the reason that is counted
   fc.assert(
     fc.property(anyRules, anyRequest, (tree, { domain, descriptors }) => {
       for (const { entries: own } of descriptors) {
-        const descriptor = { entries: own, override: undefined };
+        const descriptor = { entries: own, requestLimit: undefined };
         const { found, stopped, path } = trace(tree, domain, descriptor);
         expect(found).toEqual(match(tree, domain, descriptor));
-        expect(stopped?.reason).toBe(stopReasonOf(tree, domain, own));
+        expect(stopped?.reason).toBe(stopReasonOf(search(tree, domain, descriptor)));
         expect(stopped === undefined).toBe('rule' in found);
         for (const { tried } of path) expect(tried.filter(({ matched }) => matched).length).toBeLessThanOrEqual(1);
       }

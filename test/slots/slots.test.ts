@@ -40,7 +40,7 @@ const entriesOf = (key: string, job: string): Entries => [
 ];
 const requestOf = (job: string, keys: readonly string[] = ['queue'], hits = 1) => ({
   domain: 'demo',
-  descriptors: keys.map((key) => ({ entries: entriesOf(key, job), override: undefined, hits })),
+  descriptors: keys.map((key) => ({ entries: entriesOf(key, job), requestLimit: undefined, hits })),
 });
 
 function slotsOn(backend: Backend, atomic: Backend['atomic'] = 'request'): Slots {

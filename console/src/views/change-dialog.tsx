@@ -22,7 +22,7 @@ interface ChangeDialogProps {
   readonly domain: string;
   readonly entries: readonly Pair[];
   readonly limits: readonly ExplainedLimit[];
-  readonly override: Override | undefined;
+  readonly override: Pick<Override, 'entries' | 'effect' | 'by'> | undefined;
   /** With what was done; undefined: nothing was. */
   readonly onClose: (done?: string) => void;
 }
@@ -59,7 +59,7 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
         await call('POST', 'counters/grant', { ...body, hits });
         return `${exact(hits)} hits were given back, as far as they were used.`;
       case 'remove':
-        await call('DELETE', 'overrides', body);
+        await call('DELETE', 'overrides', { ...body, descriptor: override?.entries ?? entries });
         return 'The override is gone. The rules apply again within a second.';
       default: {
         const until = new Date(Date.now() + forMs).toISOString();

@@ -9,6 +9,7 @@ import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, type Pair, pairsParam, param, readPairs } from '../route.ts';
 import { mayOperate, noChangesReason, seesValues } from '../session.ts';
 import { ChangeDialog, type ChangeName, changes } from './change-dialog.tsx';
+import { RefusedRequest } from './refused-request.tsx';
 import { SignInNeeded } from './sign-in.tsx';
 
 export function Key() {
@@ -34,6 +35,7 @@ export function Key() {
       {seesValues.value && isChosen && (
         <Counters key={`${domain} ${param('pairs')}`} domain={domain} entries={entries} />
       )}
+      {seesValues.value && !isChosen && <RefusedRequest />}
       {seesValues.value && !isChosen && <Overrides />}
     </>
   );
@@ -48,9 +50,10 @@ function Counters({ domain, entries }: { readonly domain: string; readonly entri
   const found = data?.descriptors[0];
   const limits = found?.limits.filter(({ before }) => before !== undefined) ?? [];
   const name = JSON.stringify(entries.map(({ key, value }) => [key, value]));
-  const own = overrides.data?.overrides.find(
+  const listed = overrides.data?.overrides.find(
     (one) => one.domain === domain && JSON.stringify(one.entries.map(({ key, value }) => [key, value])) === name,
   );
+  const own = found?.override ?? listed; // listed by hashes where values are hashed
   useEffect(() => {
     if (done !== undefined) said.current?.focus();
   }, [done]);

@@ -19,6 +19,7 @@ descriptors:
   - {key: api_key, rate_limit: {unit: second, requests_per_unit: 10, algorithm: sliding_window_counter}}
   - {key: queue, rate_limit: {unit: minute, requests_per_unit: 10, algorithm: leaky_bucket}}
   - {key: plan, value: gold, rate_limit: {unlimited: true}}
+  - {key: request_id, not_counted: trace, rate_limit: {unlimited: true}}
 `;
 
 /** Values that break pages that take them for markup, or that change the text around them. */
@@ -57,6 +58,11 @@ beforeAll(async () => {
       ['plan', 'gold'],
     ]);
   }
+  const descriptors = [[['user', 'alice']], [['request_id', 'req-7']]].map((pairs) => ({
+    entries: pairs.map(([key, value]) => ({ key, value })),
+  }));
+  const body = JSON.stringify({ domain: 'demo', descriptors });
+  await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body });
 });
 afterAll(async () => {
   await weir.stop();
@@ -82,6 +88,7 @@ const views: readonly (readonly [name: string, view: string, text: string])[] = 
   ['explain without a rule', forKey('explain', 'demo', [['usr', 'alice']]), 'no rule matches'],
   ['key', forKey('key', 'demo', alice), 'Last refusals'],
   ['key without a descriptor', 'key', 'No override is set'],
+  ['key by request id', 'key?request=req-7', 'the request id'],
   ['health', 'health', 'Connections of callers'],
   ['audit', 'audit', 'Changes that operators made'],
   ['sign-in', 'sign-in', 'It is sent once'],
@@ -240,10 +247,10 @@ test('a view keeps its place in the address', async () => {
   const page = await browser.open();
   await page.goto(viewAt(weir, 'rules'));
   await page.getByLabel('Search').fill('token_bucket');
-  await page.getByText('1 of 6 rules').waitFor();
+  await page.getByText('1 of 7 rules').waitFor();
   await page.getByLabel('Refused most').check();
   await page.reload();
-  await page.getByText('1 of 6 rules').waitFor();
+  await page.getByText('1 of 7 rules').waitFor();
   expect(await page.getByLabel('Refused most').isChecked()).toBe(true);
   await page.getByLabel('Search').fill('nothing like this');
   await page.getByText('No rule has').waitFor();

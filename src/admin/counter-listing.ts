@@ -1,0 +1,55 @@
+import { debitOf } from '../ledger/debit.ts';
+import { describeLimit } from '../rules/describe.ts';
+import { inSlices } from '../slices.ts';
+import { counterOf, type KnownCounter } from './counter-key.ts';
+import { statesOf } from './counter-states.ts';
+import type { AdminOptions } from './options.ts';
+import { ApiProblem } from './problem.ts';
+import { type Shown, shownBy } from './shown-value.ts';
+
+/** Counters examined per page of a listing. */
+export const PAGE_COUNTERS = 1_000;
+
+/** Counters of a page that are examined in one turn of the event loop, and read from the store in one call. */
+export const COUNTERS_A_TURN = 100;
+
+export interface ListQuery {
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly after?: string;
+}
+
+/** One page: the counters among so many keys that belong to a rule in force. */
+export async function listCounters(
+  options: Pick<AdminOptions, 'ledger' | 'rules' | 'hashKeys'>,
+  query: ListQuery,
+): Promise<object> {
+  const { after } = query;
+  if (after !== undefined && !/^\d+\/[\d:]*$/.test(after))
+    throw new ApiProblem(400, 'the query is not valid: after must be `next` of another page');
+  const page = await options.ledger.list(after, PAGE_COUNTERS);
+  if (!page) throw new ApiProblem(501, 'the counters cannot be listed: memcached keeps no list');
+  const rules = options.rules();
+  const shown = shownBy(true, options.hashKeys);
+  const counters: object[] = [];
+  for await (const keys of inSlices(page.keys, COUNTERS_A_TURN)) {
+    const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key), query)) : [];
+    const debits = known.map(({ key, limit }) => debitOf({ key }, limit, 0, false));
+    const states = debits.length > 0 ? await statesOf(options, debits) : [];
+    for (const [at, counter] of known.entries()) counters.push({ ...describe(counter, shown), ...states[at] });
+  }
+  return { looked: page.keys.length, counters, ...(page.next !== undefined && { next: page.next }) };
+}
+
+function chosen(found: KnownCounter | undefined, { domain, rule }: ListQuery): readonly KnownCounter[] {
+  if (!found || (domain !== undefined && found.domain !== domain)) return [];
+  return rule === undefined || found.rule.path === rule ? [found] : [];
+}
+
+const describe = ({ domain, entries, rule: { path }, limit }: KnownCounter, shown: Shown): object => ({
+  domain,
+  entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
+  rule: path,
+  limit: describeLimit(limit),
+  algorithm: limit.limit.algorithm,
+});

@@ -1,0 +1,46 @@
+import { requestFromJson } from '../rls/json.ts';
+import { InvalidJson } from '../rls/json-reader.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import { type ApiOperation, operation } from './api.ts';
+import { type ExplainAnswer, explain } from './explain.ts';
+import type { AdminOptions } from './options.ts';
+import { noQuery } from './parameters.ts';
+import { parseJson } from './schema.ts';
+
+/** What a request would be answered with. */
+export function explainOperations(options: AdminOptions): readonly ApiOperation[] {
+  return [
+    operation({
+      path: '/api/v1/explain',
+      method: 'POST',
+      summary: 'what a request would be answered with now, and why; nothing is charged',
+      need: 'read',
+      query: noQuery,
+      body: 'any',
+      answers: 'The answer of /json, and how it comes about.',
+      answer: ({ rawBody }) => explainRequest(rawBody, options),
+    }),
+  ];
+}
+
+async function explainRequest(body: Buffer, options: AdminOptions): Promise<object> {
+  let request: WireRequest;
+  try {
+    request = requestFromJson(body);
+  } catch (error) {
+    if (!(error instanceof InvalidJson)) throw error;
+    parseJson(body); // what is not JSON at all is refused
+    return { status: 400, error: error.message, descriptors: [] } satisfies Omit<ExplainAnswer, 'rules'>;
+  }
+  const explanation = await explain(request, options);
+  if (!options.hasWorkers) return explanation;
+  const replies = await options.ask({ kind: 'explain', request });
+  const workers = replies.map(({ process, reply: { explanation: own } }) => ({
+    process,
+    status: own.status,
+    ...(own.answer && { answer: own.answer }),
+    ...(own.error !== undefined && { error: own.error }),
+    sources: [...new Set(own.descriptors.flatMap(({ limits }) => limits.flatMap((limit) => limit.source ?? [])))],
+  }));
+  return { ...explanation, workers };
+}

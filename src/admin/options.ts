@@ -1,0 +1,21 @@
+import type { Counters } from '../backends/key.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
+import type { ApiOperation } from './api.ts';
+import type { ExplainOptions } from './explain.ts';
+import type { OverrideOptions } from './override-operations.ts';
+
+/** What the admin API works with. */
+export interface AdminOptions extends ExplainOptions, OverrideOptions {
+  readonly version: string;
+  readonly ledger: Pick<Ledger, 'fork' | 'forget' | 'debit' | 'list'>;
+  readonly counters: Counters;
+  readonly rules: () => RuleTree | undefined;
+  /** Asks every process that answers requests. */
+  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  /** Whether other processes answer. */
+  readonly hasWorkers: boolean;
+  /** Operations of other parts. */
+  readonly more: readonly ApiOperation[];
+}

@@ -1,0 +1,10 @@
+import { hashed } from '../hashed.ts';
+
+/** How a value that a caller sent is shown. */
+export type Shown = (value: string) => string;
+
+/** @param hashKeys  `HASH_KEYS` */
+export const shownBy = (seesValues: boolean, hashKeys: boolean): Shown => {
+  if (!seesValues) return () => '(hidden)';
+  return hashKeys ? hashed : (value) => value;
+};

@@ -1,0 +1,217 @@
+import { type Descriptor, type Entry, type Match, match } from './match.ts';
+import { nearestOf } from './nearest-of.ts';
+import { shown } from './problem.ts';
+import { placeFields } from './rule-place.ts';
+import type { Level, Node, Rule, RuleTree } from './tree.ts';
+
+/** Why a descriptor ended without a limit. */
+export const stopReasons = {
+  no_domain: 'no rules have the domain',
+  no_such_key: 'the level has no node with the key',
+  value_differs: 'the level has the key, but only with other values',
+  wildcard_fails: 'the level has the key, but no pattern matches the value',
+  path_too_short: 'the descriptor ends above the rules',
+  path_too_long: 'the descriptor goes on below the last rule',
+  invalid_limit: 'the limit in the request is not valid',
+} as const;
+export type StopReason = keyof typeof stopReasons;
+
+/** A rule that a descriptor nearly met. */
+export interface NearRule {
+  readonly rule: string;
+  readonly file?: string;
+  readonly line?: number;
+  /** What the descriptor would have to be. */
+  readonly descriptor: readonly Entry[];
+}
+
+export interface Stop {
+  /** The level that no node was found at, from 1; 0: the domain. */
+  readonly level: number;
+  readonly reason: StopReason;
+  /** A sentence for people. */
+  readonly why: string;
+  readonly nearest: readonly NearRule[];
+}
+
+const MAX_NEAREST = 3;
+
+/** A search, and the levels that it came to. */
+export interface Search {
+  readonly found: Match;
+  readonly levels: readonly SearchedLevel[];
+}
+
+/** A level that was searched for an entry. */
+export interface SearchedLevel {
+  readonly entry: Entry;
+  /** Undefined: the rules end above it. */
+  readonly level: Level | undefined;
+  readonly node: Node | undefined;
+}
+
+/** Searches as `match` does, and keeps the levels. */
+export function search(rules: RuleTree, domain: string, descriptor: Descriptor): Search {
+  const levels: SearchedLevel[] = [];
+  const onLevel = (entry: Entry, level: Level | undefined, node: Node | undefined): void =>
+    void levels.push({ entry, level, node });
+  return { found: match(rules, domain, descriptor, { onLevel }), levels };
+}
+
+/** Why a search ended without a rule; undefined where it met one. */
+export function stopReasonOf({ found, levels }: Search): StopReason | undefined {
+  switch (found.kind) {
+    case 'no_domain':
+      return 'no_domain';
+    case 'invalid_request_limit':
+      return 'invalid_limit';
+    case 'no_rule': {
+      const last = levels.at(-1);
+      if (!last || last.node) return 'path_too_short';
+      return last.level ? failureAt(last.level, last.entry) : 'path_too_long';
+    }
+    default:
+      return undefined;
+  }
+}
+
+function failureAt(level: Level, { key }: Entry): StopReason {
+  const branch = level.byKey.get(key);
+  if (!branch) return level.keyWildcards.all.length > 0 && level.byKey.size === 0 ? 'wildcard_fails' : 'no_such_key';
+  return branch.wildcards.all.length > 0 ? 'wildcard_fails' : 'value_differs';
+}
+
+/** Where a search ended without a rule, in words, and the nearest rules; undefined where it met one. */
+export function stopOf(
+  rules: RuleTree,
+  domain: string,
+  entries: readonly Entry[],
+  { found, levels }: Search,
+): Stop | undefined {
+  switch (found.kind) {
+    case 'no_domain':
+      return domainStop(rules, domain);
+    case 'invalid_request_limit':
+      return { level: 0, reason: 'invalid_limit', why: found.problem, nearest: [] };
+    case 'no_rule': {
+      const stop = ruleStop(rules, domain, entries, levels);
+      const reordered = otherOrder(rules, domain, entries);
+      if (!reordered) return stop;
+      const hint = `in the order ${textOf(reordered.descriptor)} they would meet ${shown(reordered.rule)}`;
+      return { ...stop, why: `${stop.why}; ${hint}`, nearest: [reordered, ...stop.nearest].slice(0, MAX_NEAREST) };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function domainStop(rules: RuleTree, domain: string): Stop {
+  const near = nearestOf(domain, rules.domains.keys(), (name) => name, MAX_NEAREST);
+  const hint = near[0] === undefined ? '' : `; the nearest is '${shown(near[0])}'`;
+  return {
+    level: 0,
+    reason: 'no_domain',
+    why: `no rules have the domain '${shown(domain)}'${hint}`,
+    nearest: near.flatMap((name) => nearRules(rules.domains.get(name)?.root, [])),
+  };
+}
+
+function ruleStop(rules: RuleTree, domain: string, entries: readonly Entry[], levels: readonly SearchedLevel[]): Stop {
+  const last = levels.at(-1);
+  const number = levels.length;
+  if (!last || last.node) {
+    const near = nearRules(last ? last.node?.children : rules.domains.get(domain)?.root, entries);
+    const example = near[0] ? `: ${textOf(near[0].descriptor)} has one` : ', and none is below';
+    const why = `the descriptor ends at level ${number}, where no rule has a limit${example}`;
+    return { level: number, reason: 'path_too_short', why, nearest: near };
+  }
+  const { entry, level } = last;
+  const above = entries.slice(0, number - 1);
+  if (!level) {
+    const rule = levels.at(-2)?.node?.rule;
+    const ended = rule ? `${shown(rule.path)} is the last rule` : 'nothing is below';
+    const why = `the descriptor goes on at level ${number} with '${shown(entry.key)}', where the rules end: ${ended}`;
+    return { level: number, reason: 'path_too_long', why, nearest: rule ? [nearRule(rule, above)] : [] };
+  }
+  const reason = failureAt(level, entry);
+  const near = nearAt(level, entry, above);
+  const what =
+    reason === 'no_such_key'
+      ? `no rule has the key '${shown(entry.key)}'`
+      : `'${shown(entry.key)}' has no rule for the value '${shown(entry.value)}'`;
+  const hint = near[0] ? `; the nearest is ${shown(near[0].rule)}` : '';
+  return { level: number, reason, why: `level ${number}: ${what}${hint}`, nearest: near };
+}
+
+const textOf = (entries: readonly Entry[]): string =>
+  shown(entries.map(({ key, value }) => `${key}=${value}`).join(','));
+
+function nearAt(level: Level, entry: Entry, above: readonly Entry[]): readonly NearRule[] {
+  const { key, value } = entry;
+  const branch = level.byKey.get(key);
+  const keys = branch ? [key] : nearestOf(key, level.byKey.keys(), (one) => one, MAX_NEAREST);
+  return keys
+    .flatMap((one) => {
+      const { byValue, anyValue } = level.byKey.get(one) ?? { byValue: new Map<string, Node>(), anyValue: undefined };
+      const values = nearestOf(value, byValue.entries(), ([text]) => text, MAX_NEAREST);
+      const nodes = [
+        ...values.map(([text, node]) => [{ key: one, value: text }, node] as const),
+        ...(anyValue ? [[{ key: one, value }, anyValue] as const] : []),
+      ];
+      return nodes.flatMap(([found, node]) => nearRuleAt(node, [...above, found]) ?? []);
+    })
+    .slice(0, MAX_NEAREST);
+}
+
+/** The first rules of a level and below it. */
+function nearRules(level: Level | undefined, above: readonly Entry[]): readonly NearRule[] {
+  const found: NearRule[] = [];
+  for (const [key, { byValue, anyValue }] of level?.byKey ?? []) {
+    const nodes = [...(anyValue ? [['…', anyValue] as const] : []), ...firstOf(byValue)];
+    for (const [value, node] of nodes) {
+      const near = nearRuleAt(node, [...above, { key, value }]);
+      if (near) found.push(near);
+      if (found.length === MAX_NEAREST) return found;
+    }
+  }
+  return found;
+}
+
+function* firstOf(nodes: ReadonlyMap<string, Node>): Iterable<readonly [string, Node]> {
+  let count = 0;
+  for (const node of nodes) {
+    if (count++ === MAX_NEAREST) return;
+    yield node;
+  }
+}
+
+/** The rule of a node, or the first one below it. */
+function nearRuleAt({ rule, children }: Node, descriptor: readonly Entry[]): NearRule | undefined {
+  if (rule) return nearRule(rule, descriptor);
+  return nearRules(children, descriptor)[0];
+}
+
+const nearRule = ({ path, place }: Rule, descriptor: readonly Entry[]): NearRule => ({
+  rule: path,
+  ...placeFields(place),
+  descriptor,
+});
+
+/** Orders of the entries that are tried: all of five. */
+const MAX_REORDERED = 5;
+
+/** The same entries in an order that meets a rule. */
+function otherOrder(rules: RuleTree, domain: string, entries: readonly Entry[]): NearRule | undefined {
+  if (entries.length < 2 || entries.length > MAX_REORDERED) return undefined;
+  for (const ordered of ordersOf(entries)) {
+    const found = match(rules, domain, { entries: ordered, requestLimit: undefined });
+    if ('rule' in found) return nearRule(found.rule, ordered);
+  }
+  return undefined;
+}
+
+function* ordersOf<T>(items: readonly T[]): Iterable<readonly T[]> {
+  if (items.length <= 1) yield items;
+  for (const [at, first] of items.entries())
+    if (items.length > 1) for (const rest of ordersOf(items.toSpliced(at, 1))) yield [first, ...rest];
+}

@@ -1,0 +1,114 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const RULES = `
+domain: demo
+descriptors:
+  - {key: user, value_to_metric: true, rate_limit: {unit: year, requests_per_unit: 2, alignment: first_hit}}
+  - {key: account, detailed_metric: true, rate_limit: {unit: year, requests_per_unit: 2}}
+  - {key: account, value: house, detailed_metric: true, rate_limit: {unit: year, requests_per_unit: 2}}
+`;
+
+/** Part of every value that a test sends. */
+const SECRET = 'anna.smith';
+/** As `hashed` shows a value. */
+const HASH = /#[0-9a-f]{12}/;
+
+let folder: string;
+let weir: Weir;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'hash-keys-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  const env = {
+    ...{ ADMIN_TOKEN: 'token', HASH_KEYS: 'true', USE_STATSD: 'false', AUDIT_LOG: join(folder, 'audit.jsonl') },
+    ...{ EXPLAIN_SAMPLE: '100', DECISION_LOG: 'all', LOG_LEVEL: 'debug', LOG_FORMAT: 'json' },
+  };
+  weir = await startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
+  for (let times = 0; times < 4; times++) {
+    await ask([{ entries: [pair('user', SECRET)] }, { entries: [pair('account', SECRET)] }]);
+    await ask([{ entries: [pair('account', 'house')] }, { entries: [pair('usr', SECRET)] }]);
+  }
+  await ask([{ entries: [pair('user', SECRET)], limit: { requests_per_unit: 1, unit: 'HOUR' } }]);
+  await ask([{ entries: [pair('account', SECRET), pair('deeper', SECRET)] }]);
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  const descriptor = [pair('user', `${SECRET}@b`)];
+  await call('PUT', '/api/v1/overrides', { domain: 'demo', descriptor, effect: 'block', until, reason: 'abuse' });
+});
+afterAll(async () => {
+  await weir.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const pair = (key: string, value: string) => ({ key, value });
+
+const ask = (descriptors: readonly object[]) =>
+  fetch(`http://127.0.0.1:${weir.httpPort}/json`, {
+    method: 'POST',
+    body: JSON.stringify({ domain: 'demo', descriptors }),
+  });
+
+const page = async (path: string, headers: Record<string, string> = { authorization: 'Bearer token' }) =>
+  (await fetch(`http://127.0.0.1:${weir.debugPort}${path}`, { headers })).text();
+
+async function call(method: string, path: string, body: object) {
+  const headers = { authorization: 'Bearer token' };
+  const url = `http://127.0.0.1:${weir.debugPort}${path}`;
+  const answer = await fetch(url, { method, headers, body: JSON.stringify(body) });
+  return { status: answer.status, body: JSON.parse(await answer.text()) };
+}
+
+test.each([
+  '/stats',
+  '/metrics',
+  '/rlconfig',
+  '/rlconfig?verbose',
+  '/rlconfig?format=json',
+  '/api/v1/unmatched',
+  '/api/v1/top',
+  '/api/v1/refusals',
+  '/api/v1/counters',
+  '/api/v1/overrides',
+  '/api/v1/audit',
+])('%s has hashes instead of values', async (path) => {
+  const shown = await page(path);
+  expect(shown).toMatch(HASH);
+  expect(shown).not.toContain(SECRET);
+});
+
+test('statistics keep the values that a rule names', async () => {
+  const stats = await page('/stats');
+  expect(stats).toContain('demo.account_house.total_hits: 4');
+  expect(stats).toMatch(/demo\.user_#[0-9a-f]{12}\.total_hits: 5/);
+  expect(stats).toMatch(/demo\.account_#[0-9a-f]{12}\.total_hits: 4/);
+});
+
+test('logs and the audit log have hashes instead of values', async () => {
+  await weir.waitFor('"code":"OVER_LIMIT"');
+  await weir.waitFor('got descriptor: (user=#');
+  expect(weir.output()).toMatch(/"key":"[^"]*#[0-9a-f]{12}/);
+  expect(weir.output()).toContain('the descriptor goes on below the last rule');
+  expect(weir.output()).not.toContain(SECRET);
+  const audit = readFileSync(join(folder, 'audit.jsonl'), 'utf8');
+  expect(audit).toMatch(HASH);
+  expect(audit).not.toContain(SECRET);
+});
+
+test('values stay what requests are matched, counted and overridden by', async () => {
+  expect((await ask([{ entries: [pair('user', `${SECRET}@b`)] }])).status).toBe(429);
+  const explained = await call('POST', '/api/v1/explain', {
+    domain: 'demo',
+    descriptors: [{ entries: [pair('account', SECRET)] }],
+  });
+  expect(explained.body).toMatchObject({ status: 429, descriptors: [{ limits: [{ before: { used: 4 } }] }] });
+});
+
+test('an override is removed by its hashed name', async () => {
+  const { overrides } = JSON.parse(await page('/api/v1/overrides'));
+  const { domain, entries } = overrides[0];
+  const removed = await call('DELETE', '/api/v1/overrides', { domain, descriptor: entries, reason: 'over' });
+  expect(removed).toMatchObject({ status: 200, body: { effect: 'block', entries } });
+  expect(JSON.parse(await page('/api/v1/overrides'))).toEqual({ overrides: [] });
+});

@@ -1,0 +1,159 @@
+import { counterOf } from '../../src/admin/counter-key.ts';
+import { COUNTERS_A_TURN, listCounters, PAGE_COUNTERS } from '../../src/admin/counter-listing.ts';
+import { TopKeys } from '../../src/admin/top-keys.ts';
+import { DESCRIBED_A_TURN, describeUnmatched, Unmatched } from '../../src/admin/unmatched.ts';
+import type { Limit } from '../../src/algorithms/index.ts';
+import { type Backend, operationOf } from '../../src/backends/backend.ts';
+import { createCounterKeys } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { RedisBackend } from '../../src/backends/redis/backend.ts';
+import type { Ledger } from '../../src/ledger/ledger.ts';
+import { match } from '../../src/rules/match.ts';
+import type { RuleTree } from '../../src/rules/tree.ts';
+import { openReady } from '../helpers/connection.ts';
+import { ledgerOf } from '../helpers/ledger.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { ruleOf, rulesFrom } from '../helpers/rules.ts';
+import { mostStepsInATurn } from '../helpers/turns.ts';
+
+/** `LISTED_COUNTERS=1000000` for the long form. */
+const COUNTERS = Number(process.env.LISTED_COUNTERS ?? 5_000);
+const RULES = 10_000;
+
+const rules = rulesFrom(
+  `domain: demo\ndescriptors:\n${Array.from(
+    { length: RULES },
+    (_, at) =>
+      `  - {key: tenant, value: t${at}, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 5}}]}\n`,
+  ).join('')}`,
+);
+
+let server: Redis;
+let redis: Backend;
+beforeAll(async () => {
+  server = await startRedis();
+  redis = new RedisBackend(await openReady(server), Date.now, {});
+});
+afterAll(async () => {
+  await redis.close();
+  await server.stop();
+});
+
+const entriesOf = (counter: number) => [
+  { key: 'tenant', value: `t${counter % RULES}` },
+  { key: 'user', value: `u${counter}` },
+];
+
+/** Counts one hit of each descriptor, many in a call. */
+async function fill(backend: Backend, tree: RuleTree): Promise<void> {
+  const keys = createCounterKeys('');
+  const IN_A_CALL = 1_000;
+  for (let from = 0; from < COUNTERS; from += IN_A_CALL) {
+    const operations = Array.from({ length: Math.min(IN_A_CALL, COUNTERS - from) }, (_, at) => {
+      const found = match(tree, 'demo', { entries: entriesOf(from + at), requestLimit: undefined });
+      const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit; // each has one
+      return operationOf({ key: keys(limit, 'demo', entriesOf(from + at)) }, limit, 1, true);
+    });
+    await backend.run(operations, { spend: 'each', timeoutMs: 20_000 });
+  }
+}
+
+interface Listed {
+  readonly looked: number;
+  readonly counters: readonly { readonly entries: readonly { readonly value: string }[]; readonly used: number }[];
+  readonly next?: string;
+}
+
+/** A ledger whose reads of counters are steps. */
+const counted = (ledger: Ledger, step: () => void): Pick<Ledger, 'list' | 'fork'> & Ledger =>
+  Object.assign(Object.create(ledger), {
+    list: ledger.list.bind(ledger),
+    fork(debits: Parameters<Ledger['fork']>[0], timeoutMs: number) {
+      for (const _ of debits) step();
+      return ledger.fork(debits, timeoutMs);
+    },
+  });
+
+test.each(['memory', 'Redis'])(
+  `a listing of %s has every one of ${COUNTERS} counters of ${RULES} rules, and works on a few in a turn`,
+  async (name) => {
+    const backend = name === 'memory' ? createMemoryBackend(Date.now, { maxCounters: COUNTERS + 1 }) : redis;
+    await fill(backend, rules);
+    const ledger = ledgerOf(backend, { clock: Date.now });
+    const seen = new Set<string>();
+    let pages = 0;
+    const most = await mostStepsInATurn(async (step) => {
+      const options = { ledger: counted(ledger, step), rules: () => rules, hashKeys: false };
+      for (let after: string | undefined = ''; after !== undefined; pages++) {
+        const page = (await listCounters(options, after === '' ? {} : { after })) as Listed;
+        expect(page.looked).toBeLessThanOrEqual(2 * PAGE_COUNTERS); // Redis may return some more than it is asked for
+        for (const { entries, used } of page.counters) {
+          expect(used).toBe(1);
+          seen.add(entries[1]?.value ?? '');
+        }
+        after = page.next;
+      }
+    });
+    expect(seen.size).toBe(COUNTERS);
+    expect(most).toBeLessThanOrEqual(COUNTERS_A_TURN);
+    expect(pages).toBeGreaterThanOrEqual(COUNTERS / (2 * PAGE_COUNTERS));
+    if (name === 'memory') expect(pages).toBe(Math.ceil(COUNTERS / PAGE_COUNTERS));
+  },
+  3_600_000,
+);
+
+test('the rule of a counter is found by a few searches of a map, however many rules there are', () => {
+  const keys = createCounterKeys('');
+  const found = match(rules, 'demo', { entries: entriesOf(7), requestLimit: undefined });
+  const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit;
+  let searches = 0;
+  const byDomain = Object.assign(new Map(rules.domains), {
+    get(domain: string) {
+      searches++;
+      return rules.domains.get(domain);
+    },
+  });
+  const key = keys(limit, 'demo', entriesOf(7));
+  expect(counterOf({ ...rules, domains: byDomain }, key)?.rule.path).toBe('demo.tenant_t7.user');
+  expect(searches).toBeLessThanOrEqual(4);
+});
+
+test('unmatched descriptors are compared with the rules a few in a turn', async () => {
+  const unmatched = new Unmatched(() => rules);
+  const answer = { overallCode: 'OK', verdicts: [{ kind: 'no_rule' }], shadowed: false, delayMs: 0 } as const;
+  for (let at = 0; at < 50; at++)
+    unmatched.answered('demo', [{ entries: [{ key: 'tenants', value: `${at}` }] }], answer);
+  const { list } = unmatched.report();
+  const most = await mostStepsInATurn((step) => {
+    const entries = list.entries.map((one) => ({
+      ...one,
+      get key() {
+        step();
+        return one.key;
+      },
+    }));
+    return describeUnmatched(rules, { ...list, entries });
+  });
+  expect(most).toBe(DESCRIBED_A_TURN);
+});
+
+test('tables of top keys are listed one in a turn', async () => {
+  const top = new TopKeys(2 ** 24);
+  for (let at = 0; at < 100; at++) {
+    const verdict = { kind: 'limited', rule: ruleOf({ path: `demo.k${at}` }), hits: 1, decision: { code: 'OK' } };
+    top.answered([{ entries: [{ key: 'k', value: 'v' }] }], {
+      ...{ overallCode: 'OK', shadowed: false, delayMs: 0 },
+      verdicts: [verdict as never], // as much of it as is read
+    });
+  }
+  let turns = 0;
+  let isDone = false;
+  const count = (): void => {
+    turns++;
+    if (!isDone) setImmediate(count);
+  };
+  setImmediate(count);
+  expect(await top.listsInTurns('hits')).toHaveLength(100);
+  isDone = true;
+  expect(turns).toBeGreaterThanOrEqual(100);
+});
