@@ -37,6 +37,7 @@ const mayImport = {
     'src/protobuf/',
     'src/decide.ts',
     'src/rules/',
+    'src/ledger/entry.ts',
     'src/backends/',
     'src/algorithms/',
     'src/clock.ts',

@@ -4,7 +4,7 @@ const notQuick = [
   '/test/(attack|bench|chaos|deploy|e2e|console/browser)/',
   '/test/algorithms/(oracle|properties)',
   '/test/backends/(memcached|black-hole|formats|redis/(expiry|faults|leases|topologies))',
-  '/test/(conformance/process|docs/layers|main|observe/pages|rls/service|serve/workers|xds/go-control-plane)',
+  '/test/(conformance/process|docs/(clients|layers)|main|observe/pages|rls/service|serve/workers|xds/go-control-plane)',
   '/test/transport/(clients|tls|h2/(attacks|connections|h2spec))',
 ];
 
@@ -33,7 +33,7 @@ export default {
       displayName: 'grpc-js', // what speaks to a gRPC server once more, on the other transport
       testMatch: [
         '<rootDir>/test/transport/{grpc-server,tls}.test.ts',
-        '<rootDir>/test/rls/{service,holds}.test.ts',
+        '<rootDir>/test/rls/{service,holds,batch}.test.ts',
         '<rootDir>/test/slots/*.test.ts',
       ],
       globals: { transport: 'grpc-js' },

@@ -41,7 +41,14 @@ export type Verdict =
       readonly code: Code;
       /** Limits in shadow mode, beside the one that is shown, that would have refused; undefined: none. */
       readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
+      /** All limits of the rule that apply, if there are several and `Decider.reportsEveryLimit`. */
+      readonly applied?: readonly AppliedLimit[] | undefined;
     };
+
+/** A limit, and what its algorithm decided. */
+export interface AppliedLimit extends RuleLimit {
+  readonly decision: Decision;
+}
 
 /** A limit in shadow mode that would have refused. */
 export interface ShadowRefusal {
@@ -79,6 +86,8 @@ export interface Decider {
   readonly quotaMode: boolean;
   /** What a request spends that a limit refuses, where its domain does not say. */
   readonly spend: Spend;
+  /** Verdicts report every limit of a rule, not only the tightest; absent: they do not. */
+  readonly reportsEveryLimit?: boolean;
   /** What operators have set for single descriptors; absent: nothing. */
   readonly overrides?: Overrides;
 }
@@ -212,7 +221,8 @@ function combine(asked: readonly MatchedDescriptor[], decisions: readonly Decisi
     const { limit, label, policy } = limits[shown - first] as RuleLimit; // one of its own
     const shadowRefusals = limits.length > 1 ? shadowRefusalsOf(limits, decisions, first, shown) : undefined;
     const code = policy.shadow ? 'OK' : decision.code;
-    return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals };
+    const applied = modes.reportsEveryLimit && limits.length > 1 ? appliedOf(limits, decisions, first) : undefined;
+    return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
   });
   const refused = isRefused(asked, verdicts, modes.quotaMode);
   return {
@@ -253,6 +263,14 @@ function shadowRefusalsOf(
   }
   return refusals;
 }
+
+/** @param first  where the decisions on these limits begin */
+const appliedOf = (
+  limits: readonly RuleLimit[],
+  decisions: readonly Decision[],
+  first: number,
+): readonly AppliedLimit[] =>
+  limits.map(({ limit, label, policy }, at) => ({ limit, label, policy, decision: decisionAt(decisions, first + at) }));
 
 /** Refused before passed, then the longer wait, then flagged before not, then the fewer hits left. */
 function isTighter(one: Decision, other: Decision): boolean {

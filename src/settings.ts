@@ -1,5 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
 import { loadPatterns } from './observe/mogrifier.ts';
+import { limitHeaderNames } from './settings/headers.ts';
 import type { Environment } from './settings/near-misses.ts';
 import type { Rows } from './settings/row.ts';
 import { groups } from './settings/table.ts';
@@ -33,6 +34,7 @@ export async function readSettings(env: Environment) {
       shadowMode: values.SHADOW_MODE,
       quotaMode: values.QUOTA_MODE,
       spend: values.spend,
+      reportsEveryLimit: values.LIMIT_IETF_HEADERS,
     },
     answers: answersOf(values),
     decisionLog: {
@@ -134,12 +136,11 @@ function countersOf(values: CheckedValues) {
 }
 
 function answersOf(values: CheckedValues) {
-  const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = values;
   return {
     headers: {
-      limits: values.LIMIT_RESPONSE_HEADERS_ENABLED ? { limit, remaining, reset } : undefined,
+      ...limitHeaderNames(values),
       ofEveryDescriptor: values.LIMIT_ALL_DESCRIPTORS_HEADERS_ENABLED,
-      retryAfter: values.LIMIT_RETRY_AFTER_HEADERS,
+      ietf: values.LIMIT_IETF_HEADERS && !values.SHADOW_MODE,
       soft: values.LIMIT_SOFT_HEADER,
       quotaMode: values.QUOTA_MODE,
     },

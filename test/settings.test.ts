@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { RE2JS } from 're2js';
 import type { Environment } from '../src/settings/near-misses.ts';
 import { InvalidSettings, readValues } from '../src/settings/values.ts';
-import { settingsTable } from '../src/settings.ts';
+import { readSettings, settingsTable } from '../src/settings.ts';
 
 /** What is wrong with an environment, a text a variable. */
 function problems(env: Environment): readonly string[] {
@@ -462,6 +462,48 @@ test('secrets are not shown, even if they are invalid', () => {
     ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
     'ADMIN_TOKEN',
   ]);
+});
+
+describe('headers for limits', () => {
+  const headersOf = async (env: Record<string, string>) => (await readSettings(env)).answers.headers;
+  const own = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };
+  const x = { limit: 'X-RateLimit-Limit', remaining: 'X-RateLimit-Remaining', reset: 'X-RateLimit-Reset' };
+  const enabled = { LIMIT_RESPONSE_HEADERS_ENABLED: 'true' };
+  const styled = { LIMIT_HEADER_STYLE: 'x-ratelimit' };
+
+  test.each<[Record<string, string>, object]>([
+    [{}, { limits: undefined, retryAfter: [], ietf: false }],
+    [enabled, { limits: own, retryAfter: [] }],
+    [
+      { ...enabled, ...styled },
+      { limits: x, retryAfter: ['X-RateLimit-Retry-After'] },
+    ],
+    [styled, { limits: undefined, retryAfter: [] }],
+    [{ ...enabled, ...styled, LIMIT_RESET_HEADER: 'X-Reset' }, { limits: { ...x, reset: 'X-Reset' } }],
+    [
+      { ...enabled, ...styled, LIMIT_RETRY_AFTER_HEADERS: '' },
+      { limits: x, retryAfter: [] },
+    ],
+    [
+      { ...styled, LIMIT_RETRY_AFTER_HEADERS: 'Retry-After' },
+      { limits: undefined, retryAfter: ['Retry-After'] },
+    ],
+    [{ LIMIT_IETF_HEADERS: 'true' }, { limits: undefined, ietf: true }],
+    [{ LIMIT_IETF_HEADERS: 'true', SHADOW_MODE: 'true' }, { ietf: false }],
+  ])('with %j are %j', async (env, expected) => {
+    expect(await headersOf(env)).toMatchObject(expected);
+  });
+
+  test('cannot have the names that LIMIT_IETF_HEADERS uses', () => {
+    const env = { LIMIT_LIMIT_HEADER: 'ratelimit', LIMIT_RETRY_AFTER_HEADERS: 'Retry-After,RateLimit-Policy' };
+    expect(() => readValues({ ...env, LIMIT_IETF_HEADERS: 'true' })).toThrow(
+      [
+        'LIMIT_LIMIT_HEADER must not be ratelimit if LIMIT_IETF_HEADERS is true, which sends that header itself',
+        'LIMIT_RETRY_AFTER_HEADERS must not be RateLimit-Policy if LIMIT_IETF_HEADERS is true, which sends that header itself',
+      ].join('\n'),
+    );
+    expect(readValues(env).LIMIT_LIMIT_HEADER).toBe('ratelimit');
+  });
 });
 
 test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER', 'LIMIT_SOFT_HEADER'])(

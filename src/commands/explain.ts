@@ -50,6 +50,7 @@ export async function explainOffline(path: string, request: WireRequest, clock: 
     headers: createResponseHeaders({
       limits: undefined,
       ofEveryDescriptor: false,
+      ietf: false,
       retryAfter: [],
       soft: '',
       quotaMode: false,

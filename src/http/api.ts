@@ -1,5 +1,6 @@
 import type { Overload } from '../overload/overload.ts';
 import { costOf } from '../rls/cost.ts';
+import { DETAIL_HEADER } from '../rls/detail.ts';
 import type { Readiness } from '../rls/health.ts';
 import { requestFromJson, responseToJson } from '../rls/json.ts';
 import { InvalidJson } from '../rls/json-reader.ts';
@@ -76,6 +77,7 @@ export function callerOf(request: HttpRequest): Caller {
   return {
     timeoutMs: Number.POSITIVE_INFINITY,
     header: (name) => request.headers[name]?.toString(),
+    needsDetail: request.headers[DETAIL_HEADER] === '1',
     onGone: (listener) => request.onGone(listener),
   };
 }

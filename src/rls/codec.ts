@@ -1,7 +1,7 @@
 import { type LimitLabel, MAX_COUNT, MAX_WINDOW_MS, type Unit, unitMs } from '../algorithms/limit.ts';
 import { type Answer, InvalidRequest, type RateLimitRequest, type RequestDescriptor, type Verdict } from '../decide.ts';
 import type { JsonObject } from '../json.ts';
-import { toStruct } from '../protobuf/struct.ts';
+import { toStruct, type WireStruct } from '../protobuf/struct.ts';
 import type { RequestLimit } from '../rules/match.ts';
 import {
   codeNumbers,
@@ -57,18 +57,32 @@ function decodeRequestLimit(
 
 const unitByNumber = new Map((Object.keys(unitMs) as Unit[]).map((unit) => [unitNumbers[unit] as number, unit]));
 
-/** Converts an answer to a wire message, with its response headers and dynamic metadata. */
+/**
+ * Converts an answer to a wire message, with its response headers and dynamic metadata.
+ *
+ * @param detail  added to the metadata under `weir`; absent: none
+ */
 export function encodeAnswer(
   answer: Answer,
   responseHeaders: readonly WireHeader[],
   metadata: JsonObject | undefined,
+  detail?: WireStruct,
 ): WireResponse {
   return {
     overall_code: codeNumbers[answer.overallCode],
     statuses: answer.verdicts.map(encodeStatus),
     response_headers_to_add: responseHeaders,
-    ...(metadata && { dynamic_metadata: toStruct(metadata) }),
+    ...(detail
+      ? { dynamic_metadata: withDetail(metadata, detail) }
+      : metadata && { dynamic_metadata: toStruct(metadata) }),
   };
+}
+
+function withDetail(metadata: JsonObject | undefined, detail: WireStruct): WireStruct {
+  if (!metadata) return { fields: { weir: { structValue: detail } } };
+  const { fields } = toStruct(metadata);
+  const weir = fields.weir && 'structValue' in fields.weir ? fields.weir.structValue.fields : {};
+  return { fields: { ...fields, weir: { structValue: { fields: { ...weir, ...detail.fields } } } } };
 }
 
 function encodeStatus(verdict: Verdict): WireStatus {

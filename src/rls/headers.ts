@@ -1,6 +1,7 @@
 import { NEVER_MS } from '../algorithms/limit.ts';
 import type { Answer, Verdict } from '../decide.ts';
 import { remainingOf, toWholeSeconds } from './codec.ts';
+import { ietfHeaders } from './ietf-headers.ts';
 import { MAX_UINT32, type WireHeader } from './wire.ts';
 
 /** Computes the response headers of an answer. */
@@ -11,6 +12,8 @@ export interface HeaderOptions {
   readonly limits: { readonly limit: string; readonly remaining: string; readonly reset: string } | undefined;
   /** The `limits` headers describe every descriptor that has a limit, instead of one. */
   readonly ofEveryDescriptor: boolean;
+  /** `RateLimit-Policy` and `RateLimit`. */
+  readonly ietf: boolean;
   readonly retryAfter: readonly string[];
   readonly soft: string;
   /** Treat every rule as a quota rule. */
@@ -20,9 +23,9 @@ export interface HeaderOptions {
 /**
  * Creates the function that computes response headers: first the limit, the remaining hits, and the seconds until the
  * limit is unspent again. They describe one descriptor, chosen as in envoyproxy/ratelimit: the last one that refuses on
- * its own, else the first with the fewest remaining hits; or all descriptors, with comma-separated values. Then, for a
- * refusal, the seconds after which the request could pass (RFC 9110, 10.2.3); for a request that passed on the soft
- * part of limits, the names of their rules.
+ * its own, else the first with the fewest remaining hits; or all descriptors, with comma-separated values. Then the
+ * fields of the IETF's draft, for all limits. Then, for a refusal, the seconds after which the request could pass (RFC
+ * 9110, 10.2.3); for a request that passed on the soft part of limits, the names of their rules.
  *
  * @example `RateLimit-Limit: 5`, `RateLimit-Remaining: 0`, `RateLimit-Reset: 37`,
  * `X-RateLimit-Soft-Exceeded: demo.user`
@@ -30,6 +33,7 @@ export interface HeaderOptions {
 export function createResponseHeaders(options: HeaderOptions): ResponseHeaders {
   return (answer) => {
     const headers = limitHeaders(answer, options);
+    if (options.ietf) headers.push(...ietfHeaders(answer));
     if (answer.overallCode === 'OVER_LIMIT') headers.push(...retryAfterHeaders(answer, options.retryAfter));
     else if (isSoft(answer)) headers.push(...softHeaders(answer, options.soft));
     return headers;

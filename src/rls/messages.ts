@@ -18,7 +18,9 @@ import {
  */
 
 const reader = new ProtoReader(createInterner());
-const writer = new ProtoWriter();
+/** For answers, each of which is sent before the next one is written. */
+export const responseWriter = new ProtoWriter();
+const writer = responseWriter;
 
 const { textLength } = maximumRequest;
 
@@ -146,6 +148,12 @@ export interface EncodedMessage {
  */
 export function writeRateLimitResponse(response: WireResponse, headroom: number): EncodedMessage {
   writer.start(headroom);
+  writeResponse(response);
+  return writer;
+}
+
+/** Writes the fields of a RateLimitResponse, which may be part of another message. */
+export function writeResponse(response: WireResponse): void {
   writer.uint32Field(1, response.overall_code);
   for (const status of response.statuses) writeStatus(status);
   for (const { key, value } of response.response_headers_to_add) {
@@ -155,13 +163,13 @@ export function writeRateLimitResponse(response: WireResponse, headroom: number)
     writer.end(start);
   }
   if (response.dynamic_metadata) writeStruct(6, response.dynamic_metadata);
-  return writer;
 }
 
 /** @see https://protobuf.dev/reference/protobuf/google.protobuf/#struct */
 function writeStruct(field: number, { fields }: WireStruct): void {
   const struct = writer.begin(field);
-  for (const [key, value] of Object.entries(fields)) {
+  for (const key in fields) {
+    const value = fields[key] as WireValue; // its own key
     const entry = writer.begin(1);
     writer.textField(1, key);
     writeValue(2, value);

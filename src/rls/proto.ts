@@ -1,11 +1,12 @@
 import type { MethodDefinition, PackageDefinition, ServiceDefinition } from '@grpc/proto-loader';
 import { linkDescriptors } from '../protobuf/link-descriptors.ts';
 import { loadProtos } from '../protobuf/load.ts';
+import type { WireBatchRequest, WireBatchResponse } from './batch-messages.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
 
 const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], 'numbers');
 /** In one go: reflection has a file for each package. */
-const weirDefinition = loadProtos(['weir/v1/rules.proto', 'weir/v1/holds.proto'], 'numbers');
+const weirDefinition = loadProtos(['weir/v1/rules.proto', 'weir/v1/holds.proto', 'weir/v1/batch.proto'], 'numbers');
 const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
 
 // a service in the file
@@ -31,6 +32,11 @@ export interface FoundRule {
 }
 
 export const holdsService = weirDefinition['weir.v1.Holds'] as ServiceDefinition; // a service in the file
+
+export const batchService = weirDefinition['weir.v1.Batch'] as ServiceDefinition; // a service in the file
+/** `Batch/Decide`: its path, encoder and decoder. */
+// by the file's own types
+export const decideBatch = batchService.Decide as MethodDefinition<WireBatchRequest, WireBatchResponse>;
 
 /** A duration on the wire. */
 export interface WireDuration {

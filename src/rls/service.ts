@@ -2,6 +2,7 @@ import { isPromise, StoreUnavailable } from '../backends/backend.ts';
 import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../decide.ts';
 import { status } from '../grpc-status.ts';
 import { decodeRequest, encodeAnswer } from './codec.ts';
+import { detailOf } from './detail.ts';
 import type { ResponseHeaders } from './headers.ts';
 import type { DynamicMetadata } from './metadata.ts';
 import type { WireRequest, WireResponse } from './wire.ts';
@@ -23,6 +24,8 @@ export interface Caller {
   readonly timeoutMs: number;
   /** A request header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
+  /** The caller sent `x-weir-detail: 1`; absent: it did not. */
+  readonly needsDetail?: boolean;
   /**
    * Calls the listener once if the caller cancels before it is answered; at once if it has already. Absent: the
    * transport does not report it.
@@ -77,7 +80,8 @@ export function createRlsService(
       const finish = (answer: Answer): void => {
         let response: WireResponse;
         try {
-          response = encodeAnswer(answer, headers(answer), metadata(request, answer));
+          const detail = caller.needsDetail ? detailOf(answer) : undefined;
+          response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
         } catch (cause) {
           return fail(cause);
         }

@@ -30,13 +30,25 @@ export const answerRows = {
     'false',
     'these headers describe every descriptor that has a limit, with comma-separated values; false: only one',
   ),
-  LIMIT_LIMIT_HEADER: setting(headerName, 'RateLimit-Limit', 'header for the limit'),
-  LIMIT_REMAINING_HEADER: setting(headerName, 'RateLimit-Remaining', 'header for the remaining hits'),
-  LIMIT_RESET_HEADER: setting(headerName, 'RateLimit-Reset', 'header for the seconds until the limit is unspent'),
-  LIMIT_RETRY_AFTER_HEADERS: setting(
+  LIMIT_HEADER_STYLE: setting(
+    choice('ratelimit', 'x-ratelimit'),
+    'ratelimit',
+    'names of these headers unless the settings below name them: RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset; or X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, with X-RateLimit-Retry-After if the request is refused',
+  ),
+  LIMIT_LIMIT_HEADER: optional(headerName, 'header for the limit; unset: that of LIMIT_HEADER_STYLE'),
+  LIMIT_REMAINING_HEADER: optional(headerName, 'header for the remaining hits; unset: that of LIMIT_HEADER_STYLE'),
+  LIMIT_RESET_HEADER: optional(
+    headerName,
+    'header for the seconds until the limit is unspent; unset: that of LIMIT_HEADER_STYLE',
+  ),
+  LIMIT_RETRY_AFTER_HEADERS: optional(
     headerNames,
-    '',
-    'headers for the seconds until a refused request could pass, such as Retry-After,X-RateLimit-Retry-After; empty: none',
+    'headers for the seconds until a refused request could pass, such as Retry-After,X-RateLimit-Retry-After; empty: none; unset: that of LIMIT_HEADER_STYLE',
+  ),
+  LIMIT_IETF_HEADERS: setting(
+    flag,
+    'false',
+    "send RateLimit-Policy and RateLimit for all limits that can refuse the request, as the IETF's draft 11 defines them; not with SHADOW_MODE",
   ),
   LIMIT_SOFT_HEADER: setting(
     headerNameOrNone,

@@ -4,6 +4,7 @@ import type { Spend } from '../algorithms/limit.ts';
 import type { CompilePattern } from '../observe/mogrifier.ts';
 import { packageRoot } from '../package-root.ts';
 import type { RuntimeLayout } from '../rules/files.ts';
+import { checkHeaders } from './headers.ts';
 import { Mismatch } from './kinds.ts';
 import { type Environment, nearMisses } from './near-misses.ts';
 import type { Rows, Setting } from './row.ts';
@@ -60,6 +61,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   const store = chooseStore(values, problems);
   const sink = chooseSink(values, env, problems, compile);
   checkTls(values, problems);
+  checkHeaders(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
   return { ...values, rules: chooseRules(values, env), store, sink, spend, warnings: warningsOf(env, store) };

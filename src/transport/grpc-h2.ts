@@ -1,6 +1,8 @@
 import type { Socket } from 'node:net';
 import { intermittent } from '../intermittent.ts';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
+import { type BatchOutcome, createBatch } from '../rls/batch.ts';
+import { costOfBatch, readBatchRequest, type WireBatchRequest, writeBatchResponse } from '../rls/batch-messages.ts';
 import { costOf } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import type { CallOutcome } from '../rls/service.ts';
@@ -29,11 +31,13 @@ import {
 /** The method's path. */
 const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 
+const DECIDE_BATCH = '/weir.v1.Batch/Decide';
+
 /** How often connections are checked for stalled clients. */
 const STALL_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Serves the Rate Limit Service, health and reflection on the HTTP/2 server of `h2/`.
+ * Serves the Rate Limit Service, batches, health and reflection on the HTTP/2 server of `h2/`.
  *
  * @param limits  of each connection
  * @throws Error if the address cannot be bound
@@ -91,10 +95,9 @@ export async function startH2Server(
 /** @returns the number of decisions in flight */
 function addDecisions(router: Router, { service, overload, onCallFinished }: GrpcServerOptions): () => number {
   let handled = 0;
+  const { refusal, queue, tooLate } = overload;
   router.addUnary<WireRequest>(SHOULD_RATE_LIMIT, {
-    refusal: overload.refusal,
-    queue: overload.queue,
-    tooLate: overload.tooLate,
+    ...{ refusal, queue, tooLate },
     decode: readRateLimitRequest,
     costOf,
     handle(request, call) {
@@ -106,11 +109,31 @@ function addDecisions(router: Router, { service, overload, onCallFinished }: Grp
     },
     onAnswered: (code, elapsedMs) => onCallFinished?.('ShouldRateLimit', code, elapsedMs),
   });
+  const decideBatch = createBatch(service);
+  router.addUnary<WireBatchRequest>(DECIDE_BATCH, {
+    ...{ refusal, queue, tooLate },
+    decode: readBatchRequest,
+    costOf: costOfBatch,
+    handle(batch, call) {
+      handled++;
+      decideBatch(batch, call, (outcome) => {
+        handled--;
+        replyToBatch(call, outcome);
+      });
+    },
+    onAnswered: (code, elapsedMs) => onCallFinished?.('Decide', code, elapsedMs),
+  });
   return () => handled + overload.queue.length;
 }
 
 function reply(call: UnaryCall<WireRequest>, outcome: CallOutcome): void {
   if ('error' in outcome) return call.fail(outcome.error);
   const { bytes, length } = writeRateLimitResponse(outcome.response, PREFIX_BYTES);
+  call.answer(bytes, length);
+}
+
+function replyToBatch(call: UnaryCall<WireBatchRequest>, outcome: BatchOutcome): void {
+  if ('error' in outcome) return call.fail(outcome.error);
+  const { bytes, length } = writeBatchResponse(outcome.response, PREFIX_BYTES);
   call.answer(bytes, length);
 }

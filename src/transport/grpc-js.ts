@@ -7,9 +7,12 @@ import {
   type ServiceDefinition,
   status,
 } from '@grpc/grpc-js';
+import { createBatch } from '../rls/batch.ts';
+import { readBatchRequest } from '../rls/batch-messages.ts';
+import { DETAIL_HEADER } from '../rls/detail.ts';
 import { readRateLimitRequest } from '../rls/messages.ts';
-import { rateLimitService, shouldRateLimit } from '../rls/proto.ts';
-import type { Caller } from '../rls/service.ts';
+import { batchService, decideBatch, rateLimitService, shouldRateLimit } from '../rls/proto.ts';
+import type { Caller, GrpcStatus } from '../rls/service.ts';
 import type { WireRequest, WireResponse } from '../rls/wire.ts';
 import {
   type ConnectionLimits,
@@ -25,16 +28,23 @@ import { shutDown } from './shut-down.ts';
 import { addHealth, addHolds, addReflection, addRules } from './side-services.ts';
 
 /**
- * Serves the Rate Limit Service, health and reflection on `@grpc/grpc-js`.
+ * Serves the Rate Limit Service, batches, health and reflection on `@grpc/grpc-js`.
  *
  * @throws Error if the address cannot be bound
  */
 export async function startGrpcJsServer(options: GrpcServerOptions): Promise<GrpcServer> {
   const { address, tls, connections, onCallFinished } = options;
   const server = new Server(channelOptions(connections));
-  const { handle, inFlight } = handlerOf(options);
+  const { handle, inFlight } = handlers(options);
+  const { service } = options;
+  const decide = handle<WireRequest, WireResponse>((request, caller, reply) => {
+    service.shouldRateLimit(request, caller, reply);
+  });
   server.addService(boundedService, {
-    ShouldRateLimit: notifyOnCallFinished('ShouldRateLimit', handle, onCallFinished),
+    ShouldRateLimit: notifyOnCallFinished('ShouldRateLimit', decide, onCallFinished),
+  });
+  server.addService(boundedBatchService, {
+    Decide: notifyOnCallFinished('Decide', handle(createBatch(service)), onCallFinished),
   });
   addHealth(server, options);
   await addRules(server, options);
@@ -68,6 +78,11 @@ const boundedService: ServiceDefinition = {
   },
 };
 
+const boundedBatchService: ServiceDefinition = {
+  ...batchService,
+  Decide: { ...decideBatch, requestDeserialize: (bytes: Buffer) => readBatchRequest(bytes, 0, bytes.length) },
+};
+
 function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   return {
     'grpc.max_receive_message_length': MAX_REQUEST_BYTES,
@@ -80,32 +95,41 @@ function channelOptions(limits: ConnectionLimits | undefined): ChannelOptions {
   };
 }
 
-function handlerOf({ service, overload, clock }: GrpcServerOptions) {
+type Handle<Q, R> = (
+  request: Q,
+  caller: Caller,
+  reply: (outcome: { readonly response: R } | { readonly error: GrpcStatus }) => void,
+) => void;
+
+function handlers({ overload, clock }: GrpcServerOptions) {
   let inFlight = 0;
-  const handle: handleUnaryCall<WireRequest, WireResponse> = (call, callback) => {
-    const refusal = overload.refusal();
-    if (refusal) return callback(refusal);
-    inFlight++;
-    let isOpen = true;
-    const done = (): void => {
-      if (isOpen) inFlight--;
-      isOpen = false;
+  const handle =
+    <Q, R>(run: Handle<Q, R>): handleUnaryCall<Q, R> =>
+    (call, callback) => {
+      const refusal = overload.refusal();
+      if (refusal) return callback(refusal);
+      inFlight++;
+      let isOpen = true;
+      const done = (): void => {
+        if (isOpen) inFlight--;
+        isOpen = false;
+      };
+      call.on('cancelled', done); // its answer is dropped
+      const startedMs = performance.now();
+      const timeoutMs = timeLeftMs(call.getDeadline(), clock());
+      const caller: Caller = {
+        onGone: (listener) => call.on('cancelled', listener),
+        timeoutMs,
+        header: (name) => call.metadata.get(name).join(', ') || undefined,
+        needsDetail: call.metadata.get(DETAIL_HEADER)[0] === '1',
+      };
+      run(call.request, caller, (outcome) => {
+        done();
+        if (performance.now() - startedMs > timeoutMs) callback(deadlineExceeded);
+        else if ('error' in outcome) callback(outcome.error);
+        else callback(null, outcome.response);
+      });
     };
-    call.on('cancelled', done); // its answer is dropped
-    const startedMs = performance.now();
-    const timeoutMs = timeLeftMs(call.getDeadline(), clock());
-    const caller: Caller = {
-      onGone: (listener) => call.on('cancelled', listener),
-      timeoutMs,
-      header: (name) => call.metadata.get(name).join(', ') || undefined,
-    };
-    service.shouldRateLimit(call.request, caller, (outcome) => {
-      done();
-      if (performance.now() - startedMs > timeoutMs) callback(deadlineExceeded);
-      else if ('error' in outcome) callback(outcome.error);
-      else callback(null, outcome.response);
-    });
-  };
   return { handle, inFlight: () => inFlight };
 }
 

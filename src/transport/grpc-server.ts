@@ -53,7 +53,11 @@ export interface ConnectionLimits {
   readonly keepaliveTimeoutMs: number;
 }
 
-export type OnCallFinished = (method: 'ShouldRateLimit' | 'Check', grpcStatus: status, elapsedMs: number) => void;
+export type OnCallFinished = (
+  method: 'ShouldRateLimit' | 'Decide' | 'Check',
+  grpcStatus: status,
+  elapsedMs: number,
+) => void;
 
 /** The largest request message, as grpc-go's default. Larger ones are RESOURCE_EXHAUSTED. */
 export const MAX_REQUEST_BYTES = 4 * 1024 * 1024;

@@ -16,6 +16,7 @@ import { type CallOutcome, createRlsService, type RlsService } from '../../src/r
 import { runtimeDirectory } from '../../src/rules/files.ts';
 import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
+import { limitHeaderNames } from '../../src/settings/headers.ts';
 import { readValues } from '../../src/settings/values.ts';
 import { callerWith } from '../helpers/caller.ts';
 import { extrasOf } from '../helpers/extras.ts';
@@ -150,11 +151,12 @@ class Player {
       quotaMode: settings.QUOTA_MODE,
       spend: settings.spend,
     };
-    const { LIMIT_LIMIT_HEADER: limit, LIMIT_REMAINING_HEADER: remaining, LIMIT_RESET_HEADER: reset } = settings;
-    const limits = settings.LIMIT_RESPONSE_HEADERS_ENABLED ? { limit, remaining, reset } : undefined;
     return createRlsService(
       decider,
-      extrasOf({ limits, quotaMode: settings.QUOTA_MODE }, { ofRequest: settings.RESPONSE_DYNAMIC_METADATA }),
+      extrasOf(
+        { ...limitHeaderNames(settings), quotaMode: settings.QUOTA_MODE },
+        { ofRequest: settings.RESPONSE_DYNAMIC_METADATA },
+      ),
       {
         answered: ({ domain }, answer) => this.statistics.answered(domain, answer),
         failed: () => {},

@@ -11,6 +11,7 @@ export const extrasOf = (changes: Partial<HeaderOptions> = {}, { ofRequest = fal
 const noHeaders: HeaderOptions = {
   limits: undefined,
   ofEveryDescriptor: false,
+  ietf: false,
   retryAfter: [],
   soft: 'soft',
   quotaMode: false,

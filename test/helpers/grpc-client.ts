@@ -7,7 +7,8 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
-import { shouldRateLimit } from '../../src/rls/proto.ts';
+import type { WireBatchResponse } from '../../src/rls/batch-messages.ts';
+import { decideBatch, shouldRateLimit } from '../../src/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import { healthMethods } from './health-methods.ts';
 
@@ -16,6 +17,8 @@ export interface GrpcClient {
   /** Asks for one hit of `user=alice` in the domain `demo`; rejects with the status where there is no answer. */
   ask(domain?: string, metadata?: Metadata): Promise<WireResponse>;
   send(request: WireRequest): Promise<WireResponse>;
+  /** Asks for decisions on several requests with one call. */
+  decide(requests: readonly WireRequest[]): Promise<WireBatchResponse>;
   /** Calls a method with an empty message, and takes whatever comes back. */
   call(path: string): Promise<Buffer>;
   /** The health of `ratelimit`. */
@@ -48,6 +51,7 @@ export function createClient(target: string, channel: ChannelCredentials = crede
   return {
     ask: (domain = 'demo', metadata) => unary(shouldRateLimit, { domain, descriptors, hits_addend: 1 }, metadata),
     send: (request) => unary(shouldRateLimit, request),
+    decide: (requests) => unary(decideBatch, { requests }),
     call: (path) => {
       const method = { path, requestSerialize: () => Buffer.alloc(0), responseDeserialize: (reply: Buffer) => reply };
       return unary(method, {});

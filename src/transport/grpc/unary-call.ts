@@ -68,6 +68,10 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     return this.#head.header(name);
   }
 
+  get needsDetail(): boolean {
+    return this.#head.needsDetail;
+  }
+
   onGone(listener: () => void): void {
     if (this.#isGone) listener();
     else this.#onGone = listener;

@@ -1,0 +1,75 @@
+import { NEVER_MS } from '../algorithms/limit.ts';
+import type { Answer, Verdict } from '../decide.ts';
+import { sourceOf } from '../ledger/entry.ts';
+import type { WireStruct, WireValue } from '../protobuf/struct.ts';
+import { remainingOf } from './codec.ts';
+
+/** Callers that send this header with the value `1` get the detail of each answer. */
+export const DETAIL_HEADER = 'x-weir-detail';
+
+/** Descriptors in the detail of an answer; it says nothing about further ones. */
+const MAX_DESCRIPTORS = 32;
+/** Characters of a rule's path. Longer ones, which only a caller's own limits have, are cut. */
+const MAX_PATH_LENGTH = 512;
+
+type Limited = Extract<Verdict, { kind: 'limited' }>;
+type Fields = Record<string, WireValue>;
+
+/**
+ * What the fields of the API have no place for, for callers that are no proxies: rule, milliseconds, and where the hits
+ * were counted, of the descriptor that decided the answer and of each one in the request's order. Encoded directly:
+ * made of JSON it would cost more than the decision.
+ *
+ * @example `{ "rule": "demo.user", "limit": 10, "remaining": 6, "reset_ms": 21500, "delay_ms": 0, "source": "backend",
+ * "retry_after_ms": 0, "descriptors": [{ "rule": "demo.user", … }] }`
+ */
+export function detailOf({ verdicts, delayMs }: Answer): WireStruct {
+  const isHeld = delayMs > 0;
+  const deciding = decidingVerdict(verdicts);
+  const fields: Fields = deciding ? describe(deciding, isHeld) : {};
+  const values: WireValue[] = [];
+  for (let at = 0; at < verdicts.length && at < MAX_DESCRIPTORS; at++)
+    values.push({ structValue: { fields: fieldsOf(verdicts[at], isHeld) } });
+  fields.delay_ms = { numberValue: delayMs };
+  fields.descriptors = { listValue: { values } };
+  return { fields };
+}
+
+function fieldsOf(verdict: Verdict | undefined, isHeld: boolean): Fields {
+  if (verdict?.kind === 'limited') return describe(verdict, isHeld);
+  return verdict?.kind === 'unlimited' ? { rule: { stringValue: pathOf(verdict) } } : {};
+}
+
+/** @param isHeld  the answer as a whole is delayed */
+function describe(verdict: Limited, isHeld: boolean): Fields {
+  const { limit, decision, policy } = verdict;
+  const fields: Fields = {
+    rule: { stringValue: pathOf(verdict) },
+    limit: { numberValue: limit.requestsPerUnit },
+    remaining: { numberValue: remainingOf(verdict) },
+    reset_ms: { numberValue: decision.durationUntilResetMs },
+    delay_ms: { numberValue: isHeld && !policy.shadow ? decision.delayMs : 0 },
+    source: { stringValue: sourceOf(decision) },
+  };
+  if (decision.retryAfterMs !== NEVER_MS) fields.retry_after_ms = { numberValue: decision.retryAfterMs };
+  return fields;
+}
+
+const pathOf = ({ rule: { path } }: Extract<Verdict, { rule: unknown }>): string =>
+  path.length > MAX_PATH_LENGTH ? path.slice(0, MAX_PATH_LENGTH) : path;
+
+function decidingVerdict(verdicts: readonly Verdict[]): Limited | undefined {
+  let found: Limited | undefined;
+  for (const verdict of verdicts)
+    if (verdict.kind === 'limited' && (!found || decidesBefore(verdict, found))) found = verdict;
+  return found;
+}
+
+/** A refusal, and of two that of an ordinary limit, then the longer wait; else the limit with the fewest hits left. */
+function decidesBefore(one: Limited, other: Limited): boolean {
+  if (one.code !== other.code) return one.code === 'OVER_LIMIT';
+  if (one.policy.shadow !== other.policy.shadow) return !one.policy.shadow;
+  if (one.code === 'OK') return one.decision.limitRemaining < other.decision.limitRemaining;
+  if (one.policy.quota !== other.policy.quota) return !one.policy.quota;
+  return one.decision.retryAfterMs > other.decision.retryAfterMs;
+}

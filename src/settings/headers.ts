@@ -1,0 +1,41 @@
+import type { Values } from './table.ts';
+
+/** The names that LIMIT_HEADER_STYLE chooses. */
+const styles = {
+  ratelimit: {
+    limits: { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' },
+    retryAfter: [],
+  },
+  'x-ratelimit': {
+    limits: { limit: 'X-RateLimit-Limit', remaining: 'X-RateLimit-Remaining', reset: 'X-RateLimit-Reset' },
+    retryAfter: ['X-RateLimit-Retry-After'],
+  },
+} as const;
+
+/** The fields of LIMIT_IETF_HEADERS. */
+const ietfNames = ['ratelimit', 'ratelimit-policy'];
+
+/** The headers for one limit, or for the limits of all descriptors; `limits` is undefined if they are disabled. */
+export function limitHeaderNames(values: Values) {
+  const { limits, retryAfter } = styles[values.LIMIT_HEADER_STYLE];
+  const isEnabled = values.LIMIT_RESPONSE_HEADERS_ENABLED;
+  const named = {
+    limit: values.LIMIT_LIMIT_HEADER ?? limits.limit,
+    remaining: values.LIMIT_REMAINING_HEADER ?? limits.remaining,
+    reset: values.LIMIT_RESET_HEADER ?? limits.reset,
+  };
+  return {
+    limits: isEnabled ? named : undefined,
+    retryAfter: values.LIMIT_RETRY_AFTER_HEADERS ?? (isEnabled ? retryAfter : []),
+  };
+}
+
+/** Two headers of one name would make one list, which no client could parse. */
+export function checkHeaders(values: Values, problems: string[]): void {
+  if (!values.LIMIT_IETF_HEADERS) return;
+  const names = ['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER'] as const;
+  for (const name of [...names, 'LIMIT_RETRY_AFTER_HEADERS', 'LIMIT_SOFT_HEADER'] as const)
+    for (const header of [values[name] ?? []].flat())
+      if (ietfNames.includes(header.toLowerCase()))
+        problems.push(`${name} must not be ${header} if LIMIT_IETF_HEADERS is true, which sends that header itself`);
+}
