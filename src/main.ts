@@ -1,7 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { addAdminCommands, type Surroundings } from './commands/admin.ts';
+import { addDiffCommand } from './commands/diff.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
+import { addRecordCommand } from './commands/record.ts';
+import { addReplayCommands } from './commands/replay.ts';
 import { nearest } from './nearest.ts';
 import { fail, version } from './process.ts';
 
@@ -98,8 +101,22 @@ const surroundings: Surroundings = {
 };
 addAdminCommands(program, surroundings);
 addEnvoyCommands(program, surroundings);
+addDiffCommand(program, surroundings);
+addRecordCommand(program, surroundings);
+addReplayCommands(program, {
+  ...surroundings,
+  input: process.stdin,
+  write: writeOutput,
+  showProgress: process.stderr.isTTY ? (text) => void process.stderr.write(text) : undefined,
+});
 
 await program.parseAsync();
+
+/** Resolves when there is room for more; the process ends where the reader has gone: `weir replay --answers | head`. */
+function writeOutput(text: string): Promise<void> {
+  if (process.stdout.listenerCount('error') === 0) process.stdout.on('error', () => process.exit());
+  return new Promise((resolve) => void process.stdout.write(text, () => resolve()));
+}
 
 type ServeOptions = Readonly<Record<string, string | undefined>>;
 

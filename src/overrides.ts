@@ -33,6 +33,7 @@ export class Overrides {
   readonly #windowMs: (unit: Unit) => number;
   #byKey: ReadonlyMap<string, { readonly override: StandingOverride; readonly limit: RuleLimit | undefined }> =
     new Map();
+  #revision = 0;
 
   constructor(clock: Clock, windowMs: (unit: Unit) => number) {
     this.#clock = clock;
@@ -42,6 +43,11 @@ export class Overrides {
   /** 0: nothing has to be looked up. */
   get size(): number {
     return this.#byKey.size;
+  }
+
+  /** Another number after each change of what is followed. */
+  get revision(): number {
+    return this.#revision;
   }
 
   *all(): Iterable<StandingOverride> {
@@ -62,6 +68,8 @@ export class Overrides {
       const isSame = same && JSON.stringify(same.override) === JSON.stringify(override);
       next.set(key, isSame ? same : { override, limit: this.#limitOf(override.effect) });
     }
+    const isChanged = next.size !== known.size || [...next].some(([key, one]) => known.get(key) !== one);
+    if (isChanged) this.#revision++;
     this.#byKey = next;
   }
 

@@ -7,7 +7,7 @@ import { CannotStart } from './serve/cannot-start.ts';
 import { consoleAddress } from './serve/console.ts';
 import { openCore } from './serve/core.ts';
 import { openOps } from './serve/ops.ts';
-import { openParts } from './serve/parts.ts';
+import { contextOf, openParts } from './serve/parts.ts';
 import { openLocalResponder } from './serve/responders.ts';
 import { logRuleLoads, openRules } from './serve/rules.ts';
 import { whenNeverReached } from './serve/store.ts';
@@ -43,7 +43,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
   if (spendProblem) log.warn(spendProblem.message);
 
   const { workers } = settings;
-  const context = { clock, log };
+  const context = contextOf(clock, log, settings.recording !== undefined);
   const { core, ops, servers, close } = await openParts(async (add) => {
     const statistics = createStatistics(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
     const open = (traits: StoreTraits) => openRules(settings.rules, traits, logRuleLoads(statistics, log), context);

@@ -67,6 +67,8 @@ export async function readSettings(env: Environment) {
       address: { host: values.DEBUG_HOST, port: values.DEBUG_PORT },
       tls: values.DEBUG_TLS_CERT === '' ? undefined : { cert: values.DEBUG_TLS_CERT, key: values.DEBUG_TLS_KEY },
     },
+    /** Undefined: requests are not recorded. */
+    recording: values.RECORD_TO === '' ? undefined : recordingOf(values),
     statistics: { nearLimitRatio: values.NEAR_LIMIT_RATIO, maxNameBytes: values.STATISTICS_MAX_BYTES },
     sink: sinkOf(values),
     tracing: values.TRACING_ENABLED ? tracingOf(values) : undefined,
@@ -194,6 +196,29 @@ function sinkOf(values: CheckedValues) {
       address: values.PROMETHEUS_ADDR,
       path: values.PROMETHEUS_PATH,
       responseTimeAsMilliseconds: values.PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS,
+    },
+  };
+}
+
+/** Compressed octets of one file of a recording, at most. */
+const MAX_RECORDING_FILE_BYTES = 64 * 1024 * 1024;
+/** Files that all processes together may have, at least: the oldest of them is removed at a time. */
+const MIN_RECORDING_FILES = 16;
+
+function recordingOf(values: CheckedValues) {
+  const { RECORD_TO: directory, RECORD_SAMPLE: sample, RECORD_MAX_BYTES: maxBytes, WORKERS: processes } = values;
+  return {
+    ...{ directory, sample, maxBytes },
+    fileBytes: Math.floor(Math.min(maxBytes / (MIN_RECORDING_FILES * processes), MAX_RECORDING_FILE_BYTES)),
+    maxPerSecond: Math.max(Math.floor(values.RECORD_MAX_PER_SECOND / processes), 1),
+    isFromStart: values.RECORD_FROM_START,
+    hashKey: given(values.RECORD_HASH_KEY ?? ''),
+    /** What decides besides the rules: for the heads of files. */
+    settings: {
+      BACKEND_TYPE: values.store.kind,
+      SPEND: values.spend,
+      SHADOW_MODE: values.SHADOW_MODE,
+      QUOTA_MODE: values.QUOTA_MODE,
     },
   };
 }

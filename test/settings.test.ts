@@ -460,7 +460,7 @@ test('secrets are not shown, even if they are invalid', () => {
   expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
     ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
     ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
-    'ADMIN_TOKEN',
+    ...['ADMIN_TOKEN', 'RECORD_HASH_KEY'],
   ]);
 });
 

@@ -21,7 +21,9 @@ export type AgentQuestion =
   /** The counters are new. */
   | { readonly kind: 'forget'; readonly keys: readonly CounterKey[] }
   /** The counters may have room again. */
-  | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] };
+  | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] }
+  /** Record requests until then, in milliseconds since the epoch; absent: as before. */
+  | { readonly kind: 'record'; readonly untilMs?: number };
 
 export type AgentReply =
   | { readonly kind: 'explain'; readonly explanation: ExplainAnswer }
@@ -31,7 +33,9 @@ export type AgentReply =
   | { readonly kind: 'refusals'; readonly report: RefusalReport | undefined }
   | { readonly kind: 'overrides' }
   | { readonly kind: 'forget' }
-  | { readonly kind: 'recheck' };
+  | { readonly kind: 'recheck' }
+  /** Until when requests are recorded; undefined: there is no directory for it. */
+  | { readonly kind: 'record'; readonly untilMs: number | undefined };
 
 /** The reply to a kind of question. */
 export type ReplyTo<Q extends AgentQuestion> = Extract<AgentReply, { kind: Q['kind'] }>;
@@ -56,6 +60,8 @@ export interface AgentOptions extends ExplainOptions {
   /** Refusals that are kept; 0: none. */
   readonly refusals: number;
   readonly clock: Clock;
+  /** Records requests until a time, if given; returns until when it does. Absent: there is no directory for it. */
+  readonly record?: ((untilMs: number | undefined) => number) | undefined;
   /** Calls the function now and then, until the returned one is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
@@ -108,6 +114,8 @@ export class AdminAgent {
       case 'recheck':
         for (const key of question.keys) this.#options.ledger.refusals?.changed(key);
         return { kind: 'recheck' };
+      case 'record':
+        return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }
   }
 

@@ -3,9 +3,11 @@ import { auditOperations } from './audit-operations.ts';
 import { counterOperations } from './counter-operations.ts';
 import { explainOperations } from './explain-operations.ts';
 import { openApiDocument } from './openapi.ts';
+
 import type { AdminOptions } from './options.ts';
 import { overrideOperations } from './override-operations.ts';
 import { noQuery } from './parameters.ts';
+import { recordOperations } from './record-operations.ts';
 import { viewOperations } from './view-operations.ts';
 
 /** All operations of the admin API. */
@@ -25,6 +27,7 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
     ...counterOperations(options),
     ...auditOperations(options.audit),
     ...overrideOperations(options),
+    ...recordOperations(options),
     ...options.more,
   ];
   return operations;

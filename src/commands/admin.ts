@@ -1,4 +1,4 @@
-import { type Argument, type Command, InvalidArgumentError, Option } from 'commander';
+import { type Argument, type Command, Help, InvalidArgumentError, Option } from 'commander';
 import { rfc3339 } from '../admin/times.ts';
 import type { Clock } from '../clock.ts';
 import { MAX_UINT32, type WireRequest } from '../rls/wire.ts';
@@ -52,7 +52,11 @@ interface RefusalOptions extends Common {
 
 /** Adds the commands that speak to the admin API. */
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
-  program.configureHelp({ subcommandTerm: termOf });
+  program.configureHelp({
+    subcommandTerm: termOf,
+    // the list of commands fits a screen
+    visibleCommands: (parent) => new Help().visibleCommands(parent).filter((one) => one.name() !== 'help'),
+  });
   addExplain(program, surroundings);
   addViews(program, surroundings);
   addLogs(program, surroundings);
@@ -264,16 +268,18 @@ function effectOf(written: string): object {
 
 const spanMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-function span(written: string): number {
+/** Reads a length of time, in milliseconds. */
+export function span(written: string): number {
   const [, number = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(written) ?? [];
   if (unit === '') throw new InvalidArgumentError('expected a time such as 30s, 15m, 2h or 7d.');
   return Number(number) * spanMs[unit as keyof typeof spanMs]; // as the pattern says
 }
 
 /** Those that the help of `weir` leaves out: docs/admin.md has them. */
-const LEFT_OUT: ReadonlySet<string> = new Set(['audit', 'refusals']);
+const LEFT_OUT: ReadonlySet<string> = new Set(['audit', 'record', 'refusals']);
 
-function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
+/** Adds a command that speaks to the admin API. */
+export function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
   return program
     .command(name, { hidden: LEFT_OUT.has(name) })
     .description(description)

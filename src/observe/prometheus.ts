@@ -145,6 +145,16 @@ const SUMS: readonly { readonly name: string; readonly help: string; readonly of
     of: 'decisionsNotLogged',
   },
   {
+    name: 'weir_requests_recorded_total',
+    help: 'Requests that were recorded for weir replay: RECORD_TO.',
+    of: 'recorded',
+  },
+  {
+    name: 'weir_requests_not_recorded_total',
+    help: 'Requests that were not recorded, beyond RECORD_MAX_PER_SECOND or since the disk was slow or full.',
+    of: 'notRecorded',
+  },
+  {
     name: 'weir_global_shadow_mode_total',
     help: 'Requests over a limit that SHADOW_MODE let pass.',
     of: 'shadowed',

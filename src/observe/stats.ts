@@ -30,6 +30,10 @@ export interface Sums {
   shedCalls: number;
   /** Decisions that were not logged since there were too many. */
   decisionsNotLogged: number;
+  /** Requests that were recorded. */
+  recorded: number;
+  /** Requests that were not recorded since there were too many, or the files could not be written. */
+  notRecorded: number;
   /** Of the failures of the store those that are the fault of this process, which was late. */
   processLate: number;
 }
@@ -51,6 +55,8 @@ export interface Statistics {
   shed(): void;
   /** Decisions were not logged since there were too many. */
   decisionsNotLogged(decisions: number): void;
+  /** Requests were recorded; others were not, since there were too many, or the files could not be written. */
+  recorded(requests: number, notRecorded: number): void;
   rulesLoaded(ok: boolean): void;
   /** Adds the counts of another process. */
   merge(counted: Counted): void;
@@ -72,6 +78,10 @@ export interface Statistics {
   readonly sums: Readonly<Sums>;
 }
 
+const NO_SUMS: Sums = {
+  ...{ shadowed: 0, fromLease: 0, shedCalls: 0, decisionsNotLogged: 0, recorded: 0, notRecorded: 0, processLate: 0 },
+};
+
 /** The default for `STATISTICS_MAX_BYTES`. */
 const DEFAULT_NAME_BYTES = 2 * 1024 * 1024;
 
@@ -88,7 +98,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
   const answers: Record<Code, number> = { OK: 0, OVER_LIMIT: 0 };
   const failures: Record<FailedBy, number> = { store: 0, service: 0 };
   const loads = { success: 0, error: 0 };
-  const sums: Sums = { shadowed: 0, fromLease: 0, shedCalls: 0, decisionsNotLogged: 0, processLate: 0 };
+  const sums = { ...NO_SUMS };
 
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') domains.add(domain, 1);
@@ -115,12 +125,9 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       for (const one of cause.asked) countAsked(rules, cause.domain, one);
     },
     onCallFinished: (method) => increase(calls, method, 1),
-    shed() {
-      sums.shedCalls++;
-    },
-    decisionsNotLogged(decisions) {
-      sums.decisionsNotLogged += decisions;
-    },
+    shed: () => void sums.shedCalls++,
+    decisionsNotLogged: (decisionsNotLogged) => addSums(sums, { decisionsNotLogged }),
+    recorded: (recorded, notRecorded) => addSums(sums, { recorded, notRecorded }),
     connectionFailed: (code) => increase(connectionErrors, code, 1),
     rulesLoaded: (ok) => void loads[ok ? 'success' : 'error']++,
     merge(counted) {
@@ -133,7 +140,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
       for (const [code, times] of counted.connectionErrors) increase(connectionErrors, code, times);
       for (const [policy, hits] of counted.degraded) increase(degraded, policy, hits);
       for (const [domain, times] of counted.unknownDomains) domains.add(domain, times);
-      for (const name of Object.keys(sums) as (keyof Sums)[]) sums[name] += counted.sums[name]; // it has no other keys
+      addSums(sums, counted.sums);
     },
     rules: rules.all,
     hasRule: rules.has,
@@ -147,6 +154,10 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     unknownDomains: domains.counts,
     sums,
   };
+}
+
+function addSums(sums: Sums, more: Partial<Sums>): void {
+  for (const name of Object.keys(more) as (keyof Sums)[]) sums[name] += more[name] ?? 0; // it has no other keys
 }
 
 /** The counts so far. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../observe/log.ts';
+import { RequestClock } from '../record/request-clock.ts';
 
 /** A part of the service that must be closed. */
 export interface Part {
@@ -10,6 +11,15 @@ export interface Part {
 export interface ProcessContext {
   readonly clock: Clock;
   readonly log: Logger;
+  /** What `clock` reads, where requests are recorded. */
+  readonly requestClock?: RequestClock;
+}
+
+/** Where requests are recorded, the clock stands still while one is decided. */
+export function contextOf(clock: Clock, log: Logger, isRecording: boolean): ProcessContext {
+  if (!isRecording) return { clock, log };
+  const requestClock = new RequestClock(clock);
+  return { clock: requestClock.read, log, requestClock };
 }
 
 /** Has an open part closed with the others; returns it. */

@@ -17,7 +17,8 @@ import type { Settings } from '../settings.ts';
 import { createSlots } from '../slots/slots.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
 import type { Core } from './core.ts';
-import { openParts, type Part, type ProcessContext } from './parts.ts';
+import { type Add, openParts, type Part, type ProcessContext } from './parts.ts';
+import type { Recording } from './recording.ts';
 import { openServers, type Servers } from './servers.ts';
 import { awaitStore, countersOf, every } from './store.ts';
 import { openTracing } from './tracing.ts';
@@ -31,6 +32,8 @@ export interface ServiceObserver {
   connectionFailed(code: string): void;
   /** A call was refused because of overload. */
   shed(): void;
+  /** Requests were recorded; others were not: too many, or the files could not be written. */
+  recorded(requests: number, notRecorded: number): void;
   /** Decisions exceeded the limit of the decision log. */
   decisionsNotLogged(decisions: number): void;
 }
@@ -84,18 +87,21 @@ export function openResponder(
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
     const spanName = storeSpans[settings.counters.store.kind];
     if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
-    const decider = deciderOf(settings, core, clock);
+    const plain = deciderOf(settings, core, clock);
+    const recording = await openRecordingOf(settings, plain, serviceObserver, context, add);
+    const decider = recording?.decider ?? plain;
     const extras = extrasOf(settings.answers);
     const agent = add(
       new AdminAgent({
-        ...{ decider, extras, clock, every, ...settings.agent },
+        ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
         ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger },
       }),
     );
     const held = { count: 0 };
     const logDecision = openDecisionLog(settings, decider, serviceObserver, context);
-    const observer = createObserver(serviceObserver, agent, logDecision, context);
-    const untraced = createRlsService(decider, extras, observer, held);
+    const observer = createObserver(serviceObserver, agent, logDecision, recording, context);
+    const unrecorded = createRlsService(decider, extras, observer, held);
+    const untraced = recording ? recording.service(unrecorded) : unrecorded;
     const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     return {
@@ -111,7 +117,7 @@ export function openResponder(
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
-        const holds = createHoldsService(createSlots(decider));
+        const holds = createHoldsService(createSlots(plain));
         const handlers = { service, overload, holds, routes: tracing?.routes, onCallFinished, onConnectionError };
         return openServers(settings, core, handlers, context);
       },
@@ -131,6 +137,19 @@ export const extrasOf = ({ headers, metadata }: Settings['answers']): Extras => 
   headers: createResponseHeaders(headers),
   metadata: createDynamicMetadata(metadata),
 });
+
+/** Undefined if requests are not recorded: then nothing of it is loaded. */
+async function openRecordingOf(
+  { recording: options }: Pick<Settings, 'recording'>,
+  decider: Decider,
+  observer: ServiceObserver,
+  context: ProcessContext,
+  add: Add,
+): Promise<Recording | undefined> {
+  if (!options) return undefined;
+  const { openRecording } = await import('./recording.ts');
+  return add(await openRecording(options, decider, observer.recorded, context));
+}
 
 /** Undefined if no decisions are logged. */
 function openDecisionLog(
@@ -156,17 +175,20 @@ function createObserver(
   observer: ServiceObserver,
   agent: AdminAgent,
   logDecision: LogDecision | undefined,
+  recording: Recording | undefined,
   { log }: ProcessContext,
 ): Observer {
   const answered = (request: WireRequest, answer: Answer): void => {
     observer.answered(request.domain, answer);
     agent.answered(request, answer);
   };
+  const isMore = logDecision !== undefined || recording !== undefined;
   return {
-    answered: logDecision
+    answered: isMore
       ? (request, answer) => {
+          recording?.answered(request, answer);
           answered(request, answer);
-          logDecision(request, answer);
+          logDecision?.(request, answer);
         }
       : answered,
     failed({ details }, cause) {

@@ -100,6 +100,12 @@ export const decisionsToLog: Parse<'off' | 'refused' | 'all' | number> = (writte
     : new Mismatch('off, refused, all, or a number above 0 and up to 1');
 };
 
+/** A fraction above 0 and up to 1. */
+export const partOfAll: Parse<number> = (written) => {
+  const part = ratio(written);
+  return typeof part === 'number' && part > 0 ? part : new Mismatch('a number above 0 and up to 1');
+};
+
 /** Treats an empty text as unset. */
 export const optionally =
   <T>(parse: Parse<T>): Parse<T | undefined> =>

@@ -2,6 +2,7 @@ import { adminRows } from './admin.ts';
 import { answerRows, statisticsRows } from './answers.ts';
 import { counterRows } from './counters.ts';
 import type { Mismatch, Parse } from './kinds.ts';
+import { recordRows } from './record.ts';
 import type { Rows } from './row.ts';
 import { ruleRows } from './rules.ts';
 import { serverRows, tracingRows } from './server.ts';
@@ -14,6 +15,7 @@ export const groups = {
   Answers: answerRows,
   Statistics: statisticsRows,
   'The admin API': adminRows,
+  Recording: recordRows,
   Traces: tracingRows,
 } as const satisfies Readonly<Record<string, Rows>>;
 
@@ -23,6 +25,7 @@ type Table = typeof serverRows &
   typeof answerRows &
   typeof statisticsRows &
   typeof adminRows &
+  typeof recordRows &
   typeof tracingRows;
 type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Mismatch> : never;
 

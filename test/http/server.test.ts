@@ -475,6 +475,8 @@ descriptors:
         'weir_call_duration_seconds_count{method="ShouldRateLimit",grpc_status="3"} 1',
         'weir_calls_shed_total 0',
         'weir_decisions_not_logged_total 0',
+        'weir_requests_not_recorded_total 0',
+        'weir_requests_recorded_total 0',
         'weir_domain_answers_total{domain="demo",code="OK"} 5',
         'weir_domain_answers_total{domain="demo",code="OVER_LIMIT"} 1',
         'weir_store_failures_total{reason="process"} 0',

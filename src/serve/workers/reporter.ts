@@ -43,6 +43,7 @@ export function createReporter(nearLimitRatio: number, maxNameBytes?: number): R
     failed: (cause) => statistics.failed(cause),
     shed: () => statistics.shed(),
     decisionsNotLogged: (decisions) => statistics.decisionsNotLogged(decisions),
+    recorded: (requests, notRecorded) => statistics.recorded(requests, notRecorded),
     connectionFailed: (code) => statistics.connectionFailed(code),
     onCallFinished(method, status, elapsedMs) {
       statistics.onCallFinished(method);

@@ -6,7 +6,7 @@ import { createLogger } from '../../observe/log.ts';
 import type { Settings } from '../../settings.ts';
 import { CannotStart } from '../cannot-start.ts';
 import { openCore } from '../core.ts';
-import { openParts, type Part } from '../parts.ts';
+import { contextOf, openParts, type Part } from '../parts.ts';
 import { openResponder } from '../responder.ts';
 import type { FromWorker, Report, ToWorker } from './messages.ts';
 import { createReporter, partsOf } from './reporter.ts';
@@ -84,7 +84,7 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
       return rules;
     };
     const answering = await openParts(async (add) => {
-      const context = { clock, log };
+      const context = contextOf(clock, log, settings.recording !== undefined);
       const core = add(await openCore(settings, takeRules, context));
       reports.take = () => reporter.take(core.store);
       const responder = add(await openResponder(settings, core, reporter, context));

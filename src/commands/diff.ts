@@ -1,0 +1,42 @@
+import type { Command } from 'commander';
+import type { Surroundings } from './admin.ts';
+import { CommandFailed, guarded } from './client.ts';
+import { paintFor } from './paint.ts';
+
+interface DiffFlags {
+  readonly json: boolean;
+  readonly exitCode: boolean;
+}
+
+/** Adds the command that compares rules. */
+export function addDiffCommand(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
+  program
+    .command('diff', { hidden: true }) // the list of commands fits a screen
+    .summary('compare rule files')
+    .description(
+      'Print what it does to replace rules: rules added, removed and changed; counters kept or started anew.',
+    )
+    .argument('<old>', 'rule file or directory')
+    .argument('<new>', 'rule file or directory')
+    .option('--json', 'print it as JSON', false)
+    .option('--exit-code', 'exit with 1 where anything differs', false)
+    .action(
+      guarded(fail, async (before: string, after: string, { json, exitCode }: DiffFlags) => {
+        const [{ diffRules }, { diffJson, diffText }, { loadRulesAt }, { readSettings }, { InvalidSettings }] =
+          await Promise.all([
+            import('../rules/diff.ts'),
+            import('./render-diff.ts'),
+            import('./load-rules.ts'),
+            import('../settings.ts'),
+            import('../settings/values.ts'),
+          ]);
+        const settings = await readSettings(env).catch((error: unknown) => {
+          throw error instanceof InvalidSettings ? new CommandFailed(error.message) : error;
+        });
+        const diff = await diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));
+        print(json ? JSON.stringify(diffJson(diff), undefined, 2) : diffText(diff, paintFor(isTerminal, env.NO_COLOR)));
+        const count = diff.added.length + diff.removed.length + diff.changed.length + diff.spends.size;
+        if (exitCode && count > 0) throw new CommandFailed(`${count} differences`);
+      }),
+    );
+}

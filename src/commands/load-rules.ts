@@ -1,0 +1,32 @@
+import { loadSource } from '../rules/book.ts';
+import { plainPath } from '../rules/files.ts';
+import type { OverlayFile } from '../rules/overlay.ts';
+import { readOverlayFiles } from '../rules/overlay-files.ts';
+import { formatProblem, type Problem } from '../rules/problem.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import type { Settings } from '../settings.ts';
+import { CommandFailed } from './client.ts';
+
+/**
+ * Rules at a path, with overlays; without any, with that of RULES_OVERLAY.
+ *
+ * @throws CommandFailed  they are wrong
+ */
+export async function loadRulesAt(
+  path: string,
+  overlays: readonly string[],
+  { rules: { overlayPath, mergeDomains } }: Pick<Settings, 'rules'>,
+): Promise<RuleTree> {
+  const overlay: OverlayFile[] = [];
+  for (const one of overlays.length > 0 || overlayPath === undefined ? overlays : [overlayPath]) {
+    const read = await readOverlayFiles(plainPath(one));
+    if ('problems' in read) throw wrongRules(read.problems);
+    overlay.push(...read.files);
+  }
+  const loaded = await loadSource(plainPath(path), { mergeDomains, overlay });
+  if (loaded.ok) return loaded.rules;
+  throw wrongRules(loaded.problems);
+}
+
+const wrongRules = (problems: readonly Problem[]): CommandFailed =>
+  new CommandFailed(`the rules are wrong:\n${problems.map(formatProblem).join('\n')}`);

@@ -1,0 +1,104 @@
+import type { Answer } from '../decide.ts';
+import type { StandingOverride } from '../overrides.ts';
+import { remainingOf } from '../rls/codec.ts';
+import { MAX_UINT32, nameOf, unitNumbers, type WireDescriptor, type WireRequest } from '../rls/wire.ts';
+import { type Entry, match } from '../rules/match.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import type { LineDescriptor, RequestLineFields } from './format.ts';
+import { hashValue, needsValue } from './hashing.ts';
+
+/** A request that was answered, until its line is written. */
+export interface AnsweredRequest {
+  readonly request: WireRequest;
+  readonly answer: Answer;
+  readonly timeMs: number;
+  readonly timeoutMs: number;
+  /** The rules that it met. */
+  readonly rules: RuleTree | undefined;
+}
+
+/** The body of `/json` for a request, and what became of it. */
+export function requestLine(answered: AnsweredRequest, hashKey: string | undefined): string {
+  const { request, answer, timeMs, timeoutMs, rules } = answered;
+  const { domain, descriptors, hits_addend } = request;
+  const hash = hashKey === undefined || !rules ? undefined : { key: hashKey, rules };
+  const fields: RequestLineFields = {
+    time: timeMs,
+    ...(Number.isFinite(timeoutMs) && { timeoutMs: Math.floor(timeoutMs) }),
+    answer: { code: answer.overallCode, descriptors: answer.verdicts.map(lineOf) },
+    ...(hash && { hashed: true }),
+  };
+  return JSON.stringify({
+    domain,
+    descriptors: descriptors.map((one) =>
+      descriptorOf(one, hash ? hashedEntries(hash.rules, domain, one.entries, hash.key) : one.entries),
+    ),
+    ...(hits_addend !== 0 && { hitsAddend: hits_addend }),
+    ...fields,
+  });
+}
+
+function descriptorOf({ limit, hits_addend, is_negative_hits }: WireDescriptor, entries: readonly Entry[]): object {
+  return {
+    entries: entries.map(({ key, value }) => ({ key, value })),
+    ...(limit && {
+      limit: {
+        requestsPerUnit: limit.requests_per_unit,
+        unit: limit.unit === unitNumbers.WEEK ? limit.unit : (nameOf(unitNumbers, limit.unit) ?? limit.unit),
+        ...(limit.unit_multiplier && { unitMultiplier: limit.unit_multiplier.value }),
+      },
+    }),
+    ...(hits_addend && { hitsAddend: hits_addend.value }),
+    ...(is_negative_hits && { isNegativeHits: true }),
+  };
+}
+
+function lineOf(verdict: Answer['verdicts'][number]): LineDescriptor {
+  switch (verdict.kind) {
+    case 'limited':
+      return { code: verdict.code, remaining: remainingOf(verdict), rule: verdict.rule.path };
+    case 'unlimited':
+      return { code: 'OK', remaining: MAX_UINT32, rule: verdict.rule.path };
+    default:
+      return { code: 'OK', remaining: 0 };
+  }
+}
+
+/** Entries, but with hashes for the values that no rule has chosen by. */
+export function hashedEntries(
+  rules: RuleTree,
+  domain: string,
+  entries: readonly Entry[],
+  hashKey: string,
+): readonly Entry[] {
+  const hashed: Entry[] = [];
+  match(
+    rules,
+    domain,
+    { entries, requestLimit: undefined },
+    {
+      onLevel(entry, level, found) {
+        hashed.push(needsValue(level, entry, found) ? entry : hashedEntry(entry, hashKey));
+      },
+    },
+  );
+  for (const entry of entries.slice(hashed.length)) hashed.push(hashedEntry(entry, hashKey)); // below the last rule
+  return hashed;
+}
+
+const hashedEntry = ({ key, value }: Entry, hashKey: string): Entry => ({ key, value: hashValue(value, hashKey) });
+
+/** What operators have set, without their names and reasons. */
+export function overridesLine(
+  overrides: Iterable<StandingOverride>,
+  rules: RuleTree | undefined,
+  hashKey: string | undefined,
+): string {
+  const written = Array.from(overrides, (one) => ({
+    ...one,
+    entries: hashKey === undefined || !rules ? one.entries : hashedEntries(rules, one.domain, one.entries, hashKey),
+    by: '',
+    reason: '',
+  }));
+  return JSON.stringify({ overrides: written });
+}

@@ -1,0 +1,179 @@
+import type { Monotonic } from '../clock.ts';
+import type { Answer, Decider } from '../decide.ts';
+import type { RlsService } from '../rls/service.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import type { RecordingFiles } from './files.ts';
+import type { RecordingHeader } from './format.ts';
+import { matchDigest } from './hashing.ts';
+import { type AnsweredRequest, overridesLine, requestLine } from './lines.ts';
+import type { RequestClock } from './request-clock.ts';
+import { isSampled } from './sampling.ts';
+
+export interface RecorderOptions {
+  readonly decider: Pick<Decider, 'rules' | 'overrides'>;
+  readonly clock: RequestClock;
+  readonly monotonicMs: Monotonic;
+  /** @param head  the first lines of each file */
+  readonly openFiles: (head: (part: number) => string) => RecordingFiles;
+  readonly header: Omit<RecordingHeader['recording'], 'part' | 'rules'>;
+  readonly maxPerSecond: number;
+  /** Until when requests are recorded, at first: milliseconds since the epoch. */
+  readonly untilMs: number;
+  /** Undefined: values are recorded as they are. */
+  readonly hashKey: string | undefined;
+  readonly onRecorded: (requests: number, dropped: number) => void;
+  /** Runs a function in a later turn of the event loop. */
+  readonly later: (run: () => void) => void;
+}
+
+/** Requests that wait to be written, at most. */
+const MAX_WAITING = 65_536;
+/** Lines that are made in one turn: about a millisecond's work. */
+const LINES_PER_TURN = 256;
+
+/** Something to be written in its place: a request, or a line that is made already. */
+type Waiting = AnsweredRequest | string;
+
+/** Records requests with their answers, in the order in which they were decided. */
+export class Recorder {
+  readonly #options: RecorderOptions;
+  readonly #files: RecordingFiles;
+  readonly #timeouts = new WeakMap<WireRequest, number>();
+  #waiting: Waiting[] = [];
+  #isWriting = false;
+  #rules: RuleTree | undefined;
+  #overridesRevision = 0;
+  /** The line of what operators had set when the last lines were written; empty: nothing. */
+  #writtenOverrides = '';
+  #dropped = 0;
+  #untilMs: number;
+  #second = Number.NaN;
+  #inSecond = 0;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+    this.#untilMs = options.untilMs;
+    this.#files = options.openFiles((part) => this.#head(part));
+    const { decider, hashKey } = options;
+    this.#rules = decider.rules();
+    this.#overridesRevision = decider.overrides?.revision ?? 0;
+    if (decider.overrides && decider.overrides.size > 0)
+      this.#writtenOverrides = `${overridesLine(decider.overrides.all(), this.#rules, hashKey)}\n`;
+  }
+
+  /**
+   * Records until a time, if it is given: milliseconds since the epoch; one that has passed ends it.
+   *
+   * @returns  until when requests are recorded
+   */
+  record(untilMs: number | undefined): number {
+    this.#untilMs = untilMs ?? this.#untilMs;
+    return this.#untilMs;
+  }
+
+  /** The service, with one time for all that a request reads. */
+  service(inner: RlsService): RlsService {
+    const { clock } = this.#options;
+    return {
+      shouldRateLimit: (request, caller, reply) => {
+        if (caller.timeoutMs !== Number.POSITIVE_INFINITY) this.#timeouts.set(request, caller.timeoutMs);
+        return clock.during(() => inner.shouldRateLimit(request, caller, reply));
+      },
+    };
+  }
+
+  /** Called after an answer was sent. */
+  answered(request: WireRequest, answer: Answer): void {
+    const { decider, clock, header } = this.#options;
+    const nowMs = clock.read();
+    if (nowMs >= this.#untilMs) return;
+    const rules = decider.rules();
+    if (rules !== this.#rules) this.#noteRules(rules);
+    if (decider.overrides && decider.overrides.revision !== this.#overridesRevision) this.#noteOverrides();
+    if (!isSampled(request, rules, header.sample)) return;
+    if (this.#files.hasFailed || this.#isBeyondRate() || this.#waiting.length >= MAX_WAITING) {
+      this.#dropped++;
+      this.#options.onRecorded(0, 1);
+      return;
+    }
+    if (this.#dropped > 0) this.#waiting.push(JSON.stringify({ dropped: this.#dropped }));
+    this.#dropped = 0;
+    const timeMs = storeTimeOf(answer) ?? nowMs;
+    const timeoutMs = this.#timeouts.get(request) ?? Number.POSITIVE_INFINITY;
+    this.#waiting.push({ request, answer, timeMs, timeoutMs, rules });
+    this.#options.onRecorded(1, 0);
+    this.#write();
+  }
+
+  /** Has what was written so far reach the disk. */
+  flush(): void {
+    this.#files.flush();
+  }
+
+  /** Writes what waits, all at once, and ends the last file. */
+  async close(): Promise<void> {
+    if (this.#dropped > 0) this.#waiting.push(JSON.stringify({ dropped: this.#dropped }));
+    this.#writeLines(this.#waiting.length);
+    await this.#files.close();
+  }
+
+  #head(part: number): string {
+    const { header, decider } = this.#options;
+    const rules = decider.rules();
+    const head: RecordingHeader = { recording: { ...header, part, rules: rules ? matchDigest(rules) : '' } };
+    return `${JSON.stringify(head)}\n${this.#writtenOverrides}`;
+  }
+
+  #noteRules(rules: RuleTree | undefined): void {
+    this.#rules = rules;
+    if (rules) this.#waiting.push(JSON.stringify({ rulesChanged: { digest: matchDigest(rules) } }));
+  }
+
+  #noteOverrides(): void {
+    const { decider, hashKey } = this.#options;
+    if (!decider.overrides) return;
+    this.#overridesRevision = decider.overrides.revision;
+    this.#waiting.push(overridesLine(decider.overrides.all(), this.#rules, hashKey));
+  }
+
+  #isBeyondRate(): boolean {
+    const second = Math.floor(this.#options.monotonicMs() / 1_000);
+    if (second !== this.#second) this.#inSecond = 0;
+    this.#second = second;
+    return ++this.#inSecond > this.#options.maxPerSecond;
+  }
+
+  /** Some lines in a turn, until none is left. */
+  #write(): void {
+    if (this.#isWriting) return;
+    this.#isWriting = true;
+    this.#files.whenWritable(() =>
+      this.#options.later(() => {
+        this.#isWriting = false;
+        this.#writeLines(LINES_PER_TURN);
+        if (this.#waiting.length > 0) this.#write();
+      }),
+    );
+  }
+
+  #writeLines(count: number): void {
+    const { hashKey } = this.#options;
+    const lines = this.#waiting.slice(0, count);
+    this.#waiting = this.#waiting.length > count ? this.#waiting.slice(count) : [];
+    if (lines.length === 0) return;
+    const texts = lines.map((one) => (typeof one === 'string' ? one : requestLine(one, hashKey)));
+    this.#files.write(`${texts.join('\n')}\n`);
+    const overrides = lines.findLast((line) => typeof line === 'string' && line.startsWith('{"overrides"'));
+    if (overrides !== undefined) this.#writtenOverrides = `${overrides}\n`;
+  }
+}
+
+/** When the store charged the request, by its own clock; undefined: it did not say. */
+function storeTimeOf({ verdicts }: Answer): number | undefined {
+  for (const verdict of verdicts) {
+    if (verdict.kind !== 'limited' || verdict.decision.fromLease) continue;
+    if (verdict.decision.chargedAtMs !== undefined) return verdict.decision.chargedAtMs;
+  }
+  return undefined;
+}

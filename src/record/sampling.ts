@@ -1,0 +1,36 @@
+import type { WireRequest } from '../rls/wire.ts';
+import { type Entry, match } from '../rules/match.ts';
+import type { RuleTree } from '../rules/tree.ts';
+
+const TWO_TO_32 = 2 ** 32;
+
+/**
+ * Whether a request is recorded: where one of the descriptors that it is counted by is among the sampled ones. So all
+ * requests of a counter are recorded or, but for those that have a sampled descriptor besides, none. Every process
+ * samples the same counters.
+ *
+ * @param sample  above 0 and up to 1
+ */
+export function isSampled({ domain, descriptors }: WireRequest, rules: RuleTree | undefined, sample: number): boolean {
+  if (sample >= 1) return true;
+  return descriptors.some(({ entries }) => {
+    const found = rules && match(rules, domain, { entries, requestLimit: undefined });
+    return hashOf(domain, found?.kind === 'limited' ? found.entries : entries) < sample * TWO_TO_32;
+  });
+}
+
+/** 32 bits of what a counter is named by. */
+function hashOf(domain: string, entries: readonly Entry[]): number {
+  let mixed = mix(0x811c9dc5, domain);
+  for (const { key, value } of entries) mixed = mix(mix(mixed, key), value);
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
+
+/** FNV-1a over characters, with an end. */
+function mix(start: number, text: string): number {
+  let mixed = start;
+  for (let at = 0; at < text.length; at++) mixed = Math.imul(mixed ^ text.charCodeAt(at), 0x01000193);
+  return Math.imul(mixed ^ 0xffff, 0x01000193);
+}

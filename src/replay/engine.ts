@@ -1,0 +1,111 @@
+import type { Limit } from '../algorithms/index.ts';
+import { unitMs } from '../algorithms/limit.ts';
+import { isPromise } from '../backends/backend.ts';
+import { type CounterEntry, type CounterKey, createCounterKeys } from '../backends/key.ts';
+import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
+import { type Answer, type Decider, decide, type Verdict } from '../decide.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import { Overrides } from '../overrides.ts';
+import { remainingOf } from '../rls/codec.ts';
+import { MAX_UINT32 } from '../rls/wire.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
+
+/** What decides besides the rules: as the service's settings say. */
+export interface EngineOptions extends Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'> {
+  /** When counters are forgotten for want of room, as in a service with counters in memory. */
+  readonly memory: { readonly maxCounters: number; readonly maxBytes: number };
+}
+
+/** A counter that a request was about to be counted on. */
+interface Named {
+  readonly limit: Limit;
+  readonly entries: readonly CounterEntry[];
+  readonly key: CounterKey;
+}
+
+/** Answers recorded requests as a service with counters in memory would have at their time. */
+export class ReplayEngine {
+  readonly #decider: Decider;
+  readonly #memory: MemoryBackend;
+  readonly #overrides: Overrides;
+  /** The counters of the request that is decided now, in the order of its descriptors. */
+  readonly #named: Named[] = [];
+  #nowMs = 0;
+
+  constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
+    const clock = (): number => this.#nowMs;
+    const keys = createCounterKeys('');
+    this.#memory = createMemoryBackend(clock, memory);
+    this.#overrides = new Overrides(clock, (unit) => unitMs[unit]);
+    this.#decider = {
+      ...modes,
+      rules: () => rules,
+      ledger: new Ledger(
+        { main: this.#memory },
+        { clock, monotonicMs: clock, instance: 'replay', denyCacheBytes: 0, every: () => () => {} },
+      ),
+      overrides: this.#overrides,
+      storeTimeoutMs: 0,
+      counters: (limit, domain, entries) => {
+        const key = keys(limit, domain, entries);
+        this.#named.push({ limit, entries, key });
+        return { key };
+      },
+    };
+  }
+
+  /** Counters that were forgotten before they expired, to make room. */
+  get evicted(): number {
+    return this.#memory.held().evicted;
+  }
+
+  /** @throws InvalidRequest  a request that the service refuses to answer */
+  answer({ timeMs, request, timeoutMs, overrides }: RecordedRequest): ReplayedAnswer {
+    this.#nowMs = timeMs;
+    this.#named.length = 0;
+    if (overrides) this.#overrides.replace(overrides);
+    const answer = decide(request, this.#decider, timeoutMs ?? Number.POSITIVE_INFINITY);
+    if (isPromise(answer)) throw new Error('counters in memory answer without a promise');
+    return { code: answer.overallCode, descriptors: this.#descriptorsOf(answer) };
+  }
+
+  #descriptorsOf({ verdicts }: Answer): readonly ReplayedDescriptor[] {
+    let at = 0;
+    return verdicts.map((verdict) => {
+      if (verdict.kind !== 'limited') return descriptorOf(verdict);
+      const end = this.#endOf(at);
+      while (at < end - 1 && this.#named[at]?.limit !== verdict.limit) at++;
+      const found = descriptorOf(verdict, this.#named[at]?.key);
+      at = end;
+      return found;
+    });
+  }
+
+  /** Where the counters of the descriptor end that begin here: another one has other entries, or begins anew. */
+  #endOf(start: number): number {
+    const first = this.#named[start];
+    let end = start + 1;
+    for (; end < this.#named.length; end++) {
+      const next = this.#named[end];
+      if (next?.entries !== first?.entries || next?.limit === first?.limit) break;
+    }
+    return end;
+  }
+}
+
+/** What a descriptor's answer says, whatever answered it. */
+export function descriptorOf(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
+  switch (verdict.kind) {
+    case 'limited': {
+      const { rule, code, limit } = verdict;
+      const { requestsPerUnit, windowMs } = limit;
+      const remaining = remainingOf(verdict);
+      return { rule: rule.path, ...(key !== undefined && { key }), code, remaining, limit: requestsPerUnit, windowMs };
+    }
+    case 'unlimited':
+      return { rule: verdict.rule.path, code: 'OK', remaining: MAX_UINT32 };
+    default:
+      return { code: 'OK', remaining: 0 };
+  }
+}

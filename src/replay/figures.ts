@@ -1,0 +1,269 @@
+import { HurtKeys, type KeyAtTime, type KeyBudget, PeakHits } from './key-figures.ts';
+import type { RecordedRequest, ReplayedAnswer, ReplayedCode, ReplayedDescriptor, ReplayObserver } from './request.ts';
+
+/** What became of requests. */
+export interface Counts {
+  requests: number;
+  admitted: number;
+  refused: number;
+}
+
+/** What became of the descriptors that met one rule. */
+export interface RuleFigures extends Readonly<Counts> {
+  /** Keys with a refusal; at least so many where `untrackedRefusals` is above 0. */
+  readonly keysHurt: number;
+  readonly untrackedRefusals: number;
+  readonly firstRefusal: KeyAtTime | undefined;
+  /** The longest time between two refusals of a key with nothing admitted in between, and when it began. */
+  readonly longestLockOut: (KeyAtTime & { readonly ms: number }) | undefined;
+  /** The most hits of one key that were admitted within one window of the rule: see `PeakHits`. */
+  readonly peak: (KeyAtTime & { readonly hits: number; readonly windowMs: number; readonly limit: number }) | undefined;
+  /** The keys with the most refusals. */
+  readonly mostRefused: readonly { readonly key: string; readonly refusals: number }[];
+}
+
+/** What one rule set did. */
+export interface SideFigures extends Readonly<Counts> {
+  readonly rules: ReadonlyMap<string, RuleFigures>;
+  readonly keysHurt: number;
+}
+
+/** What differs after a change of rules, or from what was recorded. */
+export interface ChangeFigures {
+  /** Requests that both sides answered. */
+  readonly compared: number;
+  readonly newlyRefused: number;
+  readonly newlyAdmitted: number;
+  /** Keys that only the one side refused. */
+  readonly keysNewlyHurt: number;
+  readonly keysNewlySpared: number;
+  /** Those with the most refusals. */
+  readonly newlyHurt: readonly { readonly key: string; readonly refusals: number }[];
+}
+
+export interface Figures {
+  /** Of the first and the last request; undefined: there was none. */
+  readonly firstMs: number | undefined;
+  readonly lastMs: number | undefined;
+  readonly rules: SideFigures;
+  /** Only with other rules to compare. */
+  readonly against: SideFigures | undefined;
+  /** From the rules to the other rules; without those, from the recorded answers to the rules. */
+  readonly change: ChangeFigures | undefined;
+  /** Only where answers were recorded. */
+  readonly recorded: { readonly answers: number; readonly same: number } | undefined;
+  /** Only where requests have a label. Of the last rule set: refused but to be allowed, and admitted but not to be. */
+  readonly labels: { readonly labelled: number; readonly wrong: number; readonly missed: number } | undefined;
+}
+
+/** Keys whose refusals are counted one by one. */
+const MAX_HURT_KEYS = 500_000;
+/** Keys that may be admitted within one window and are counted one by one. */
+const MAX_RECENT_KEYS = 200_000;
+/** Rules that are counted one by one: limits that requests bring along make one for each descriptor. */
+const MAX_RULES = 20_000;
+/** What further rules are counted as. */
+const OTHER_RULES = '(other)';
+/** Keys that are listed. */
+const MAX_LISTED = 10;
+
+/** Sums up a replay, in bounded memory. */
+export class ReplayFigures implements ReplayObserver {
+  readonly #rules = new Side();
+  #against: Side | undefined;
+  /** What was refused when it was recorded, by the keys of the rules. */
+  #recorded: HurtKeys | undefined;
+  #firstMs: number | undefined;
+  #lastMs: number | undefined;
+  readonly #answers = { answers: 0, same: 0 };
+  readonly #labels = { labelled: 0, wrong: 0, missed: 0 };
+  readonly #change = { compared: 0, newlyRefused: 0, newlyAdmitted: 0 };
+
+  observe(recorded: RecordedRequest, answer: ReplayedAnswer, against?: ReplayedAnswer): void {
+    this.#firstMs ??= recorded.timeMs;
+    this.#lastMs = recorded.timeMs;
+    this.#rules.add(recorded, answer);
+    if (against) {
+      this.#against ??= new Side();
+      this.#against.add(recorded, against);
+      this.#compare(answer.code, against.code);
+    }
+    if (recorded.answer) this.#addRecorded(recorded.answer, recorded.timeMs, answer, against !== undefined);
+    if (recorded.label) this.#addLabel(recorded.label, (against ?? answer).code);
+  }
+
+  result(): Figures {
+    const before = this.#against ? this.#rules.hurtSubjects() : this.#recorded && subjectsOf([this.#recorded]);
+    const after = (this.#against ?? this.#rules).hurtSubjects();
+    return {
+      firstMs: this.#firstMs,
+      lastMs: this.#lastMs,
+      rules: this.#rules.figures(),
+      against: this.#against?.figures(),
+      change: before && { ...this.#change, ...keyChanges(before, after) },
+      recorded: this.#answers.answers > 0 ? this.#answers : undefined,
+      labels: this.#labels.labelled > 0 ? this.#labels : undefined,
+    };
+  }
+
+  #addRecorded(
+    recorded: NonNullable<RecordedRequest['answer']>,
+    timeMs: number,
+    answer: ReplayedAnswer,
+    hasAgainst: boolean,
+  ): void {
+    this.#answers.answers++;
+    if (isSameAnswer(recorded, answer)) this.#answers.same++;
+    if (hasAgainst) return;
+    this.#recorded ??= new HurtKeys({ left: MAX_HURT_KEYS });
+    if (recorded.code === 'OVER_LIMIT')
+      for (const [at, { key }] of answer.descriptors.entries()) {
+        const code = recorded.descriptors?.[at]?.code ?? recorded.code;
+        if (key !== undefined && code === 'OVER_LIMIT') this.#recorded.refused(key, timeMs);
+      }
+    this.#compare(recorded.code, answer.code);
+  }
+
+  #compare(before: ReplayedCode, after: ReplayedCode): void {
+    this.#change.compared++;
+    if (before === after) return;
+    if (after === 'OVER_LIMIT') this.#change.newlyRefused++;
+    else this.#change.newlyAdmitted++;
+  }
+
+  #addLabel(label: NonNullable<RecordedRequest['label']>, code: ReplayedCode): void {
+    this.#labels.labelled++;
+    if (label === 'allow' && code === 'OVER_LIMIT') this.#labels.wrong++;
+    if (label === 'refuse' && code === 'OK') this.#labels.missed++;
+  }
+}
+
+/** Whether a replayed answer is the recorded one, as far as that was recorded. */
+export function isSameAnswer(recorded: NonNullable<RecordedRequest['answer']>, answer: ReplayedAnswer): boolean {
+  const { code, descriptors } = recorded;
+  if (code !== answer.code) return false;
+  if (!descriptors) return true;
+  if (descriptors.length !== answer.descriptors.length) return false;
+  return descriptors.every((one, at) => {
+    const replayed = answer.descriptors[at];
+    return one.code === replayed?.code && one.remaining === replayed.remaining;
+  });
+}
+
+class RuleSide implements Counts {
+  requests = 0;
+  admitted = 0;
+  refused = 0;
+  readonly hurt: HurtKeys;
+  limit = 0;
+  peaks: PeakHits | undefined;
+  readonly #recentKeys: KeyBudget;
+
+  constructor(hurtKeys: KeyBudget, recentKeys: KeyBudget) {
+    this.hurt = new HurtKeys(hurtKeys);
+    this.#recentKeys = recentKeys;
+  }
+
+  add({ key, code, limit = 0, windowMs = 0 }: ReplayedDescriptor, hits: number, timeMs: number, passed: boolean): void {
+    this.requests++;
+    if (code === 'OK') this.admitted++;
+    else this.refused++;
+    if (key === undefined) return;
+    if (code === 'OVER_LIMIT') return this.hurt.refused(key, timeMs);
+    this.hurt.admitted(key);
+    if (!passed || hits <= 0 || windowMs === 0) return;
+    if (this.peaks?.windowMs !== windowMs) {
+      if (this.peaks) return; // of several limits of a rule, the one that was shown first
+      this.peaks = new PeakHits(windowMs, this.#recentKeys);
+      this.limit = limit;
+    }
+    this.peaks.admitted(key, hits, timeMs);
+  }
+
+  figures(): RuleFigures {
+    const { requests, admitted, refused, hurt, peaks, limit } = this;
+    return {
+      ...{ requests, admitted, refused, keysHurt: hurt.keys.size, untrackedRefusals: hurt.untracked },
+      firstRefusal: hurt.first,
+      longestLockOut: hurt.longest,
+      peak: peaks?.peak && { ...peaks.peak, windowMs: peaks.windowMs, limit },
+      mostRefused: mostOf(Array.from(hurt.keys, ([key, { refusals }]) => ({ key, refusals }))),
+    };
+  }
+}
+
+class Side implements Counts {
+  requests = 0;
+  admitted = 0;
+  refused = 0;
+  readonly #rules = new Map<string, RuleSide>();
+  readonly #hurtKeys: KeyBudget = { left: MAX_HURT_KEYS };
+  readonly #recentKeys: KeyBudget = { left: MAX_RECENT_KEYS };
+
+  add({ request, timeMs }: RecordedRequest, { code, descriptors }: ReplayedAnswer): void {
+    this.requests++;
+    if (code === 'OK') this.admitted++;
+    else this.refused++;
+    for (let at = 0; at < descriptors.length; at++) {
+      const descriptor = descriptors[at];
+      if (descriptor?.rule === undefined) continue;
+      const rule = this.#rules.get(descriptor.rule) ?? this.#begin(descriptor.rule);
+      rule.add(descriptor, request.descriptors[at]?.hits ?? 0, timeMs, code === 'OK');
+    }
+  }
+
+  #begin(path: string): RuleSide {
+    if (this.#rules.size >= MAX_RULES && path !== OTHER_RULES)
+      return this.#rules.get(OTHER_RULES) ?? this.#begin(OTHER_RULES);
+    const rule = new RuleSide(this.#hurtKeys, this.#recentKeys);
+    this.#rules.set(path, rule);
+    return rule;
+  }
+
+  figures(): SideFigures {
+    const { requests, admitted, refused } = this;
+    const rules = [...this.#rules].sort(([one], [other]) => (one < other ? -1 : 1));
+    return {
+      ...{ requests, admitted, refused, keysHurt: this.hurtSubjects().size },
+      rules: new Map(rules.map(([path, rule]) => [path, rule.figures()])),
+    };
+  }
+
+  /** Refusals by what is limited, whichever limit refused it. */
+  hurtSubjects(): ReadonlyMap<string, number> {
+    return subjectsOf(Array.from(this.#rules.values(), ({ hurt }) => hurt));
+  }
+}
+
+function subjectsOf(all: readonly HurtKeys[]): ReadonlyMap<string, number> {
+  const refusals = new Map<string, number>();
+  for (const { keys } of all)
+    for (const [key, one] of keys) {
+      const subject = subjectOf(key);
+      refusals.set(subject, (refusals.get(subject) ?? 0) + one.refusals);
+    }
+  return refusals;
+}
+
+/** A counter's key without the limit's part: the domain and the entries, which stay when the limit changes. */
+export function subjectOf(key: string): string {
+  const at = /\|(?=\d+:|#)/.exec(key)?.index;
+  return at === undefined ? key : key.slice(at + 1);
+}
+
+function keyChanges(
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+): Pick<ChangeFigures, 'keysNewlyHurt' | 'keysNewlySpared' | 'newlyHurt'> {
+  const newlyHurt = [...after].filter(([subject]) => !before.has(subject));
+  return {
+    keysNewlyHurt: newlyHurt.length,
+    keysNewlySpared: [...before.keys()].filter((subject) => !after.has(subject)).length,
+    newlyHurt: mostOf(newlyHurt.map(([key, refusals]) => ({ key, refusals }))),
+  };
+}
+
+type Listed = { readonly key: string; readonly refusals: number };
+
+const mostOf = (keys: readonly Listed[]): readonly Listed[] =>
+  keys.toSorted((one, other) => other.refusals - one.refusals || (one.key < other.key ? -1 : 1)).slice(0, MAX_LISTED);

@@ -1,0 +1,106 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { type Duplex, Readable } from 'node:stream';
+import * as zlib from 'node:zlib';
+
+/** The input cannot be read. The message says which and why. */
+export class UnreadableInput extends Error {
+  override readonly name = 'UnreadableInput';
+}
+
+/** Where lines come from: files, or standard input. */
+export interface Input {
+  /** For messages: a path, or `standard input`. */
+  readonly name: string;
+  /** Octets as they are stored, compressed or not; undefined: not known before the end. */
+  readonly bytes: number | undefined;
+  open(): Readable;
+}
+
+export const STANDARD_INPUT = '-';
+
+/** Octets that are read or decompressed together. */
+const CHUNK_BYTES = 256 * 1024;
+
+/** @throws UnreadableInput  there is no such file */
+export async function inputAt(path: string, standardInput: Readable): Promise<Input> {
+  if (path === STANDARD_INPUT) return { name: 'standard input', bytes: undefined, open: () => standardInput };
+  try {
+    const found = await stat(path);
+    if (found.isDirectory()) throw new Error('it is a directory; name its files');
+    const bytes = found.isFile() ? found.size : undefined; // a pipe has no size
+    return { name: path, bytes, open: () => createReadStream(path, { highWaterMark: CHUNK_BYTES }) };
+  } catch (error) {
+    throw new UnreadableInput(`${path}: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+/**
+ * The octets of an input, decompressed where it begins as gzip or Zstandard do. What is cut off in the middle, such as
+ * a file that is still written, is read as far as it goes.
+ *
+ * @param onBytes      called with the number of octets that were read, as they are stored
+ * @param onTruncated  called with the reason where the input ends early
+ * @throws UnreadableInput
+ */
+export async function* chunksOf(
+  input: Input,
+  onBytes: (bytes: number) => void,
+  onTruncated: (reason: string) => void,
+): AsyncIterable<Buffer> {
+  const stored = counting(input.open(), onBytes);
+  let isAny = false;
+  try {
+    const first = await stored.next();
+    if (first.done) return;
+    const all = prepended(first.value, stored);
+    const decompress = decompressorFor(first.value, input.name);
+    if (!decompress) {
+      yield* all;
+      return;
+    }
+    const source = Readable.from(all, { objectMode: false });
+    source.on('error', (error) => decompress.destroy(error));
+    for await (const chunk of source.pipe(decompress)) {
+      isAny = true;
+      yield chunk as Buffer; // a stream of octets
+    }
+  } catch (error) {
+    if (error instanceof UnreadableInput) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    if (!isAny || !isTruncation(error)) throw new UnreadableInput(`${input.name}: ${reason}`);
+    onTruncated(reason);
+  }
+}
+
+async function* counting(stream: Readable, onBytes: (bytes: number) => void): AsyncGenerator<Buffer> {
+  for await (const chunk of stream) {
+    const bytes = chunk as Buffer; // no encoding is set
+    onBytes(bytes.length);
+    yield bytes;
+  }
+}
+
+async function* prepended(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield first;
+  yield* rest;
+}
+
+const isTruncation = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === 'Z_BUF_ERROR' || error.code === 'Z_DATA_ERROR');
+
+const ZSTANDARD_MAGIC = 0x28b52ffd;
+
+/** @see https://www.rfc-editor.org/rfc/rfc1952 and https://www.rfc-editor.org/rfc/rfc8878 */
+function decompressorFor(head: Buffer, name: string): Duplex | undefined {
+  if (head[0] === 0x1f && head[1] === 0x8b) return zlib.createGunzip({ chunkSize: CHUNK_BYTES });
+  if (head.length < 4 || head.readUInt32BE(0) !== ZSTANDARD_MAGIC) return undefined;
+  const { createZstdDecompress } = zlib as ZlibWithZstandard;
+  if (createZstdDecompress) return createZstdDecompress({ chunkSize: CHUNK_BYTES });
+  throw new UnreadableInput(`${name}: Zstandard needs Node 22.15; pipe it through zstd -dc`);
+}
+
+/** Node has it from 22.15 on. */
+interface ZlibWithZstandard {
+  readonly createZstdDecompress?: (options: { readonly chunkSize: number }) => Duplex;
+}

@@ -1,0 +1,59 @@
+import type { RecordedSettings } from '../record/format.ts';
+import type { HashedValues } from './hashed-values.ts';
+
+/** The settings of this process that decide. */
+export interface DecidingSettings {
+  readonly decisions: { readonly spend: string; readonly shadowMode: boolean; readonly quotaMode: boolean };
+}
+
+/** Collects what recordings say of themselves, for the report's warnings. */
+export class RecordingNotes {
+  readonly #settings: RecordedSettings;
+  readonly #hashed: HashedValues;
+  readonly #differing = new Set<string>();
+  #sample = 1;
+  #dropped = 0;
+
+  constructor({ decisions: { spend, shadowMode, quotaMode } }: DecidingSettings, hashed: HashedValues) {
+    this.#settings = { BACKEND_TYPE: 'memory', SPEND: spend, SHADOW_MODE: shadowMode, QUOTA_MODE: quotaMode };
+    this.#hashed = hashed;
+  }
+
+  onSettings(recorded: RecordedSettings): void {
+    for (const [name, own] of Object.entries(this.#settings)) {
+      const other = recorded[name as keyof RecordedSettings]; // its own names
+      if (other !== own && other !== undefined) this.#differing.add(`${name}=${other}`);
+    }
+  }
+
+  onSample(sample: number): void {
+    this.#sample = Math.min(this.#sample, sample);
+  }
+
+  onDropped(requests: number): void {
+    this.#dropped += requests;
+  }
+
+  onRules(digest: string): void {
+    this.#hashed.recordedUnder(digest);
+  }
+
+  /** One text each. */
+  warnings(): readonly string[] {
+    const found: string[] = [];
+    if (this.#differing.size > 0)
+      found.push(`the recording service decided with other settings: ${[...this.#differing].join(', ')}`);
+    if (this.#sample < 1)
+      found.push(
+        `only requests of ${this.#sample * 100} % of the counters were recorded; other counters of these requests saw less than in the service, and refuse less here`,
+      );
+    if (this.#dropped > 0)
+      found.push(`${this.#dropped} requests are missing, since too many came at once (RECORD_MAX_PER_SECOND)`);
+    const { unmatchable } = this.#hashed;
+    if (unmatchable > 0)
+      found.push(
+        `${unmatchable} requests have hashed values where these rules name values: they were matched as any other value`,
+      );
+    return found;
+  }
+}

@@ -1,0 +1,33 @@
+import { InvalidRequest } from '../decide.ts';
+import type { ReplayEngine } from './engine.ts';
+import type { RecordedRequest, RecordedTraffic, ReplayObserver } from './request.ts';
+import type { TrafficCounts } from './traffic.ts';
+
+/** What answers requests, and what receives the answers. */
+export interface Replay {
+  readonly rules: ReplayEngine;
+  readonly against: ReplayEngine | undefined;
+  readonly observers: readonly ReplayObserver[];
+  readonly counts: TrafficCounts;
+  /** Called after each batch; requests wait for it. */
+  readonly onBatch: () => Promise<void> | void;
+}
+
+/** Answers requests in their order. One that the service refuses to answer counts as a broken line. */
+export async function replay(traffic: RecordedTraffic, run: Replay): Promise<void> {
+  for await (const requests of traffic) {
+    for (const recorded of requests) replayOne(recorded, run);
+    await run.onBatch();
+  }
+}
+
+function replayOne(recorded: RecordedRequest, { rules, against, observers, counts }: Replay): void {
+  try {
+    const answer = rules.answer(recorded);
+    const other = against?.answer(recorded);
+    for (const observer of observers) observer.observe(recorded, answer, other);
+  } catch (error) {
+    if (!(error instanceof InvalidRequest)) throw error;
+    counts.addBroken(`request at ${recorded.timeMs}: ${error.message}`);
+  }
+}

@@ -1,0 +1,29 @@
+import type { Figures } from './figures.ts';
+
+/** What a replay may come to at most; absent: anything. */
+export interface Thresholds {
+  /** Parts of the requests, 0 to 1. */
+  readonly maxRefused?: number;
+  readonly maxNewlyRefused?: number;
+  /** Keys. */
+  readonly maxNewlyHurt?: number;
+}
+
+/** What is exceeded, one text each. */
+export function exceeded({ rules, against, change }: Figures, thresholds: Thresholds): readonly string[] {
+  const { maxRefused, maxNewlyRefused, maxNewlyHurt } = thresholds;
+  const last = against ?? rules;
+  const found: string[] = [];
+  const check = (what: string, count: number, of: number, most: number | undefined): void => {
+    if (most === undefined || count <= most * of) return;
+    found.push(`${count} of ${of} requests ${what}, more than ${percent(most)}`);
+  };
+  check('refused', last.refused, last.requests, maxRefused);
+  check('newly refused', change?.newlyRefused ?? 0, change?.compared ?? 0, maxNewlyRefused);
+  if (maxNewlyHurt !== undefined && change && change.keysNewlyHurt > maxNewlyHurt)
+    found.push(`${change.keysNewlyHurt} keys newly hurt, more than ${maxNewlyHurt}`);
+  return found;
+}
+
+/** `0.1 %` */
+export const percent = (part: number): string => `${Number((part * 100).toPrecision(3))} %`;

@@ -1,0 +1,57 @@
+import { chunksOf, type Input } from './input.ts';
+import { linesOf } from './readers/lines.ts';
+import type { RecordedRequest, RecordedTraffic } from './request.ts';
+
+/** Reads the lines of one file, in order, from the first on. */
+export interface TrafficReader {
+  /** One a line: its request, what is wrong with it, or undefined where it holds none. */
+  read(lines: readonly string[]): readonly (RecordedRequest | string | undefined)[];
+}
+
+/** Broken lines that are shown. */
+const MAX_SHOWN = 5;
+
+/** What became of the lines of the input. */
+export class TrafficCounts {
+  lines = 0;
+  broken = 0;
+  /** Requests that came too late to be put in order. */
+  late = 0;
+  /** Octets that were read, as they are stored. */
+  bytes = 0;
+  /** The first broken lines: `access.log:17: expected a JSON object`. */
+  readonly examples: string[] = [];
+  /** What else the operator should know of the input, each text once. */
+  readonly notes = new Set<string>();
+
+  /** @param what  where and why */
+  addBroken(what: string): void {
+    if (++this.broken <= MAX_SHOWN) this.examples.push(what);
+  }
+}
+
+/** The requests of one input, in the order of its lines. */
+export async function* requestsOf(input: Input, reader: TrafficReader, counts: TrafficCounts): RecordedTraffic {
+  const onBytes = (bytes: number): void => {
+    counts.bytes += bytes;
+  };
+  const onTruncated = (reason: string): void => {
+    counts.notes.add(`${input.name} is cut off: ${reason}`);
+  };
+  let number = 0;
+  for await (const lines of linesOf(chunksOf(input, onBytes, onTruncated))) {
+    const batch: RecordedRequest[] = [];
+    for (const found of reader.read(lines)) {
+      number++;
+      if (typeof found === 'string') counts.addBroken(`${input.name}:${number}: ${found}`);
+      else if (found) batch.push(found);
+    }
+    counts.lines += lines.length;
+    if (batch.length > 0) yield batch;
+  }
+}
+
+/** One after the other. */
+export async function* chained(all: readonly RecordedTraffic[]): RecordedTraffic {
+  for (const one of all) yield* one;
+}

@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import { rfc3339 } from '../admin/times.ts';
+import type { Answer, Decider } from '../decide.ts';
+import { RecordingFiles } from '../record/files.ts';
+import { RECORDING_VERSION } from '../record/format.ts';
+import { Recorder } from '../record/recorder.ts';
+import type { RlsService } from '../rls/service.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import type { Settings } from '../settings.ts';
+import { start } from './cannot-start.ts';
+import type { Part, ProcessContext } from './parts.ts';
+import { every } from './store.ts';
+
+/** Records what this process answers. */
+export interface Recording extends Part {
+  /** What requests are to be decided with: its answers say when the store has charged them. */
+  readonly decider: Decider;
+  service(inner: RlsService): RlsService;
+  answered(request: WireRequest, answer: Answer): void;
+  /** Records until a time, if it is given; returns until when: milliseconds since the epoch. */
+  record(untilMs: number | undefined): number;
+}
+
+/** How often what was recorded reaches the disk. */
+const FLUSH_INTERVAL_MS = 1_000;
+
+/** @throws CannotStart if the directory cannot be made */
+export async function openRecording(
+  options: NonNullable<Settings['recording']>,
+  decider: Decider,
+  onRecorded: (requests: number, dropped: number) => void,
+  { clock, log, requestClock }: ProcessContext,
+): Promise<Recording> {
+  const { directory, sample, maxPerSecond, hashKey, settings, fileBytes, maxBytes, isFromStart } = options;
+  if (!requestClock) throw new Error('a process that records has a clock for requests');
+  await start('RECORD_TO', directory, () => mkdir(directory, { recursive: true }));
+  const stream = randomUUID();
+  const name = `${rfc3339(clock()).replace(/[-:]|\.\d+/g, '')}-${stream.slice(0, 8)}`;
+  const recorder = new Recorder({
+    ...{ decider, clock: requestClock, maxPerSecond, hashKey },
+    header: { version: RECORDING_VERSION, stream, sample, hashed: hashKey !== undefined, settings },
+    openFiles: (head) =>
+      new RecordingFiles({
+        ...{ directory, name, fileBytes, maxBytes, head },
+        onFailure: (error) => log.error(`requests are no longer recorded: ${error.message}`),
+      }),
+    onRecorded,
+    untilMs: isFromStart ? Number.POSITIVE_INFINITY : 0,
+    monotonicMs: () => performance.now(),
+    later: (run) => void setImmediate(run),
+  });
+  const stopFlushing = every(FLUSH_INTERVAL_MS, () => recorder.flush());
+  return {
+    decider: settings.BACKEND_TYPE === 'memory' ? decider : withReceipts(decider),
+    service: (inner) => recorder.service(inner),
+    record: (untilMs) => recorder.record(untilMs),
+    answered: (request, answer) => recorder.answered(request, answer),
+    async close() {
+      stopFlushing();
+      await recorder.close();
+    },
+  };
+}
+
+/** Other stores decide by clocks of their own. */
+const withReceipts = (decider: Decider): Decider => ({
+  ...decider,
+  ledger: { debit: (debits, how) => decider.ledger.debit(debits, { ...how, receipts: true }) },
+});

@@ -1,0 +1,31 @@
+import { flag, integer, partOfAll, text } from './kinds.ts';
+import { type Rows, secret, setting } from './row.ts';
+
+/** Recording of requests for `weir replay`. */
+export const recordRows = {
+  RECORD_TO: setting(
+    text,
+    '',
+    'directory that requests are recorded in with their answers, for `weir replay`: compressed files of JSON lines; empty: nothing is recorded',
+  ),
+  RECORD_FROM_START: setting(flag, 'true', 'record from the start on; false: `weir record` begins it'),
+  RECORD_SAMPLE: setting(
+    partOfAll,
+    '1',
+    'part of all counters whose requests are recorded; every process samples the same ones',
+  ),
+  RECORD_MAX_PER_SECOND: setting(
+    integer(1, 2 ** 31 - 1, 'a count'),
+    '20000',
+    'maximum number of recorded requests per second, divided equally among WORKERS. Others are counted in weir_requests_not_recorded_total',
+  ),
+  RECORD_MAX_BYTES: setting(
+    integer(2 ** 20, 2 ** 50, 'bytes'),
+    '1073741824',
+    'size of all recordings in the directory; the oldest files are removed to stay below it',
+  ),
+  RECORD_HASH_KEY: secret(
+    text,
+    'values that no rule names, by itself or by a pattern, are recorded as hashes under this key; unset: as they are',
+  ),
+} as const satisfies Rows;
