@@ -1,16 +1,16 @@
 import { writeFileSync } from 'node:fs';
-import { framed } from '../../test/helpers/h2-client.ts';
+import { type Fields, framed } from '../../test/helpers/h2-client.ts';
 import { type Attack, crowd } from '../attack.ts';
 import { CallBatch } from '../calls.ts';
 import { get, readPage } from '../http1.ts';
-import { descriptor, entry, ordinaryMessage, request } from '../messages.ts';
+import { descriptor, entry, field, ordinaryMessage, repeated, request } from '../messages.ts';
 import { range } from '../range.ts';
 
 /** Calls on some connections, as fast as the service takes them off the sockets, whatever becomes of the answers. */
 const openLoop =
-  (message: Buffer, connections: number, inABatch: number): Attack['prepare'] =>
+  (message: Buffer, connections: number, inABatch: number, fields: Fields = {}): Attack['prepare'] =>
   () => {
-    const batches = range(connections).map(() => new CallBatch({ body: framed(message) }, inABatch));
+    const batches = range(connections).map(() => new CallBatch({ body: framed(message), fields }, inABatch));
     return (attacker) =>
       crowd(attacker, connections, async (which) => {
         const client = await attacker.http2();
@@ -38,11 +38,22 @@ const many = (descriptors: number, entries: number): Buffer =>
     ),
   );
 
+/** Requests of one call. */
+const together = (requests: number, descriptors: number, entries: number): Buffer =>
+  repeated(requests, field(1, many(descriptors, entries)));
+
+const batch: Fields = { ':path': '/weir.v1.Batch/Decide', 'x-weir-detail': '1' };
+
 /** More work than the service can do. */
 export const load: readonly Attack[] = [
   { name: 'overload: calls of 100 descriptors on 20 connections', prepare: openLoop(many(100, 1), 20, 10) },
   { name: 'overload: small calls on 20 connections', prepare: openLoop(ordinaryMessage('overload'), 20, 100) },
   { name: 'overload: calls of 256 descriptors of 64 entries on 4 connections', prepare: openLoop(many(256, 64), 4, 1) },
+  { name: 'overload: batches of 256 requests, with detail', prepare: openLoop(together(256, 2, 1), 20, 1, batch) },
+  {
+    name: 'overload: batches of 32 requests of 16 descriptors of 20 entries',
+    prepare: openLoop(together(32, 16, 20), 4, 1, batch),
+  },
   {
     name: '/metrics on 100 connections that never read, 1,000 requests each',
     prepare: () => {

@@ -8,7 +8,13 @@ import { createBatch } from '../../src/rls/batch.ts';
 import type { WireBatchResponse } from '../../src/rls/batch-messages.ts';
 import { createHealth } from '../../src/rls/health.ts';
 import { decideBatch, shouldRateLimit } from '../../src/rls/proto.ts';
-import { type Caller, createRlsService, type Observer, type RlsService } from '../../src/rls/service.ts';
+import {
+  type Caller,
+  createRlsService,
+  type GrpcStatus,
+  type Observer,
+  type RlsService,
+} from '../../src/rls/service.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from '../../src/rls/wire.ts';
 import type { GrpcServer } from '../../src/transport/grpc-server.ts';
 import { callerWith } from '../helpers/caller.ts';
@@ -19,12 +25,14 @@ import { OK, startGrpcServer } from '../helpers/grpc-server.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import { overloadOf } from '../helpers/overload.ts';
 import { rulesFrom } from '../helpers/rules.ts';
+import { until } from '../helpers/until.ts';
 
 const rules = rulesFrom(`
 domain: demo
 descriptors:
   - {key: user, rate_limit: {name: per-user, unit: minute, requests_per_unit: 2}}
   - {key: queue, rate_limit: {unit: second, requests_per_unit: 50, algorithm: leaky_bucket, max_delay: 1s}}
+  - {key: slow, rate_limit: {unit: second, requests_per_unit: 2, algorithm: leaky_bucket, max_delay: 1s}}
 `);
 
 let server: GrpcServer;
@@ -44,23 +52,29 @@ function serviceOn(clock = fakeClock()): RlsService {
   return createRlsService(deciderOf(rules, { ledger }), extrasOf(), observer);
 }
 
-beforeEach(async () => {
-  observed = [];
-  finished = [];
+async function start(overload = overloadOf()): Promise<void> {
   server = await startGrpcServer({
     address: { host: '127.0.0.1', port: 0 },
-    service: serviceOn(),
+    service: overload.counting(serviceOn()),
     health: createHealth(() => ({ ready: true, reasons: [] })),
     clock: Date.now,
-    overload: overloadOf(),
+    overload,
     onCallFinished: (method, code) => finished.push(`${method} ${code}`),
   });
   client = new Client(server.target, credentials.createInsecure());
-});
-afterEach(async () => {
+}
+
+async function stop(): Promise<void> {
   client.close();
   await server.close(0);
+}
+
+beforeEach(async () => {
+  observed = [];
+  finished = [];
+  await start();
 });
+afterEach(stop);
 
 const requestOf = (value: string, changes: Partial<WireRequest> = {}): WireRequest => ({
   domain: 'demo',
@@ -147,6 +161,21 @@ describe('a batch', () => {
     expect((await decide([requestOf('alice')])).answers).toMatchObject([
       { response: { statuses: [{ limit_remaining: 1 }] } },
     ]);
+  });
+
+  test('is refused as one call under overload, and its requests are in flight until it is answered', async () => {
+    await stop();
+    const overload = overloadOf();
+    let refusal: GrpcStatus | undefined = { code: status.RESOURCE_EXHAUSTED, details: 'overloaded, try again' };
+    await start({ ...overload, refusal: () => refusal });
+    await expect(decide([requestOf('alice'), requestOf('bob')])).rejects.toMatchObject(refusal);
+    expect(observed).toEqual([]);
+    refusal = undefined;
+    const held = { descriptors: [descriptorOf('slow', 's')] };
+    const answered = decide([requestOf('', held), requestOf('', held), requestOf('', held)]);
+    await until('two requests are held', () => overload.inFlight() === 2);
+    expect((await answered).answers).toHaveLength(3);
+    expect(overload.inFlight()).toBe(0);
   });
 
   test('without requests has no answers', async () => {
