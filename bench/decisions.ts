@@ -5,11 +5,11 @@ import { transports } from '../src/transport/transports.ts';
 import { type Checkout, type ComparedRow, checkoutAt, compareShape, LAUNCHES } from './against.ts';
 import { conclude } from './conclusion.ts';
 import { type Generator, startGenerator } from './generator/generator.ts';
-import { withoutEach } from './levers.ts';
+import { withoutEach, withoutViews } from './levers.ts';
 import { type MeasureOptions, measureShape, type Row } from './measure.ts';
 import { programOf } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
-import { type Shape, shapes } from './shapes.ts';
+import { type Shape, shapes, viewShapes } from './shapes.ts';
 import { weirOn, weirWithConsole } from './subjects.ts';
 import { comparisonsToMarkdown, toMarkdown } from './table.ts';
 
@@ -35,6 +35,7 @@ environment names (REFERENCE_BIN, envoyproxy/ratelimit; LIMITADOR_BIN, limitador
   --quick            shorter rounds (1 s; with --against 24 rounds of 0.5 s)
   --transports LIST  values of GRPC_TRANSPORT, separated by commas (${ownTransports}; with --against h2)
   --console          Weir alone, with and without an open console
+  --views            Weir alone, with and without top keys and unmatched descriptors
   --levers           Weir alone, with each thing that makes it cheaper switched off in turn
   --only TEXT        only rows whose name contains it
   --json FILE        writes all numbers to FILE, too
@@ -51,6 +52,7 @@ const options = {
   transports: { type: 'string' },
   levers: { type: 'boolean', default: false },
   console: { type: 'boolean', default: false },
+  views: { type: 'boolean', default: false },
   only: { type: 'string', default: '' },
   json: { type: 'string' },
   help: { type: 'boolean', default: false },
@@ -62,6 +64,7 @@ interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
   readonly transports: readonly string[];
   readonly levers: boolean;
   readonly console: boolean;
+  readonly views: boolean;
   readonly json: string | undefined;
 }
 
@@ -77,19 +80,20 @@ async function bench(): Promise<void> {
     return;
   }
   const { against, levers, json } = values;
-  const chosen = shapes.filter(({ name }) => name.includes(values.only));
+  const chosen = (values.views ? viewShapes : shapes).filter(({ name }) => name.includes(values.only));
   if (chosen.length === 0) throw new Error(`--only must be part of a row's name, got '${values.only}'`);
-  const alone = levers ? '--levers' : values.console ? '--console' : undefined;
-  if (against !== undefined && alone !== undefined) throw new Error(`${alone} cannot be combined with --against`);
+  const alone = (['levers', 'console', 'views'] as const).find((name) => values[name]);
+  if (against !== undefined && alone !== undefined) throw new Error(`--${alone} cannot be combined with --against`);
   const fallback = defaults[`${against === undefined ? 'sideBySide' : 'against'}${values.quick ? 'Quick' : ''}`];
   const plan: Plan = {
     shapes: chosen,
-    transports: levers || values.console ? ['h2'] : (values.transports ?? fallback.transports).split(','),
+    transports: alone !== undefined ? ['h2'] : (values.transports ?? fallback.transports).split(','),
     roundMs: seconds('--seconds', values.seconds ?? fallback.seconds) * 1000,
     rounds: count('--rounds', values.rounds ?? fallback.rounds),
     warmUpMs: fallback.warmUpMs,
     levers,
     console: values.console,
+    views: values.views,
     json,
     onRound: (round) => console.error(`  round ${round} …`),
   };
@@ -103,8 +107,9 @@ async function bench(): Promise<void> {
 }
 
 async function measureSideBySide(plan: Plan, generator: Generator): Promise<void> {
-  const own = plan.transports.map((transport) => weirOn(transport));
-  const candidates = (plan.levers || plan.console ? [] : peers).map((peer) => ({
+  const own = plan.views ? [withoutViews()] : plan.transports.map((transport) => weirOn(transport));
+  const isAlone = plan.levers || plan.console || plan.views;
+  const candidates = (isAlone ? [] : peers).map((peer) => ({
     peer,
     program: programOf(peer, process.env),
   }));
@@ -115,6 +120,7 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
     ...present,
     ...(plan.levers ? withoutEach() : []),
     ...(plan.console ? [weirWithConsole('h2')] : []),
+    ...(plan.views ? [weirOn('h2')] : []),
   ];
   const rows: Row[] = [];
   try {

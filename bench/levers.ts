@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Subject, weirOn } from './subjects.ts';
 
-/** Something that makes decisions cheaper, and how it is switched off: by changes of the sources. */
+/** Something that changes what decisions cost, and how it is switched off: by changes of the sources. */
 interface Lever {
   readonly name: string;
   readonly changes: readonly { readonly file: string; readonly from: string; readonly to: string }[];
@@ -63,19 +63,34 @@ const COPIES = join(ROOT, '.cache/levers');
 /** Weir with each lever switched off in turn, each built from a copy of the sources. @throws  what a lever changes is not there */
 export function withoutEach(): readonly Subject[] {
   rmSync(COPIES, { recursive: true, force: true });
-  return levers.map(({ name, changes }, at) => {
-    const copy = join(COPIES, String(at));
-    mkdirSync(copy, { recursive: true });
-    for (const part of ['src', 'deploy', 'proto', 'package.json'])
-      cpSync(join(ROOT, part), join(copy, part), { recursive: true });
-    symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
-    for (const { file, from, to } of changes) {
-      const path = join(copy, 'src', file);
-      const text = readFileSync(path, 'utf8');
-      if (!text.includes(from)) throw new Error(`${file} must have '${from}', to be built without ${name}`);
-      writeFileSync(path, text.replace(from, to));
-    }
-    execFileSync('npx', ['tsx', 'deploy/build.ts'], { cwd: copy, stdio: 'inherit' });
-    return { ...weirOn('h2', join(copy, 'dist/main.js')), name: `without ${name}` };
-  });
+  return levers.map((lever, at) => weirWithout(lever, String(at)));
+}
+
+/** What is recorded for operators with every answer, switched off. */
+const views: Lever = {
+  name: 'top keys and unmatched descriptors',
+  changes: [
+    { file: 'admin/agent.ts', from: 'this.#unmatched.answered(domain, descriptors, answer);', to: '' },
+    { file: 'admin/agent.ts', from: 'this.#top?.answered(descriptors, answer);', to: '' },
+  ],
+};
+
+/** Weir without top keys and unmatched descriptors. @throws  what records them is not where it was */
+export const withoutViews = (): Subject => weirWithout(views, 'views');
+
+function weirWithout({ name, changes }: Lever, folder: string): Subject {
+  const copy = join(COPIES, folder);
+  rmSync(copy, { recursive: true, force: true });
+  mkdirSync(copy, { recursive: true });
+  for (const part of ['src', 'deploy', 'proto', 'console', 'docs/img', 'package.json'])
+    cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
+  for (const { file, from, to } of changes) {
+    const path = join(copy, 'src', file);
+    const text = readFileSync(path, 'utf8');
+    if (!text.includes(from)) throw new Error(`${file} must have '${from}', to be built without ${name}`);
+    writeFileSync(path, text.replace(from, to));
+  }
+  execFileSync('npx', ['tsx', 'deploy/build.ts'], { cwd: copy, stdio: 'inherit' });
+  return { ...weirOn('h2', join(copy, 'dist/main.js')), name: `without ${name}` };
 }

@@ -63,6 +63,19 @@ const algorithms = [
   'leaky_bucket',
 ] as const;
 
+/** Rows that show what recording answers for operators costs: the last one meets no rule. */
+export const viewShapes: readonly Shape[] = [
+  { ...ordinary, name: 'memory, one hot key', store: 'memory' },
+  { ...distinct, name: `memory, ${KEYS} keys`, store: 'memory' },
+  { ...distinct, name: `Redis, ${KEYS} keys` },
+  {
+    ...ordinary,
+    name: `memory, ${KEYS} unmatched descriptors`,
+    store: 'memory',
+    question: { domain: DOMAIN, descriptors: [{ key: 'usr', value: 'user', values: KEYS }] },
+  },
+];
+
 export const shapes: readonly Shape[] = [
   { ...ordinary, name: 'Redis, one hot key' },
   { ...distinct, name: `Redis, ${KEYS} keys` },

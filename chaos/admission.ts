@@ -43,6 +43,8 @@ export function findOverruns(rule: ChaosRule, admitted: readonly Admitted[], los
     case 'sliding_window_log':
     case 'sliding_window_buckets':
       return overrunsOfIntervals(admitted, losses, { base: limit, perMs: 0, aheadMs: 0, reachMs: windowMs });
+    case 'in_flight':
+      return []; // slots are given back: see slots.ts
     case 'token_bucket':
     case 'leaky_bucket': {
       const aheadMs = isLeased ? LONGEST_LEASE_MS : 0;

@@ -1,6 +1,7 @@
 import { type Admitted, findOverruns, type Losses } from './admission.ts';
 import type { CallRecord, FaultRecord, RunLog } from './log.ts';
 import type { ChaosRule } from './rules.ts';
+import { findSlotFindings } from './slots.ts';
 import { isTrouble, spellsOf } from './spells.ts';
 
 /** An invariant that did not hold, and the lines of the logs that show it. */
@@ -13,6 +14,7 @@ export interface Violation {
 export type Invariant =
   | 'answered in time'
   | 'within its limit'
+  | 'every slot comes back'
   | 'as its policy says'
   | 'back to normal'
   | 'no instance ends by itself'
@@ -28,7 +30,13 @@ export function check(log: RunLog): readonly Violation[] {
     ...answeredLate(log),
     ...log.plan.rules.flatMap((rule) => {
       const calls = log.calls.filter(({ key }) => key === rule.key);
-      return [...overLimit(rule, calls, log), ...againstPolicy(rule, calls, log), ...neverReached(rule, calls)];
+      const ofSlots = rule.algorithm === 'in_flight' ? slotViolations(rule, calls, log) : [];
+      return [
+        ...overLimit(rule, calls, log),
+        ...ofSlots,
+        ...againstPolicy(rule, calls, log),
+        ...neverReached(rule, calls),
+      ];
     }),
     ...notNormal(log),
   ];
@@ -79,6 +87,21 @@ function overLimit(rule: ChaosRule, calls: readonly CallRecord[], { plan, faults
   }
   return violations;
 }
+
+const slotViolations = (rule: ChaosRule, calls: readonly CallRecord[], { faults }: RunLog): Violation[] =>
+  findSlotFindings(rule, calls, faults).map(({ kind, atMs, held, most, calls: evidence }) =>
+    kind === 'too many'
+      ? {
+          invariant: 'within its limit',
+          what: `${rule.key}: ${held} slots were held at ${round(atMs)}, at most ${most} are right`,
+          evidence,
+        }
+      : {
+          invariant: 'every slot comes back',
+          what: `${rule.key}: a request was refused at ${round(atMs)}, when at most ${held} of ${most} slots were held`,
+          evidence,
+        },
+  );
 
 const overruns = (rule: ChaosRule, admitted: readonly Admitted[], losses: Losses, admittedBy: string): Violation[] =>
   findOverruns(rule, admitted, losses).map(({ fromMs, toMs, hits, most, calls }) => ({
@@ -136,7 +159,7 @@ const forbidden = { error: undefined, allow: 'OVER_LIMIT', deny: 'OK', local: un
 
 /** A limit that refuses nothing, or nothing but refuses, proves nothing. */
 function neverReached({ key }: ChaosRule, calls: readonly CallRecord[]): Violation[] {
-  const counted = calls.filter((call) => !isTrouble(call));
+  const counted = calls.filter((call) => !isTrouble(call) && !call.isRelease);
   const missing = ['OK', 'OVER_LIMIT'].filter((expected) => !counted.some(({ outcome }) => outcome === expected));
   return missing.map((outcome) => {
     const what = `${key}: the counters answered ${outcome} to none of ${counted.length} calls`;

@@ -4,8 +4,8 @@ import { fromStruct } from '../src/protobuf/struct.ts';
 import { shouldRateLimit } from '../src/rls/proto.ts';
 import type { WireResponse } from '../src/rls/wire.ts';
 import { type CallRecord, openCalls } from './log.ts';
-import { type ChaosRule, DOMAIN } from './rules.ts';
-import { createDraw } from './schedule.ts';
+import { type ChaosRule, DOMAIN, ID_KEY } from './rules.ts';
+import { createDraw, type Draw } from './schedule.ts';
 
 export interface ClientOptions {
   /** Of the instances. */
@@ -21,10 +21,15 @@ export interface ClientOptions {
 /** Callers at a time, each with a connection to every instance. */
 const CLIENTS = 4;
 /** From one volley of a client to its next, whatever became of the last one. */
-const EVERY_MS = [5, 45] as const;
+const EVERY_MS = [5, 40] as const;
 /** Calls of a volley: all for one key, each to any instance. */
 const VOLLEY = [1, 4] as const;
 const HITS = [1, 2] as const;
+/** How long a slot is held that is given back: some are longer than its ttl. */
+const HELD_MS = [20, 900] as const;
+const LONG_MS = [1_000, 2_500] as const;
+/** Of so many slots one is held for long, and one is never given back: its holder died. */
+const ONE_OF = 12;
 /** A call without an answer after this time counts as hanging. */
 const DEADLINE_MS = 15_000;
 
@@ -46,30 +51,46 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
   const draw = createDraw(seed * CLIENTS + client);
   const log = openCalls(folder, client);
   const channels = ports.map(openChannel);
-  const inFlight = new Set<Promise<void>>();
-  for (let number = 0; !stopping.aborted; ) {
-    const { key } = draw.pick(byWeight);
-    for (let left = draw.whole(...VOLLEY); left > 0; left--) {
-      const call = {
-        call: `${client}-${number++}`,
-        key,
-        hits: draw.whole(...HITS),
-        instance: draw.whole(0, ports.length - 1),
-      };
-      const channel = channels[call.instance];
-      if (!channel) continue;
-      const sentMs = nowMs();
-      const asked = ask(channel, call.key, call.hits).then((answer) => {
-        log.write({ ...call, sentMs, answeredMs: nowMs(), ...answer });
-        inFlight.delete(asked);
-      });
-      inFlight.add(asked);
-    }
+  const inFlight = new Set<Promise<unknown>>();
+  const follow = (work: Promise<unknown>): void => {
+    inFlight.add(work);
+    void work.then(() => inFlight.delete(work));
+  };
+  let number = 0;
+  const send = async (asked: Pick<CallRecord, 'key' | 'hits' | 'id' | 'isRelease'>): Promise<string> => {
+    const call = { call: `${client}-${number++}`, ...asked, instance: draw.whole(0, ports.length - 1) };
+    const channel = channels[call.instance] as Client; // one each
+    const sentMs = nowMs();
+    const answer = await ask(channel, call);
+    log.write({ ...call, sentMs, answeredMs: nowMs(), ...answer });
+    return answer.outcome;
+  };
+  const hold = async (key: string): Promise<void> => {
+    const plan = holdPlan(draw);
+    const asked = { key, hits: 1, id: `${client}-${number}` };
+    const outcome = await send(asked);
+    if (outcome !== 'OK' ? !plan.releasesRefused : plan.heldMs === undefined) return;
+    if (outcome === 'OK') await sleep(plan.heldMs, undefined, { signal: stopping }).catch(() => {});
+    await send({ ...asked, isRelease: true });
+  };
+  while (!stopping.aborted) {
+    const { key, algorithm } = draw.pick(byWeight);
+    for (let left = draw.whole(...VOLLEY); left > 0; left--)
+      follow(algorithm === 'in_flight' ? hold(key) : send({ key, hits: draw.whole(...HITS) }));
     await sleep(draw.whole(...EVERY_MS));
   }
   await Promise.all(inFlight);
   for (const channel of channels) channel.close();
   await log.close();
+}
+
+/** What becomes of a slot; a refused request may be released as well, as Envoy does. */
+function holdPlan(draw: Draw) {
+  const [isLong, isLost] = [draw.whole(1, ONE_OF) === 1, draw.whole(1, ONE_OF) === 1];
+  return {
+    heldMs: isLost ? undefined : isLong ? draw.whole(...LONG_MS) : draw.whole(...HELD_MS),
+    releasesRefused: draw.whole(0, 1) === 1,
+  };
 }
 
 const openChannel = (port: number): Client =>
@@ -83,11 +104,16 @@ const openChannel = (port: number): Client =>
 
 type Answer = Pick<CallRecord, 'outcome' | 'degraded'>;
 
-function ask(client: Client, key: string, hits: number): Promise<Answer> {
-  const entries = [{ key, value: '' }];
+function ask(
+  client: Client,
+  { key, hits, id, isRelease = false }: Pick<CallRecord, 'key' | 'hits' | 'id'> & { readonly isRelease?: boolean },
+): Promise<Answer> {
+  const entries = [{ key, value: '' }, ...(id === undefined ? [] : [{ key: ID_KEY, value: id }])];
   const request = {
     domain: DOMAIN,
-    descriptors: [{ entries, limit: null, hits_addend: null, is_negative_hits: false }],
+    descriptors: [
+      { entries, limit: null, hits_addend: isRelease ? { value: hits } : null, is_negative_hits: isRelease },
+    ],
     hits_addend: hits,
   };
   const { path, requestSerialize, responseDeserialize } = shouldRateLimit;

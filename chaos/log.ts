@@ -36,6 +36,10 @@ export interface CallRecord {
   readonly outcome: string;
   /** The policy that answered where the counters could not. */
   readonly degraded?: string;
+  /** The id of the request in flight. */
+  readonly id?: string;
+  /** It gives a slot back. */
+  readonly isRelease?: true;
 }
 
 /** One fault. */

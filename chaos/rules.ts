@@ -5,8 +5,9 @@ export interface ChaosRule {
   /** Of the only entry of its descriptor. */
   readonly key: string;
   readonly algorithm: ChaosAlgorithm;
-  /** Hits a window. */
+  /** Hits a window; slots of `in_flight`. */
   readonly limit: number;
+  /** Of `in_flight` the ttl of a slot. */
   readonly windowMs: number;
   /** Of the two buckets. */
   readonly burst?: number;
@@ -24,9 +25,12 @@ export type ChaosAlgorithm =
   | 'sliding_window_counter'
   | 'sliding_window_buckets'
   | 'token_bucket'
-  | 'leaky_bucket';
+  | 'leaky_bucket'
+  | 'in_flight';
 
 export const DOMAIN = 'chaos';
+/** The key of the id of a request in flight. */
+export const ID_KEY = 'id';
 
 /** Processes that answer, by instance of the service: one has workers. */
 export const WORKERS: readonly number[] = [1, 2, 1];
@@ -46,6 +50,7 @@ const rules: readonly ChaosRule[] = [
   { ...strict, key: 'buckets', algorithm: 'sliding_window_buckets', limit: 25, windowMs: 2_000 },
   { ...strict, key: 'token', algorithm: 'token_bucket', limit: 12, windowMs: 1_000, burst: 20 },
   { ...strict, key: 'leaky', algorithm: 'leaky_bucket', limit: 12, windowMs: 1_000, burst: 5 },
+  { ...strict, key: 'slots', algorithm: 'in_flight', limit: 6, windowMs: 1_500 },
   { ...strict, key: 'allow', algorithm: 'fixed_window', limit: 25, windowMs: 2_000, onStoreFailure: 'allow' },
   { ...strict, key: 'deny', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000, onStoreFailure: 'deny' },
   { ...shared, key: 'local', algorithm: 'fixed_window', limit: 24, windowMs: 4_000 },
@@ -57,25 +62,36 @@ const rules: readonly ChaosRule[] = [
   },
 ];
 
-/** The rules that the counters of a topology can keep: memcached has no logs and no leases. */
+/** The rules that the counters of a topology can keep: memcached has no logs, no leases and no slots. */
 export const rulesOf = (topology: Topology): readonly ChaosRule[] =>
-  topology === 'memcached' ? rules.filter(({ key, isLeased }) => key !== 'log' && !isLeased).map(withoutLog) : rules;
+  topology === 'memcached'
+    ? rules
+        .filter(({ key, algorithm, isLeased }) => key !== 'log' && algorithm !== 'in_flight' && !isLeased)
+        .map(withoutLog)
+    : rules;
 
 const withoutLog = (rule: ChaosRule): ChaosRule =>
   rule.algorithm === 'sliding_window_log' ? { ...rule, algorithm: 'sliding_window_counter' } : rule;
 
 /** The rule file. JSON is YAML. */
 export const ruleFile = (rules: readonly ChaosRule[]): string =>
-  JSON.stringify({
-    domain: DOMAIN,
-    descriptors: rules.map(({ key, algorithm, limit, windowMs, burst, onStoreFailure, localShare, isLeased }) => ({
-      key,
-      rate_limit: {
-        ...{ algorithm, requests_per_unit: limit, window: `${windowMs}ms`, on_store_failure: onStoreFailure },
-        ...(burst !== undefined && { burst }),
-        ...(algorithm === 'sliding_window_buckets' && { buckets: 10 }),
-        ...(localShare !== undefined && { local_share: localShare }),
-        ...(isLeased && { consistency: 'leased' }),
-      },
-    })),
-  });
+  JSON.stringify({ domain: DOMAIN, descriptors: rules.map(nodeOf) });
+
+function nodeOf(rule: ChaosRule): object {
+  const { key, algorithm, limit, windowMs, burst, onStoreFailure, localShare, isLeased } = rule;
+  const common = { algorithm, requests_per_unit: limit, on_store_failure: onStoreFailure };
+  if (algorithm === 'in_flight') {
+    const rate_limit = { ...common, ttl: `${windowMs}ms` };
+    return { key, descriptors: [{ key: ID_KEY, not_counted: 'hold', rate_limit }] };
+  }
+  return {
+    key,
+    rate_limit: {
+      ...{ ...common, window: `${windowMs}ms` },
+      ...(burst !== undefined && { burst }),
+      ...(algorithm === 'sliding_window_buckets' && { buckets: 10 }),
+      ...(localShare !== undefined && { local_share: localShare }),
+      ...(isLeased && { consistency: 'leased' }),
+    },
+  };
+}

@@ -56,6 +56,10 @@ program
       .choices(['text', 'json', 'github', 'sarif'])
       .default('text'),
   )
+  .option(
+    '--route-timeout <time>',
+    "longest timeout of the proxy's routes, which the ttl of in_flight must exceed: 15s",
+  )
   .option('--merge-domains', 'put files of the same domain together (MERGE_DOMAIN_CONFIG)', false)
   .option('--strict', 'exit with 1 for warnings, too', false)
   .option(

@@ -68,12 +68,14 @@ export const visible = (text: string): string =>
 
 /** `5 per minute`. */
 export function limitText(limit: {
+  readonly algorithm?: string;
   readonly requests_per_unit: number;
   readonly unit?: string;
   readonly unit_multiplier?: number;
   readonly window_ms: number;
 }): string {
   const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;
+  if (limit.algorithm === 'in_flight') return `${exact(requests)} at once`;
   const window = unit === undefined ? duration(windowMs) : times === 1 ? unit : `${times} ${unit}s`;
   return `${exact(requests)} per ${window}`;
 }
@@ -85,5 +87,6 @@ const algorithmNames: Readonly<Record<string, string>> = {
   sliding_window_buckets: 'sliding window buckets',
   token_bucket: 'token bucket',
   leaky_bucket: 'leaky bucket',
+  in_flight: 'requests in flight',
 };
 export const algorithmText = (name: string): string => algorithmNames[name] ?? name.replaceAll('_', ' ');

@@ -1,6 +1,6 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { LiveSnapshot } from '../../src/console/live.ts';
-import { ruleFields } from '../../src/console/rule-series.ts';
+import { allRuleFields, ruleFields } from '../../src/console/rule-fields.ts';
 import { serviceFields } from '../../src/console/service-series.ts';
 import { type Columns, get, type ListedRules } from './api.ts';
 import { session } from './session.ts';
@@ -120,14 +120,16 @@ function append(next: LiveSnapshot): void {
     const known = ruleHistory.peek().get(rule);
     const rates = active.get(rule);
     const isQuiet =
-      !rates && known?.passed?.every((value) => value === 0) && known.refused?.every((value) => value === 0);
+      !rates &&
+      (['passed', 'refused', 'held'] as const).every((field) => known?.[field]?.every((value) => value === 0) ?? true);
     if (known && isQuiet) {
       after.set(rule, known); // nothing to draw anew
       continue;
     }
     const last = known?.share?.at(-1) ?? 0;
     const rate = (field: string, at: number): number => rates?.[at] ?? (field === 'share' ? last : 0);
-    after.set(rule, Object.fromEntries(ruleFields.map((field, at) => [field, add(known?.[field], rate(field, at))])));
+    const fields = known?.held || (rates?.length ?? 0) > ruleFields.length ? allRuleFields : ruleFields;
+    after.set(rule, Object.fromEntries(fields.map((field, at) => [field, add(known?.[field], rate(field, at))])));
   }
   ruleHistory.value = after;
 }

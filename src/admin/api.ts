@@ -18,9 +18,9 @@ export interface Call<B = unknown, Q = unknown> {
 
 /** A JSON value that is written already, in slices. */
 export class WrittenJson {
-  readonly text: string;
-  constructor(text: string) {
-    this.text = text;
+  readonly body: Page['body'];
+  constructor(body: Page['body']) {
+    this.body = body;
   }
 }
 
@@ -97,7 +97,7 @@ async function answer(
     if (chosen.produces) return found as Page; // as its declaration says
     const answered =
       found instanceof WrittenJson
-        ? { status: 200, contentType: 'application/json', body: found.text }
+        ? { status: 200, contentType: 'application/json', body: found.body }
         : json(200, found);
     return { ...answered, headers: Object.fromEntries(headers) };
   } catch (error) {

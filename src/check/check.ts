@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { loadSource } from '../rules/book.ts';
 import { plainPath, type RuleSource, runtimeDirectory } from '../rules/files.ts';
+import { durationMs } from '../rules/limits.ts';
 import type { RuleFileState } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import { readOverlayFiles } from '../rules/overlay-files.ts';
@@ -24,6 +25,8 @@ export interface CheckOptions {
   readonly overlay?: readonly string[] | undefined;
   /** The content of the file `-`. */
   readonly stdin?: string | undefined;
+  /** The longest that the proxy lets a request last: `15s`. */
+  readonly routeTimeout?: string | undefined;
 }
 
 /** What came of a check. */
@@ -83,7 +86,7 @@ export async function check(paths: readonly string[], env: Environment, options:
   });
   if (!loaded.ok) return wrong([...found, ...laid.problems, ...loaded.problems]);
   if (laid.problems.length > 0) return wrong([...found, ...laid.problems, ...loaded.warnings]);
-  const problems = [...found, ...loaded.warnings];
+  const problems = [...found, ...loaded.warnings, ...shortTtls(loaded.rules, options.routeTimeout)];
   const { domains, rules } = loaded.rules;
   const notes = [...(source.notes?.() ?? []), ...notesOn(loaded.rules)];
   return {
@@ -154,6 +157,23 @@ async function readOverlays(paths: readonly string[]) {
 }
 
 const stdinFile = (text = ''): RuleFileState => ({ path: '/dev/stdin', name: STDIN, state: STDIN, text });
+
+/** Slots that are free before the requests that hold them have to end. */
+function shortTtls({ rules }: RuleTree, routeTimeout: string | undefined): readonly Problem[] {
+  if (routeTimeout === undefined) return [];
+  const timeoutMs = durationMs(routeTimeout);
+  if (timeoutMs === undefined)
+    return [ofEnvironment('error', `--route-timeout must be a time such as 15s or 5m, got '${routeTimeout}'`)];
+  return rules.flatMap(({ path, place, limits }) =>
+    limits
+      .filter(({ limit }) => limit.algorithm === 'in_flight' && limit.windowMs <= timeoutMs)
+      .map(({ limit }): Problem => {
+        const message = `${path}: a slot is free after its ttl, ${limit.windowMs} ms, and requests may last ${timeoutMs} ms: one that lasts longer than the ttl runs without a slot`;
+        const { file, line } = place ?? { file: ENVIRONMENT, line: undefined };
+        return { file, line, path: '', severity: 'warning', message };
+      }),
+  );
+}
 
 /**
  * Envoy cannot know that a refused request has spent nothing, and gives its hits back with the end of its stream all

@@ -11,7 +11,8 @@ import type { Rule, RuleTree } from '../rules/tree.ts';
 import { encodeInSlices } from '../slices.ts';
 import type { Heartbeat } from './instances.ts';
 import { type Live, MAX_READERS } from './live.ts';
-import { MAX_RULES, ruleFields } from './rule-series.ts';
+import { ruleFields, slotFields } from './rule-fields.ts';
+import { MAX_RULES } from './rule-series.ts';
 import { type Range, rangeNames, ranges } from './series.ts';
 import { serviceFields } from './service-series.ts';
 
@@ -41,7 +42,7 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       summary: 'what the service, or one rule, did over time; kept in memory since the start',
       need: 'open',
       query: object({ range, rule: { ...text, description: 'the path of one rule; absent: the service' } }, []),
-      answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}. Counts are per second.`,
+      answers: `A list per field, the oldest step first. Of the service: ${serviceFields.join(', ')}; of a rule: ${ruleFields.join(', ')}, and with slots ${slotFields.join(', ')}. Counts are per second, \`oldest\` is in seconds.`,
       answer: ({ query }) => {
         const name = rangeOf(query.range);
         if (query.rule === undefined) return { ...head(name), series: live.service.columns(name) };
@@ -127,13 +128,15 @@ async function listRules({ rules, lastLoad }: ConsoleOptions): Promise<WrittenJs
     domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
     more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),
   };
-  return new WrittenJson(`${JSON.stringify(head).slice(0, -1)},"rules":[${await encodeInSlices(written(listed))}]}`);
+  return new WrittenJson(await encodeInSlices(written(head, listed)));
 }
 
-function* written(rules: readonly Rule[]): Iterable<string> {
+function* written(head: object, rules: readonly Rule[]): Iterable<string> {
+  yield `${JSON.stringify(head).slice(0, -1)},"rules":[`;
   let separator = '';
   for (const rule of rules) {
     yield separator + JSON.stringify({ ...ruleAsJson(rule), levels: rule.levels });
     separator = ',';
   }
+  yield ']}';
 }

@@ -1,16 +1,17 @@
-import type { RuleCounts } from '../observe/rule-counts.ts';
+import { type RuleCounts, takePeaks } from '../observe/rule-counts.ts';
+import { allRuleFields } from './rule-fields.ts';
 import { type Range, Series } from './series.ts';
 
-/**
- * What is counted of a rule. passed, refused: descriptors a second. soft, shadow: hits a second. share: the highest
- * share of its limit.
- */
-export const ruleFields = ['passed', 'refused', 'soft', 'shadow', 'share'] as const;
+type RuleField = (typeof allRuleFields)[number];
 
-const SHARE = ruleFields.indexOf('share');
-const REFUSED = ruleFields.indexOf('refused');
+/** The others are counts, of which a series has the rate. */
+const levels: ReadonlySet<RuleField> = new Set<RuleField>(['share', 'held', 'oldest']);
+const isLevel = allRuleFields.map((field) => levels.has(field));
 
-/** Rules beyond these have no series: about 7 MB for all. */
+const REFUSED = allRuleFields.indexOf('refused');
+const HELD = allRuleFields.indexOf('held');
+
+/** Rules beyond these have no series: about 7 MB for all, and more where they have slots. */
 export const MAX_RULES = 1_000;
 
 /** Counts that are read: a rule may count under several algorithms. */
@@ -24,7 +25,7 @@ interface RuleEntry {
   readonly rates: Float64Array;
 }
 
-/** Where the last second's rate of a rule stands: one number for each of `ruleFields`. */
+/** The last second of a rule: one number for each of `ruleFields`, or of `allRuleFields`. */
 export type RuleRates = readonly [rule: string, ...rates: number[]];
 
 /**
@@ -46,11 +47,11 @@ export class AllRuleSeries {
     let left = MAX_COUNTS;
     for (const counts of rules) {
       if (left-- === 0) break; // those that were hit first come first
-      addTo(now, `${counts.domain}.${counts.rule}`, counts);
+      addTo(now, `${counts.domain}.${counts.rule}`, this.#rowOf(counts));
     }
     this.#active.clear();
     for (const [rule, counts] of now) {
-      const entry = this.#byRule.get(rule) ?? this.#begin(rule);
+      const entry = this.#byRule.get(rule) ?? this.#begin(rule, counts.length);
       if (entry) this.#step(rule, entry, counts);
     }
   }
@@ -72,22 +73,24 @@ export class AllRuleSeries {
       .slice(0, count);
   }
 
-  /** One column for each of `ruleFields`; undefined: the rule has none. */
+  /** One column for each of the rule's fields; undefined: the rule has none. */
   columns(rule: string, range: Range): Readonly<Record<string, readonly number[]>> | undefined {
     const entry = this.#byRule.get(rule);
-    return entry && Object.fromEntries(ruleFields.map((field, at) => [field, entry.series.column(range, at)]));
+    if (!entry) return undefined;
+    const fields = allRuleFields.slice(0, entry.counts.length);
+    return Object.fromEntries(fields.map((field, at) => [field, entry.series.column(range, at)]));
   }
 
   names(): Iterable<string> {
     return this.#byRule.keys();
   }
 
-  #begin(rule: string): RuleEntry | undefined {
+  #begin(rule: string, width: number): RuleEntry | undefined {
     if (this.#byRule.size >= MAX_RULES) return undefined;
     const fresh: RuleEntry = {
-      series: new Series(ruleFields.map((_, at) => (at === SHARE ? 'max' : 'mean'))),
-      counts: new Float64Array(ruleFields.length),
-      rates: new Float64Array(ruleFields.length),
+      series: new Series(isLevel.slice(0, width).map((isMax) => (isMax ? 'max' : 'mean'))),
+      counts: new Float64Array(width),
+      rates: new Float64Array(width),
     };
     this.#byRule.set(rule, fresh);
     return fresh;
@@ -95,25 +98,46 @@ export class AllRuleSeries {
 
   #step(rule: string, entry: RuleEntry, counts: Float64Array): void {
     let isActive = false;
-    counts.forEach((count, at) => {
-      const rate = at === SHARE ? count : count - (entry.counts[at] ?? 0);
+    entry.counts.forEach((before, at) => {
+      const count = counts[at] ?? 0;
+      const rate = isLevel[at] ? count : count - before;
       entry.rates[at] = rate;
       entry.counts[at] = count;
-      if (at !== SHARE && rate > 0) isActive = true;
+      if (rate > 0 && (!isLevel[at] || at === HELD)) isActive = true;
     });
     entry.series.push(entry.rates);
     if (isActive) this.#active.add(rule);
   }
+
+  #rowOf(counts: RuleCounts): readonly number[] {
+    const { answeredOk, answeredOver, softLimit, shadowMode, share, holds } = counts;
+    const row = [answeredOk, answeredOver, softLimit, shadowMode, share.value];
+    if (!holds) return row;
+    const { held, oldestMs } = takePeaks(holds);
+    const last = this.#byRule.get(`${counts.domain}.${counts.rule}`)?.rates;
+    const lastHeld = Math.min(last?.[HELD] ?? 0, holds.held.value); // which forgets after a minute
+    const isQuiet = held === 0 && lastHeld > 0 && answeredOk + answeredOver === this.#answersOf(counts);
+    if (isQuiet) return [...row, holds.expired, lastHeld, (last?.[HELD + 1] ?? 0) + 1];
+    return [...row, holds.expired, held, oldestMs / 1_000];
+  }
+
+  /** Descriptors that the rule had answered a second ago. */
+  #answersOf({ domain, rule }: RuleCounts): number {
+    const [ok = 0, over = 0] = this.#byRule.get(`${domain}.${rule}`)?.counts ?? [];
+    return ok + over;
+  }
 }
 
 /** A rule may count under several algorithms. */
-function addTo(sums: Map<string, Float64Array>, rule: string, counts: RuleCounts): void {
-  const row = [counts.answeredOk, counts.answeredOver, counts.softLimit, counts.shadowMode, counts.share.value];
+function addTo(sums: Map<string, Float64Array>, rule: string, row: readonly number[]): void {
   const known = sums.get(rule);
   if (!known) return void sums.set(rule, Float64Array.from(row));
+  const wide =
+    known.length >= row.length ? known : Float64Array.from({ length: row.length }, (_, at) => known[at] ?? 0);
   row.forEach((value, at) => {
-    known[at] = at === SHARE ? Math.max(known[at] ?? 0, value) : (known[at] ?? 0) + value;
+    wide[at] = isLevel[at] ? Math.max(wide[at] ?? 0, value) : (wide[at] ?? 0) + value;
   });
+  sums.set(rule, wide);
 }
 
 const rounded = (value: number): number => Math.round(value * 1_000) / 1_000;

@@ -2,7 +2,7 @@ import type { RuleTree } from '../rules/tree.ts';
 import { gatewayPolicy } from './gateway-policy.ts';
 import { headerOf } from './headers.ts';
 import type { Kind } from './kinds.ts';
-import { type DescriptorShape, expectedShapes, type ShapeEntry } from './shapes.ts';
+import { type DescriptorShape, type ExpectedShapes, expectedShapes, type ShapeEntry, shortestTtlMs } from './shapes.ts';
 
 export interface ConfigurationOptions {
   readonly kind: Kind;
@@ -18,25 +18,43 @@ export interface ConfigurationOptions {
  */
 export function envoyConfiguration(rules: RuleTree, domain: string, options: ConfigurationOptions): string {
   if (options.kind === 'envoy-gateway') return gatewayPolicy(rules, domain);
-  const { shapes, unknown } = expectedShapes(rules, domain);
-  const notes = unknown
+  const expected = expectedShapes(rules, domain);
+  const notes = expected.unknown
     .map((path) => `# No configuration can name the key of ${path}: send it by an action of your own.\n`)
     .join('');
+  const ttlMs = shortestTtlMs(rules, domain);
+  const routes = { ...expected, ...(ttlMs !== undefined && { ttlMs }), dropsId: takesRequestId(expected) };
   return (
-    notes +
-    releaseNote(rules, domain) +
-    (options.kind === 'envoy' ? wholeEnvoy(domain, shapes, options) : istioFilter(domain, shapes, options))
+    notes + (options.kind === 'envoy' ? wholeEnvoy(domain, routes, options) : istioFilter(domain, routes, options))
   );
 }
 
-/** What `rate_limits` of a virtual host cannot say. */
-const releaseNote = (rules: RuleTree, domain: string): string =>
-  rules.domains
-    .get(domain)
-    ?.ids?.flat()
-    .some(({ as }) => as === 'hold')
-    ? '# Slots of algorithm: in_flight are given back by descriptors that routes send when streams end, which are not here: docs/in-flight.md has them.\n'
-    : '';
+/** What routes have to send. */
+interface Routes extends Pick<ExpectedShapes, 'shapes' | 'slots'> {
+  /** The shortest ttl of a slot; absent: there are no slots. */
+  readonly ttlMs?: number;
+  /** Clients must not choose the id that slots are held by. */
+  readonly dropsId: boolean;
+}
+
+const REQUEST_ID = 'x-request-id';
+
+const takesRequestId = ({ slots }: ExpectedShapes): boolean =>
+  slots.some((shape) => shape.some(({ key }) => headerOf(key) === REQUEST_ID));
+
+/** What a virtual host sends; a descriptor that gives back slots can only stand in the configuration of the filter. */
+function rateLimitsOf({ shapes, slots }: Routes, indent: string): string {
+  if (slots.length === 0) return `${indent}rate_limits:\n${rateLimits(shapes, `${indent}  `)}`;
+  return `${indent}typed_per_filter_config:
+${indent}  envoy.filters.http.ratelimit:
+${indent}    "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
+${indent}    rate_limits:
+${rateLimits(shapes, `${indent}      `)}${indent}      # When the stream ends, these give the slots back.
+${slots.map((shape) => rateLimits([shape], `${indent}      `) + release(`${indent}        `)).join('')}`;
+}
+
+const release = (indent: string): string =>
+  `${indent}hits_addend: { number: 1, is_negative_hits: true }\n${indent}apply_on_stream_done: true\n`;
 
 /** One descriptor, as an item of `rate_limits`. */
 function rateLimits(shapes: readonly DescriptorShape[], indent: string): string {
@@ -91,7 +109,29 @@ const cluster = ({ host, port }: ConfigurationOptions, name: string, indent: str
     `    - lb_endpoints: [{ endpoint: { address: { socket_address: { address: ${quoted(host)}, port_value: ${port} } } } }]`,
   ].join(`\n${indent}`);
 
-function wholeEnvoy(domain: string, shapes: readonly DescriptorShape[], options: ConfigurationOptions): string {
+/** What Envoy waits for an upstream where a route does not say. */
+const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
+
+/** A request that outlives its slot would run without one. */
+function routeTimeout({ ttlMs }: Routes): string {
+  if (ttlMs === undefined) return '';
+  const timeoutMs = Math.min(DEFAULT_ROUTE_TIMEOUT_MS, Math.floor(ttlMs * 0.8));
+  return `, timeout: ${timeoutMs / 1_000}s`;
+}
+
+const dropId = (indent: string): string =>
+  [
+    '# Ids are made here: those of clients are dropped before Envoy makes its own.',
+    'early_header_mutation_extensions:',
+    '  - name: envoy.http.early_header_mutation.header_mutation',
+    '    typed_config:',
+    '      "@type": type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation',
+    `      mutations: [{ remove: ${REQUEST_ID} }]`,
+  ]
+    .map((line) => `${indent}${line}\n`)
+    .join('');
+
+function wholeEnvoy(domain: string, routes: Routes, options: ConfigurationOptions): string {
   return `static_resources:
   listeners:
     - name: limited
@@ -102,7 +142,7 @@ function wholeEnvoy(domain: string, shapes: readonly DescriptorShape[], options:
               typed_config:
                 "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
                 stat_prefix: limited
-                http_filters:
+${routes.dropsId ? dropId(' '.repeat(16)) : ''}                http_filters:
                   - ${filter(domain, options, 'weir', ' '.repeat(20))}
                   - name: envoy.filters.http.router
                     typed_config:
@@ -112,10 +152,9 @@ function wholeEnvoy(domain: string, shapes: readonly DescriptorShape[], options:
                     - name: everything
                       domains: ["*"]
                       # One request to Weir carries all descriptors; one whose header is missing is left out.
-                      rate_limits:
-${rateLimits(shapes, ' '.repeat(24))}                      routes:
+${rateLimitsOf(routes, ' '.repeat(22))}                      routes:
                         - match: { prefix: / }
-                          route: { cluster: upstream }
+                          route: { cluster: upstream${routeTimeout(routes)} }${routes.ttlMs === undefined ? '' : ' # shorter than the ttl of a slot'}
   clusters:
     - ${cluster(options, 'weir', '      ')}
     - name: upstream # yours
@@ -128,8 +167,13 @@ ${rateLimits(shapes, ' '.repeat(24))}                      routes:
 `;
 }
 
-function istioFilter(domain: string, shapes: readonly DescriptorShape[], options: ConfigurationOptions): string {
-  return `apiVersion: networking.istio.io/v1alpha3
+function istioFilter(domain: string, routes: Routes, options: ConfigurationOptions): string {
+  const { dropsId, ttlMs } = routes;
+  const notes = [
+    ...(dropsId ? [`# Drop what clients send as ${REQUEST_ID}: they must not choose the ids of slots.\n`] : []),
+    ...(ttlMs === undefined ? [] : [`# Routes need a timeout below ${ttlMs / 1_000}s, the ttl of a slot.\n`]),
+  ];
+  return `${notes.join('')}apiVersion: networking.istio.io/v1alpha3
 kind: EnvoyFilter
 metadata:
   name: weir
@@ -156,6 +200,5 @@ spec:
       patch:
         operation: MERGE
         value:
-          rate_limits:
-${rateLimits(shapes, ' '.repeat(12))}`;
+${rateLimitsOf(routes, ' '.repeat(10))}`;
 }

@@ -1,6 +1,6 @@
 import { nearestOf } from '../rules/nearest-of.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import { canMatch, type DescriptorShape } from './shapes.ts';
+import { canMatch, type DescriptorShape, expectedShapes, shortestTtlMs } from './shapes.ts';
 
 /** What the doctor says of a live Envoy. */
 export interface Finding {
@@ -51,7 +51,29 @@ export function examine(
           : wrong(`${text} matches nothing${hint(rules, domain, shape)}`),
       );
     }
+  for (const domain of domains) findings.push(...examineSlots(configDump, rules, domain));
   return findings;
+}
+
+/** Slots must be given back, and be held longer than requests last. */
+function examineSlots(configDump: unknown, rules: RuleTree, domain: string): readonly Finding[] {
+  const ttlMs = shortestTtlMs(rules, domain);
+  if (ttlMs === undefined) return [];
+  const longest = Math.max(...routeTimeoutsIn(configDump));
+  const released = unique([...releasesIn(configDump)].map((shape) => textOf(shape)));
+  const unreleased = expectedShapes(rules, domain).slots.filter((shape) => !released.includes(textOf(shape)));
+  return [
+    longest < ttlMs
+      ? right(`domain ${domain}: routes end requests after ${longest} ms at most, slots after ${ttlMs} ms (ttl)`)
+      : wrong(
+          `domain ${domain}: a route ends requests after ${Number.isFinite(longest) ? `${longest} ms` : 'any time'}, and a slot is free after ${ttlMs} ms (ttl): a request that lasts longer runs without a slot`,
+        ),
+    ...unreleased.map((shape) =>
+      wrong(
+        `domain ${domain}: no route sends ${textOf(shape)} when streams end (apply_on_stream_done with is_negative_hits): slots are free only after ${ttlMs} ms (ttl)`,
+      ),
+    ),
+  ];
 }
 
 interface Filter {
@@ -142,6 +164,27 @@ function* filtersIn(dump: unknown): Iterable<Filter> {
       denies: found.failure_mode_deny === true,
     };
   }
+}
+
+/** What Envoy waits for an upstream where a route does not say. */
+const DEFAULT_ROUTE_TIMEOUT_MS = 15_000;
+
+/** Of all routes to clusters; infinite: without one. */
+function* routeTimeoutsIn(dump: unknown): Iterable<number> {
+  for (const { match, route } of objectsIn(dump)) {
+    if (match === undefined || route === undefined) continue;
+    const { timeout } = objectOf(route);
+    const timeoutMs = typeof timeout === 'string' ? Number.parseFloat(timeout) * 1_000 : DEFAULT_ROUTE_TIMEOUT_MS;
+    yield timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs;
+  }
+}
+
+/** Descriptors that are sent when streams end, and give hits back. */
+function* releasesIn(dump: unknown): Iterable<DescriptorShape> {
+  for (const found of objectsIn(dump))
+    for (const limit of listOf(found.rate_limits))
+      if (limit.apply_on_stream_done === true && objectOf(limit.hits_addend).is_negative_hits === true)
+        yield listOf(limit.actions).flatMap((action) => entryOf(action));
 }
 
 /** What `rate_limits` of routes and virtual hosts make. */

@@ -1,4 +1,4 @@
-import type { Level, RuleTree } from '../rules/tree.ts';
+import type { Level, Rule, RuleTree } from '../rules/tree.ts';
 import { hasWildcard } from '../rules/wildcard.ts';
 
 /** An entry that Envoy can send: a key, and its value where that is the same in every request. */
@@ -13,6 +13,8 @@ export type DescriptorShape = readonly ShapeEntry[];
 /** Shapes of one domain, and keys that no configuration can name. */
 export interface ExpectedShapes {
   readonly shapes: readonly DescriptorShape[];
+  /** Those among them that acquire a slot, and have to be sent again when the stream ends. */
+  readonly slots: readonly DescriptorShape[];
   /** Paths of rules below a key with a `*`. */
   readonly unknown: readonly string[];
 }
@@ -20,6 +22,7 @@ export interface ExpectedShapes {
 /** The descriptors that the rules of a domain expect: each way down by keys to a rule, once. */
 export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes {
   const found = new Map<string, DescriptorShape>();
+  const slots = new Map<string, DescriptorShape>();
   const unknown: string[] = [];
   const walk = (level: Level, above: DescriptorShape): void => {
     for (const [key, { byValue, anyValue }] of level.byKey) {
@@ -30,13 +33,26 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
         }
         const shape = [...above, { key, value: isConstant(key) ? value : undefined }];
         if (node.rule) found.set(JSON.stringify(shape), shape);
+        if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
         if (node.children) walk(node.children, shape);
       }
     }
   };
   const root = rules.domains.get(domain)?.root;
   if (root) walk(root, []);
-  return { shapes: [...found.values()], unknown };
+  return { shapes: [...found.values()], slots: [...slots.values()], unknown };
+}
+
+/** Whether requests of a rule acquire slots. */
+export const hasSlots = ({ limits }: Pick<Rule, 'limits'>): boolean =>
+  limits.some(({ limit }) => limit.algorithm === 'in_flight');
+
+/** The shortest ttl of a slot of a domain; undefined: it has no slots. */
+export function shortestTtlMs({ rules }: RuleTree, domain: string): number | undefined {
+  const ttls = rules
+    .filter((rule) => rule.domain === domain)
+    .flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'in_flight' ? [limit.windowMs] : [])));
+  return ttls.length === 0 ? undefined : ttls.reduce((one, other) => Math.min(one, other));
 }
 
 /** Keys whose values a route sets, not a request. */

@@ -53,6 +53,22 @@ export interface HoldCounts {
   readonly held: RecentMaximum;
   /** The longest that any of them had been held, in milliseconds. */
   readonly oldestMs: RecentMaximum;
+  /** The highest of both since they were taken last. */
+  peaks: HoldPeaks;
+}
+
+export interface HoldPeaks {
+  readonly held: number;
+  readonly oldestMs: number;
+}
+
+const NO_PEAKS: HoldPeaks = { held: 0, oldestMs: 0 };
+
+/** The highest since the last call. */
+export function takePeaks(holds: HoldCounts): HoldPeaks {
+  const { peaks } = holds;
+  holds.peaks = NO_PEAKS;
+  return peaks;
 }
 
 /** The counts of one rule, as sent to another process. */
@@ -112,12 +128,16 @@ export function createRuleCounts(maxNameBytes: number) {
 /** Notes what was seen in flight. */
 export function noteHolds(
   counts: RuleCounts,
-  { expired, held, oldestMs }: Readonly<Record<keyof HoldCounts, number>>,
+  { expired, held, oldestMs }: HoldPeaks & { readonly expired: number },
 ): void {
-  counts.holds ??= { expired: 0, held: new RecentMaximum(), oldestMs: new RecentMaximum() };
-  counts.holds.expired += expired;
-  counts.holds.held.note(held);
-  counts.holds.oldestMs.note(oldestMs);
+  counts.holds ??= { expired: 0, held: new RecentMaximum(), oldestMs: new RecentMaximum(), peaks: NO_PEAKS };
+  const { holds } = counts;
+  holds.expired += expired;
+  holds.held.note(held);
+  holds.oldestMs.note(oldestMs);
+  const { peaks } = holds;
+  if (held > peaks.held || oldestMs > peaks.oldestMs)
+    holds.peaks = { held: Math.max(held, peaks.held), oldestMs: Math.max(oldestMs, peaks.oldestMs) };
 }
 
 function newCounts(

@@ -36,7 +36,7 @@ const durationPattern = new RegExp(fields.window.pattern); // that of max_delay,
 const windowUnitMs: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7, w: 6.048e8 };
 
 /** Milliseconds of a duration; undefined where it is none. */
-function durationMs(written: string): number | undefined {
+export function durationMs(written: string): number | undefined {
   if (!durationPattern.test(written)) return undefined;
   const parts = [...written.matchAll(/(\d+)([a-z]+)/g)];
   return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (windowUnitMs[unit] ?? 0), 0);

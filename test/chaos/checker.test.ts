@@ -206,3 +206,69 @@ describe('trouble', () => {
     expect(found(fixed, passed(10), [ended])).toEqual(['no instance ends by itself']);
   });
 });
+
+describe('slots', () => {
+  const slots: ChaosRule = { ...fixed, algorithm: 'in_flight', windowMs: 1_000 }; // two, for a second
+  /** Acquired at a time, and released at another one, if at all. */
+  const slot = (id: string, fromMs: number, toMs?: number, changes: Partial<CallRecord> = {}): CallRecord[] => [
+    call(fromMs, { id, ...changes }),
+    ...(toMs === undefined ? [] : [call(toMs, { id, isRelease: true })]),
+  ];
+  const refused = (atMs: number): CallRecord => call(atMs, { id: 'refused', outcome: 'OVER_LIMIT' });
+  /** Without the refusal that other logs have. */
+  const foundOf = (made: readonly CallRecord[], faults: readonly FaultRecord[] = []): Invariant[] => {
+    const { plan } = logOf(slots, []);
+    const reached = [...slot('x', -9_000), ...slot('y', -9_000), refused(-8_900)];
+    return check({ plan, calls: [...reached, ...made], faults }).map(({ invariant }) => invariant);
+  };
+
+  test.each<[string, CallRecord[], FaultRecord[]?]>([
+    ['two at a time', [...slot('a', 0, 500), ...slot('b', 0, 500), ...slot('c', 520, 600)]],
+    ['a third whose release was on its way', [...slot('a', 0, 500), ...slot('b', 0), ...slot('c', 495, 600)]],
+    ['a third after a ttl without a release', [...slot('a', 0), ...slot('b', 0), ...slot('c', 1_000)]],
+    [
+      'another two within a ttl of a loss',
+      [...slot('a', 0, 900), ...slot('b', 0, 900), ...slot('c', 200, 900), ...slot('d', 200, 900)],
+      [loss(100, 150)],
+    ],
+    ['a refusal while two are held', [...slot('a', 0, 500), ...slot('b', 0, 500), refused(495)]],
+    ['a refusal within a ttl of two that were never released', [...slot('a', 0), ...slot('b', 0), refused(1_005)]],
+    [
+      'a refusal by a replica that does not have a release',
+      [...slot('a', 0, 100), ...slot('b', 0), refused(600)],
+      [loss(150, 200)],
+    ],
+    [
+      'a refusal after a call that may have been counted late',
+      [...slot('a', 0), ...slot('b', 0, undefined, { outcome: 'UNAVAILABLE' }), refused(900)],
+      [fault('frozen', -5, 800)],
+    ],
+  ])('may be: %s', (_, ...log) => {
+    expect(foundOf(...log)).toEqual([]);
+  });
+
+  test.each<[string, Invariant, CallRecord[], FaultRecord[]?]>([
+    ['a third', 'within its limit', [...slot('a', 0), ...slot('b', 0), ...slot('c', 500)]],
+    [
+      'a third after the release of a refused request',
+      'within its limit',
+      [
+        ...slot('a', 0),
+        ...slot('b', 0),
+        refused(100),
+        call(200, { id: 'refused', isRelease: true }),
+        ...slot('c', 500),
+      ],
+    ],
+    [
+      'more than another two after a loss',
+      'within its limit',
+      [...slot('a', 0), ...slot('b', 0), ...slot('c', 200), ...slot('d', 200), ...slot('e', 300)],
+      [loss(100, 150)],
+    ],
+    ['a refusal after releases', 'every slot comes back', [...slot('a', 0, 100), ...slot('b', 0, 100), refused(200)]],
+    ['a refusal after the ttl', 'every slot comes back', [...slot('a', 0), ...slot('b', 0), refused(1_100)]],
+  ])('may not be: %s', (_, invariant, ...log) => {
+    expect(new Set(foundOf(...log))).toEqual(new Set([invariant]));
+  });
+});

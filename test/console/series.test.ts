@@ -3,7 +3,7 @@ import { quantileMs } from '../../src/console/quantile.ts';
 import { Ring } from '../../src/console/ring.ts';
 import { AllRuleSeries, MAX_RULES } from '../../src/console/rule-series.ts';
 import { Series } from '../../src/console/series.ts';
-import { createRuleCounts } from '../../src/observe/rule-counts.ts';
+import { createRuleCounts, noteHolds } from '../../src/observe/rule-counts.ts';
 
 test('a ring keeps the last rows, the oldest first', () => {
   const ring = new Ring(3, 2);
@@ -54,6 +54,32 @@ test('the counts of a rule in a second become its rate, over all of its algorith
   expect(series.active()).toEqual([]);
   expect(series.columns('demo.user', '60s')).toMatchObject({ passed: [0, 3, 0], refused: [0, 2, 0] });
   expect(series.refusingMost(5)).toEqual([{ rule: 'demo.user', refused: 2 }]);
+});
+
+test('a rule with slots has what was held in each second, and keeps it while nothing is asked', () => {
+  const counts = createRuleCounts(10_000);
+  const slots = counts.of('demo', ['tenant'], 'in_flight', 'by_rule');
+  const series = new AllRuleSeries();
+  const ask = (held: number, oldestMs: number, expired = 0): void => {
+    slots.answeredOk++;
+    noteHolds(slots, { held, oldestMs, expired });
+  };
+  ask(2, 500);
+  ask(1, 700);
+  series.gather(counts.all());
+  series.gather(counts.all()); // a quiet second
+  ask(1, 2_500, 3);
+  series.gather(counts.all());
+  expect(series.active()).toEqual([['demo.tenant', 1, 0, 0, 0, 0, 3, 1, 2.5]]);
+  ask(0, 0);
+  series.gather(counts.all());
+  series.gather(counts.all());
+  expect(series.columns('demo.tenant', '60s')).toMatchObject({
+    passed: [2, 0, 1, 1, 0],
+    held: [2, 2, 1, 0, 0],
+    oldest: [0.7, 1.7, 2.5, 0, 0],
+    expired: [0, 0, 3, 0, 0],
+  });
 });
 
 test('rules beyond the most that have a series are left out', () => {

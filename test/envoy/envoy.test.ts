@@ -7,7 +7,6 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { load } from 'js-yaml';
-import { envoyConfiguration } from '../../src/envoy/configuration.ts';
 import { gatewayPolicy } from '../../src/envoy/gateway-policy.ts';
 import { canMatch, expectedShapes } from '../../src/envoy/shapes.ts';
 import { match } from '../../src/rules/match.ts';
@@ -104,16 +103,6 @@ descriptors:
   ]);
 });
 
-test('the configuration says that descriptors that give slots back are missing', () => {
-  const slots = rulesFrom(
-    'domain: d\ndescriptors: [{ key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 9s } }]',
-  );
-  const hits = rulesFrom('domain: d\ndescriptors: [{ key: id, rate_limit: { unit: day, requests_per_unit: 2 } }]');
-  const options = { kind: 'envoy', host: 'weir', port: 8081, timeoutMs: 250 } as const;
-  expect(envoyConfiguration(slots, 'd', options)).toContain('docs/in-flight.md');
-  expect(envoyConfiguration(hits, 'd', options)).not.toContain('docs/in-flight.md');
-});
-
 test('rules name the descriptors that a proxy is to send, and keys that none can send', () => {
   const rules = rulesFrom(`
 domain: demo
@@ -132,6 +121,7 @@ descriptors:
         { key: 'remote_address', value: undefined },
       ],
     ],
+    slots: [],
     unknown: ['demo.x*'],
   });
 });

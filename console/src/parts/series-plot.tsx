@@ -20,6 +20,8 @@ export interface SeriesLine {
   readonly color: string;
   readonly isDashed?: boolean;
   readonly isFilled?: boolean;
+  /** The same at all times; absent: the series of the field. */
+  readonly constant?: number;
 }
 
 /** A plot of the service or of a rule over the range in the address. */
@@ -68,7 +70,10 @@ export function SeriesPlot({
       </div>
       <Plot
         title={title}
-        lines={lines.map(({ field, ...line }) => ({ ...line, values: series[field] ?? [] }))}
+        lines={lines.map(({ field, constant, ...line }) => ({
+          ...line,
+          values: constant === undefined ? (series[field] ?? []) : new Array<number>(steps[range]).fill(constant),
+        }))}
         endMs={endMs}
         stepMs={stepMs}
         steps={steps[range]}

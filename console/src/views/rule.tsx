@@ -7,6 +7,7 @@ import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam, param, replaceParams } from '../route.ts';
 import { seesValues, session } from '../session.ts';
 import { SignInNeeded } from './sign-in.tsx';
+import { Slots } from './slots.tsx';
 
 const lines: readonly SeriesLine[] = [
   { field: 'passed', label: 'passed', color: '--passed', isFilled: true },
@@ -58,13 +59,20 @@ export function Rule() {
           </dl>
         </section>
       )}
+      {rule?.limits
+        .filter(({ algorithm }) => algorithm === 'in_flight')
+        .map((limit, at) => (
+          <Slots key={at} path={path} limit={limit} />
+        ))}
       <section class="panel">
         <SeriesPlot title="Passed and refused" rule={path} lines={lines} unit="per s" />
       </section>
       {rule && !rule.unlimited && (
         <section class="panel">
           <h2>Limits</h2>
-          <p class="dim">The drawings show how an algorithm decides, with numbers of their own.</p>
+          {rule.limits.some(({ algorithm }) => algorithm !== 'in_flight') && (
+            <p class="dim">The drawings show how an algorithm decides, with numbers of their own.</p>
+          )}
           <div class="limits">
             {rule.limits.map((limit, at) => (
               <LimitFacts key={at} limit={limit} />
@@ -95,10 +103,12 @@ const policyTexts: readonly (readonly [string, (limit: ListedLimit) => string | 
 function LimitFacts({ limit }: { readonly limit: ListedLimit }) {
   return (
     <figure class="limit">
-      <img
-        src={`${limit.algorithm.replaceAll('_', '-')}.svg`}
-        alt={`How a ${algorithmText(limit.algorithm)} decides, over time`}
-      />
+      {limit.algorithm !== 'in_flight' && (
+        <img
+          src={`${limit.algorithm.replaceAll('_', '-')}.svg`}
+          alt={`How a ${algorithmText(limit.algorithm)} decides, over time`}
+        />
+      )}
       <figcaption>
         <strong>{limitText(limit)}</strong> <span class="dim">{algorithmText(limit.algorithm)}</span>
         <dl class="facts">
@@ -109,7 +119,7 @@ function LimitFacts({ limit }: { readonly limit: ListedLimit }) {
             </div>
           )}
           <div>
-            <dt>Window</dt>
+            <dt>{limit.algorithm === 'in_flight' ? 'ttl of a slot' : 'Window'}</dt>
             <dd>{duration(limit.window_ms)}</dd>
           </div>
           {policyTexts.map(([name, of]) => {

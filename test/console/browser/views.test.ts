@@ -20,6 +20,7 @@ descriptors:
   - {key: queue, rate_limit: {unit: minute, requests_per_unit: 10, algorithm: leaky_bucket}}
   - {key: plan, value: gold, rate_limit: {unlimited: true}}
   - {key: request_id, not_counted: trace, rate_limit: {unlimited: true}}
+  - {key: tenant, descriptors: [{key: job, not_counted: hold, rate_limit: {name: reports, algorithm: in_flight, requests_per_unit: 4, soft: 1, ttl: 1h}}]}
 `;
 
 /** Values that break pages that take them for markup, or that change the text around them. */
@@ -58,6 +59,11 @@ beforeAll(async () => {
       ['plan', 'gold'],
     ]);
   }
+  for (const job of ['a', 'b', 'c'])
+    await send(weir, 'demo', [
+      ['tenant', 'acme'],
+      ['job', job],
+    ]);
   const descriptors = [[['user', 'alice']], [['request_id', 'req-7']]].map((pairs) => ({
     entries: pairs.map(([key, value]) => ({ key, value })),
   }));
@@ -82,6 +88,7 @@ const views: readonly (readonly [name: string, view: string, text: string])[] = 
   ['overview', '', 'Rules that refuse most'],
   ['rules', 'rules', 'demo.'],
   ['rule', 'rule?path=demo.user', 'How a fixed window decides'],
+  ['rule with slots', 'rule?path=demo.tenant.job', '3 of 5'],
   ['unmatched', 'unmatched', 'no rules have the domain'],
   ['explain', forKey('explain', 'demo', alice), 'a limit applies'],
   ['explain several limits', forKey('explain', 'demo', address), 'sliding window log'],
@@ -247,10 +254,10 @@ test('a view keeps its place in the address', async () => {
   const page = await browser.open();
   await page.goto(viewAt(weir, 'rules'));
   await page.getByLabel('Search').fill('token_bucket');
-  await page.getByText('1 of 7 rules').waitFor();
+  await page.getByText('1 of 8 rules').waitFor();
   await page.getByLabel('Refused most').check();
   await page.reload();
-  await page.getByText('1 of 7 rules').waitFor();
+  await page.getByText('1 of 8 rules').waitFor();
   expect(await page.getByLabel('Refused most').isChecked()).toBe(true);
   await page.getByLabel('Search').fill('nothing like this');
   await page.getByText('No rule has').waitFor();

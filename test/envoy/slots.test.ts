@@ -1,0 +1,133 @@
+import '../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { accepts, freePort, type Running, start } from '../helpers/process.ts';
+import { envoy as envoyBinary } from '../helpers/tools.ts';
+import { until } from '../helpers/until.ts';
+import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+
+const RULES = `
+domain: demo
+descriptors:
+  - key: tenant
+    descriptors:
+      - key: request_id
+        not_counted: hold
+        rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 10s }
+  - { key: user, rate_limit: { unit: day, requests_per_unit: 1000 } }
+`;
+
+let folder: string;
+let rules: string;
+let weir: Weir;
+let upstream: Server;
+/** Requests that the upstream has not answered yet. */
+const open: ServerResponse[] = [];
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'slots-'));
+  rules = join(folder, 'rules.yaml');
+  writeFileSync(rules, RULES);
+  weir = await startWeir({ USE_STATSD: 'false' }, { args: ['--rules', rules] });
+  upstream = createServer((_, response) => void open.push(response)).listen(0, '127.0.0.1');
+});
+afterAll(async () => {
+  upstream.closeAllConnections();
+  upstream.close();
+  await weir.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const weirCommand = (...args: readonly string[]) =>
+  promisify(execFile)(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, NO_COLOR: '1' } }).then(
+    ({ stdout }) => ({ stdout, code: 0 }),
+    ({ stdout, code }) => ({ stdout, code }),
+  );
+
+interface Proxy extends Pick<Running, 'stop'> {
+  readonly port: number;
+  readonly adminPort: number;
+}
+
+/** Envoy on the configuration that `weir envoy` prints for the rules, with other ports. */
+async function startPrinted(edit = (config: string): string => config): Promise<Proxy> {
+  const { stdout } = await weirCommand('envoy', rules, '--target', `127.0.0.1:${weir.grpcPort}`);
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const address = (of: number) => `address: { socket_address: { address: 127.0.0.1, port_value: ${of} } }`;
+  const config = stdout
+    .replace('address: 0.0.0.0, port_value: 10000', `address: 127.0.0.1, port_value: ${port}`)
+    .replace('port_value: 8000', `port_value: ${(upstream.address() as AddressInfo).port}`);
+  const path = join(folder, `envoy-${port}.yaml`);
+  writeFileSync(path, `admin: { ${address(adminPort)} }\n${edit(config)}`);
+  const envoy = await start(await envoyBinary(), ['-c', path, '--use-dynamic-base-id', '--concurrency', '1'], {
+    name: 'envoy',
+  });
+  for (const one of [port, adminPort]) await envoy.waitFor(() => accepts(one));
+  return { port, adminPort, stop: envoy.stop };
+}
+
+/** A request whose client chooses the id that it must not choose. */
+const get = ({ port }: Proxy): Promise<Response> =>
+  fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-tenant': 'acme', 'x-request-id': 'mine' } });
+
+const doctor = ({ adminPort }: Proxy) =>
+  weirCommand('doctor', '--envoy', `http://127.0.0.1:${adminPort}`, '--rules', rules);
+
+async function usedSlots(): Promise<number> {
+  const url = `http://127.0.0.1:${weir.debugPort}/api/v1/counters?domain=demo&descriptor=tenant%3Dacme`;
+  const { counters } = (await (await fetch(url)).json()) as { counters: readonly { used: number }[] };
+  return counters[0]?.used ?? 0;
+}
+
+test('Envoy acquires and releases slots by the configuration that is printed, and the doctor finds it right', async () => {
+  const envoy = await startPrinted();
+  try {
+    const [first, second] = [get(envoy), get(envoy)];
+    await until('two requests', () => open.length === 2);
+    expect((await get(envoy)).status).toBe(429);
+    for (const response of open.splice(0)) response.end('done');
+    expect([(await first).status, (await second).status]).toEqual([200, 200]);
+    while ((await usedSlots()) > 0) await sleep(5); // the test's own time is the limit
+    const { stdout, code } = await doctor(envoy);
+    expect(stdout).toContain(
+      'right  domain demo: routes end requests after 8000 ms at most, slots after 10000 ms (ttl)',
+    );
+    expect({ stdout, code }).toEqual({ stdout: expect.not.stringContaining('wrong'), code: 0 });
+  } finally {
+    await envoy.stop();
+  }
+});
+
+test('the doctor finds routes that outlast the ttl, and slots that no route gives back', async () => {
+  const envoy = await startPrinted((config) =>
+    config
+      .replace('timeout: 8s }', 'timeout: 0s }')
+      .replace('apply_on_stream_done: true', 'apply_on_stream_done: false'),
+  );
+  try {
+    const { stdout, code } = await doctor(envoy);
+    expect(stdout).toContain(
+      'wrong  domain demo: a route ends requests after any time, and a slot is free after 10000 ms',
+    );
+    expect(stdout).toContain('wrong  domain demo: no route sends tenant,request_id when streams end');
+    expect(code).toBe(1);
+  } finally {
+    await envoy.stop();
+  }
+});
+
+test('check finds a ttl that is not longer than the timeout of routes', async () => {
+  const check = (timeout: string) => weirCommand('check', rules, '--backend', 'memory', '--route-timeout', timeout);
+  expect((await check('9s')).stdout).not.toContain('ttl');
+  expect((await check('10s')).stdout).toContain(
+    'rules.yaml:6: warning: demo.tenant.request_id: a slot is free after its ttl, 10000 ms, and requests may last 10000 ms',
+  );
+  const wrong = await check('soon');
+  expect(wrong.stdout).toContain("--route-timeout must be a time such as 15s or 5m, got 'soon'");
+  expect(wrong.code).toBe(1);
+});
