@@ -84,6 +84,7 @@ const mayImport = {
     'src/replay/',
     'src/record/',
     'src/admin/(counter-key|times)\\.ts',
+    'src/nearest.ts',
     'src/rls/',
     'src/decide.ts',
     'src/overrides.ts',
@@ -93,6 +94,7 @@ const mayImport = {
     'src/algorithms/',
     'src/clock.ts',
   ],
+  'src/simulate/': ['src/simulate/', 'src/replay/'],
   'src/envoy/': ['src/envoy/', 'src/rules/'],
   'src/overload/': ['src/overload/', 'src/rls/'],
   'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
@@ -120,6 +122,8 @@ const packageOf = {
   '^luxon$': '^src/rules/',
   '^(pino|pino-pretty|prom-client|hot-shots|re2js)$': '^src/observe/',
   '^@opentelemetry': '^src/observe/trac(ed|ing)\\.ts$',
+  '^csv-parse': '^src/replay/readers/',
+  '^pure-rand$': '^src/simulate/',
   '^commander$': '^src/(main\\.ts$|commands/)',
 };
 

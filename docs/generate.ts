@@ -4,10 +4,12 @@ import { dashboards } from '../deploy/grafana/dashboards.ts';
 import { type Field, format } from '../src/rules/format.ts';
 import { settingsTable } from '../src/settings.ts';
 import { plots } from './plots.ts';
+import { scenariosPage } from './scenarios-page.ts';
 
 /** The files generated from the code, by path. `npm run docs` writes them; a test compares them. */
 export const generatedPages: ReadonlyMap<string, string> = new Map([
   ['docs/settings.md', settingsPage()],
+  ['docs/scenarios.md', scenariosPage()],
   ['config/schema/rules.schema.json', rulesSchema()],
   ...plots,
   ...dashboards,

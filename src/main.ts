@@ -5,6 +5,8 @@ import { addDiffCommand } from './commands/diff.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
 import { addRecordCommand } from './commands/record.ts';
 import { addReplayCommands } from './commands/replay.ts';
+import type { ReplaySurroundings } from './commands/replay-flags.ts';
+import { addSimulateCommand } from './commands/simulate.ts';
 import { nearest } from './nearest.ts';
 import { fail, version } from './process.ts';
 
@@ -107,12 +109,14 @@ addAdminCommands(program, surroundings);
 addEnvoyCommands(program, surroundings);
 addDiffCommand(program, surroundings);
 addRecordCommand(program, surroundings);
-addReplayCommands(program, {
+const replaySurroundings: ReplaySurroundings = {
   ...surroundings,
   input: process.stdin,
   write: writeOutput,
   showProgress: process.stderr.isTTY ? (text) => void process.stderr.write(text) : undefined,
-});
+};
+addReplayCommands(program, replaySurroundings);
+addSimulateCommand(program, replaySurroundings);
 
 await program.parseAsync();
 

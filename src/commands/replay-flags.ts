@@ -1,4 +1,7 @@
 import type { Readable } from 'node:stream';
+import type { LogFormatName } from '../replay/readers/format-names.ts';
+import type { Thresholds } from '../replay/thresholds.ts';
+import type { ScenarioName } from '../simulate/scenario-names.ts';
 import type { Surroundings } from './admin.ts';
 
 /** What commands that read traffic take from the process, besides. */
@@ -10,16 +13,38 @@ export interface ReplaySurroundings extends Surroundings {
   readonly showProgress: ((text: string) => void) | undefined;
 }
 
-export interface ReplayFlags {
+/** What is done with answers. */
+export interface AnswerFlags extends Thresholds {
   readonly rules: string;
+  /** What reports call them; absent: their path. */
+  readonly rulesName?: string;
   readonly against?: string;
   readonly overlay: readonly string[];
-  /** Milliseconds; absent: lines are in order. */
-  readonly reorder?: number;
+  /** How lines of access logs become requests; absent: the input is recordings. */
+  readonly mapping?: string;
   readonly json: boolean;
   readonly answers: boolean;
+  /** Where the report is written as a page. */
+  readonly html?: string;
   readonly verify: boolean;
-  readonly maxRefused?: number;
-  readonly maxNewlyRefused?: number;
-  readonly maxNewlyHurt?: number;
+}
+
+export interface ReplayFlags extends Omit<AnswerFlags, 'rules'> {
+  /** Absent: only with `learn`. */
+  readonly rules?: string;
+  readonly format?: LogFormatName;
+  readonly learn: boolean;
+  /** Milliseconds; absent: as is usual for the kind of input. */
+  readonly reorder?: number;
+}
+
+export interface SimulateFlags {
+  readonly scenario: ScenarioName;
+  readonly rules?: string;
+  readonly against?: string;
+  readonly seed: number;
+  readonly mapping?: string;
+  readonly json: boolean;
+  readonly html?: string;
+  readonly out?: string;
 }

@@ -1,4 +1,5 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { logFormats } from '../replay/readers/format-names.ts';
 import { CommandFailed, guarded } from './client.ts';
 import type { ReplayFlags, ReplaySurroundings } from './replay-flags.ts';
 
@@ -8,15 +9,21 @@ export function addReplayCommands(program: Command, surroundings: ReplaySurround
     .command('replay')
     .summary('answer recorded traffic by other rules')
     .description(
-      'Answer recorded traffic by rule files, on a simulated clock, and report what would have been refused. Exits with 1 where a threshold is exceeded. `weir diff` compares the rules themselves.',
+      'Answer recorded traffic by rule files, on a simulated clock, and report what would have been refused. Exits with 1 where a threshold is exceeded. `weir diff` compares the rules themselves, and `weir simulate` makes traffic up.',
     )
-    .argument('[file...]', 'recordings, plain or compressed; - or none: standard input')
-    .requiredOption('--rules <path>', 'rule file or directory')
+    .argument('[file...]', 'recordings or access logs, plain or compressed; - or none: standard input')
+    .option('--rules <path>', 'rule file or directory')
     .option('--against <path>', 'other rules, to be compared with these: the change that is planned')
     .option('--overlay <path>', 'overlay of both; may be given several times', several, [])
-    .option('--reorder <time>', 'put requests in order that are so far from their place', span)
+    .option('--mapping <file>', 'how a line of an access log becomes a request; see --learn')
+    .addOption(
+      new Option('--format <name>', 'of access logs, instead of what their first line says').choices(logFormats),
+    )
+    .option('--learn', 'print a first mapping for an access log, and do nothing else', false)
+    .option('--reorder <time>', 'put requests in order that are so far from their place (access logs: 60s)', span)
     .option('--json', 'print the report as JSON', false)
     .option('--answers', 'print the answer to each request, a line of JSON each, instead of the report', false)
+    .option('--html <file>', 'write the report as a page of its own as well')
     .option('--verify', 'fail unless each answer is the recorded one', false)
     .option('--max-refused <part>', 'fail if more of the requests are refused: 5%', part)
     .option('--max-newly-refused <part>', 'fail if more are refused that were admitted before: 0.1%', part)

@@ -1,32 +1,67 @@
+import { DEFAULT_REORDER_MS, openAccessLogs } from '../replay/access-logs.ts';
 import { AnswerLines } from '../replay/answers.ts';
 import { ReplayEngine } from '../replay/engine.ts';
 import { ReplayFigures } from '../replay/figures.ts';
 import { HashedValues } from '../replay/hashed-values.ts';
-import { inputAt, STANDARD_INPUT } from '../replay/input.ts';
+import { type Input, inputAt, STANDARD_INPUT } from '../replay/input.ts';
 import { inOrder } from '../replay/order.ts';
 import { Progress } from '../replay/progress.ts';
 import { RecordingNotes } from '../replay/recording-notes.ts';
 import { openRecordings } from '../replay/recordings.ts';
 import { replay } from '../replay/replay.ts';
+import { ReportData } from '../replay/report/report-data.ts';
 import { reportJson, reportText } from '../replay/report.ts';
+import type { RecordedTraffic } from '../replay/request.ts';
 import { exceeded } from '../replay/thresholds.ts';
 import { TrafficCounts } from '../replay/traffic.ts';
 import { InvalidSettings } from '../settings/values.ts';
 import { readSettings, type Settings } from '../settings.ts';
 import { CommandFailed } from './client.ts';
 import { loadRulesAt } from './load-rules.ts';
-import type { ReplayFlags, ReplaySurroundings } from './replay-flags.ts';
+import { learn, mappingAt, writePage } from './replay-files.ts';
+import type { AnswerFlags, ReplayFlags, ReplaySurroundings } from './replay-flags.ts';
 
 /**
+ * Answers the traffic of files.
+ *
  * @throws CommandFailed    wrong rules or settings, or a threshold is exceeded
  * @throws UnreadableInput
  */
 export async function runReplay(
   files: readonly string[],
   flags: ReplayFlags,
-  { env, input, write, print, showProgress }: ReplaySurroundings,
+  surroundings: ReplaySurroundings,
 ): Promise<void> {
   if (flags.json && flags.answers) throw new CommandFailed('give one of --json and --answers, got both');
+  const paths = files.length > 0 ? files : [STANDARD_INPUT];
+  const inputs = await Promise.all(paths.map((file) => inputAt(file, surroundings.input)));
+  if (flags.learn) return learn(inputs, flags.format, surroundings.print);
+  const { rules } = flags;
+  if (rules === undefined) throw new CommandFailed('expected --rules, a rule file or directory, got none');
+  await answerTraffic({ ...flags, rules }, surroundings, async (notes, counts) => ({
+    traffic: await trafficOf(inputs, flags, notes, counts),
+    names: inputs.map(({ name }) => name),
+    totalBytes: totalOf(inputs),
+  }));
+}
+
+/** Traffic to answer, and how the report names it. */
+export interface OpenedTraffic {
+  readonly traffic: RecordedTraffic;
+  readonly names: readonly string[];
+  readonly totalBytes: number | undefined;
+}
+
+/**
+ * Answers traffic by rules, and reports.
+ *
+ * @throws CommandFailed    wrong rules or settings, or a threshold is exceeded
+ */
+export async function answerTraffic(
+  flags: AnswerFlags,
+  { env, write, print, showProgress }: ReplaySurroundings,
+  open: (notes: RecordingNotes, counts: TrafficCounts) => Promise<OpenedTraffic>,
+): Promise<void> {
   const settings = await settingsOf(env);
   const trees = await Promise.all(
     [flags.rules, ...(flags.against === undefined ? [] : [flags.against])].map((path) =>
@@ -40,14 +75,13 @@ export async function runReplay(
   const figures = new ReplayFigures();
   const hashed = new HashedValues(trees);
   const notes = new RecordingNotes(settings, hashed);
-  const inputs = await Promise.all((files.length > 0 ? files : [STANDARD_INPUT]).map((file) => inputAt(file, input)));
-  const recorded = await openRecordings(inputs, notes, counts);
-  const traffic = flags.reorder === undefined ? recorded : inOrder(recorded, flags.reorder, counts);
+  const { traffic, names, totalBytes } = await open(notes, counts);
   const lines = flags.answers ? new AnswerLines() : undefined;
-  const progress = showProgress && new Progress(totalOf(inputs), showProgress, () => performance.now());
+  const data = flags.html === undefined ? undefined : new ReportData();
+  const progress = showProgress && new Progress(totalBytes, showProgress, () => performance.now());
   await replay(traffic, {
     ...{ rules, against, counts },
-    observers: [figures, hashed, ...(lines ? [lines] : [])],
+    observers: [figures, hashed, ...(lines ? [lines] : []), ...(data ? [data] : [])],
     async onBatch() {
       progress?.show(counts.bytes, counts.lines);
       if (lines) await write(lines.take());
@@ -55,11 +89,32 @@ export async function runReplay(
   });
   progress?.clear();
   const found = figures.result();
-  const warnings = [...counts.notes, ...notes.warnings(), ...evictionsOf(engines)];
+  const warnings = [...counts.notes, ...notes.warnings(), ...evictionsOf(engines), ...unreadOf(found, counts, flags)];
   const source = { figures: found, counts, warnings };
   if (!flags.answers) print(flags.json ? JSON.stringify(reportJson(source), undefined, 2) : reportText(source));
+  if (data && flags.html !== undefined)
+    await writePage(flags.html, {
+      ...source,
+      data,
+      names: { rules: flags.rulesName ?? flags.rules, against: flags.against, traffic: names },
+    });
   const failures = [...exceeded(found, flags), ...(flags.verify ? differences(found) : [])];
   if (failures.length > 0) throw new CommandFailed(failures.join('\n'));
+}
+
+async function trafficOf(
+  inputs: readonly Input[],
+  { mapping: path, format, reorder }: ReplayFlags,
+  notes: RecordingNotes,
+  counts: TrafficCounts,
+): Promise<RecordedTraffic> {
+  if (path !== undefined) {
+    const reorderMs = reorder ?? DEFAULT_REORDER_MS;
+    return openAccessLogs(inputs, { mapping: await mappingAt(path), format, reorderMs }, counts);
+  }
+  if (format !== undefined) throw new CommandFailed('--format is of access logs, which need --mapping; see --learn');
+  const recorded = await openRecordings(inputs, notes, counts);
+  return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
 }
 
 async function settingsOf(env: ReplaySurroundings['env']): Promise<Settings> {
@@ -90,6 +145,17 @@ function evictionsOf(engines: readonly ReplayEngine[]): readonly string[] {
     : [
         `${evicted} counters were forgotten for want of room, as a service would: MEMORY_MAX_COUNTERS, MEMORY_MAX_BYTES`,
       ];
+}
+
+/** An access log that was taken for a recording has no line that is one. */
+function unreadOf(
+  { rules: { requests } }: ReturnType<ReplayFigures['result']>,
+  { broken }: TrafficCounts,
+  { mapping }: AnswerFlags,
+): readonly string[] {
+  return requests > 0 || broken === 0 || mapping !== undefined
+    ? []
+    : ['no line is of a recording; an access log needs --mapping, and weir replay --learn prints a first one'];
 }
 
 function differences({ recorded }: ReturnType<ReplayFigures['result']>): readonly string[] {

@@ -22,7 +22,10 @@ export function reportJson({ figures, counts, warnings }: ReportSource): object 
     ...(change && { change: { ...change, newlyHurt: change.newlyHurt.map(readable) } }),
     ...(recorded && { recorded }),
     ...(labels && { labels }),
-    lines: { read: counts.lines, broken: counts.broken, late: counts.late, examples: counts.examples },
+    lines: {
+      ...{ read: counts.lines, broken: counts.broken, late: counts.late, unmapped: counts.unmapped },
+      examples: counts.examples,
+    },
     warnings,
   };
 }
@@ -88,6 +91,11 @@ export function reportText({ figures, counts, warnings }: ReportSource): string 
   if (counts.broken > 0) lines.push('', `${number(counts.broken)} broken lines were skipped:`);
   for (const example of counts.examples) lines.push(`  ${example}`);
   if (counts.late > 0) lines.push('', `${number(counts.late)} requests came too late to be put in order (--reorder)`);
+  if (counts.unmapped > 0)
+    lines.push(
+      '',
+      `${number(counts.unmapped)} requests have no descriptor by the mapping: they pass without being counted`,
+    );
   for (const warning of warnings) lines.push('', `warning: ${warning}`);
   return lines.join('\n');
 }

@@ -17,6 +17,8 @@ export class TrafficCounts {
   broken = 0;
   /** Requests that came too late to be put in order. */
   late = 0;
+  /** Requests of access logs for which the proxy would not have asked: no action of the mapping has a value. */
+  unmapped = 0;
   /** Octets that were read, as they are stored. */
   bytes = 0;
   /** The first broken lines: `access.log:17: expected a JSON object`. */

@@ -18,7 +18,7 @@ describe('the workflow that gates changes of rules', () => {
     const { stdout } = await promisify(execFile)(process.execPath, [main, 'replay', '--help']);
     const options = Array.from(readFileSync(WORKFLOW, 'utf8').matchAll(/weir replay (.*)/g), ([, line = '']) => line);
     const used = options.flatMap((line) => line.match(/--[\w-]+/g) ?? []);
-    expect(used).toEqual(['--rules', '--against', '--max-newly-refused']);
+    expect(used).toEqual(['--rules', '--against', '--max-newly-refused', '--html']);
     for (const option of used) expect(stdout).toContain(`${option} <`);
   });
 });

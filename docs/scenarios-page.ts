@@ -1,0 +1,46 @@
+import { scenarioNames } from '../src/simulate/scenario-names.ts';
+import { scenarios } from '../src/simulate/scenarios.ts';
+
+const head = `# Traffic models
+
+Limits before there is traffic: \`weir simulate\` makes the requests of a model, lets rules answer them on a simulated
+clock, and reports what \`weir replay\` reports ([replay.md](replay.md#the-report)). This page is generated from
+\`src/simulate/scenarios.ts\` by \`npm run docs\`.
+
+\`\`\`sh
+npx weir simulate --scenario flash-sale
+npx weir simulate --scenario nat --rules rules.yaml --against proposed.yaml --html report.html
+npx weir simulate --scenario scraper --seed 7 --out scraper.ndjson
+\`\`\`
+
+| option | meaning |
+| --- | --- |
+| \`--scenario NAME\` | the model: ${scenarioNames.map((name) => `\`${name}\``).join(', ')} |
+| \`--rules PATH\` | the rules, instead of [config/scenarios.yaml](../config/scenarios.yaml) |
+| \`--against PATH\` | other rules, compared with these |
+| \`--seed N\` | other requests of the same model; the same seed always gives the same ones. Without it 1 |
+| \`--mapping FILE\` | how a request is counted: see [access-logs.md](access-logs.md#mapping). The fields are \`x-user\`, \`remote_address\`, \`:method\`, \`:path\` and \`label\` |
+| \`--json\` | the report as JSON |
+| \`--html FILE\` | the report as a page |
+| \`--out FILE\` | the requests as a recording, for \`weir replay\` |
+
+Without a mapping, a request has the domain \`demo\` and up to four descriptors: (\`user\`), (\`path\`), (\`path\`,
+\`remote_address\`) and (\`remote_address\`). Each has a label: what a perfect limit would do. The report counts wrong
+refusals, of requests that ought to pass, and missed ones.
+
+The models are open: clients do not react to a refusal. Every scenario begins on Monday, 2026-01-05, at 0:00 in UTC.
+
+The plots show one rule with each algorithm, drawn by \`npm run scenarios\`. \`sliding_window_buckets\` has 6 buckets and
+\`leaky_bucket\` a burst of 10; everything else is as without further keys ([algorithms.md](algorithms.md)). They compare
+algorithms at the same rate. They do not say which limit is right for you.
+`;
+
+/** docs/scenarios.md: the models in the words of the code, each with its plot. */
+export function scenariosPage(): string {
+  const sections = scenarioNames.map((name) => {
+    const { summary, model } = scenarios[name];
+    const sentence = `${summary[0]?.toUpperCase()}${summary.slice(1)}.`;
+    return `## ${name}\n\n${sentence}\n\n${model.join('\n')}\n\n![What each algorithm does in ${name}](scenarios/${name}.svg)\n`;
+  });
+  return [head, ...sections].join('\n');
+}

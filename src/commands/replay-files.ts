@@ -1,0 +1,41 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { learnMapping } from '../replay/access-logs.ts';
+import type { Input } from '../replay/input.ts';
+import { type Mapping, parseMapping } from '../replay/mapping/mapping.ts';
+import type { LogFormatName } from '../replay/readers/format-names.ts';
+import { reportPage } from '../replay/report/page.ts';
+import type { PageSource } from '../replay/report/page-source.ts';
+import { formatProblem } from '../rules/problem.ts';
+import { CommandFailed } from './client.ts';
+
+/** @throws CommandFailed  it cannot be read, or is wrong */
+export async function mappingAt(path: string): Promise<Mapping> {
+  const parsed = parseMapping(path, await orFail(path, () => readFile(path, 'utf8')));
+  if ('mapping' in parsed) return parsed.mapping;
+  throw new CommandFailed(`the mapping is wrong:\n${parsed.problems.map(formatProblem).join('\n')}`);
+}
+
+/** @throws CommandFailed  it cannot be written */
+export const writePage = (path: string, report: PageSource): Promise<void> =>
+  orFail(path, () => writeFile(path, reportPage(report)));
+
+/** Prints a first mapping for an access log. */
+export async function learn(
+  inputs: readonly Input[],
+  format: LogFormatName | undefined,
+  print: (text: string) => void,
+): Promise<void> {
+  const [input, more] = inputs;
+  if (!input || more) throw new CommandFailed(`--learn reads one log, got ${inputs.length}`);
+  const text = await learnMapping(input, format);
+  if (text === undefined) throw new CommandFailed(`${input.name}: no line is of a known format: name it by --format`);
+  print(text.trimEnd());
+}
+
+async function orFail<T>(path: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    throw new CommandFailed(`${path}: ${error instanceof Error ? error.message : error}`);
+  }
+}

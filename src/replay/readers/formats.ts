@@ -1,0 +1,83 @@
+import { isTableHeader, tableParser } from './csv.ts';
+import type { LogFields } from './fields.ts';
+import type { LogFormatName } from './format-names.ts';
+import type { LineParser } from './line-parser.ts';
+
+export const openLineParser = (format: LogFormatName): LineParser => parsers[format]();
+
+const each = (parse: (line: string) => LogFields | string | undefined): LineParser => ({
+  parse: (lines) => lines.map((line) => (line === '' ? undefined : parse(line))),
+});
+
+const parsers: Readonly<Record<LogFormatName, () => LineParser>> = {
+  json: () => each(parseObject),
+  'envoy-text': () => each(matching(ENVOY_TEXT, "expected Envoy's or Istio's default text format")),
+  nginx: () => each(matching(NGINX_COMBINED, 'expected the combined format of nginx')),
+  csv: tableParser,
+  k6: () => each(k6Request),
+  vegeta: () => each(withUrl),
+};
+
+function parseObject(line: string): LogFields | string {
+  try {
+    const value: unknown = JSON.parse(line);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as LogFields; // an object
+    return 'expected a JSON object';
+  } catch (error) {
+    return `no JSON: ${error instanceof Error ? error.message : error}`;
+  }
+}
+
+/** @see https://nginx.org/en/docs/http/ngx_http_log_module.html */
+const NGINX_COMBINED =
+  /^(?<remote_addr>\S+) \S+ (?<remote_user>[^[]+) \[(?<time_local>[^\]]+)\] "(?:(?<method>[A-Z]+) (?<path>[^"]*?)(?: HTTP\/[\d.]+)?|[^"]*)" (?<status>\d{3}) (?<body_bytes_sent>\d+|-)(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<user_agent>(?:[^"\\]|\\.)*)"(?: .*)?)?$/;
+
+/**
+ * Envoy's default, to which Istio adds reasons, the addresses and the name of the route.
+ *
+ * @see https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage
+ * @see https://istio.io/latest/docs/tasks/observability/logs/access-log/
+ */
+const ENVOY_TEXT =
+  /^\[(?<start_time>[^\]]+)\] "(?<method>\S+) (?<path>\S+) (?<protocol>\S+)" (?<response_code>\d+) (?<response_flags>\S+) (?:(?<response_code_details>\S+) \S+ "[^"]*" )?(?<bytes_received>\d+) (?<bytes_sent>\d+) (?<duration>\d+) \S+ "(?<x_forwarded_for>[^"]*)" "(?<user_agent>[^"]*)" "(?<request_id>[^"]*)" "(?<authority>[^"]*)" "(?<upstream_host>[^"]*)"(?: (?<upstream_cluster>\S+) \S+ \S+ (?<downstream_remote_address>\S+) \S+ (?<route_name>\S+))?$/;
+
+const matching =
+  (format: RegExp, expected: string) =>
+  (line: string): LogFields | string =>
+    format.exec(line)?.groups ?? expected;
+
+/** A point of k6's `--out json`: only those of `http_reqs` are requests. */
+function k6Request(line: string): LogFields | string | undefined {
+  if (!line.includes('"http_reqs"')) return line.startsWith('{') ? undefined : 'expected a JSON object';
+  const point = parseObject(line);
+  if (typeof point === 'string') return point;
+  if (point.metric !== 'http_reqs' || point.type !== 'Point') return undefined;
+  const data = point.data as { readonly time?: unknown; readonly tags?: LogFields | null } | null | undefined; // k6's
+  const { url, ...tags } = data?.tags ?? {};
+  return { ...tags, ...partsOf(url), time: data?.time };
+}
+
+/** A hit of `vegeta encode --to json`. */
+function withUrl(line: string): LogFields | string {
+  const hit = parseObject(line);
+  return typeof hit === 'string' ? hit : { ...hit, ...partsOf(hit.url) };
+}
+
+/** What a URL says of the request, under names that logs have. */
+function partsOf(url: unknown): LogFields {
+  const [, authority, path] = typeof url === 'string' ? (/^[a-z]+:\/\/([^/?#]*)([^#]*)/.exec(url) ?? []) : [];
+  return authority === undefined ? {} : { url, authority, path: path === '' ? '/' : path };
+}
+
+/** The kind of log that a line comes from; undefined: none of these. */
+export function recognizeFormat(line: string): LogFormatName | undefined {
+  if (line.startsWith('{')) {
+    const fields = parseObject(line);
+    if (typeof fields === 'string') return undefined;
+    if ('metric' in fields && 'type' in fields) return 'k6';
+    return 'attack' in fields && 'latency' in fields && 'seq' in fields ? 'vegeta' : 'json';
+  }
+  if (ENVOY_TEXT.test(line)) return 'envoy-text';
+  if (NGINX_COMBINED.test(line)) return 'nginx';
+  return isTableHeader(line) ? 'csv' : undefined;
+}

@@ -1,0 +1,137 @@
+import type { RequestDescriptor } from '../../decide.ts';
+import type { KeyBudget } from '../key-figures.ts';
+import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor, ReplayObserver } from '../request.ts';
+import { KeyTable } from './key-table.ts';
+import { OutcomeSeries, outcomeOf, TimeAxis } from './time-axis.ts';
+
+/** Keys of all rules together whose requests are counted one by one: some 150 octets each. */
+const MAX_KEYS = 300_000;
+
+/** A limit as it is written: so many in a window. */
+export interface ShownLimit {
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+/** What the report shows of one rule. */
+export interface RuleData {
+  readonly series: OutcomeSeries;
+  readonly keys: KeyTable;
+  before: ShownLimit | undefined;
+  after: ShownLimit | undefined;
+}
+
+/** What plots need of a replay, beside its figures. Memory is bounded by the number of rules. */
+export class ReportData implements ReplayObserver {
+  readonly axis = new TimeAxis();
+  readonly #budget: KeyBudget;
+  readonly all = new OutcomeSeries(this.axis);
+  readonly rules = new Map<string, RuleData>();
+  #isChange = false;
+
+  /** @param maxKeys  of all rules together; the requests of others are only counted */
+  constructor(maxKeys = MAX_KEYS) {
+    this.#budget = { left: maxKeys };
+  }
+
+  /** Requests of keys beyond the bound. */
+  get untracked(): number {
+    return Array.from(this.rules.values()).reduce((sum, { keys }) => sum + keys.untracked, 0);
+  }
+
+  /** There are answers of two rule sets, or recorded ones to compare. */
+  get isChange(): boolean {
+    return this.#isChange;
+  }
+
+  observe(recorded: RecordedRequest, answer: ReplayedAnswer, against?: ReplayedAnswer): void {
+    const { timeMs, request } = recorded;
+    this.axis.reach(timeMs);
+    const after = against ?? answer;
+    const before = against ? answer : recordedSide(recorded, answer);
+    if (before !== after) this.#isChange = true;
+    this.all.add(timeMs, outcomeOf(isRefusal(before), isRefusal(after)));
+    for (let at = 0; at < request.descriptors.length; at++) {
+      const descriptor = request.descriptors[at];
+      if (descriptor) this.#addDescriptor(timeMs, descriptor, before.descriptors[at], after.descriptors[at]);
+    }
+  }
+
+  #addDescriptor(
+    timeMs: number,
+    descriptor: RequestDescriptor,
+    before: ReplayedDescriptor | undefined,
+    after: ReplayedDescriptor | undefined,
+  ): void {
+    if (before?.rule === after?.rule) {
+      if (before?.rule !== undefined) this.#addTo(before.rule, timeMs, descriptor, { before, after });
+      return;
+    }
+    if (before?.rule !== undefined) this.#addTo(before.rule, timeMs, descriptor, { before });
+    if (after?.rule !== undefined) this.#addTo(after.rule, timeMs, descriptor, { after });
+  }
+
+  #addTo(
+    path: string,
+    timeMs: number,
+    { entries, hits }: RequestDescriptor,
+    {
+      before,
+      after,
+    }: { readonly before?: ReplayedDescriptor | undefined; readonly after?: ReplayedDescriptor | undefined },
+  ): void {
+    const rule = this.#ruleAt(path);
+    rule.before ??= limitOf(before);
+    rule.after ??= limitOf(after);
+    const refused = { before: isRefusal(before), after: isRefusal(after) };
+    rule.series.add(timeMs, outcomeOf(refused.before, refused.after));
+    const { windowMs } = rule.after ?? rule.before ?? {};
+    if (windowMs === undefined) return; // an unlimited rule
+    rule.keys.add(
+      nameOf(entries, after?.key ?? before?.key),
+      Math.max(hits, 0),
+      Math.floor(timeMs / windowMs),
+      refused,
+    );
+  }
+
+  #ruleAt(path: string): RuleData {
+    let rule = this.rules.get(path);
+    if (!rule) {
+      rule = {
+        series: new OutcomeSeries(this.axis),
+        keys: new KeyTable(this.#budget),
+        before: undefined,
+        after: undefined,
+      };
+      this.rules.set(path, rule);
+    }
+    return rule;
+  }
+}
+
+/** The limit that was shown first, where a rule has several. */
+const limitOf = (descriptor: ReplayedDescriptor | undefined): ShownLimit | undefined =>
+  descriptor?.windowMs === undefined ? undefined : { limit: descriptor.limit ?? 0, windowMs: descriptor.windowMs };
+
+const MAX_NAME_CHARACTERS = 200;
+
+/** `user=alice, plan=gold`; a long one is cut, and ends with its counter's key, which holds a digest. */
+function nameOf(entries: RequestDescriptor['entries'], counter: string | undefined): string {
+  let name = '';
+  for (const { key, value } of entries) name += `${name === '' ? '' : ', '}${key}=${value}`;
+  if (name.length <= MAX_NAME_CHARACTERS) return name;
+  return `${name.slice(0, MAX_NAME_CHARACTERS)}…${(counter ?? '').slice(-MAX_NAME_CHARACTERS)}`;
+}
+
+const isRefusal = (side: { readonly code: ReplayedAnswer['code'] } | undefined): boolean => side?.code === 'OVER_LIMIT';
+
+/** What was recorded, in the place of the answer of other rules; the answer itself where nothing was. */
+function recordedSide({ answer: recorded }: RecordedRequest, answer: ReplayedAnswer): ReplayedAnswer {
+  if (!recorded) return answer;
+  const descriptors = answer.descriptors.map((one, at) => {
+    const code = recorded.descriptors?.[at]?.code ?? recorded.code;
+    return code === one.code ? one : { ...one, code };
+  });
+  return { code: recorded.code, descriptors };
+}

@@ -1,0 +1,100 @@
+/** Widths of a column in ms; each is a multiple of the one before. */
+const WIDTHS_MS = [
+  ...[100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000],
+  ...[43_200_000, 86_400_000, 604_800_000, 6_048_000_000, 60_480_000_000],
+] as const;
+
+/** Columns that a plot has at most. */
+const MAX_COLUMNS = 180;
+
+/** What became of a request: by the rules before and by those after. Without others to compare, both are the same. */
+export type RequestOutcome = 'passed' | 'spared' | 'newly_refused' | 'refused';
+export const outcomes = ['passed', 'spared', 'newly_refused', 'refused'] as const satisfies readonly RequestOutcome[];
+
+export const outcomeOf = (refusedBefore: boolean, refusedAfter: boolean): RequestOutcome =>
+  refusedBefore ? (refusedAfter ? 'refused' : 'spared') : refusedAfter ? 'newly_refused' : 'passed';
+
+/** Columns of time that get wider as more time passes, for any number of series. Time never runs backwards. */
+export class TimeAxis {
+  #level = 0;
+  #firstMs: number | undefined;
+  #lastMs = 0;
+
+  /** How often the columns got wider. */
+  get level(): number {
+    return this.#level;
+  }
+
+  get columnMs(): number {
+    return widthAt(this.#level);
+  }
+
+  /** The number of a column since the epoch. */
+  columnOf(timeMs: number): number {
+    return Math.floor(timeMs / this.columnMs);
+  }
+
+  reach(timeMs: number): void {
+    this.#firstMs ??= timeMs;
+    this.#lastMs = timeMs;
+    while (this.columnOf(timeMs) - this.columnOf(this.#firstMs) >= MAX_COLUMNS && this.#level < WIDTHS_MS.length - 1)
+      this.#level++;
+  }
+
+  /** The columns from the first to the last time. */
+  get columns(): { readonly first: number; readonly count: number } {
+    const first = this.columnOf(this.#firstMs ?? 0);
+    return { first, count: this.columnOf(this.#lastMs) - first + 1 };
+  }
+}
+
+const widthAt = (level: number): number => WIDTHS_MS[level] ?? WIDTHS_MS[0];
+
+type Column = Record<RequestOutcome, number>;
+
+/** Outcomes by column of an axis. */
+export class OutcomeSeries {
+  readonly #axis: TimeAxis;
+  #level: number;
+  #columns = new Map<number, Column>();
+
+  constructor(axis: TimeAxis) {
+    this.#axis = axis;
+    this.#level = axis.level;
+  }
+
+  /** @param timeMs  which the axis has reached */
+  add(timeMs: number, outcome: RequestOutcome): void {
+    this.#widen();
+    const at = this.#axis.columnOf(timeMs);
+    let column = this.#columns.get(at);
+    if (!column) {
+      column = { passed: 0, spared: 0, newly_refused: 0, refused: 0 };
+      this.#columns.set(at, column);
+    }
+    column[outcome]++;
+  }
+
+  /** One for each column of the axis. */
+  columns(): readonly Readonly<Column>[] {
+    this.#widen();
+    const { first, count } = this.#axis.columns;
+    return Array.from({ length: count }, (_, at) => this.#columns.get(first + at) ?? EMPTY);
+  }
+
+  #widen(): void {
+    if (this.#level === this.#axis.level) return;
+    const factor = this.#axis.columnMs / widthAt(this.#level);
+    const wide = new Map<number, Column>();
+    for (const [narrow, column] of this.#columns) {
+      const at = Math.floor(narrow / factor);
+      const sum = wide.get(at);
+      if (sum) for (const outcome of outcomes) sum[outcome] += column[outcome];
+      else wide.set(at, column);
+    }
+    this.#columns = wide;
+    this.#level = this.#axis.level;
+  }
+}
+
+const EMPTY: Column = { passed: 0, spared: 0, newly_refused: 0, refused: 0 };

@@ -1,0 +1,108 @@
+import { spanText } from '../report.ts';
+import { html, type Markup } from './markup.ts';
+import { count as countText, moment, tickText } from './texts.ts';
+import type { OutcomeSeries, RequestOutcome, TimeAxis } from './time-axis.ts';
+
+/** How an outcome is called in a plot and its legend. */
+export const outcomeNames = {
+  change: { passed: 'passed', spared: 'newly admitted', newly_refused: 'newly refused', refused: 'refused by both' },
+  single: { passed: 'passed', spared: '', newly_refused: '', refused: 'refused' },
+} as const satisfies Record<string, Record<RequestOutcome, string>>;
+
+/** From the bottom to the top of a column. */
+const STACK = ['passed', 'spared', 'refused', 'newly_refused'] as const satisfies readonly RequestOutcome[];
+const HEIGHT = 100;
+
+/** Refusals below this part of the highest column are drawn once more, on a scale of their own. */
+const SMALL_PART = 0.12;
+
+/**
+ * Requests over time as stacked columns. The drawing is stretched to the width of the page, and its texts are outside
+ * of it, so that they have the same size on every screen.
+ */
+export function timeline(
+  series: OutcomeSeries,
+  axis: TimeAxis,
+  names: Readonly<Record<RequestOutcome, string>>,
+): Markup {
+  const columns = series.columns();
+  const { columnMs } = axis;
+  const startMs = axis.columns.first * columnMs;
+  const plot = (stack: readonly RequestOutcome[]): Markup =>
+    stackedColumns(columns, stack, { startMs, columnMs, names });
+  const most = (stack: readonly RequestOutcome[]): number =>
+    columns.reduce((highest, column) => Math.max(highest, sumOf(column, stack)), 0);
+  const [, ...affected] = STACK;
+  const isSmall = most(affected) > 0 && most(affected) < SMALL_PART * most(STACK);
+  return html`${plot(STACK)}
+${isSmall && html`<div class="detail">${plot(affected)}</div>`}
+<p class="unit">requests in ${spanText(columnMs)}, by time in UTC${isSmall && `; below, only those that ${names.spared === '' ? 'were refused' : 'a side refused'}`}</p>`;
+}
+
+type Column = Readonly<Record<RequestOutcome, number>>;
+
+const sumOf = (column: Column, stack: readonly RequestOutcome[]): number =>
+  stack.reduce((sum, outcome) => sum + column[outcome], 0);
+
+interface PlotOptions {
+  readonly startMs: number;
+  readonly columnMs: number;
+  readonly names: Readonly<Record<RequestOutcome, string>>;
+}
+
+function stackedColumns(
+  columns: readonly Column[],
+  stack: readonly RequestOutcome[],
+  { startMs, columnMs, names }: PlotOptions,
+): Markup {
+  const top = roundUp(columns.reduce((most, column) => Math.max(most, sumOf(column, stack)), 1));
+  const y = (value: number): number => round(HEIGHT - (HEIGHT * value) / top);
+  const paths = stack.map((outcome, place) => {
+    let path = '';
+    for (const [at, column] of columns.entries()) {
+      if (column[outcome] === 0) continue;
+      const below = sumOf(column, stack.slice(0, place));
+      path += `M${at + 0.06} ${y(below)}V${y(below + column[outcome])}h.88V${y(below)}z`;
+    }
+    return path === '' ? undefined : html`<path class="${outcome}" d="${path}"/>`;
+  });
+  const textOf = (count: (outcome: RequestOutcome) => number): string =>
+    stack.flatMap((one) => (count(one) > 0 ? [`${countText(count(one))} ${names[one]}`] : [])).join(', ');
+  const hovers = columns.map((column, at) => {
+    const parts = textOf((outcome) => column[outcome]);
+    if (parts === '') return undefined;
+    return html`<rect x="${at}" y="0" width="1" height="${HEIGHT}"><title>${moment(startMs + at * columnMs)} UTC, ${spanText(columnMs)}: ${parts}</title></rect>`;
+  });
+  const totals = textOf((outcome) => columns.reduce((sum, column) => sum + column[outcome], 0));
+  return html`<div class="plot">
+<div class="y"><span>${countText(top)}</span><span>${countText(top / 2)}</span><span>0</span></div>
+<div class="area"><svg viewBox="0 0 ${columns.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="Requests over time: ${totals || 'none'}"><path class="grid" d="M0 .5H${columns.length}M0 50H${columns.length}"/>${paths}<path class="base" d="M0 ${HEIGHT}H${columns.length}"/><g class="hover">${hovers}</g></svg></div>
+<div class="x">${ticks(startMs, columns.length * columnMs)}</div>
+</div>`;
+}
+
+const TICKS_MS = [
+  ...[100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000],
+  ...[43_200_000, 86_400_000, 172_800_000, 604_800_000, 1_209_600_000, 6_048_000_000, 60_480_000_000],
+];
+const MAX_TICKS = 7;
+
+function ticks(startMs: number, lengthMs: number): readonly Markup[] {
+  const everyMs = TICKS_MS.find((ms) => lengthMs / ms <= MAX_TICKS) ?? lengthMs;
+  const found: Markup[] = [];
+  for (let atMs = Math.ceil(startMs / everyMs) * everyMs; atMs <= startMs + lengthMs; atMs += everyMs) {
+    const left = (100 * (atMs - startMs)) / lengthMs;
+    if (left > 96) break; // there is no room for its text
+    found.push(html`<span style="left:${round(left)}%">${tickText(atMs, everyMs)}</span>`);
+  }
+  return found;
+}
+
+/** The next of 1, 2, 4, 6, 8 and ten times those, so that half of it is whole but for 1. */
+function roundUp(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value));
+  const factor = [1, 2, 4, 6, 8, 10].find((one) => one * power >= value) ?? 10;
+  return Math.max(2, factor * power);
+}
+
+const round = (number: number): number => Math.round(number * 100) / 100;

@@ -1,0 +1,11 @@
+/** The traffic models that `weir simulate` has. */
+export const scenarioNames = [
+  'flash-sale',
+  'scraper',
+  'retry-storm',
+  'nat',
+  'cron',
+  'diurnal',
+  'credential-stuffing',
+] as const;
+export type ScenarioName = (typeof scenarioNames)[number];

@@ -1,0 +1,35 @@
+import type { Mapping } from '../replay/mapping/mapping.ts';
+import type { RecordedRequest, RecordedTraffic } from '../replay/request.ts';
+import { Random } from './random.ts';
+import type { ScenarioName } from './scenario-names.ts';
+import { scenarios } from './scenarios.ts';
+
+/** When every scenario begins: 2026-01-05, a Monday, at 0:00 in UTC. */
+export const START_MS = 1_767_571_200_000;
+const BATCH_REQUESTS = 1_024;
+
+/** How a request of a scenario is counted unless a mapping says otherwise: as in envoy.yaml, and by its address. */
+export const SIMULATED_MAPPING = `domain: demo
+rate_limits:
+  - actions: [{ request_headers: { header_name: x-user, descriptor_key: user } }]
+  - actions: [{ request_headers: { header_name: ":path", descriptor_key: path } }]
+  - actions: [{ request_headers: { header_name: ":path", descriptor_key: path } }, { remote_address: {} }]
+  - actions: [{ remote_address: {} }]
+label: { field: label, allow: allow, refuse: refuse }
+`;
+
+/** The requests of a scenario in order of time: the same for the same seed. */
+export async function* simulated(name: ScenarioName, seed: number, mapping: Mapping): RecordedTraffic {
+  const requests = [...scenarios[name].requests(new Random(seed))].sort((one, other) => one.atMs - other.atMs);
+  let batch: RecordedRequest[] = [];
+  for (const { atMs, user, address, path, label } of requests) {
+    const time = START_MS + Math.floor(atMs);
+    const fields = { time, 'x-user': user, remote_address: address, ':method': 'GET', ':path': path, label };
+    const request = mapping.request(fields);
+    if (typeof request !== 'object') continue; // no action has a value
+    if (batch.push(request) < BATCH_REQUESTS) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}

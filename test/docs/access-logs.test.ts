@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { actionNames } from '../../src/replay/mapping/actions.ts';
+import { parseMapping } from '../../src/replay/mapping/mapping.ts';
+import { namesOfHeader } from '../../src/replay/readers/fields.ts';
+import { logFormats } from '../../src/replay/readers/format-names.ts';
+
+const page = readFileSync('docs/access-logs.md', 'utf8');
+
+test('the mappings of the page and of config are valid', () => {
+  const [written = ''] = /(?<=```yaml\n)[^`]*/.exec(page) ?? [];
+  expect(parseMapping('page', written)).toHaveProperty('mapping');
+  expect(parseMapping('config', readFileSync('config/mapping.yaml', 'utf8'))).toHaveProperty('mapping');
+});
+
+test('the page names every format, every action and the fields of headers', () => {
+  for (const name of [...logFormats, ...actionNames]) expect(page).toContain(`| \`${name}\` |`);
+  for (const header of [':path', ':method', ':authority', 'x-request-id'])
+    expect(page).toContain(
+      `| \`${header}\` | ${namesOfHeader(header)
+        .map((name) => `\`${name}\``)
+        .join(', ')} |`,
+    );
+  expect(page).toContain(
+    `| ${namesOfHeader('x-user')
+      .map((name) => `\`${name}\``)
+      .join(', ')} |`,
+  );
+});
+
+test('the error that the page shows is what the command prints', () => {
+  const parsed = parseMapping(
+    'mapping.yaml',
+    'domain: demo\nrate_limits:\n  - actions:\n      - request_headers: { header_name: a }\n',
+  );
+  expect(
+    'problems' in parsed &&
+      page.includes(`mapping.yaml:4: ${parsed.problems[0]?.path}: ${parsed.problems[0]?.message}`),
+  ).toBe(true);
+});

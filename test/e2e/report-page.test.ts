@@ -1,0 +1,50 @@
+import '../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../helpers/browser.ts';
+import { MAIN } from '../helpers/weir.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'report-'));
+
+/** The picture is made into the docs by UPDATE_SCREENSHOTS=1, else into a folder that is removed. */
+const pictures = process.env.UPDATE_SCREENSHOTS === '1' ? 'docs/report' : folder;
+
+let browser: TestBrowser;
+let page: string;
+beforeAll(async () => {
+  const [rules, proposed] = ['rules.yaml', 'proposed.yaml'].map((name, at) => {
+    const limit = `{ unit: minute, requests_per_unit: ${at === 0 ? 60 : 30} }`;
+    writeFileSync(join(folder, name), `domain: demo\ndescriptors: [{ key: user, rate_limit: ${limit} }]\n`);
+    return name;
+  }) as [string, string]; // two in, two out
+  const args = ['simulate', '--scenario', 'flash-sale', '--rules', rules, '--against', proposed];
+  await promisify(execFile)(process.execPath, [MAIN, ...args, '--html', 'report.html'], { cwd: folder });
+  page = readFileSync(join(folder, 'report.html'), 'utf8');
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser.close();
+  rmSync(folder, { recursive: true });
+});
+afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
+
+test.each([
+  ['light', 1_280],
+  ['dark', 1_280],
+  ['light', 360],
+] as const)(
+  'the page of a simulation is right for axe-core and fits its window: %s, %i px',
+  async (colorScheme, width) => {
+    const opened = await browser.open({ offline: true, colorScheme, viewport: { width, height: 1_000 } });
+    await opened.setContent(page);
+    expect(await opened.textContent('h1')).toMatch(/^The change refuses .* of requests that passed before/);
+    expect(await accessibilityViolations(opened)).toEqual([]);
+    expect(await overflowOf(opened)).toBe(0);
+    if (colorScheme === 'dark' || width !== 1_280) return;
+    mkdirSync(pictures, { recursive: true });
+    await opened.screenshot({ path: join(pictures, 'page.png') });
+  },
+);
