@@ -129,6 +129,27 @@ const packageOf = {
 
 module.exports = {
   forbidden: [
+    {
+      name: 'the client shares nothing with the service but the encoding',
+      severity: 'error',
+      from: { path: '^client/src/' },
+      to: { path: '^src/', pathNot: '^src/protobuf/(interner|reader|writer)\\.ts$' },
+    },
+    {
+      name: 'the service does not know the client',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: '^client/' },
+    },
+    {
+      name: 'the client does not know its middlewares',
+      severity: 'error',
+      from: {
+        path: '^client/src/',
+        pathNot: '^client/src/(middleware/|(index|express|fastify|hono|koa|nestjs|grpc)\\.ts$)',
+      },
+      to: { path: '^client/src/(middleware/|(express|fastify|hono|koa|nestjs|grpc)\\.ts$)' },
+    },
     { name: 'no-circular', severity: 'error', from: {}, to: { circular: true } },
     {
       name: 'OpenTelemetry is loaded where traces are wanted, and nowhere else',

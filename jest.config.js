@@ -3,6 +3,7 @@ const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
   '/test/(attack|bench|chaos|deploy|e2e|console/browser)/',
   '/test/algorithms/(oracle|properties)',
+  '/test/client/(faults|frameworks|package|readme|reference)',
   '/test/backends/(memcached|black-hole|formats|redis/(expiry|faults|leases|topologies))',
   '/test/(conformance/process|docs/(clients|layers)|main|observe/pages|rls/service|serve/workers|xds/go-control-plane)',
   '/test/transport/(clients|tls|h2/(attacks|connections|h2spec))',

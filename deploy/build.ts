@@ -13,6 +13,7 @@ import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
+import { buildClient } from './build-client.ts';
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const DIST = join(PROJECT, 'dist');
@@ -79,6 +80,7 @@ const reflectionProtos: Plugin = {
 const usage = `Usage: npm run build
 
 Bundles the service into dist/: its code with that of the packages it needs, the Lua scripts, and the licences of all of it.
+Bundles the client for Node into client/dist/, with its types.
 `;
 
 const options = {
@@ -115,6 +117,7 @@ async function bundle(): Promise<void> {
   chmodSync(join(ASIDE, 'main.js'), 0o755);
   rmSync(DIST, { recursive: true, force: true });
   renameSync(ASIDE, DIST);
+  await buildClient(licences);
 }
 
 /** The console: what browsers load, each file also compressed. */

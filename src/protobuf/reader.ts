@@ -82,6 +82,12 @@ export class ProtoReader {
     throw new RangeError('a varint has more than 10 octets');
   }
 
+  double(): number {
+    const from = this.at;
+    this.#advance(8);
+    return this.#bytes.readDoubleLE(from);
+  }
+
   /**
    * A string field.
    *

@@ -15,8 +15,8 @@ project does not use, and names that several exported types share.
 `);
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack', 'deploy', 'console'];
-const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'envoy.yaml'];
+const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack', 'deploy', 'console', 'client/src'];
+const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'envoy.yaml', 'client/README.md'];
 
 const files = [
   ...PLACES.flatMap((place) =>
@@ -37,7 +37,7 @@ const shared = [...sharedNames(sources)].filter(([name]) => !pendingNames.includ
 /** The longest line of a comment. Lines of code are for the formatter. */
 const MAX_COMMENT = 120;
 const longComments = [...contents].flatMap(([file, content]) =>
-  file.startsWith('src/') && /\.(?:ts|lua)$/.test(file)
+  /^(?:client\/)?src\//.test(file) && /\.(?:ts|lua)$/.test(file)
     ? content
         .split('\n')
         .flatMap((line, at) =>

@@ -134,7 +134,7 @@ label: {field: verdict, refuse: [bot, scraper]}
             { key: 'destination_cluster', value: 'shop' },
           ],
           hits: 3,
-          override: undefined,
+          requestLimit: undefined,
         },
       ],
     },

@@ -1,0 +1,117 @@
+import { createCaller } from './caller.ts';
+import type { Decision } from './decision.ts';
+import { LimitExceeded } from './errors.ts';
+import type { HoldOptions } from './hold-call.ts';
+import type { CallOptions, ClientOptions, Descriptor } from './options.ts';
+import { type ReserveOutcome, reserve } from './reservations.ts';
+import type { ServerStats } from './server.ts';
+import { createSlots, type Slot, type SlotOptions, type SlotOutcome } from './slots.ts';
+
+/** Counts since the client was created. */
+export interface ClientStats {
+  readonly calls: number;
+  readonly allowed: number;
+  readonly refused: number;
+  /** Refusals answered by the client, which are also in `refused`. */
+  readonly rememberedRefusals: number;
+  /** Calls without an answer of the service, decided by `onError`. */
+  readonly failed: number;
+  readonly aborted: number;
+  readonly batches: number;
+  readonly batchedCalls: number;
+  /** Calls sent to a second server. */
+  readonly retries: number;
+  readonly servers: readonly ServerStats[];
+}
+
+/** A client of one service, which may have several servers. */
+export interface Client {
+  /**
+   * Asks whether a request may go on, and counts it. A refusal is an ordinary result, and so is a service that does not
+   * answer (`onError`).
+   *
+   * @param descriptors  one, or several: the request passes only if all of them do
+   * @throws TypeError  an argument is invalid; or the reason of `signal`
+   */
+  limit(domain: string, descriptors: Descriptor | readonly Descriptor[], options?: CallOptions): Promise<Decision>;
+
+  /**
+   * The same for callers that prefer exceptions.
+   *
+   * @throws LimitExceeded  the request is refused
+   * @throws WeirUnavailable  there is no answer, and `onError` is `deny`
+   */
+  require(domain: string, descriptors: Descriptor | readonly Descriptor[], options?: CallOptions): Promise<Decision>;
+
+  /**
+   * Takes a slot of a limit with `algorithm: in_flight`, which Weir has, over gRPC. The slot is renewed until it is
+   * released.
+   *
+   * @throws WeirUnavailable  there is no answer; or the reason of `signal`
+   */
+  slot(domain: string, descriptor: Descriptor, options?: SlotOptions): Promise<SlotOutcome>;
+
+  /**
+   * Runs the function while it has a slot, and releases the slot afterwards.
+   *
+   * @throws LimitExceeded  there is no slot within `maxDelayMs`
+   * @throws WeirUnavailable  there is no answer; or what the function throws
+   */
+  withSlot<T>(
+    domain: string,
+    descriptor: Descriptor,
+    run: (slot: Slot) => T | Promise<T>,
+    options?: SlotOptions,
+  ): Promise<T>;
+
+  /**
+   * Reserves hits of a limit with `reserve`, which Weir has, over gRPC: for requests whose cost is known at their end.
+   *
+   * @param hits  what the request is expected to cost
+   * @throws WeirUnavailable  there is no answer; or the reason of `signal`
+   */
+  reserve(domain: string, descriptor: Descriptor, hits: number, options?: HoldOptions): Promise<ReserveOutcome>;
+
+  /** Waits until a server takes calls. @returns  false: none does within the time (default: 5,000 ms) */
+  ready(options?: { readonly timeoutMs?: number }): Promise<boolean>;
+
+  /** What has happened since the client was created. */
+  stats(): ClientStats;
+
+  /** Closes all connections. Calls without an answer are settled as for a service that does not answer. */
+  close(): void;
+}
+
+/**
+ * Creates a client. It connects at once, without keeping the process alive.
+ *
+ * @throws TypeError  an option is invalid
+ */
+export function createClient(options: ClientOptions): Client {
+  const caller = createCaller(options);
+  const slots = createSlots(caller);
+  const limit: Client['limit'] = (domain, descriptors, callOptions) => caller.limit(domain, descriptors, callOptions);
+  return {
+    limit,
+    async require(domain, descriptors, callOptions) {
+      const decision = await limit(domain, descriptors, callOptions);
+      if (decision.ok) return decision;
+      if (decision.error && decision.source === 'client_deny') throw decision.error;
+      throw new LimitExceeded(domain, decision);
+    },
+    slot: (domain, descriptor, slotOptions) => slots.take(domain, descriptor, slotOptions),
+    async withSlot(domain, descriptor, run, slotOptions) {
+      const outcome = await slots.take(domain, descriptor, slotOptions);
+      if (!outcome.ok) throw new LimitExceeded(domain, undefined, outcome.retryAfterMs);
+      try {
+        return await run(outcome.slot);
+      } finally {
+        await outcome.slot.release();
+      }
+    },
+    reserve: (domain, descriptor, hits, holdOptions) => reserve(caller, { domain, descriptor, hits }, holdOptions),
+    ready: ({ timeoutMs = 5_000 } = {}) => caller.ready(timeoutMs),
+    stats: () => caller.stats(),
+    close: () => caller.close(),
+  };
+}

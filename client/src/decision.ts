@@ -1,0 +1,125 @@
+import type { Reply, ResponseHeader, Status } from './wire/messages.ts';
+
+/**
+ * What answered a request: as the service names it, or the client itself. `client_refusal`: an earlier refusal that
+ * still holds. `client_allow`, `client_deny`, `client_local`: there was no answer, see `onError`.
+ */
+export type DecisionSource = 'client_refusal' | 'client_allow' | 'client_deny' | 'client_local' | (string & {});
+
+/** Facts about one limit. What only Weir sends is undefined from other servers. */
+export interface LimitState {
+  /** The path of the rule, `demo.user`. Only from Weir. */
+  readonly rule: string | undefined;
+  /** The name of the limit, if its rule has one. */
+  readonly name: string | undefined;
+  /** Hits per window. Undefined: no limit applies. */
+  readonly limit: number | undefined;
+  /** The window of `limit`. Undefined: no limit applies, or no unit describes its window. */
+  readonly windowMs: number | undefined;
+  /** Hits that would still pass. Undefined: no limit applies. */
+  readonly remaining: number | undefined;
+  /** Until the limit is unspent. From servers other than Weir in whole seconds. */
+  readonly resetMs: number | undefined;
+  /** After a refusal: until the request could pass. Only from Weir; undefined there: it never could. */
+  readonly retryAfterMs: number | undefined;
+}
+
+/** What became of one descriptor. */
+export interface DescriptorDecision extends LimitState {
+  readonly ok: boolean;
+}
+
+/** The outcome of `limit`. The fields of `LimitState` describe the limit that decided. */
+export interface Decision extends LimitState {
+  /** Whether the request may go on. */
+  readonly ok: boolean;
+  /** How long the service held the request for its turn (`max_delay`). Only from Weir. */
+  readonly delayMs: number | undefined;
+  /** Only from Weir, or from the client itself. */
+  readonly source: DecisionSource | undefined;
+  /** One for each descriptor, in their order. Empty where the client answered. */
+  readonly descriptors: readonly DescriptorDecision[];
+  /** Headers that the service asks to add to the response. */
+  readonly headers: readonly ResponseHeader[];
+  /** Why there is no answer of the service: `ok` is then what `onError` says. */
+  readonly error: Error | undefined;
+}
+
+/** A decision on which nothing is known but its outcome. */
+export const bareDecision = (ok: boolean, source: DecisionSource, error?: Error): Decision => ({
+  ok,
+  ...unlimited,
+  delayMs: undefined,
+  source,
+  descriptors: [],
+  headers: [],
+  error,
+});
+
+const unlimited: LimitState = {
+  rule: undefined,
+  name: undefined,
+  limit: undefined,
+  windowMs: undefined,
+  remaining: undefined,
+  resetMs: undefined,
+  retryAfterMs: undefined,
+};
+
+/** What a reply means. A code that is unknown is no refusal, as for Envoy. */
+export function decisionOf({ code, statuses, headers, detail }: Reply): Decision {
+  const details = Array.isArray(detail?.descriptors) ? detail.descriptors : [];
+  const descriptors = statuses.map((status, at) => stateOf(status, details[at]));
+  const decisive = descriptors[decisiveOf(statuses)] ?? unlimited;
+  const ok = code !== 'OVER_LIMIT';
+  return {
+    ok,
+    rule: textOf(detail?.rule) ?? decisive.rule,
+    name: decisive.name,
+    limit: numberOf(detail?.limit) ?? decisive.limit,
+    windowMs: decisive.windowMs,
+    remaining: numberOf(detail?.remaining) ?? decisive.remaining,
+    resetMs: numberOf(detail?.reset_ms) ?? decisive.resetMs,
+    retryAfterMs: ok ? undefined : (numberOf(detail?.retry_after_ms) ?? decisive.retryAfterMs),
+    delayMs: detail && (numberOf(detail.delay_ms) ?? 0),
+    source: textOf(detail?.source),
+    descriptors,
+    headers,
+    error: undefined,
+  };
+}
+
+/** The status that decided: the first that refuses, else the one with the fewest hits left. */
+function decisiveOf(statuses: readonly Status[]): number {
+  let decisive = -1;
+  let fewest = Number.POSITIVE_INFINITY;
+  for (const [at, { code, limit, remaining }] of statuses.entries()) {
+    if (code === 'OVER_LIMIT') return at;
+    if (limit && remaining < fewest) {
+      decisive = at;
+      fewest = remaining;
+    }
+  }
+  return decisive;
+}
+
+function stateOf({ code, limit, remaining, resetMs }: Status, written: unknown): DescriptorDecision {
+  // Fields are read by the type they have.
+  const detail = typeof written === 'object' && written !== null ? (written as Record<string, unknown>) : {};
+  const ok = code !== 'OVER_LIMIT';
+  return {
+    ok,
+    rule: textOf(detail.rule),
+    name: limit?.name === '' ? undefined : limit?.name,
+    limit: limit?.requestsPerUnit,
+    windowMs: limit?.windowMs,
+    remaining: limit && remaining,
+    resetMs: numberOf(detail.reset_ms) ?? resetMs,
+    retryAfterMs: ok ? undefined : numberOf(detail.retry_after_ms),
+  };
+}
+
+const numberOf = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+
+const textOf = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);

@@ -1,0 +1,37 @@
+import type { Decision } from './decision.ts';
+
+/** The request exceeds a limit: thrown by `require` and `withSlot`. */
+export class LimitExceeded extends Error {
+  override readonly name = 'LimitExceeded';
+  readonly domain: string;
+  /** Undefined for slots. */
+  readonly decision: Decision | undefined;
+  /** Until the request could pass; undefined: not known. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(domain: string, decision: Decision | undefined, retryAfterMs = decision?.retryAfterMs) {
+    const rule = decision?.rule === undefined ? '' : ` of ${decision.rule}`;
+    super(`the limit${rule} in the domain ${domain} is exceeded`);
+    this.domain = domain;
+    this.decision = decision;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/**
+ * Why there is no answer: `unavailable` (no connection, or the service failed), `timeout`, `invalid` (the service
+ * refuses the call itself, and would again), `unimplemented` (the server has no such method), `breaker_open` (nothing
+ * was sent), or `closed` (by `close()`).
+ */
+export type FailureKind = 'unavailable' | 'timeout' | 'invalid' | 'unimplemented' | 'breaker_open' | 'closed';
+
+/** The service has not answered. Thrown by `require` and `withSlot`; otherwise it is the `error` of a decision. */
+export class WeirUnavailable extends Error {
+  override readonly name = 'WeirUnavailable';
+  readonly kind: FailureKind;
+
+  constructor(kind: FailureKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}

@@ -1,0 +1,36 @@
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
+import { createGuard, PROBLEM_TYPE } from './middleware/guard.ts';
+import type { CostAfter, LimitOptions } from './middleware/options.ts';
+
+/** Options of the middleware for Express. */
+export interface ExpressLimitOptions extends LimitOptions<Request>, CostAfter<Request, Response> {}
+
+/**
+ * Limits requests in Express 4 or 5: `app.get('/', rateLimit({ client, domain: 'demo' }), handler)`.
+ *
+ * @returns a middleware, which refuses with 429 and a problem document
+ */
+export function rateLimit(options: ExpressLimitOptions): RequestHandler {
+  const guard = createGuard(options);
+  const { costAfter } = options;
+  const handle = async (request: Request, response: Response): Promise<boolean> => {
+    const { remoteAddress } = request.socket;
+    const forwardedFor = request.get('x-forwarded-for');
+    const passage = await guard(request, { peer: remoteAddress, forwardedFor, resolved: request.ip });
+    for (const [name, value] of passage.fields) response.setHeader(name, value);
+    if (!passage.ok) {
+      response.status(passage.status).type(PROBLEM_TYPE).send(JSON.stringify(passage.problem));
+      return false;
+    }
+    if (costAfter) response.once('close', () => void passage.settle(costOf(() => costAfter(request, response))));
+    return true;
+  };
+  return (request, response, next: NextFunction) => {
+    handle(request, response).then((goesOn) => {
+      if (goesOn) next();
+    }, next);
+  };
+}
+
+/** What the function throws, the promise rejects with. */
+const costOf = async (cost: () => number | undefined | Promise<number | undefined>) => cost();

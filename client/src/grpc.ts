@@ -1,0 +1,39 @@
+import { Metadata, ServerInterceptingCall, type ServerInterceptor, ServerListenerBuilder, status } from '@grpc/grpc-js';
+import { createGuard } from './middleware/guard.ts';
+import type { LimitOptions } from './middleware/options.ts';
+
+/** A call of a gRPC server. */
+export interface GrpcCall {
+  /** The method: `/package.Service/Method`. */
+  readonly path: string;
+  readonly metadata: Metadata;
+}
+
+/**
+ * Limits the calls of a gRPC server: `new Server({ interceptors: [rateLimit({ client, domain: 'demo' })] })`. Refused
+ * calls fail with RESOURCE_EXHAUSTED, or UNAVAILABLE without an answer of the service; trailers have what the other
+ * middlewares send as headers.
+ */
+export function rateLimit(options: LimitOptions<GrpcCall>): ServerInterceptor {
+  const guard = createGuard(options);
+  return (method, call) => {
+    const listener = new ServerListenerBuilder()
+      .withOnReceiveMetadata(async (metadata, next) => {
+        const forwardedFor = metadata.get('x-forwarded-for').join(', ') || undefined;
+        try {
+          const passage = await guard({ path: method.path, metadata }, { peer: call.getPeer(), forwardedFor });
+          if (passage.ok) return next(metadata);
+          const trailers = new Metadata();
+          for (const [name, value] of passage.fields) trailers.set(name, value);
+          const waitMs = passage.decision.retryAfterMs;
+          if (waitMs !== undefined) trailers.set('grpc-retry-pushback-ms', String(waitMs));
+          const code = passage.status === 429 ? status.RESOURCE_EXHAUSTED : status.UNAVAILABLE;
+          call.sendStatus({ code, details: String(passage.problem.title), metadata: trailers });
+        } catch {
+          call.sendStatus({ code: status.INTERNAL, details: 'the rate limit could not be checked' });
+        }
+      })
+      .build();
+    return new ServerInterceptingCall(call, { start: (next) => next(listener) });
+  };
+}

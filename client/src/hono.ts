@@ -1,0 +1,37 @@
+import type { Context, MiddlewareHandler } from 'hono';
+import { createGuard, PROBLEM_TYPE } from './middleware/guard.ts';
+import type { CostAfter, LimitOptions } from './middleware/options.ts';
+
+/** Options of the middleware for Hono. */
+export interface HonoLimitOptions extends LimitOptions<Context>, CostAfter<Context, Response> {
+  /** The address that has connected. Default: that of the socket, on Node. */
+  readonly peer?: (context: Context) => string | undefined;
+}
+
+/** Limits requests in Hono: `app.use(rateLimit({ client, domain: 'demo' }))`. */
+export function rateLimit(options: HonoLimitOptions): MiddlewareHandler {
+  const guard = createGuard(options);
+  const { costAfter, peer = socketAddress } = options;
+  return async (context, next) => {
+    const forwardedFor = context.req.header('x-forwarded-for');
+    const passage = await guard(context, { peer: peer(context), forwardedFor });
+    const addFields = () => {
+      for (const [name, value] of passage.fields) context.header(name, value);
+    };
+    if (!passage.ok) {
+      addFields();
+      // Hono's type lists the numbers; 429 and 503 are among them.
+      const status = passage.status as 429 | 503;
+      return context.body(JSON.stringify(passage.problem), status, { 'content-type': PROBLEM_TYPE });
+    }
+    await next();
+    addFields(); // to the response: one that a handler makes by itself has no others
+    if (costAfter) void passage.settle((async () => costAfter(context, context.res))());
+    return undefined;
+  };
+}
+
+/** What @hono/node-server passes on as the environment. */
+function socketAddress({ env }: Context): string | undefined {
+  return env?.incoming?.socket?.remoteAddress;
+}

@@ -1,0 +1,56 @@
+import type { IncomingMessage } from 'node:http';
+import proxyAddr from '@fastify/proxy-addr';
+import ipaddr from 'ipaddr.js';
+import { checkNumber } from '../options.ts';
+import type { TrustProxy } from './options.ts';
+
+const DEFAULT_IPV6_PREFIX = 64;
+const IPV6_BITS = 128;
+
+/** What is known about where a request comes from. */
+export interface Origin {
+  /** The address that has connected. */
+  readonly peer: string | undefined;
+  readonly forwardedFor: string | undefined;
+  /** The client's address by the framework's own setting. */
+  readonly resolved?: string | undefined;
+}
+
+/** The text by which a client is counted. */
+export type AddressOf = (origin: Origin) => string;
+
+/**
+ * Creates the function that finds the client's address: the last one in `X-Forwarded-For` that no trusted proxy has, or
+ * the peer. Clients write the header as they like, so nothing before that address is used.
+ */
+export function createAddressOf(trust: TrustProxy | undefined, ipv6Prefix = DEFAULT_IPV6_PREFIX): AddressOf {
+  checkNumber('ipv6Prefix', ipv6Prefix, [1, IPV6_BITS]);
+  const isTrusted = trust === undefined ? undefined : trustOf(trust);
+  return ({ peer, forwardedFor, resolved }) => {
+    if (!isTrusted) return networkOf(resolved, ipv6Prefix) ?? networkOf(peer, ipv6Prefix) ?? 'unknown';
+    const request = { headers: { 'x-forwarded-for': forwardedFor }, socket: { remoteAddress: peer } };
+    const client = proxyAddr(request as unknown as IncomingMessage, isTrusted); // it reads nothing else of a request
+    return networkOf(client, ipv6Prefix) ?? networkOf(peer, ipv6Prefix) ?? 'unknown';
+  };
+}
+
+function trustOf(trust: TrustProxy): (address: string, hop: number) => boolean {
+  if (typeof trust === 'number') {
+    checkNumber('trustProxy', trust, [0, 100]);
+    return (_, hop) => hop < trust;
+  }
+  return trust.length === 0 ? () => false : proxyAddr.compile([...trust]);
+}
+
+/** An IPv4 address as it is, or the network of an IPv6 address; undefined: neither. Some proxies append a port. */
+function networkOf(text: string | undefined, ipv6Prefix: number): string | undefined {
+  if (text === undefined) return undefined;
+  const address = withoutPort(text);
+  if (!ipaddr.isValid(address)) return undefined;
+  const parsed = ipaddr.process(address); // IPv4 within IPv6 becomes IPv4
+  if (parsed.kind() === 'ipv4') return parsed.toString();
+  return `${ipaddr.IPv6.networkAddressFromCIDR(`${address.replace(/%.*$/, '')}/${ipv6Prefix}`)}/${ipv6Prefix}`;
+}
+
+const withoutPort = (text: string): string =>
+  /^(\d+\.\d+\.\d+\.\d+):\d+$/.exec(text)?.[1] ?? /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? text;

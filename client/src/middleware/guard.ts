@@ -1,0 +1,81 @@
+import type { Decision } from '../decision.ts';
+import { createAddressOf, type Origin } from './address.ts';
+import { type Field, fieldsOf, violatedPolicies } from './headers.ts';
+import type { LimitOptions } from './options.ts';
+
+/** What becomes of a request. */
+export type Passage = Passed | Refused;
+
+export interface Passed {
+  readonly ok: true;
+  readonly fields: readonly Field[];
+  /** Counts what the request has cost after all. Never throws, and never rejects. */
+  settle(cost: number | undefined | Promise<number | undefined>): Promise<void>;
+}
+
+export interface Refused {
+  readonly ok: false;
+  readonly fields: readonly Field[];
+  /** 429; 503 where the service has not answered. */
+  readonly status: number;
+  /** application/problem+json */
+  readonly problem: Readonly<Record<string, unknown>>;
+  readonly decision: Decision;
+}
+
+export const PROBLEM_TYPE = 'application/problem+json';
+
+/** @see https://www.rfc-editor.org/rfc/rfc9457 */
+const PROBLEMS = 'https://iana.org/assignments/http-problem-types';
+
+/** What every middleware does with a request, whatever the framework. */
+export type Guard<R> = (request: R, origin: Origin) => Promise<Passage>;
+
+export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
+  const { client, domain, key, skip, cost, headers = 'both', timeoutMs, onError } = options;
+  if (!client || !domain) throw new TypeError('expected the options client and domain');
+  const addressOf = createAddressOf(options.trustProxy, options.ipv6Prefix);
+  const callOptions = { ...(timeoutMs !== undefined && { timeoutMs }), ...(onError !== undefined && { onError }) };
+  return async (request, origin) => {
+    if (await skip?.(request)) return unlimited;
+    const address = addressOf(origin);
+    const descriptors = key ? await key(request, address) : { remote_address: address };
+    if (descriptors === undefined) return unlimited;
+    const hits = cost ? await cost(request) : 1;
+    const decision = await client.limit(domain, descriptors, { hits, ...callOptions });
+    const fields = fieldsOf(decision, headers);
+    if (!decision.ok) return refusal(decision, fields);
+    return {
+      ok: true,
+      fields,
+      async settle(total) {
+        try {
+          const rest = Math.round((await total) ?? hits) - hits;
+          if (rest !== 0) await client.limit(domain, descriptors, { hits: rest, ...callOptions });
+        } catch {
+          // The response has been sent: an invalid cost is the only reason, and counts as none.
+        }
+      },
+    };
+  };
+}
+
+const unlimited: Passed = { ok: true, fields: [], settle: async () => {} };
+
+function refusal(decision: Decision, fields: readonly Field[]): Refused {
+  const isUnanswered = decision.source === 'client_deny';
+  const status = isUnanswered ? 503 : 429;
+  const problem = isUnanswered
+    ? {
+        type: `${PROBLEMS}#temporary-reduced-capacity`,
+        title: 'Request cannot be satisfied due to temporary server capacity constraints',
+        status,
+      }
+    : {
+        type: `${PROBLEMS}#quota-exceeded`,
+        title: 'Request cannot be satisfied as assigned quota has been exceeded',
+        status,
+        'violated-policies': violatedPolicies(decision),
+      };
+  return { ok: false, fields, status, problem, decision };
+}

@@ -1,0 +1,65 @@
+import { WeirUnavailable } from './errors.ts';
+import type { Outcome } from './transport/transport.ts';
+import type { LimitRequest } from './wire/messages.ts';
+
+/** Why a caller waits no longer. */
+export type GiveUp = 'timeout' | 'abort';
+
+/** What has been sent for a call. */
+export interface Sent {
+  leave(why: GiveUp): void;
+}
+
+/** One request on its way. It is settled once: by its outcome, at its deadline, or when its caller aborts. */
+export class PendingCall {
+  readonly request: LimitRequest;
+  readonly deadlineMs: number;
+  /** It must not wait for others, or has headers of its own. */
+  readonly isAlone: boolean;
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  sent: Sent | undefined;
+  attempts = 0;
+  readonly #settle: (outcome: Outcome) => void;
+  readonly #timer: NodeJS.Timeout;
+  #isSettled = false;
+
+  constructor(
+    request: LimitRequest,
+    options: { nowMs: number; timeoutMs: number; isAlone: boolean; headers: PendingCall['headers'] },
+    settle: (outcome: Outcome) => void,
+  ) {
+    this.request = request;
+    this.deadlineMs = options.nowMs + options.timeoutMs;
+    this.isAlone = options.isAlone;
+    this.headers = options.headers;
+    this.#settle = settle;
+    // Answers that arrived while this process was busy are read after timers fire, and before this immediate.
+    this.#timer = setTimeout(() => setImmediate(() => this.#expire(options.timeoutMs)), options.timeoutMs);
+  }
+
+  get isSettled(): boolean {
+    return this.#isSettled;
+  }
+
+  settle(outcome: Outcome): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    clearTimeout(this.#timer);
+    this.sent = undefined;
+    this.#settle(outcome);
+  }
+
+  /** The caller waits no longer; what settles its promise is up to it. */
+  abort(): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    clearTimeout(this.#timer);
+    this.sent?.leave('abort');
+  }
+
+  #expire(timeoutMs: number): void {
+    if (this.#isSettled) return;
+    this.sent?.leave('timeout');
+    this.settle(new WeirUnavailable('timeout', `no answer within ${timeoutMs} ms`));
+  }
+}

@@ -1,0 +1,82 @@
+import type { Breaker, BreakerState } from './breaker.ts';
+import { WeirUnavailable } from './errors.ts';
+import type { Outcome, Transport } from './transport/transport.ts';
+
+const HEALTH_TIMEOUT_MS = 1_000;
+
+/** What is known about one server. */
+export interface ServerStats {
+  readonly target: string;
+  readonly breaker: BreakerState;
+  readonly inFlight: number;
+  /** Calls sent, a batch counted once. */
+  readonly sent: number;
+  readonly failed: number;
+  /** Whether it takes batches; undefined before the first one. */
+  readonly takesBatches: boolean | undefined;
+}
+
+/** One target: its transport, its breaker, and its calls in flight. */
+export class Server {
+  readonly target: string;
+  readonly #breaker: Breaker | undefined;
+  /** Undefined until it is loaded. */
+  transport: Transport | undefined;
+  takesBatches: boolean | undefined;
+  inFlight = 0;
+  #sent = 0;
+  #failed = 0;
+
+  constructor(target: string, breaker: Breaker | undefined) {
+    this.target = target;
+    this.#breaker = breaker;
+  }
+
+  get admits(): boolean {
+    return this.#breaker === undefined || this.#breaker.admits;
+  }
+
+  /** Its last calls have not failed. */
+  get isProven(): boolean {
+    return this.#breaker === undefined || this.#breaker.state === 'closed';
+  }
+
+  begin(): void {
+    this.inFlight++;
+    this.#sent++;
+    this.#breaker?.begin();
+  }
+
+  /** Checks its health, as the trial of its breaker. */
+  async check(): Promise<void> {
+    this.#breaker?.begin();
+    const isReady = await this.transport?.isReady(HEALTH_TIMEOUT_MS);
+    if (isReady) this.#breaker?.succeeded();
+    else this.#breaker?.failed();
+  }
+
+  /** A call was answered; `isFailure`: in a way that says that the server does not work. */
+  end(isFailure: boolean): void {
+    this.inFlight--;
+    if (!isFailure) return this.#breaker?.succeeded();
+    this.#failed++;
+    this.takesBatches = undefined; // it may come back as another build
+    this.#breaker?.failed();
+  }
+
+  /** All callers of a call have given up before its deadline. */
+  abandon(): void {
+    this.inFlight--;
+    this.#breaker?.abandoned();
+  }
+
+  get stats(): ServerStats {
+    const { target, inFlight, takesBatches } = this;
+    const breaker = this.#breaker?.state ?? 'closed';
+    return { target, breaker, inFlight, sent: this.#sent, failed: this.#failed, takesBatches };
+  }
+}
+
+/** Whether this outcome says that the server does not work. */
+export const isFailure = (outcome: Outcome): boolean =>
+  outcome instanceof WeirUnavailable && (outcome.kind === 'unavailable' || outcome.kind === 'timeout');

@@ -1,0 +1,77 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Breaker } from './breaker.ts';
+import { WeirUnavailable } from './errors.ts';
+import type { ClientOptions } from './options.ts';
+import { Server } from './server.ts';
+import { createGrpcTransport, loadGrpc } from './transport/grpc.ts';
+import { createHttpTransport } from './transport/http.ts';
+import type { Transport } from './transport/transport.ts';
+
+const READY_POLL_MS = 50;
+
+/** The servers of a client. */
+export interface Servers {
+  readonly all: readonly Server[];
+  /** Resolves when all have their transport; rejects where gRPC cannot be loaded. */
+  readonly loading: Promise<void>;
+  ready(timeoutMs: number): Promise<boolean>;
+  close(): void;
+}
+
+/** Opens a transport to each target. Throws a TypeError where a target is none. */
+export function openServers(options: ClientOptions, now: () => number): Servers {
+  const targets = [options.target].flat();
+  if (targets.length === 0) throw new TypeError('expected at least one target');
+  const { breaker = {}, tls } = options;
+  const all = targets.map((target) => {
+    checkTarget(target);
+    return new Server(target, breaker === false ? undefined : new Breaker(breaker, now));
+  });
+  const certificates = tls === true ? {} : tls;
+  let isClosed = false;
+  const openAll = async () => {
+    const overGrpc = all.filter(({ target }) => !isHttp(target));
+    for (const server of all)
+      if (isHttp(server.target)) server.transport = createHttpTransport(server.target, certificates);
+    if (overGrpc.length === 0) return;
+    const grpc = await loadGrpc();
+    if (isClosed) return;
+    for (const server of overGrpc) server.transport = openGrpc(grpc, server.target, certificates);
+  };
+  const loading = openAll();
+  loading.catch(() => {}); // calls report it
+  const ready = async (timeoutMs: number): Promise<boolean> => {
+    const endMs = now() + timeoutMs;
+    await loading;
+    while (!isClosed) {
+      const leftMs = Math.max(1, endMs - now());
+      const answers = await Promise.all(all.map(({ transport }) => transport?.isReady(leftMs)));
+      if (answers.includes(true)) return true;
+      if (now() >= endMs) return false;
+      await sleep(READY_POLL_MS);
+    }
+    return false;
+  };
+  const close = () => {
+    isClosed = true;
+    for (const { transport } of all) transport?.close();
+  };
+  return { all, loading, ready, close };
+}
+
+function openGrpc(...options: Parameters<typeof createGrpcTransport>): Transport {
+  try {
+    return createGrpcTransport(...options);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new WeirUnavailable('unavailable', `${options[1]} cannot be called: ${reason}`, { cause });
+  }
+}
+
+const isHttp = (target: string): boolean => /^https?:\/\//.test(target);
+
+function checkTarget(target: string): void {
+  const example = "expected a target such as 'localhost:8081' or 'http://localhost:8080'";
+  if (typeof target !== 'string' || target === '') throw new TypeError(`${example}, got ${String(target)}`);
+  if (isHttp(target) && !URL.canParse(target)) throw new TypeError(`${example}, got ${target}`);
+}

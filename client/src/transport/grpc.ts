@@ -1,0 +1,178 @@
+import type { ClientOptions as ChannelOptions, Client, Metadata, ServiceError } from '@grpc/grpc-js';
+import { BoundedMap } from '../bounded-map.ts';
+import { type FailureKind, WeirUnavailable } from '../errors.ts';
+import type { TlsOptions } from '../options.ts';
+import { type BatchItem, decodeBatch, decodeReply, decodeServing } from '../wire/decode.ts';
+import { encodeBatch, encodeHealthCheck, encodeRequest } from '../wire/encode.ts';
+import type { Cancel, Outcome, SendOptions, Transport } from './transport.ts';
+
+type GrpcJs = typeof import('@grpc/grpc-js');
+
+const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
+const BATCH = '/weir.v1.Batch/Decide';
+const HEALTH = '/grpc.health.v1.Health/Check';
+
+/** Asks Weir for what answers have no fields for. Other servers ignore it. */
+const DETAIL_HEADER = 'x-weir-detail';
+
+/**
+ * How long the client waits. The library's own deadline is not used: its timer fires before the answers that have
+ * arrived meanwhile are read.
+ */
+const TIMEOUT_HEADER = 'grpc-timeout';
+/** The largest number that the header may have. */
+const MAX_TIMEOUT = 99_999_999;
+/** Metadata is kept for so many timeouts. */
+const MAX_KEPT = 256;
+
+const channelOptions: ChannelOptions = {
+  'grpc.primary_user_agent': 'weir-client',
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 1_000,
+  'grpc.service_config_disable_resolution': 1,
+  'grpc.service_config': '{"loadBalancingConfig":[{"round_robin":{}}]}', // over all addresses of a name
+};
+
+/** The kind of failure by gRPC status; other codes are `unavailable`. */
+const kinds: Readonly<Record<number, FailureKind>> = {
+  3: 'invalid',
+  4: 'timeout',
+  7: 'invalid',
+  9: 'invalid',
+  12: 'unimplemented',
+  16: 'invalid',
+};
+
+/** What a gRPC status means for the caller. */
+export const failureOf = (code: number, message: string, cause?: Error): WeirUnavailable =>
+  new WeirUnavailable(kinds[code] ?? 'unavailable', message, { cause });
+
+/** Loads `@grpc/grpc-js`, which is installed beside this package. */
+export async function loadGrpc(): Promise<GrpcJs> {
+  try {
+    return await import('@grpc/grpc-js');
+  } catch (cause) {
+    const advice = 'install @grpc/grpc-js, or name the HTTP port of the service: http://localhost:8080';
+    throw new WeirUnavailable('unavailable', `gRPC needs a package that is not installed: ${advice}`, { cause });
+  }
+}
+
+/** Opens a channel. @param address  what grpc-js takes: `host:port`, `dns:///host:port`, `unix:/path` */
+export function createGrpcTransport(grpc: GrpcJs, address: string, tls: TlsOptions | undefined): Transport {
+  const credentials = tls
+    ? grpc.credentials.createSsl(octets(tls.ca), octets(tls.key), octets(tls.cert))
+    : grpc.credentials.createInsecure();
+  const client = new grpc.Client(address, credentials, {
+    ...channelOptions,
+    ...(tls?.serverName !== undefined && { 'grpc.ssl_target_name_override': tls.serverName }),
+  });
+  const call = createCaller(client, metadataOf(grpc));
+  client.getChannel().getConnectivityState(true); // connects now, not with the first call
+  return {
+    send: (request, options, done) =>
+      call(SHOULD_RATE_LIMIT, encodeRequest(request), options, (bytes) => done(decoded(bytes, decodeReply))),
+    sendAll: (requests, options, done) =>
+      call(BATCH, encodeBatch(requests), options, (bytes) =>
+        done(decoded(bytes, (message) => outcomesOf(decodeBatch(message), requests.length))),
+      ),
+    call: (method, message, timeoutMs, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(signal.reason);
+        const cancel = call(method, message, { timeoutMs, isBounded: true }, (outcome) => {
+          signal?.removeEventListener('abort', abort);
+          if (outcome instanceof WeirUnavailable) reject(outcome);
+          else resolve(outcome);
+        });
+        const abort = () => {
+          cancel();
+          reject(signal?.reason);
+        };
+        signal?.addEventListener('abort', abort, { once: true });
+      }),
+    isReady: (timeoutMs) =>
+      new Promise((resolve) => {
+        call(HEALTH, encodeHealthCheck(''), { timeoutMs, isBounded: true }, (outcome) => {
+          if (outcome instanceof WeirUnavailable) resolve(outcome.kind === 'unimplemented');
+          else resolve(decodeServing(outcome));
+        });
+      }),
+    close: () => client.close(),
+  };
+}
+
+/** @param isBounded  the call ends by itself; else its caller cancels it */
+type Caller = (
+  path: string,
+  message: Buffer,
+  options: SendOptions & { readonly isBounded?: boolean },
+  done: (outcome: Buffer | WeirUnavailable) => void,
+) => Cancel;
+
+type MetadataOf = (options: SendOptions) => Metadata;
+
+/** Creates the function that makes the metadata of a call. Those of calls with the same timeout are the same. */
+function metadataOf(grpc: GrpcJs): MetadataOf {
+  const kept = new BoundedMap<number, Metadata>(MAX_KEPT);
+  const create = (timeoutMs: number): Metadata => {
+    const metadata = new grpc.Metadata();
+    metadata.set(DETAIL_HEADER, '1');
+    metadata.set(TIMEOUT_HEADER, `${Math.min(Math.ceil(timeoutMs), MAX_TIMEOUT)}m`);
+    return metadata;
+  };
+  return ({ timeoutMs, headers }) => {
+    if (headers) {
+      const metadata = create(timeoutMs);
+      for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
+      return metadata;
+    }
+    const found = kept.get(timeoutMs);
+    if (found) return found;
+    const metadata = create(timeoutMs);
+    kept.set(timeoutMs, metadata);
+    return metadata;
+  };
+}
+
+function createCaller(client: Client, metadata: MetadataOf): Caller {
+  return (path, message, options, done) => {
+    let isCancelled = false;
+    const callOptions = options.isBounded
+      ? { deadline: performance.timeOrigin + performance.now() + options.timeoutMs }
+      : {};
+    const onAnswer = (error: ServiceError | null, answer?: Buffer) => {
+      if (isCancelled) return;
+      if (answer) done(answer);
+      else done(failureOf(error?.code ?? 2, error?.details ?? 'no answer', error ?? undefined));
+    };
+    try {
+      const stream = client.makeUnaryRequest(path, same, same, message, metadata(options), callOptions, onAnswer);
+      return () => {
+        isCancelled = true;
+        stream.cancel();
+      };
+    } catch (cause) {
+      queueMicrotask(() => done(new WeirUnavailable('closed', 'the channel is closed', { cause })));
+      return () => {};
+    }
+  };
+}
+
+const same = (message: Buffer): Buffer => message;
+
+function decoded<T>(bytes: Buffer | WeirUnavailable, decode: (bytes: Buffer) => T): T | WeirUnavailable {
+  if (bytes instanceof WeirUnavailable) return bytes;
+  try {
+    return decode(bytes);
+  } catch (cause) {
+    return new WeirUnavailable('unavailable', 'the answer is malformed', { cause });
+  }
+}
+
+/** Throws if there is not one for each request. */
+function outcomesOf(items: readonly BatchItem[], count: number): readonly Outcome[] {
+  if (items.length !== count) throw new RangeError(`expected ${count} answers, got ${items.length}`);
+  return items.map((item) => ('reply' in item ? item.reply : failureOf(item.status, item.message)));
+}
+
+const octets = (pem: string | Buffer | undefined): Buffer | undefined =>
+  typeof pem === 'string' ? Buffer.from(pem) : pem;

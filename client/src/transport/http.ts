@@ -1,0 +1,123 @@
+import { Agent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
+import { request as requestHttps, Agent as TlsAgent } from 'node:https';
+import { WeirUnavailable } from '../errors.ts';
+import type { TlsOptions } from '../options.ts';
+import { replyFromJson, requestToJson } from '../wire/json.ts';
+import type { Outcome, Transport } from './transport.ts';
+
+/** Connections to one server, busy and idle. */
+const MAX_SOCKETS = 256;
+const MAX_IDLE_SOCKETS = 32;
+/** How often a request is sent again that met a connection which the server was closing. */
+const MAX_IDLE_RETRIES = 2;
+/** The longest answer that is read. */
+const MAX_ANSWER_CHARS = 1_000_000;
+
+/** Opens connections to `/json` of a server. @param origin  `http://host:port`, or with a path before `/json` */
+export function createHttpTransport(origin: string, tls: TlsOptions | undefined): Transport {
+  const base = origin.replace(/\/+$/, '');
+  const pool = { keepAlive: true, maxSockets: MAX_SOCKETS, maxFreeSockets: MAX_IDLE_SOCKETS };
+  const isSecure = base.startsWith('https:');
+  const { ca, cert, key, serverName } = tls ?? {};
+  const agent = isSecure
+    ? new TlsAgent({ ...pool, ...defined({ ca, cert, key, servername: serverName }) })
+    : new Agent(pool);
+  const open = isSecure ? requestHttps : requestHttp;
+  const post = { method: 'POST', agent, headers: { 'content-type': 'application/json', 'x-weir-detail': '1' } };
+  return {
+    send(request, { headers }, done) {
+      const options = headers ? { ...post, headers: { ...post.headers, ...headers } } : post;
+      const body = requestToJson(request);
+      let isCancelled = false;
+      let outgoing: ClientRequest | undefined;
+      const attempt = (attemptsLeft: number): void => {
+        const sent = open(`${base}/json`, options);
+        outgoing = sent;
+        read(sent, (outcome) => {
+          if (isCancelled) return;
+          if (!(outcome instanceof WeirUnavailable)) return done(outcomeOf(outcome));
+          if (attemptsLeft > 0 && wasIdle(sent, outcome)) return attempt(attemptsLeft - 1);
+          done(outcome);
+        });
+        sent.end(body);
+      };
+      try {
+        attempt(MAX_IDLE_RETRIES);
+      } catch (cause) {
+        queueMicrotask(() => done(new WeirUnavailable('unavailable', String(cause), { cause }))); // a certificate is none
+      }
+      return () => {
+        isCancelled = true;
+        outgoing?.destroy();
+      };
+    },
+    sendAll: undefined,
+    call: async (method) => {
+      throw new WeirUnavailable('unimplemented', `${method} needs gRPC: install @grpc/grpc-js, and name the gRPC port`);
+    },
+    isReady: (timeoutMs) =>
+      new Promise<boolean>((resolve) => {
+        const outgoing = open(`${base}/healthcheck`, { agent });
+        const timer = setTimeout(() => outgoing.destroy(), timeoutMs);
+        read(outgoing, (outcome) => {
+          clearTimeout(timer);
+          resolve(!(outcome instanceof WeirUnavailable) && outcome.status === 200);
+        });
+        outgoing.end();
+      }).catch(() => false),
+    close: () => agent.destroy(),
+  };
+}
+
+interface Answer {
+  readonly status: number;
+  readonly reason: string | undefined;
+  readonly body: string;
+}
+
+/** Calls back once, with the whole answer or why there is none. */
+function read(outgoing: ClientRequest, done: (outcome: Answer | WeirUnavailable) => void): void {
+  let isDone = false;
+  const finish = (outcome: Answer | WeirUnavailable) => {
+    if (isDone) return;
+    isDone = true;
+    done(outcome);
+  };
+  const fail = (cause: Error) => finish(new WeirUnavailable('unavailable', cause.message, { cause }));
+  outgoing.on('error', fail);
+  outgoing.on('response', (incoming: IncomingMessage) => {
+    let body = '';
+    incoming.setEncoding('utf8');
+    incoming.on('data', (text: string) => {
+      body += text;
+      if (body.length > MAX_ANSWER_CHARS) outgoing.destroy(new Error('the answer is too long'));
+    });
+    incoming.on('error', fail);
+    incoming.on('end', () => {
+      const reason = incoming.headers['x-weir-reason']?.toString();
+      finish({ status: incoming.statusCode ?? 0, reason, body });
+    });
+  });
+  outgoing.on('close', () => fail(new Error('the connection was closed')));
+}
+
+/** Whether the connection had been idle, and the server closed it before it read the request. */
+const wasIdle = (outgoing: ClientRequest, { cause }: WeirUnavailable): boolean =>
+  // What the request has failed with is an error of the system.
+  outgoing.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((cause as NodeJS.ErrnoException).code ?? '');
+
+function outcomeOf({ status, reason, body }: Answer): Outcome {
+  if (status >= 400 && status !== 429) {
+    const kind = status < 500 ? 'invalid' : 'unavailable';
+    return new WeirUnavailable(kind, `HTTP ${status}: ${reason ?? body.slice(0, 100)}`);
+  }
+  try {
+    return replyFromJson(body);
+  } catch (cause) {
+    return new WeirUnavailable('unavailable', `HTTP ${status} with an answer that is no RateLimitResponse`, { cause });
+  }
+}
+
+const defined = <T extends object>(fields: T): Partial<T> =>
+  // The same fields without those that are undefined.
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;

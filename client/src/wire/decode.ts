@@ -1,0 +1,231 @@
+import { createInterner } from '../../../src/protobuf/interner.ts';
+import { ProtoReader } from '../../../src/protobuf/reader.ts';
+import {
+  type Reply,
+  type ReplyCode,
+  type ResponseHeader,
+  replyCodes,
+  type Status,
+  type StatusLimit,
+  units,
+  windowMsOf,
+} from './messages.ts';
+import { readStruct } from './struct.ts';
+
+/** The longest text that is read. */
+const MAX_TEXT = 65_536;
+
+/** The gRPC status UNKNOWN. */
+const STATUS_UNKNOWN = 2;
+
+const VARINT = 0;
+const LENGTH = 2;
+
+const reader = new ProtoReader(createInterner()); // messages are read one after another
+
+/** Tags: the field's number × 8 + its wire type. */
+const tagOf = (field: number, wireType: number): number => field * 8 + wireType;
+
+/** Decodes a RateLimitResponse. Throws a RangeError if it is malformed. */
+export function decodeReply(bytes: Buffer): Reply {
+  reader.open(bytes, 0, bytes.length);
+  return readReply(bytes.length);
+}
+
+/** The answer to one request of a batch: a reply, or a gRPC status instead. */
+export type BatchItem = { readonly reply: Reply } | { readonly status: number; readonly message: string };
+
+/** Decodes a weir.v1.BatchResponse. Throws a RangeError if it is malformed. */
+export function decodeBatch(bytes: Buffer): readonly BatchItem[] {
+  const items: BatchItem[] = [];
+  open(bytes, (tag) => {
+    if (tag === tagOf(1, LENGTH)) items.push(readItem());
+    else reader.skip(tag);
+  });
+  return items;
+}
+
+function readItem(): BatchItem {
+  let item: BatchItem = { status: STATUS_UNKNOWN, message: 'an answer without an outcome' };
+  nested((tag) => {
+    if (tag === tagOf(1, LENGTH)) item = readItemReply();
+    else if (tag === tagOf(2, LENGTH)) item = readItemStatus();
+    else reader.skip(tag);
+  });
+  return item;
+}
+
+function readItemReply(): BatchItem {
+  const end = reader.length();
+  const reply = readReply(end);
+  reader.close(end);
+  return { reply };
+}
+
+function readItemStatus(): BatchItem {
+  let status = STATUS_UNKNOWN;
+  let message = '';
+  nested((tag) => {
+    if (tag === tagOf(1, VARINT)) status = reader.uint32();
+    else if (tag === tagOf(2, LENGTH)) message = readText();
+    else reader.skip(tag);
+  });
+  return { status, message };
+}
+
+/** Decodes the answer of weir.v1.Holds: `held` is false where the holder has no slots. */
+export function decodeHold(bytes: Buffer) {
+  let held = false;
+  let ttlMs = 0;
+  let retryAfterMs: number | undefined;
+  open(bytes, (tag) => {
+    if (tag === tagOf(1, VARINT)) held = reader.uint32() !== 0;
+    else if (tag === tagOf(2, LENGTH)) ttlMs = readDuration();
+    else if (tag === tagOf(3, LENGTH)) retryAfterMs = readDuration();
+    else reader.skip(tag);
+  });
+  return { held, ttlMs, retryAfterMs };
+}
+
+/** Decodes the answer to Reserve. */
+export function decodeReserve(bytes: Buffer) {
+  let reserved = false;
+  let hits = 0;
+  let ttlMs = 0;
+  let retryAfterMs: number | undefined;
+  open(bytes, (tag) => {
+    if (tag === tagOf(1, VARINT)) reserved = reader.uint32() !== 0;
+    else if (tag === tagOf(2, VARINT)) hits = reader.uint64();
+    else if (tag === tagOf(3, LENGTH)) ttlMs = readDuration();
+    else if (tag === tagOf(4, LENGTH)) retryAfterMs = readDuration();
+    else reader.skip(tag);
+  });
+  return { reserved, hits, ttlMs, retryAfterMs };
+}
+
+/** Decodes the answer to Commit; `outcome` is its number. */
+export function decodeCommit(bytes: Buffer) {
+  let outcome = 0;
+  let charged = 0;
+  let overrun = 0;
+  open(bytes, (tag) => {
+    if (tag === tagOf(1, VARINT)) outcome = reader.uint32();
+    else if (tag === tagOf(2, VARINT)) charged = reader.uint64();
+    else if (tag === tagOf(3, VARINT)) overrun = reader.uint64();
+    else reader.skip(tag);
+  });
+  return { outcome, charged, overrun };
+}
+
+/** Whether a HealthCheckResponse says SERVING. */
+export function decodeServing(bytes: Buffer): boolean {
+  let status = 0;
+  open(bytes, (tag) => {
+    if (tag === tagOf(1, VARINT)) status = reader.uint32();
+    else reader.skip(tag);
+  });
+  return status === 1;
+}
+
+function open(bytes: Buffer, field: (tag: number) => void): void {
+  reader.open(bytes, 0, bytes.length);
+  while (reader.at < bytes.length) field(reader.tag());
+}
+
+/** Reads a nested message, from its length prefix on. */
+function nested(field: (tag: number) => void): void {
+  const end = reader.length();
+  while (reader.at < end) field(reader.tag());
+  reader.close(end);
+}
+
+function readReply(end: number): Reply {
+  let code: ReplyCode = 'UNKNOWN';
+  const statuses: Status[] = [];
+  const headers: ResponseHeader[] = [];
+  let detail: Reply['detail'];
+  while (reader.at < end) {
+    const tag = reader.tag();
+    if (tag === tagOf(1, VARINT)) code = readCode();
+    else if (tag === tagOf(2, LENGTH)) statuses.push(readStatus());
+    else if (tag === tagOf(3, LENGTH)) headers.push(readHeader());
+    else if (tag === tagOf(6, LENGTH)) detail = detailOf(readStruct(reader));
+    else reader.skip(tag);
+  }
+  return { code, statuses, headers, detail };
+}
+
+/** Weir's part of the dynamic metadata. */
+export function detailOf(metadata: Readonly<Record<string, unknown>>): Reply['detail'] {
+  const { weir } = metadata;
+  return typeof weir === 'object' && weir !== null ? (weir as Reply['detail']) : undefined; // an object, as just checked
+}
+
+const readCode = (): ReplyCode => replyCodes[reader.uint32()] ?? 'UNKNOWN';
+
+function readStatus(): Status {
+  let code: ReplyCode = 'UNKNOWN';
+  let limit: StatusLimit | undefined;
+  let remaining = 0;
+  let resetMs: number | undefined;
+  nested((tag) => {
+    if (tag === tagOf(1, VARINT)) code = readCode();
+    else if (tag === tagOf(2, LENGTH)) limit = readLimit();
+    else if (tag === tagOf(3, VARINT)) remaining = reader.uint32();
+    else if (tag === tagOf(4, LENGTH)) resetMs = readDuration();
+    else reader.skip(tag);
+  });
+  return { code, limit, remaining, resetMs };
+}
+
+function readLimit(): StatusLimit {
+  let name = '';
+  let requestsPerUnit = 0;
+  let unit = 0;
+  let multiplier = 1;
+  nested((tag) => {
+    if (tag === tagOf(1, VARINT)) requestsPerUnit = reader.uint32();
+    else if (tag === tagOf(2, VARINT)) unit = reader.uint32();
+    else if (tag === tagOf(3, LENGTH)) name = readText();
+    else if (tag === tagOf(4, LENGTH)) multiplier = readWrapper();
+    else reader.skip(tag);
+  });
+  return { name, requestsPerUnit, windowMs: windowMsOf(units[unit]?.[1], multiplier) };
+}
+
+function readHeader(): ResponseHeader {
+  let key = '';
+  let value = '';
+  nested((tag) => {
+    if (tag === tagOf(1, LENGTH)) key = readText();
+    else if (tag === tagOf(2, LENGTH)) value = readText();
+    else reader.skip(tag);
+  });
+  return { key, value };
+}
+
+function readWrapper(): number {
+  let value = 0;
+  nested((tag) => {
+    if (tag === tagOf(1, VARINT)) value = reader.uint32();
+    else reader.skip(tag);
+  });
+  return value;
+}
+
+function readDuration(): number {
+  let seconds = 0;
+  let nanos = 0;
+  nested((tag) => {
+    if (tag === tagOf(1, VARINT)) seconds = reader.uint64();
+    else if (tag === tagOf(2, VARINT)) nanos = reader.uint32();
+    else reader.skip(tag);
+  });
+  return seconds * 1_000 + Math.ceil(nanos / 1e6);
+}
+
+function readText(): string {
+  const text = reader.text(MAX_TEXT);
+  if (text === undefined) throw new RangeError(`a text has more than ${MAX_TEXT} characters`);
+  return text;
+}

@@ -1,0 +1,59 @@
+/** A request as it is sent: entries are counted under `domain`, one descriptor or several. */
+export interface LimitRequest {
+  readonly domain: string;
+  readonly descriptors: readonly (readonly Entry[])[];
+  /** Negative: gives hits back. */
+  readonly hits: number;
+}
+export type Entry = readonly [key: string, value: string];
+
+/** The answer of a server to one request. */
+export interface Reply {
+  readonly code: ReplyCode;
+  readonly statuses: readonly Status[];
+  readonly headers: readonly ResponseHeader[];
+  /** `dynamic_metadata.weir`. */
+  readonly detail: Readonly<Record<string, unknown>> | undefined;
+}
+export type ReplyCode = 'UNKNOWN' | 'OK' | 'OVER_LIMIT';
+
+/** A header that the server adds to the response of the request. */
+export interface ResponseHeader {
+  readonly key: string;
+  readonly value: string;
+}
+
+export interface Status {
+  readonly code: ReplyCode;
+  readonly limit: StatusLimit | undefined;
+  readonly remaining: number;
+  /** Whole seconds on the wire. */
+  readonly resetMs: number | undefined;
+}
+export interface StatusLimit {
+  readonly name: string;
+  readonly requestsPerUnit: number;
+  /** Undefined: no unit describes it. */
+  readonly windowMs: number | undefined;
+}
+
+export const replyCodes: readonly ReplyCode[] = ['UNKNOWN', 'OK', 'OVER_LIMIT'];
+
+const SECOND_MS = 1_000;
+const DAY_MS = 86_400_000;
+
+/** RateLimitResponse.RateLimit.Unit by number; months and years have their nominal length. */
+export const units: readonly (readonly [name: string, ms: number | undefined])[] = [
+  ['UNKNOWN', undefined],
+  ['SECOND', SECOND_MS],
+  ['MINUTE', 60 * SECOND_MS],
+  ['HOUR', 3_600 * SECOND_MS],
+  ['DAY', DAY_MS],
+  ['MONTH', 30 * DAY_MS],
+  ['YEAR', 365 * DAY_MS],
+  ['WEEK', 7 * DAY_MS],
+];
+
+/** The length of a window of `multiplier` units. */
+export const windowMsOf = (unitMs: number | undefined, multiplier: number): number | undefined =>
+  unitMs === undefined ? undefined : unitMs * Math.max(multiplier, 1);

@@ -1,0 +1,107 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ClientOptions, createClient, type Decision } from 'weir-client';
+
+/** Calls one client after another while the test breaks their servers, and prints a FaultReport. */
+
+interface Plan {
+  readonly clients: Readonly<Record<string, ClientOptions>>;
+  readonly calls: number;
+}
+
+/** What became of the calls. */
+export interface FaultReport {
+  readonly calls: number;
+  readonly settled: number;
+  /** Settled later than the deadline by more than the event loop was late. */
+  readonly late: number;
+  readonly unhandled: readonly string[];
+  readonly grownBytes: number;
+  /** How many calls each client had, by outcome. */
+  readonly outcomes: Readonly<Record<string, Readonly<Record<string, number>>>>;
+}
+
+const CONCURRENCY = 50;
+const TIMEOUT_MS = 20;
+const LOOP_CHECK_MS = 5;
+/** Calls that are not sent cost next to nothing: most are to be sent. */
+const BREAKER_PAUSE_MS = 10;
+/** The resolution of timers, and of the measurement. */
+const TOLERANCE_MS = 25;
+
+const { clients: options, calls }: Plan = JSON.parse(process.argv[2] ?? '{}');
+
+const unhandled: string[] = [];
+process.on('unhandledRejection', (reason) => unhandled.push(String(reason)));
+process.on('uncaughtException', (error) => unhandled.push(String(error.stack)));
+
+/** When the event loop was late, and by how much. */
+let lateness: { readonly endMs: number; readonly lateMs: number }[] = [];
+let lastMs = performance.now();
+setInterval(() => {
+  const endMs = performance.now();
+  const lateMs = endMs - lastMs - LOOP_CHECK_MS;
+  if (lateMs > 1) lateness.push({ endMs, lateMs });
+  lateness = lateness.slice(-1_000);
+  lastMs = endMs;
+}, LOOP_CHECK_MS).unref();
+
+const lateSince = (startMs: number): number =>
+  lateness.reduce((sum, { endMs, lateMs }) => (endMs >= startMs ? sum + lateMs : sum), 0) +
+  Math.max(0, performance.now() - lastMs - LOOP_CHECK_MS);
+
+let started = 0;
+let settled = 0;
+let late = 0;
+const outcomes: Record<string, Record<string, number>> = {};
+
+const outcomeOf = ({ ok, error, source }: Decision): string =>
+  error && 'kind' in error
+    ? String(error.kind)
+    : source === 'client_refusal'
+      ? 'remembered'
+      : ok
+        ? 'allowed'
+        : 'refused';
+
+async function work(name: string, limit: (user: string) => Promise<Decision>): Promise<void> {
+  while (started < calls) {
+    const at = started++;
+    const startMs = performance.now();
+    const decision = await limit(`user-${at % 5_000}`);
+    settled++;
+    const overMs = performance.now() - startMs - TIMEOUT_MS - TOLERANCE_MS;
+    if (overMs > 0 && overMs > lateSince(startMs)) late++;
+    outcomes[name] ??= {};
+    const counts = outcomes[name];
+    const outcome = outcomeOf(decision);
+    counts[outcome] = (counts[outcome] ?? 0) + 1;
+    if (outcome === 'breaker_open') await sleep(BREAKER_PAUSE_MS);
+    else if (decision.error || at % 100 === 0) await sleep(1);
+  }
+}
+
+const clients = Object.entries(options).map(([name, clientOptions]) => {
+  const client = createClient({ ...clientOptions, timeoutMs: TIMEOUT_MS });
+  return { name, client, limit: (user: string) => client.limit('demo', { api_key: user }) };
+});
+const workers = Array.from({ length: CONCURRENCY }, (_, at) => clients[at % clients.length]).flatMap(
+  (one) => one ?? [],
+);
+
+let earlierBytes: number | undefined;
+const heap = (): number => {
+  globalThis.gc?.();
+  return process.memoryUsage().heapUsed;
+};
+const measuring = setInterval(() => {
+  if (earlierBytes === undefined && started > calls / 2) earlierBytes = heap();
+}, 50).unref();
+
+process.stdout.write('started\n');
+await Promise.all(workers.map(({ name, limit }) => work(name, limit)));
+clearInterval(measuring);
+for (const { client } of clients) client.close();
+await sleep(200); // what is left unhandled is reported by then
+const report: FaultReport = { calls, settled, late, unhandled, grownBytes: heap() - (earlierBytes ?? 0), outcomes };
+process.stdout.write(`${JSON.stringify(report)}\n`);
+process.exit(); // a connection to a server that never answers

@@ -1,0 +1,30 @@
+import { type Client, createClient, type OnError } from 'weir-client';
+
+const [target = '', onError = 'allow'] = process.argv.slice(2);
+
+/** A client of the target that the arguments name. */
+export const client: Client = createClient({
+  target,
+  timeoutMs: 5_000,
+  onError: onError as OnError, // as the test passes it
+});
+
+/** The options that every app has: what a request is counted by, and what it costs, is in its headers. */
+export const optionsFor = <R>(
+  header: (request: R, name: string) => string | undefined,
+  path: (request: R) => string | undefined,
+) => ({
+  client,
+  domain: 'demo',
+  trustProxy: 1,
+  key: (request: R, address: string) => ({ user: header(request, 'x-user') ?? address }),
+  skip: (request: R) => path(request) === '/health',
+  cost: (request: R) => Number(header(request, 'x-cost') ?? 1),
+  costAfter: (request: R) => {
+    const total = header(request, 'x-total');
+    return total === undefined ? undefined : Number(total);
+  },
+});
+
+/** What the test waits for. */
+export const report = (port: number): void => void process.stdout.write(`listening on ${port}\n`);

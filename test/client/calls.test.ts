@@ -1,0 +1,145 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { freePort } from '../helpers/process.ts';
+import { until } from '../helpers/until.ts';
+import { allowed, startScripted } from './scripted-server.ts';
+import { closeAll, closeLater, openClient, RULES, startService } from './service.ts';
+
+afterEach(closeAll);
+
+test('a call that its caller no longer waits for is cancelled at the server', async () => {
+  let cancelled = 0;
+  const { target } = await startScripted({
+    async shouldRateLimit(_, call) {
+      await once(call, 'cancelled');
+      cancelled++;
+      return allowed;
+    },
+  });
+  const client = await openClient({ target, batch: false });
+  expect(await client.limit('demo', { user: 'a' }, { timeoutMs: 100 })).toMatchObject({ error: { kind: 'timeout' } });
+  const controller = new AbortController();
+  const aborted = client.limit('demo', { user: 'a' }, { signal: controller.signal });
+  setTimeout(() => controller.abort(new Error('gave up')), 100);
+  await expect(aborted).rejects.toThrow('gave up');
+  await until('both calls are cancelled', () => cancelled === 2);
+  expect(client.stats()).toMatchObject({ aborted: 1, failed: 1, servers: [{ sent: 2, failed: 1, inFlight: 0 }] });
+});
+
+test('the server is sent the time for which its caller waits', async () => {
+  const timeouts: number[] = [];
+  const { target } = await startScripted({
+    shouldRateLimit(_, call) {
+      timeouts.push(Number(call.getDeadline()) - Date.now());
+      return allowed;
+    },
+  });
+  const client = await openClient({ target, timeoutMs: 5_000, batch: false });
+  await client.limit('demo', { user: 'a' }, { timeoutMs: 30_000 });
+  await client.limit('demo', { user: 'a' }, { timeoutMs: 2e9 });
+  const [short = 0, long = 0] = timeouts;
+  expect(short).toBeLessThanOrEqual(30_000);
+  expect(long).toBeLessThanOrEqual(99_999_999); // the largest that the header can say
+  expect(long).toBeGreaterThan(short);
+});
+
+test('an answer that arrived while the process was busy is read before its call times out', async () => {
+  const { grpc: target } = await startService(RULES);
+  const client = await openClient({ target, batch: false });
+  await client.limit('demo', { slow: 'x' }, { hits: 5 });
+  const call = client.limit('demo', { slow: 'x' }, { timeoutMs: 500 }); // the rule holds it for 200 ms
+  await new Promise((resolve) => setTimeout(resolve, 50)); // it has been sent
+  await new Promise((resolve) => setImmediate(resolve)); // timers are next, then sockets
+  const endMs = performance.now() + 1_500;
+  while (performance.now() < endMs);
+  expect(await call).toMatchObject({ ok: true, error: undefined });
+});
+
+test('a server that was updated while it was away gets batches', async () => {
+  const port = await freePort();
+  const old = await startScripted({ port, shouldRateLimit: () => allowed });
+  const client = await openClient({ target: old.target, breaker: false });
+  const callTwice = () => Promise.all([client.limit('demo', { free: 1 }), client.limit('demo', { free: 2 })]);
+  await callTwice();
+  expect(client.stats().servers[0]?.takesBatches).toBe(false);
+  old.stop();
+  while ((await callTwice()).some(({ error }) => !error));
+  await startService(RULES, { GRPC_PORT: String(port) });
+  while ((await callTwice()).some(({ error }) => error));
+  expect(client.stats().servers[0]?.takesBatches).toBe(true);
+});
+
+test('a request over HTTP that meets an idle connection which the server closes is sent again', async () => {
+  const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n{"overallCode":"OK"}';
+  let requests = 0;
+  const server = createServer((socket) => {
+    let isFirst = true;
+    socket.on('error', () => {});
+    socket.on('data', (data) => {
+      if (!data.toString().includes('POST /json')) return;
+      requests++;
+      if (isFirst) socket.write(answer);
+      else socket.resetAndDestroy();
+      isFirst = false;
+    });
+  });
+  const port = await freePort();
+  await once(server.listen(port, '127.0.0.1'), 'listening');
+  closeLater(() => server.close());
+  const client = await openClient({ target: `http://127.0.0.1:${port}`, timeoutMs: 5_000 }, { isUp: false });
+  for (let calls = 0; calls < 3; calls++)
+    expect(await client.limit('demo', { user: 'a' })).toMatchObject({ ok: true, error: undefined });
+  expect(requests).toBe(5);
+});
+
+describe('the holder of a slot', () => {
+  const held = { held: true, ttl: { seconds: 0, nanos: 90e6 }, retry_after: null };
+
+  test('releases it after a renewal that is on its way, which would take the slot again', async () => {
+    const events: string[] = [];
+    let finishRenewal = (): void => {};
+    const { target } = await startScripted({
+      acquire: () => held,
+      async renew() {
+        events.push('renewal begins');
+        await new Promise<void>((resolve) => {
+          finishRenewal = resolve;
+        });
+        events.push('renewal ends');
+        return held;
+      },
+      release() {
+        events.push('release');
+        return {};
+      },
+    });
+    const client = await openClient({ target });
+    const outcome = await client.slot('demo', { tenant: 'a' });
+    if (!outcome.ok) throw new Error('no slot');
+    await until('it is renewed', () => events.length > 0);
+    const released = outcome.slot.release();
+    setTimeout(finishRenewal, 50);
+    await released;
+    expect(events).toEqual(['renewal begins', 'renewal ends', 'release']);
+  });
+
+  test('releases it when it has given up waiting, since the server may have given it all the same', async () => {
+    const released: unknown[] = [];
+    const { target } = await startScripted({
+      acquire: () => new Promise(() => {}),
+      renew: () => held,
+      release({ request }) {
+        released.push(request?.descriptors[0]?.entries);
+        return {};
+      },
+    });
+    const client = await openClient({ target });
+    const call = client.slot('demo', { tenant: 'a' }, { id: 'x', timeoutMs: 100 });
+    await expect(call).rejects.toMatchObject({ name: 'WeirUnavailable', kind: 'timeout' });
+    await until('it is released', () => released.length === 1);
+    expect(released[0]).toEqual([
+      { key: 'tenant', value: 'a' },
+      { key: 'request_id', value: 'x' },
+    ]);
+  });
+});

@@ -1,0 +1,116 @@
+import { parseList } from 'structured-headers';
+import type { Client } from '../../client/src/index.ts';
+import { freePort, start } from '../helpers/process.ts';
+import { closeAll, closeLater, openClient, RULES, type Service, startService } from './service.ts';
+
+const START_TIMEOUT_MS = 60_000;
+
+let service: Service;
+let client: Client;
+beforeAll(async () => {
+  service = await startService(RULES);
+  client = await openClient({ target: service.grpc });
+});
+afterAll(closeAll);
+
+/** Starts an app of this folder with the built package. */
+async function startApp(name: string, ...args: readonly string[]): Promise<string> {
+  const running = await start(process.execPath, ['--import', 'tsx', `test/client/apps/${name}.ts`, ...args], { name });
+  closeLater(() => running.stop());
+  const listening = /listening on (\d+)/;
+  await running.waitFor((output) => listening.test(output), START_TIMEOUT_MS);
+  return `http://127.0.0.1:${listening.exec(running.output())?.[1]}`;
+}
+
+const remainingOf = async (user: string) => (await client.limit('demo', { user }, { hits: 0 })).remaining;
+
+const frameworks = ['express', 'fastify', 'hono', 'koa', 'nestjs-express', 'nestjs-fastify'];
+
+describe.each(frameworks)('the middleware for %s', (name) => {
+  let app: string;
+  beforeAll(async () => {
+    app = await startApp(name, service.grpc);
+  });
+  const get = (headers: Readonly<Record<string, string>>, path = '/') => fetch(`${app}${path}`, { headers });
+
+  test('adds headers about the limit, and refuses with a problem document', async () => {
+    const headers = { 'x-user': `${name}-1`, 'x-cost': '3' };
+    const passed = await get(headers);
+    expect([passed.status, await passed.text()]).toEqual([200, 'hello']);
+    expect(parseList(passed.headers.get('ratelimit-policy') ?? '')).toEqual([
+      [
+        'per-user',
+        new Map([
+          ['q', 5],
+          ['w', 3_600],
+        ]),
+      ],
+    ]);
+    expect(parseList(passed.headers.get('ratelimit') ?? '')).toEqual([
+      [
+        'per-user',
+        new Map([
+          ['r', 2],
+          ['t', expect.any(Number)],
+        ]),
+      ],
+    ]);
+    expect(passed.headers.get('x-ratelimit-limit')).toBe('5');
+    expect(passed.headers.get('x-ratelimit-remaining')).toBe('2');
+    expect(passed.headers.get('retry-after')).toBeNull();
+
+    const refused = await get(headers);
+    expect(refused.status).toBe(429);
+    expect(refused.headers.get('content-type')).toMatch(/^application\/problem\+json/);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(await refused.json()).toEqual({
+      type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+      title: 'Request cannot be satisfied as assigned quota has been exceeded',
+      status: 429,
+      'violated-policies': ['per-user'],
+    });
+  });
+
+  test('does not limit what it is to skip', async () => {
+    const headers = { 'x-user': `${name}-2`, 'x-cost': '6' };
+    expect((await get(headers, '/health')).status).toBe(200);
+    expect((await get(headers)).status).toBe(429);
+  });
+
+  test('counts the address that the trusted proxy has seen', async () => {
+    const from = (addresses: string) => get({ 'x-forwarded-for': addresses, 'x-cost': '5' });
+    const address = `203.0.113.${frameworks.indexOf(name)}`;
+    expect((await from(`1.1.1.1, ${address}`)).status).toBe(200);
+    expect((await from(`2.2.2.2, ${address}`)).status).toBe(429);
+    expect(await remainingOf(address)).toBe(0);
+  });
+
+  test('counts after the response what a request has cost after all', async () => {
+    const user = `${name}-3`;
+    await get({ 'x-user': user, 'x-cost': '1', 'x-total': '4' });
+    while ((await remainingOf(user)) === 4); // it is counted later than the response is read
+    expect(await remainingOf(user)).toBe(1);
+    await get({ 'x-user': user, 'x-cost': '1', 'x-total': '0' });
+    while ((await remainingOf(user)) === 0);
+    expect(await remainingOf(user)).toBe(1);
+  });
+});
+
+test('a middleware passes on the headers of the service in place of its own', async () => {
+  const sending = await startService(RULES, { LIMIT_IETF_HEADERS: 'true' });
+  const app = await startApp('express', sending.grpc);
+  const { headers } = await fetch(app, { headers: { 'x-user': 'service' } });
+  expect(headers.get('ratelimit-policy')).toBe('"per-user";q=5;w=3600');
+  expect(headers.get('ratelimit')).toMatch(/^"per-user";r=4;t=\d+$/);
+  expect(headers.get('x-ratelimit-remaining')).toBe('4');
+});
+
+test('a request that the client denies since the service does not answer gets 503', async () => {
+  const app = await startApp('express', `127.0.0.1:${await freePort()}`, 'deny');
+  const refused = await fetch(app);
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+  expect(await refused.json()).toMatchObject({
+    status: 503,
+    type: expect.stringContaining('temporary-reduced-capacity'),
+  });
+});

@@ -1,0 +1,90 @@
+import {
+  credentials,
+  Client as GrpcClient,
+  Metadata as GrpcMetadata,
+  type Metadata,
+  Server,
+  ServerCredentials,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
+import { rateLimit } from '../../client/src/grpc.ts';
+import type { Client } from '../../client/src/index.ts';
+import { freePort } from '../helpers/process.ts';
+import { closeAll, closeLater, openClient, RULES, type Service, startService } from './service.ts';
+
+const PATH = '/test.Echo/Say';
+const same = (message: Buffer): Buffer => message;
+
+let service: Service;
+beforeAll(async () => {
+  service = await startService(RULES);
+});
+afterAll(closeAll);
+
+/** Starts a gRPC server that the client limits, and returns what calls it. */
+async function startServer(client: Client) {
+  const interceptor = rateLimit({
+    client,
+    domain: 'demo',
+    trustProxy: 1,
+    key: ({ metadata }, address) => ({ user: metadata.get('x-user')[0]?.toString() ?? address }),
+    skip: ({ path, metadata }) => path === PATH && metadata.get('x-free').length > 0,
+  });
+  const server = new Server({ interceptors: [interceptor] });
+  const say = {
+    path: PATH,
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: same,
+    requestDeserialize: same,
+  };
+  server.addService(
+    { say: { ...say, responseSerialize: same, responseDeserialize: same } },
+    { say: (call: { request: Buffer }, done: (error: null, answer: Buffer) => void) => done(null, call.request) },
+  );
+  const port = await freePort();
+  await new Promise((resolve, reject) => {
+    server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(port),
+    );
+  });
+  closeLater(() => server.forceShutdown());
+  const caller = new GrpcClient(`127.0.0.1:${port}`, credentials.createInsecure());
+  closeLater(() => caller.close());
+  return (headers: Readonly<Record<string, string>>) => {
+    const metadata = new GrpcMetadata();
+    for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
+    return new Promise<string>((resolve, reject) => {
+      const done = (error: ServiceError | null, answer?: Buffer) =>
+        answer ? resolve(answer.toString()) : reject(error);
+      caller.makeUnaryRequest(PATH, same, same, Buffer.from('hello'), metadata, done);
+    });
+  };
+}
+
+const trailersOf = ({ metadata }: { readonly metadata: Metadata }) => metadata.getMap();
+
+test('a gRPC server refuses calls with RESOURCE_EXHAUSTED, and says in trailers when they may come again', async () => {
+  const call = await startServer(await openClient({ target: service.grpc }));
+  for (let calls = 0; calls < 5; calls++) expect(await call({ 'x-user': 'a' })).toBe('hello');
+  const error: ServiceError = await call({ 'x-user': 'a' }).then(
+    () => new Error('no error'),
+    (thrown) => thrown,
+  );
+  expect(error.code).toBe(status.RESOURCE_EXHAUSTED);
+  const trailers = trailersOf(error);
+  expect(Number(trailers['retry-after'])).toBeGreaterThan(0);
+  expect(Number(trailers['grpc-retry-pushback-ms'])).toBeGreaterThan(0);
+  expect(trailers.ratelimit).toMatch(/^"per-user";r=0;t=\d+$/);
+  expect(await call({ 'x-user': 'a', 'x-free': '1' })).toBe('hello');
+  expect(await call({ 'x-forwarded-for': '1.1.1.1, 203.0.113.1' })).toBe('hello');
+  const client = await openClient({ target: service.grpc });
+  expect(await client.limit('demo', { user: '203.0.113.1' }, { hits: 0 })).toMatchObject({ remaining: 4 });
+});
+
+test('a gRPC server fails calls with UNAVAILABLE where the client denies what has no answer', async () => {
+  const client = await openClient({ target: `127.0.0.1:${await freePort()}`, onError: 'deny' }, { isUp: false });
+  const call = await startServer(client);
+  await expect(call({})).rejects.toMatchObject({ code: status.UNAVAILABLE });
+});

@@ -1,0 +1,72 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { reference } from '../../bench/subjects.ts';
+import { startRedis } from '../helpers/redis.ts';
+import { startScripted } from './scripted-server.ts';
+import { closeAll, closeLater, openClient } from './service.ts';
+
+/** The program of envoyproxy/ratelimit. */
+const { REFERENCE_BIN } = process.env;
+
+afterEach(closeAll);
+
+/** A server other than Weir, which allows two hits of each user. @returns  its target */
+async function startPlainServer(): Promise<string> {
+  const counters = new Map<string, number>();
+  const { target } = await startScripted({
+    shouldRateLimit({ descriptors, hits_addend }) {
+      const user = descriptors[0]?.entries[0]?.value ?? '';
+      const count = (counters.get(user) ?? 0) + hits_addend;
+      counters.set(user, count);
+      const code = count > 2 ? 2 : 1;
+      const current_limit = { name: '', requests_per_unit: 2, unit: 3 };
+      const duration_until_reset = { seconds: 60, nanos: 0 };
+      const status = { code, current_limit, limit_remaining: Math.max(0, 2 - count), duration_until_reset };
+      return { overall_code: code, statuses: [status], response_headers_to_add: [] };
+    },
+  });
+  return target;
+}
+
+test('a server that takes no batches gets one call for each request, and is asked once whether it does', async () => {
+  const client = await openClient({ target: await startPlainServer() });
+  for (let turn = 0; turn < 3; turn++) {
+    const decisions = await Promise.all(
+      ['a', 'b', 'c'].map((user) => client.limit('demo', { user: `${user}${turn}` })),
+    );
+    expect(decisions.every(({ ok, remaining, error }) => ok && remaining === 1 && !error)).toBe(true);
+  }
+  expect(client.stats()).toMatchObject({ batches: 1, retries: 0, servers: [{ sent: 10, takesBatches: false }] });
+});
+
+test('an answer of another server leaves undefined what only Weir sends, and its refusals are remembered', async () => {
+  const client = await openClient({ target: await startPlainServer() });
+  await client.limit('demo', { user: 'a' }, { hits: 2 });
+  const refused = await client.limit('demo', { user: 'a' });
+  expect(refused).toMatchObject({ ok: false, limit: 2, remaining: 0, windowMs: 3_600_000, resetMs: 60_000 });
+  for (const field of ['rule', 'retryAfterMs', 'delayMs', 'source'] as const) expect(refused[field]).toBeUndefined();
+  expect(await client.limit('demo', { user: 'a' })).toMatchObject({ ok: false, source: 'client_refusal' });
+});
+
+(REFERENCE_BIN === undefined ? test.skip : test)(
+  'envoyproxy/ratelimit answers each request by itself (skipped unless REFERENCE_BIN names its program)',
+  async () => {
+    const redis = await startRedis();
+    closeLater(() => redis.stop());
+    const folder = mkdtempSync(join(tmpdir(), 'reference-'));
+    closeLater(() => rmSync(folder, { recursive: true }));
+    const rule = { key: 'user', requestsPerUnit: 5, unit: 'HOUR', algorithm: 'fixed_window' } as const;
+    const service = await reference(REFERENCE_BIN ?? '').start(
+      { rules: [rule], denyCacheBytes: 0 } as never, // what it reads of a shape
+      { folder, redisUrl: redis.url },
+    );
+    closeLater(() => service.stop());
+    const client = await openClient({ target: `127.0.0.1:${service.port}` });
+    const decisions = await Promise.all(Array.from({ length: 6 }, () => client.limit('bench', { user: 'alice' })));
+    expect(decisions.map(({ ok }) => ok).sort()).toEqual([false, true, true, true, true, true]);
+    expect(decisions.find(({ ok }) => !ok)).toMatchObject({ limit: 5, windowMs: 3_600_000, rule: undefined });
+    expect(client.stats()).toMatchObject({ failed: 0, servers: [{ takesBatches: false }] });
+    expect(await client.limit('bench', { user: 'alice' })).toMatchObject({ ok: false, source: 'client_refusal' });
+  },
+);

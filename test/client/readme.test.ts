@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { closeAll, closeLater, RULES, startService } from './service.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const TIMEOUT_MS = 120_000;
+
+/** The programs in the README of the client. */
+const snippets = Array.from(
+  readFileSync(join(PROJECT, 'client/README.md'), 'utf8').matchAll(/```ts\n(.*?)```/gs),
+  ([, program = '']) => program,
+);
+
+/** Where the packages of the project are found, and no tool searches. */
+function newFolder(): string {
+  const cache = join(PROJECT, 'node_modules/.cache');
+  mkdirSync(cache, { recursive: true });
+  const folder = mkdtempSync(join(cache, 'client-readme-'));
+  closeLater(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+afterEach(closeAll);
+
+test(
+  'the programs in the README of the client are valid TypeScript, and run against a service',
+  async () => {
+    expect(snippets.length).toBeGreaterThanOrEqual(9);
+    const service = await startService(RULES);
+    const folder = newFolder();
+    const names = snippets.map((_, at) => `snippet-${at}.ts`);
+    for (const [at, name] of names.entries()) {
+      const program = (snippets[at] ?? '').replaceAll('localhost:8081', service.grpc);
+      writeFileSync(join(folder, name), program.replaceAll('http://localhost:8080', service.http));
+    }
+    const compilerOptions = {
+      target: 'es2023',
+      module: 'nodenext',
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      experimentalDecorators: true,
+      skipLibCheck: false,
+      noEmit: true,
+      types: ['node'],
+    };
+    const config = join(folder, 'tsconfig.json');
+    writeFileSync(config, JSON.stringify({ compilerOptions, files: names }));
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+    const run = (args: readonly string[]) =>
+      promisify(execFile)(process.execPath, args, {
+        cwd: PROJECT,
+        env: { ...process.env, TSX_TSCONFIG_PATH: config },
+      }).catch(({ stdout, stderr }) => {
+        throw new Error(`${stdout}${stderr}`);
+      });
+    const compiled = await run([join(PROJECT, 'node_modules/typescript/bin/tsc'), '-p', folder]).catch(String);
+    const errors = typeof compiled === 'string' ? compiled.match(/^.*\berror TS.*$/gm) : [];
+    expect(errors?.filter((line) => !/node_modules\/@types\//.test(line))).toEqual([]); // those do not fit one another
+    const elsewhere = ['listen(', 'weir.reserve(']; // package.test.ts and reservations.test.ts run these
+    const finite = names.filter((_, at) => !elsewhere.some((text) => snippets[at]?.includes(text)));
+    expect(finite).toHaveLength(names.length - elsewhere.length);
+    for (const name of finite) {
+      const ending = `setTimeout(() => process.exit(), 1_000).unref();`; // a client keeps no process alive
+      const path = join(folder, name);
+      writeFileSync(path, `import 'reflect-metadata';\n${readFileSync(path, 'utf8')}\n${ending}`);
+      const { stderr } = await run(['--import', 'tsx', path]);
+      expect(stderr).not.toMatch(/error/i);
+    }
+  },
+  TIMEOUT_MS,
+);

@@ -1,0 +1,64 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Client, type ClientOptions, createClient } from '../../client/src/index.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+/** Enough for any answer on a busy machine. */
+const TIMEOUT_MS = 10_000;
+
+/** A running Weir with rules of its own. */
+export interface Service extends Weir {
+  /** Targets of clients. */
+  readonly grpc: string;
+  readonly http: string;
+}
+
+const closing: (() => unknown)[] = [];
+
+/** Has this closed by `closeAll`, which closes the last first. */
+export function closeLater(close: () => unknown): void {
+  closing.push(close);
+}
+
+export async function closeAll(): Promise<void> {
+  for (const close of closing.splice(0).reverse()) await close();
+}
+
+/** Starts a Weir with these rules. */
+export async function startService(rules: string, env: Readonly<Record<string, string>> = {}): Promise<Service> {
+  const folder = mkdtempSync(join(tmpdir(), 'client-'));
+  closeLater(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'rules.yaml');
+  writeFileSync(path, rules);
+  const weir = await startWeir({ RULES_PATH: path, WORKERS: '1', ...env });
+  closeLater(() => weir.stop());
+  return { ...weir, grpc: `127.0.0.1:${weir.grpcPort}`, http: `http://127.0.0.1:${weir.httpPort}` };
+}
+
+/** A client that waits long enough, unless the options say otherwise; ready, unless there is nothing to wait for. */
+export async function openClient(options: ClientOptions, { isUp = true } = {}): Promise<Client> {
+  const client = createClient({ timeoutMs: TIMEOUT_MS, ...options });
+  closeLater(() => client.close());
+  if (isUp && !(await client.ready({ timeoutMs: TIMEOUT_MS }))) throw new Error('the service is not ready');
+  return client;
+}
+
+export const RULES = `
+domain: demo
+spend: all_or_nothing
+descriptors:
+  - key: user
+    rate_limit: { name: per-user, unit: hour, requests_per_unit: 5 }
+  - key: api_key
+    rate_limit: { unit: day, requests_per_unit: 100 }
+  - key: free
+    rate_limit: { unlimited: true }
+  - key: slow
+    rate_limit: { algorithm: leaky_bucket, unit: second, requests_per_unit: 5, burst: 5, max_delay: 5s }
+  - key: tenant
+    descriptors:
+      - key: request_id
+        not_counted: hold
+        rate_limit: { algorithm: in_flight, requests_per_unit: 1, ttl: 2s }
+`;

@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LimitExceeded, type WeirUnavailable } from '../../client/src/index.ts';
+import { until } from '../helpers/until.ts';
+import { closeAll, openClient, RULES, type Service, startService } from './service.ts';
+
+const TTL_MS = 300;
+
+let service: Service;
+beforeAll(async () => {
+  service = await startService(RULES.replace('ttl: 2s', `ttl: ${TTL_MS}ms`));
+});
+afterAll(closeAll);
+
+const open = () => openClient({ target: service.grpc });
+
+test('a function runs with a slot that no other caller gets, and that is free afterwards', async () => {
+  const client = await open();
+  const result = await client.withSlot('demo', { tenant: 'a' }, async (slot) => {
+    expect(slot.signal.aborted).toBe(false);
+    const refused = await client.slot('demo', { tenant: 'a' });
+    expect(refused).toMatchObject({ ok: false, retryAfterMs: expect.any(Number) });
+    await expect(client.withSlot('demo', { tenant: 'a' }, () => 'never')).rejects.toThrow(LimitExceeded);
+    return 'done';
+  });
+  expect(result).toBe('done');
+  expect(await client.withSlot('demo', { tenant: 'a' }, () => 'again')).toBe('again');
+});
+
+test('the slot is released when the function throws', async () => {
+  const client = await open();
+  const fail = () => {
+    throw new Error('failed');
+  };
+  await expect(client.withSlot('demo', { tenant: 'b' }, fail)).rejects.toThrow('failed');
+  expect(await client.withSlot('demo', { tenant: 'b' }, () => 'free')).toBe('free');
+});
+
+test('a slot is renewed for as long as its holder has it, and waiting callers get it in their order', async () => {
+  const client = await open();
+  const order: string[] = [];
+  const first = await client.slot('demo', { tenant: 'c' });
+  const run = (name: string) =>
+    client.withSlot('demo', { tenant: 'c' }, () => void order.push(name), { maxDelayMs: 20_000 });
+  const second = run('second');
+  await sleep(TTL_MS * 3); // it would have expired
+  expect(order).toEqual([]);
+  const third = run('third');
+  if (!first.ok) throw new Error('the first has no slot');
+  expect(first.slot.signal.aborted).toBe(false);
+  await first.slot.release();
+  await first.slot.release(); // changes nothing
+  await Promise.all([second, third]);
+  expect(order).toEqual(['second', 'third']);
+});
+
+test('a caller that gives up waiting rejects with its reason, and holds no slot', async () => {
+  const client = await open();
+  const held = await client.slot('demo', { tenant: 'd' });
+  const controller = new AbortController();
+  const waiting = client.slot('demo', { tenant: 'd' }, { maxDelayMs: 20_000, signal: controller.signal });
+  setImmediate(() => controller.abort(new Error('gave up')));
+  await expect(waiting).rejects.toThrow('gave up');
+  if (held.ok) await held.slot.release();
+  expect(await client.withSlot('demo', { tenant: 'd' }, () => 'free', { maxDelayMs: 5_000 })).toBe('free');
+});
+
+test('the signal of a slot aborts when it is lost to another holder', async () => {
+  const client = await open();
+  const outcome = await client.slot('demo', { tenant: 'e' }, { id: 'lost' });
+  if (!outcome.ok) throw new Error('no slot');
+  const other = await open();
+  await other.limit('demo', { tenant: 'e', request_id: 'lost' }, { hits: -1 }); // as an operator would free it
+  await other.slot('demo', { tenant: 'e' }, { maxDelayMs: 5_000 });
+  await until('the slot is lost', () => outcome.slot.signal.aborted);
+  expect(String(outcome.slot.signal.reason)).toContain('slot lost has expired');
+});
+
+test('slots over HTTP are refused with the advice to use gRPC', async () => {
+  const client = await openClient({ target: service.http });
+  const error: WeirUnavailable = await client.slot('demo', { tenant: 'f' }).then(
+    () => new Error('no error'),
+    (thrown) => thrown,
+  );
+  expect(error).toMatchObject({ kind: 'unimplemented', message: expect.stringContaining('needs gRPC') });
+});
