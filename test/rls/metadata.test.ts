@@ -1,4 +1,4 @@
-import { unitMs } from '../../src/algorithms/limit.ts';
+import { NEVER_MS, unitMs } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { createDynamicMetadata } from '../../src/rls/metadata.ts';
@@ -76,6 +76,43 @@ describe('dynamic metadata under `weir`', () => {
 
   test('has no delay of a request that was not held', () => {
     expect(metadataOf([delayed({ delayMs: 100 }, 'demo.user')], 0)).toBeUndefined();
+  });
+});
+
+describe('with ofRule, dynamic metadata has', () => {
+  const metadataOf = (verdicts: readonly Verdict[], overallCode: Answer['overallCode'] = 'OK', quotaMode = false) =>
+    createDynamicMetadata({ ofRequest: false, ofRule: true, quotaMode })(request, { ...answer, overallCode, verdicts });
+  const perMinute = (decision: Partial<Limited['decision']> = {}): Limited => ({
+    ...limited(decision),
+    label: { ...label, unitMultiplier: 1 },
+  });
+  const refusal = { code: 'OVER_LIMIT', limitRemaining: 0, retryAfterMs: 900 } as const;
+
+  test('the code alone if no limit applies', () => {
+    expect(metadataOf([{ kind: 'no_rule' }, { kind: 'unlimited', rule }])).toEqual({ weir: { code: 'OK' } });
+  });
+
+  test('the limit with the fewest hits left of an allowed request', () => {
+    const roomy = { ...perMinute({ limitRemaining: 9 }), rule: { ...rule, path: 'demo.path' } };
+    expect(metadataOf([roomy, perMinute({ limitRemaining: 2 })])).toEqual({
+      weir: { code: 'OK', rule: 'demo.user', limit: '10 per minute', remaining: 2 },
+    });
+  });
+
+  test('the refusing limit and the wait of a refused request', () => {
+    expect(metadataOf([perMinute(refusal), perMinute()], 'OVER_LIMIT')).toEqual({
+      weir: { code: 'OVER_LIMIT', rule: 'demo.user', limit: '10 per minute', remaining: 0, retry_after_ms: 900 },
+    });
+  });
+
+  test('what would have refused a request that a mode lets pass, and the other facts', () => {
+    const shadowed = { ...perMinute({ ...refusal, retryAfterMs: NEVER_MS, soft: true }), code: 'OK' as const };
+    expect(metadataOf([shadowed])).toEqual({
+      weir: {
+        ...{ code: 'OK', rule: 'demo.user', limit: '10 per minute', remaining: 0, would_be: 'OVER_LIMIT' },
+        statuses: [{ index: 0, rule: 'demo.user', soft: true }],
+      },
+    });
   });
 });
 
