@@ -58,6 +58,8 @@ export class RecordingReader implements TrafficReader {
       if (error instanceof InvalidJson || error instanceof InvalidRequest) return error.message;
       throw error;
     }
+    const isPlain = timeoutMs === undefined && label === undefined && hashed === undefined && !this.#overrides;
+    if (isPlain && recordedAnswer) return { timeMs: time, request, answer: recordedAnswer };
     const overrides = this.#overrides;
     this.#overrides = undefined;
     return {
