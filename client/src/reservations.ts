@@ -3,7 +3,7 @@ import type { Caller } from './caller.ts';
 import { WeirUnavailable } from './errors.ts';
 import { callHolds, type HoldOptions, holderOf } from './hold-call.ts';
 import { checkNumber, type Descriptor } from './options.ts';
-import { decodeCommit, decodeReserve } from './wire/decode.ts';
+import { decodeCommit, decodeReserve } from './wire/decode-holds.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
 const MAX_HITS = 0xffff_ffff;

@@ -1,7 +1,7 @@
 import type { Caller } from './caller.ts';
 import { callHolds, type HoldCall, type HoldMethod, type HoldOptions, holderOf } from './hold-call.ts';
 import { checkNumber, type Descriptor } from './options.ts';
-import { decodeHold } from './wire/decode.ts';
+import { decodeHold } from './wire/decode-holds.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
 const MAX_DELAY_MS = 3_600_000;

@@ -1,5 +1,4 @@
-import { createInterner } from '../../../src/protobuf/interner.ts';
-import { ProtoReader } from '../../../src/protobuf/reader.ts';
+import { LENGTH, nested, open, readDuration, reader, readText, tagOf, VARINT } from './fields.ts';
 import {
   type Reply,
   type ReplyCode,
@@ -12,19 +11,8 @@ import {
 } from './messages.ts';
 import { readStruct } from './struct.ts';
 
-/** The longest text that is read. */
-const MAX_TEXT = 65_536;
-
 /** The gRPC status UNKNOWN. */
 const STATUS_UNKNOWN = 2;
-
-const VARINT = 0;
-const LENGTH = 2;
-
-const reader = new ProtoReader(createInterner()); // messages are read one after another
-
-/** Tags: the field's number × 8 + its wire type. */
-const tagOf = (field: number, wireType: number): number => field * 8 + wireType;
 
 /** Decodes a RateLimitResponse. Throws a RangeError if it is malformed. */
 export function decodeReply(bytes: Buffer): Reply {
@@ -73,50 +61,6 @@ function readItemStatus(): BatchItem {
   return { status, message };
 }
 
-/** Decodes the answer of weir.v1.Holds: `held` is false where the holder has no slots. */
-export function decodeHold(bytes: Buffer) {
-  let held = false;
-  let ttlMs = 0;
-  let retryAfterMs: number | undefined;
-  open(bytes, (tag) => {
-    if (tag === tagOf(1, VARINT)) held = reader.uint32() !== 0;
-    else if (tag === tagOf(2, LENGTH)) ttlMs = readDuration();
-    else if (tag === tagOf(3, LENGTH)) retryAfterMs = readDuration();
-    else reader.skip(tag);
-  });
-  return { held, ttlMs, retryAfterMs };
-}
-
-/** Decodes the answer to Reserve. */
-export function decodeReserve(bytes: Buffer) {
-  let reserved = false;
-  let hits = 0;
-  let ttlMs = 0;
-  let retryAfterMs: number | undefined;
-  open(bytes, (tag) => {
-    if (tag === tagOf(1, VARINT)) reserved = reader.uint32() !== 0;
-    else if (tag === tagOf(2, VARINT)) hits = reader.uint64();
-    else if (tag === tagOf(3, LENGTH)) ttlMs = readDuration();
-    else if (tag === tagOf(4, LENGTH)) retryAfterMs = readDuration();
-    else reader.skip(tag);
-  });
-  return { reserved, hits, ttlMs, retryAfterMs };
-}
-
-/** Decodes the answer to Commit; `outcome` is its number. */
-export function decodeCommit(bytes: Buffer) {
-  let outcome = 0;
-  let charged = 0;
-  let overrun = 0;
-  open(bytes, (tag) => {
-    if (tag === tagOf(1, VARINT)) outcome = reader.uint32();
-    else if (tag === tagOf(2, VARINT)) charged = reader.uint64();
-    else if (tag === tagOf(3, VARINT)) overrun = reader.uint64();
-    else reader.skip(tag);
-  });
-  return { outcome, charged, overrun };
-}
-
 /** Whether a HealthCheckResponse says SERVING. */
 export function decodeServing(bytes: Buffer): boolean {
   let status = 0;
@@ -125,18 +69,6 @@ export function decodeServing(bytes: Buffer): boolean {
     else reader.skip(tag);
   });
   return status === 1;
-}
-
-function open(bytes: Buffer, field: (tag: number) => void): void {
-  reader.open(bytes, 0, bytes.length);
-  while (reader.at < bytes.length) field(reader.tag());
-}
-
-/** Reads a nested message, from its length prefix on. */
-function nested(field: (tag: number) => void): void {
-  const end = reader.length();
-  while (reader.at < end) field(reader.tag());
-  reader.close(end);
 }
 
 function readReply(end: number): Reply {
@@ -211,21 +143,4 @@ function readWrapper(): number {
     else reader.skip(tag);
   });
   return value;
-}
-
-function readDuration(): number {
-  let seconds = 0;
-  let nanos = 0;
-  nested((tag) => {
-    if (tag === tagOf(1, VARINT)) seconds = reader.uint64();
-    else if (tag === tagOf(2, VARINT)) nanos = reader.uint32();
-    else reader.skip(tag);
-  });
-  return seconds * 1_000 + Math.ceil(nanos / 1e6);
-}
-
-function readText(): string {
-  const text = reader.text(MAX_TEXT);
-  if (text === undefined) throw new RangeError(`a text has more than ${MAX_TEXT} characters`);
-  return text;
 }
