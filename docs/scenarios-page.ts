@@ -1,5 +1,6 @@
 import { scenarioNames } from '../src/simulate/scenario-names.ts';
 import { scenarios } from '../src/simulate/scenarios.ts';
+import { SIMULATED_RULES } from '../src/simulate/simulate.ts';
 
 const head = `# Traffic models
 
@@ -16,7 +17,7 @@ npx weir simulate --scenario scraper --seed 7 --out scraper.ndjson
 | option | meaning |
 | --- | --- |
 | \`--scenario NAME\` | the model: ${scenarioNames.map((name) => `\`${name}\``).join(', ')} |
-| \`--rules PATH\` | the rules, instead of [config/scenarios.yaml](../config/scenarios.yaml) |
+| \`--rules PATH\` | the rules, instead of those below |
 | \`--against PATH\` | other rules, compared with these |
 | \`--seed N\` | other requests of the same model; the same seed always gives the same ones. Without it 1 |
 | \`--mapping FILE\` | how a request is counted: see [access-logs.md](access-logs.md#mapping). The fields are \`x-user\`, \`remote_address\`, \`:method\`, \`:path\` and \`label\` |
@@ -27,6 +28,11 @@ npx weir simulate --scenario scraper --seed 7 --out scraper.ndjson
 Without a mapping, a request has the domain \`demo\` and up to four descriptors: (\`user\`), (\`path\`), (\`path\`,
 \`remote_address\`) and (\`remote_address\`). Each has a label: what a perfect limit would do. The report counts wrong
 refusals, of requests that ought to pass, and missed ones.
+
+Without \`--rules\`, these answer:
+
+\`\`\`yaml
+${SIMULATED_RULES}\`\`\`
 
 The models are open: clients do not react to a refusal. Every scenario begins on Monday, 2026-01-05, at 0:00 in UTC.
 

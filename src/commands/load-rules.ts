@@ -1,5 +1,6 @@
 import { loadSource } from '../rules/book.ts';
 import { plainPath } from '../rules/files.ts';
+import { loadRules } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import { readOverlayFiles } from '../rules/overlay-files.ts';
 import { formatProblem, type Problem } from '../rules/problem.ts';
@@ -24,6 +25,13 @@ export async function loadRulesAt(
     overlay.push(...read.files);
   }
   const loaded = await loadSource(plainPath(path), { mergeDomains, overlay });
+  if (loaded.ok) return loaded.rules;
+  throw wrongRules(loaded.problems);
+}
+
+/** @throws CommandFailed  they are wrong */
+export function loadRulesText(name: string, text: string): RuleTree {
+  const loaded = loadRules([{ name, path: name, text }], { mergeDomains: false });
   if (loaded.ok) return loaded.rules;
   throw wrongRules(loaded.problems);
 }

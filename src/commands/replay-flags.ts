@@ -15,9 +15,10 @@ export interface ReplaySurroundings extends Surroundings {
 
 /** What is done with answers. */
 export interface AnswerFlags extends Thresholds {
+  /** A path. */
   readonly rules: string;
-  /** What reports call them; absent: their path. */
-  readonly rulesName?: string;
+  /** The text of the rules themselves, whose path is then only a name. */
+  readonly rulesText?: string;
   readonly against?: string;
   readonly overlay: readonly string[];
   /** How lines of access logs become requests; absent: the input is recordings. */

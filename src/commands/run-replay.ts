@@ -17,7 +17,7 @@ import { TrafficCounts } from '../replay/traffic.ts';
 import { InvalidSettings } from '../settings/values.ts';
 import { readSettings, type Settings } from '../settings.ts';
 import { CommandFailed } from './client.ts';
-import { loadRulesAt } from './load-rules.ts';
+import { loadRulesAt, loadRulesText } from './load-rules.ts';
 import { learn, mappingAt, writePage } from './replay-files.ts';
 import type { AnswerFlags, ReplayFlags, ReplaySurroundings } from './replay-flags.ts';
 
@@ -63,11 +63,11 @@ export async function answerTraffic(
   open: (notes: RecordingNotes, counts: TrafficCounts) => Promise<OpenedTraffic>,
 ): Promise<void> {
   const settings = await settingsOf(env);
-  const trees = await Promise.all(
-    [flags.rules, ...(flags.against === undefined ? [] : [flags.against])].map((path) =>
-      loadRulesAt(path, flags.overlay, settings),
-    ),
-  );
+  const { rules: path, rulesText, overlay } = flags;
+  const trees = await Promise.all([
+    rulesText === undefined ? loadRulesAt(path, overlay, settings) : loadRulesText(path, rulesText),
+    ...(flags.against === undefined ? [] : [loadRulesAt(flags.against, overlay, settings)]),
+  ]);
   const engines = trees.map((tree) => new ReplayEngine(tree, engineOptionsOf(settings)));
   const [rules, against] = engines;
   if (!rules) return; // there is one
@@ -96,7 +96,7 @@ export async function answerTraffic(
     await writePage(flags.html, {
       ...source,
       data,
-      names: { rules: flags.rulesName ?? flags.rules, against: flags.against, traffic: names },
+      names: { rules: flags.rules, against: flags.against, traffic: names },
     });
   const failures = [...exceeded(found, flags), ...(flags.verify ? differences(found) : [])];
   if (failures.length > 0) throw new CommandFailed(failures.join('\n'));

@@ -1,28 +1,25 @@
 import { open } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
-import { packageRoot } from '../package-root.ts';
 import { parseMapping } from '../replay/mapping/mapping.ts';
 import type { RecordedRequest, RecordedTraffic } from '../replay/request.ts';
-import { SIMULATED_MAPPING, simulated } from '../simulate/simulate.ts';
+import { SIMULATED_MAPPING, SIMULATED_RULES, simulated } from '../simulate/simulate.ts';
 import { CommandFailed } from './client.ts';
 import { mappingAt } from './replay-files.ts';
 import type { ReplaySurroundings, SimulateFlags } from './replay-flags.ts';
 import { answerTraffic } from './run-replay.ts';
 
-/** From the package's root. */
-const DEFAULT_RULES = 'config/scenarios.yaml';
-
 /** @throws CommandFailed  wrong rules, mapping or settings, or a file that cannot be written */
 export async function runSimulation(flags: SimulateFlags, surroundings: ReplaySurroundings): Promise<void> {
   const { scenario, seed, out } = flags;
-  const rules = flags.rules ?? fileURLToPath(new URL(DEFAULT_RULES, packageRoot));
   const mapping = flags.mapping === undefined ? ownMapping() : await mappingAt(flags.mapping);
   const made = simulated(scenario, seed, mapping);
   const traffic = out === undefined ? made : written(made, out);
   const { against, html, json } = flags;
   await answerTraffic(
     {
-      ...{ rules, rulesName: flags.rules ?? DEFAULT_RULES, json, overlay: [], answers: false, verify: false },
+      ...(flags.rules === undefined
+        ? { rules: 'the rules of scenarios', rulesText: SIMULATED_RULES }
+        : { rules: flags.rules }),
+      ...{ json, overlay: [], answers: false, verify: false },
       ...(against !== undefined && { against }),
       ...(html !== undefined && { html }),
     },

@@ -12,7 +12,10 @@ export function addSimulateCommand(program: Command, surroundings: ReplaySurroun
       'Answer the traffic of a model by rule files, on a simulated clock, and report what would have been refused: to design limits before there is traffic. The same seed gives the same requests.',
     )
     .addOption(new Option('--scenario <name>', 'the model').choices(scenarioNames).makeOptionMandatory())
-    .option('--rules <path>', 'rule file or directory, instead of config/scenarios.yaml')
+    .option(
+      '--rules <path>',
+      'rule file or directory, instead of 60 requests a minute for a user, 120 for an address, and 10 logins an hour',
+    )
     .option('--against <path>', 'other rules, to be compared with these: the change that is planned')
     .option('--seed <n>', 'another number gives other requests', seed, 1)
     .option('--mapping <file>', 'the descriptors of a request, instead of user, path, path and address, and address')

@@ -18,6 +18,20 @@ rate_limits:
 label: { field: label, allow: allow, refuse: refuse }
 `;
 
+/** The rules that answer a scenario unless others are given. */
+export const SIMULATED_RULES = `domain: demo
+descriptors:
+  - key: user
+    rate_limit: { unit: minute, requests_per_unit: 60 }
+  - key: remote_address
+    rate_limit: { unit: minute, requests_per_unit: 120 }
+  - key: path
+    value: /login
+    descriptors:
+      - key: remote_address
+        rate_limit: { unit: hour, requests_per_unit: 10 }
+`;
+
 /** The requests of a scenario in order of time: the same for the same seed. */
 export async function* simulated(name: ScenarioName, seed: number, mapping: Mapping): RecordedTraffic {
   const requests = [...scenarios[name].requests(new Random(seed))].sort((one, other) => one.atMs - other.atMs);

@@ -6,10 +6,10 @@ import { logFormats } from '../../src/replay/readers/format-names.ts';
 
 const page = readFileSync('docs/access-logs.md', 'utf8');
 
-test('the mappings of the page and of config are valid', () => {
+test('the mappings of the page and beside it are valid', () => {
   const [written = ''] = /(?<=```yaml\n)[^`]*/.exec(page) ?? [];
   expect(parseMapping('page', written)).toHaveProperty('mapping');
-  expect(parseMapping('config', readFileSync('config/mapping.yaml', 'utf8'))).toHaveProperty('mapping');
+  expect(parseMapping('mapping.yaml', readFileSync('docs/mapping.yaml', 'utf8'))).toHaveProperty('mapping');
 });
 
 test('the page names every format, every action and the fields of headers', () => {

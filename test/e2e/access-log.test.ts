@@ -106,14 +106,14 @@ const weirReplay = async (args: readonly string[]): Promise<string> => {
 };
 
 test("a replay of Envoy's access log answers each request as Envoy was answered", async () => {
-  const answers = (await weirReplay(['--mapping', 'config/mapping.yaml', '--answers', json])).trim().split('\n');
+  const answers = (await weirReplay(['--mapping', 'docs/mapping.yaml', '--answers', json])).trim().split('\n');
   const replayed = answers.map((line) => JSON.parse(line).code);
   expect(replayed).toEqual(statuses.map((status) => (status === 429 ? 'OVER_LIMIT' : 'OK')));
   expect(new Set(replayed)).toEqual(new Set(['OK', 'OVER_LIMIT']));
 });
 
 test('a replay finds the answers that Envoy got in its log, and verifies its own against them', async () => {
-  const report = JSON.parse(await weirReplay(['--mapping', 'config/mapping.yaml', '--verify', '--json', json]));
+  const report = JSON.parse(await weirReplay(['--mapping', 'docs/mapping.yaml', '--verify', '--json', json]));
   const refused = statuses.filter((status) => status === 429).length;
   expect(report).toMatchObject({ requests: REQUESTS.length, refused, lines: { broken: 0, unmapped: 0 } });
   expect(report.recorded).toEqual({ answers: REQUESTS.length, same: REQUESTS.length });

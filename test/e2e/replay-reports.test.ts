@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { SIMULATED_RULES } from '../../src/simulate/simulate.ts';
 import { MAIN } from '../helpers/weir.ts';
 
 const run = promisify(execFile);
@@ -129,7 +130,7 @@ test('a simulation is the same for its seed, and its recording replays to the sa
   expect(report).toMatchObject({ requests: expect.any(Number), labels: { missed: 0 } });
   expect(report.rules['demo.remote_address'].refused).toBeGreaterThan(0);
   const { lines, ...replayed } = JSON.parse(
-    (await weir('replay', '--rules', 'config/scenarios.yaml', '--json', recording)).stdout,
+    (await weir('replay', '--rules', file('scenarios.yaml', SIMULATED_RULES), '--json', recording)).stdout,
   );
   expect(replayed).toEqual(report);
   expect(lines.broken).toBe(0);
