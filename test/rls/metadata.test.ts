@@ -105,7 +105,7 @@ describe('with ofRule, dynamic metadata has', () => {
     });
   });
 
-  test('what would have refused a request that a mode lets pass, and the other facts', () => {
+  test('a request that a shadow mode lets pass has the code that it would have had, beside the other facts', () => {
     const shadowed = { ...perMinute({ ...refusal, retryAfterMs: NEVER_MS, soft: true }), code: 'OK' as const };
     expect(metadataOf([shadowed])).toEqual({
       weir: {
