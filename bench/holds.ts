@@ -1,6 +1,7 @@
 import type { InFlightLimit } from '../src/algorithms/in-flight.ts';
 import { heldLimit } from '../src/algorithms/index.ts';
-import { type Backend, operationOf } from '../src/backends/backend.ts';
+import type { ReservationLimit } from '../src/algorithms/reservation.ts';
+import { type Backend, type Operation, operationOf } from '../src/backends/backend.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
 import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { RedisBackend } from '../src/backends/redis/backend.ts';
@@ -11,7 +12,8 @@ import { showUsage } from './usage.ts';
 showUsage(`Usage: npm run holds
 
 Measures what it takes to take and release a slot of a limit on requests in flight, by the number of slots that are held
-meanwhile: with ids and without, in memory and in Redis, one operation after the other. Takes about a minute.
+meanwhile, with ids and without; and what it takes to reserve hits and to commit them, by the number of requests that the
+counter knows. In memory and in Redis, one operation after the other. Takes about a minute.
 `);
 
 const HOLDERS = [0, 10, 100, 999] as const;
@@ -25,46 +27,82 @@ const ROUND = 100;
 const limit: InFlightLimit = {
   ...{ algorithm: 'in_flight', counter: 'in_flight', requestsPerUnit: 1_000, soft: 0, windowMs: TTL_MS, holder: 0 },
 };
+/** Its bucket is never empty. */
+const reserving: ReservationLimit = {
+  ...{ algorithm: 'reservation', counter: 'reservation', requestsPerUnit: 1e9, soft: 0, windowMs: 1_000 },
+  inner: {
+    ...{ algorithm: 'token_bucket', counter: 'inner', requestsPerUnit: 1e9, soft: 0, windowMs: 1_000 },
+    ...{ burst: 1e9, refill: 'continuous', maxDelayMs: 0 },
+  },
+  ...{ ttlMs: TTL_MS, onOverrun: 'debt', holder: 0, commits: false },
+};
 const counterKeys = createCounterKeys('');
-
-measureAll().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
 
 async function measureAll(): Promise<void> {
   const server = await startRedis();
   const redis = new RedisBackend(await openReady(server), Date.now);
-  console.log('| store | ids | slots held meanwhile | µs to take a slot or release it |\n| --- | --- | --- | --- |');
+  console.log('| store | what | holders meanwhile | µs an operation |\n| --- | --- | --- | --- |');
   for (const [name, open] of [
     ['memory', () => createMemoryBackend(Date.now, { maxCounters: 1_000 })],
     ['Redis', () => redis],
   ] as const)
-    for (const hasId of [true, false])
+    for (const [what, pairOf] of Object.entries(pairs))
       for (const holders of HOLDERS) {
-        const micros = await measure(open(), hasId, holders);
-        console.log(`| ${name} | ${hasId ? 'yes' : 'no'} | ${holders} | ${micros.toFixed(1)} |`);
+        const micros = await measure(open(), pairOf(`${what} ${holders}`), holders);
+        console.log(`| ${name} | ${what} | ${holders} | ${micros.toFixed(1)} |`);
       }
   await redis.close();
   await server.stop();
 }
 
-/** @returns microseconds an operation */
-async function measure(backend: Backend, hasId: boolean, holders: number): Promise<number> {
-  const key = counterKeys(limit, `${hasId}-${holders}`, []);
-  const run = async (holder: number, hits: number): Promise<void> => {
-    const [reply] = await backend.run([operationOf({ key }, heldLimit(limit, hasId ? holder : 0), hits, true)], how);
-    if (reply?.code !== 'OK') throw new Error(`expected a slot, got ${JSON.stringify(reply)}`);
+/** What a holder does at its beginning and at its end. */
+type PairOf = (counter: string) => (holder: number) => readonly [Operation, Operation];
+
+const slotsOf =
+  (hasId: boolean): PairOf =>
+  (counter) => {
+    const key = counterKeys(limit, counter, []);
+    return (holder) => {
+      const own = heldLimit(limit, hasId ? holder : 0);
+      return [operationOf({ key }, own, 1, true), operationOf({ key }, own, -1, true)];
+    };
   };
-  for (let holder = 1; holder <= holders; holder++) await run(holder, 1);
+
+const reservationsOf: PairOf = (counter) => {
+  const key = counterKeys(reserving, counter, []);
+  return (holder) => [
+    operationOf({ key }, { ...reserving, holder }, 1_000, true),
+    operationOf({ key }, { ...reserving, holder, commits: true }, 500, true),
+  ];
+};
+
+/** @returns microseconds an operation */
+async function measure(backend: Backend, pairOf: ReturnType<PairOf>, holders: number): Promise<number> {
+  const run = async (operation: Operation): Promise<void> => {
+    const [reply] = await backend.run([operation], how);
+    if (reply?.code !== 'OK') throw new Error(`expected OK, got ${JSON.stringify(reply)}`);
+  };
+  for (let holder = 1; holder <= holders; holder++) await run(pairOf(holder)[0]);
+  const [begin, end] = pairOf(holders + 1);
   const startMs = performance.now();
   let operations = 0;
   while (performance.now() - startMs < MEASURED_MS) {
     for (let round = 0; round < ROUND; round++) {
-      await run(holders + 1, 1);
-      await run(holders + 1, -1);
+      await run(begin);
+      await run(end);
     }
     operations += 2 * ROUND;
   }
   return ((performance.now() - startMs) * 1_000) / operations;
 }
+
+const pairs: Readonly<Record<string, PairOf>> = {
+  'slots with ids': slotsOf(true),
+  'slots without': slotsOf(false),
+  reservations: reservationsOf,
+};
+
+measureAll().catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});

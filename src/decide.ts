@@ -1,9 +1,10 @@
 import { algorithmFor, heldLimit, type Limit } from './algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from './algorithms/limit.ts';
 import { isPromise, StoreUnavailable } from './backends/backend.ts';
-import type { Counters } from './backends/key.ts';
+import type { Counter, Counters } from './backends/key.ts';
 import { type Debit, debitOf } from './ledger/debit.ts';
 import type { Entries } from './ledger/entry.ts';
+import type { Estimates } from './ledger/estimates.ts';
 import { holderOf } from './ledger/holder.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import type { Overrides } from './overrides.ts';
@@ -41,7 +42,7 @@ export type Verdict =
       readonly code: Code;
       /** Limits in shadow mode, beside the one that is shown, that would have refused; undefined: none. */
       readonly shadowRefusals?: readonly ShadowRefusal[] | undefined;
-      /** All limits of the rule that apply, if there are several and `Decider.reportsEveryLimit`. */
+      /** All limits that apply, if there are several and `Decider.reportsEveryLimit`, or the request has an id. */
       readonly applied?: readonly AppliedLimit[] | undefined;
     };
 
@@ -51,9 +52,13 @@ export interface AppliedLimit extends RuleLimit {
 }
 
 /** A limit in shadow mode that would have refused. */
-export interface ShadowRefusal {
-  readonly limit: Limit;
+export interface ShadowRefusal extends OtherDecision {
   readonly label: LimitLabel;
+}
+
+/** A limit that is not shown. */
+export interface OtherDecision {
+  readonly limit: Limit;
   readonly decision: Decision;
 }
 
@@ -88,6 +93,8 @@ export interface Decider {
   readonly spend: Spend;
   /** Verdicts report every limit of a rule, not only the tightest; absent: they do not. */
   readonly reportsEveryLimit?: boolean;
+  /** What requests have used; absent: nothing is known. */
+  readonly estimates?: Estimates;
   /** What operators have set for single descriptors; absent: nothing. */
   readonly overrides?: Overrides;
 }
@@ -178,10 +185,11 @@ function addDebits(
   { found, hits }: MatchedDescriptor,
   domain: string,
   spend: Spend,
-  { counters, quotaMode, shadowMode }: Decider,
+  decider: Decider,
   maxHoldMs: number,
 ): void {
   if (found.kind !== 'limited') return;
+  const { counters, quotaMode, shadowMode } = decider;
   const holder = found.id === undefined ? undefined : holderOf(found.id);
   for (const { limit, policy } of found.limits) {
     const blocks = !policy.shadow && !shadowMode && !policy.quota && !quotaMode;
@@ -189,9 +197,31 @@ function addDebits(
     const charges = policy.charge === 'always' && spend === 'each';
     // no turn is reserved that would come after the caller has gone
     const capped = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
-    const own = holder === undefined ? capped : heldLimit(capped, holder);
-    into.push(debitOf(counter, { limit: own, policy }, hits, blocks, charges));
+    if (holder === undefined) {
+      into.push(debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
+      continue;
+    }
+    const own = { limit: heldLimit(capped, holder), policy };
+    if (found.commits) into.push(usedDebit(counter, own, hits, decider.estimates));
+    else into.push(debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges));
   }
+}
+
+/** The hits that are asked for, or more, where the limit wants more: but for peeks, and hits that are given back. */
+export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
+  if (hits <= 0) return hits;
+  return Math.max(hits, algorithmFor(limit).atLeast?.(limit, () => estimates?.of(key)) ?? 0);
+}
+
+/** Charges what a request has used. Never refuses. @param hits  their sign means nothing */
+export function usedDebit(
+  counter: Counter,
+  one: Pick<RuleLimit, 'limit' | 'policy'>,
+  hits: number,
+  estimates: Estimates | undefined,
+): Debit {
+  if (algorithmFor(one.limit).learns?.(one.limit)) estimates?.note(counter.key, Math.abs(hits));
+  return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are no peek
 }
 
 function available(answered: Entries, domain: string, asked: readonly MatchedDescriptor[]): readonly Decision[] {
@@ -221,7 +251,8 @@ function combine(asked: readonly MatchedDescriptor[], decisions: readonly Decisi
     const { limit, label, policy } = limits[shown - first] as RuleLimit; // one of its own
     const shadowRefusals = limits.length > 1 ? shadowRefusalsOf(limits, decisions, first, shown) : undefined;
     const code = policy.shadow ? 'OK' : decision.code;
-    const applied = modes.reportsEveryLimit && limits.length > 1 ? appliedOf(limits, decisions, first) : undefined;
+    const reportsAll = limits.length > 1 && (modes.reportsEveryLimit || found.id !== undefined);
+    const applied = reportsAll ? appliedOf(limits, decisions, first) : undefined;
     return { kind: 'limited', rule, levels, limit, label, policy, decision, hits, code, shadowRefusals, applied };
   });
   const refused = isRefused(asked, verdicts, modes.quotaMode);

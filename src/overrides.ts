@@ -93,6 +93,7 @@ export class Overrides {
   /** What becomes of a match. An override of a descriptor that meets no rule does nothing. */
   apply(found: Match, domain: string, entries: readonly Entry[]): Match {
     if (found.kind !== 'limited' && found.kind !== 'unlimited') return found;
+    if (found.kind === 'limited' && found.commits) return found; // what has been used is charged where it was reserved
     const override = this.of(found, domain, entries);
     if (!override) return found;
     const { rule } = found;

@@ -73,11 +73,13 @@ export function limitText(limit: {
   readonly unit?: string;
   readonly unit_multiplier?: number;
   readonly window_ms: number;
+  /** Hits are reserved first. */
+  readonly reserve?: unknown;
 }): string {
   const { requests_per_unit: requests, unit, unit_multiplier: times = 1, window_ms: windowMs } = limit;
   if (limit.algorithm === 'in_flight') return `${exact(requests)} at once`;
   const window = unit === undefined ? duration(windowMs) : times === 1 ? unit : `${times} ${unit}s`;
-  return `${exact(requests)} per ${window}`;
+  return `${exact(requests)} per ${window}${limit.reserve === undefined ? '' : ', reserved'}`;
 }
 
 const algorithmNames: Readonly<Record<string, string>> = {

@@ -60,6 +60,11 @@ const accounts: Accounts = {
     const used = usedOf(limit, state, nowMs) - ownSlots(limit, state, nowMs); // a request takes its slots once
     return { terms: [text(used)], used };
   },
+  reservation(limit, state, nowMs) {
+    const { hitsBefore, reservation } = describe({ ...limit, holder: 0, commits: false }, state, nowMs);
+    const held = reservation?.held ?? 0;
+    return { terms: [text(hitsBefore - held), `${text(held)} on hold`], used: hitsBefore };
+  },
 };
 
 const MAX_TERMS = 6;

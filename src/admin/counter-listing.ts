@@ -1,3 +1,4 @@
+import { namedAlgorithmOf } from '../algorithms/index.ts';
 import { debitOf } from '../ledger/debit.ts';
 import { describeLimit } from '../rules/describe.ts';
 import { inSlices } from '../slices.ts';
@@ -51,5 +52,5 @@ const describe = ({ domain, entries, rule: { path }, limit }: KnownCounter, show
   entries: entries.map(({ key, value }) => ({ key, value: shown(value) })),
   rule: path,
   limit: describeLimit(limit),
-  algorithm: limit.limit.algorithm,
+  algorithm: namedAlgorithmOf(limit.limit),
 });

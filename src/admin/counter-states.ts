@@ -1,4 +1,4 @@
-import { heldLimit } from '../algorithms/index.ts';
+import { heldLimit, namedAlgorithmOf } from '../algorithms/index.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
 import { describeLimit } from '../rules/describe.ts';
@@ -62,7 +62,7 @@ export const describeCounter = ({ rule, limit, debit: { key } }: FoundCounter, s
   ...placeFields(rule.place),
   ...(limit.label.name !== '' && { name: limit.label.name }),
   limit: describeLimit(limit),
-  algorithm: limit.limit.algorithm,
+  algorithm: namedAlgorithmOf(limit.limit),
   counter: key,
   ...state,
 });

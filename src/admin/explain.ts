@@ -1,9 +1,10 @@
-import type { AlgorithmName, Limit } from '../algorithms/index.ts';
-import type { Decision, State } from '../algorithms/limit.ts';
+import { type AlgorithmName, type Limit, namedAlgorithmOf } from '../algorithms/index.ts';
+import type { Decision, ReservationReport, State } from '../algorithms/limit.ts';
 import { NEVER_MS } from '../algorithms/limit.ts';
 import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../decide.ts';
 import type { Debit } from '../ledger/debit.ts';
 import { type Entries, sourceOf } from '../ledger/entry.ts';
+import { readOnly } from '../ledger/estimates.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { StandingOverride } from '../overrides.ts';
 import { decodeRequest, encodeAnswer } from '../rls/codec.ts';
@@ -72,6 +73,8 @@ export interface ExplainedLimit {
   readonly drawing?: StateDrawing;
   readonly arithmetic?: string;
   readonly soft?: true;
+  /** What became of a reservation. */
+  readonly reservation?: Pick<ReservationReport, 'event' | 'reserved' | 'charged' | 'overrun'>;
   readonly delayMs?: number;
   /** Until the same request could pass; null: never. */
   readonly retryAfterMs?: number | null;
@@ -82,8 +85,11 @@ export interface CounterState {
   readonly used: number;
   readonly remaining: number;
   readonly resetsInMs: number;
-  /** Of requests in flight: how long ago the first slot to expire was taken. */
+  /** Of requests in flight, and of reservations: how long ago the first to expire was taken. */
   readonly oldestMs?: number;
+  /** Of reservations: hits on hold, which are among those used, and requests whose they are. */
+  readonly onHold?: number;
+  readonly open?: number;
 }
 
 export interface ExplainedDecision {
@@ -149,7 +155,8 @@ export async function explain(wire: WireRequest, options: ExplainOptions): Promi
   }
   const tree = decider.rules();
   try {
-    const answer = await decide(request, { ...decider, ledger }, Number.POSITIVE_INFINITY);
+    const estimates = decider.estimates && { estimates: readOnly(decider.estimates) };
+    const answer = await decide(request, { ...decider, ...estimates, ledger }, Number.POSITIVE_INFINITY);
     const response = encodeAnswer(answer, extras.headers(answer), extras.metadata(wire, answer));
     const descriptors = tree ? explainDescriptors(tree, request, observed, decider) : [];
     return {
@@ -249,7 +256,7 @@ function explainLimit(
     ...placeFields(rule.place),
     ...(label.name !== '' && { name: label.name }),
     limit: describeLimit({ limit, label }),
-    algorithm: limit.algorithm,
+    algorithm: namedAlgorithmOf(limit),
     ...(policy.shadow && { shadow: true }),
     ...(policy.quota && { quota: true }),
     ...(isFromRequest && { fromRequest: true }),
@@ -265,7 +272,8 @@ function explainObserved({ debit, nowMs, before, after, decision }: Observed): P
   if (!decision) return { ...counter, before: counterState(limit, before, nowMs) };
   const source = sourceOf(decision);
   const isOver = decision.code === 'OVER_LIMIT';
-  const { retryAfterMs, delayMs, soft } = decision;
+  const { retryAfterMs, delayMs, soft, reservation } = decision;
+  const isCommit = limit.algorithm === 'reservation' && limit.commits;
   return {
     ...counter,
     code: decision.code,
@@ -274,11 +282,25 @@ function explainObserved({ debit, nowMs, before, after, decision }: Observed): P
     after: counterState(limit, after, nowMs),
     drawing: drawState(limit, before, nowMs),
     arithmetic:
-      source === 'backend' && hits >= 0 ? arithmeticOf(limit, { state: before, nowMs, hits }, isOver) : wordsOf[source],
+      source !== 'backend' || hits < 0
+        ? wordsOf[source]
+        : reservation && isCommit
+          ? commitText(reservation, hits)
+          : arithmeticOf(limit, { state: before, nowMs, hits }, isOver),
     ...(soft && { soft: true }),
+    ...(reservation && { reservation: pick(reservation) }),
     ...(delayMs > 0 && { delayMs }),
     ...(isOver && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),
   };
+}
+
+const pick = ({ event, reserved, charged, overrun }: ReservationReport) => ({ event, reserved, charged, overrun });
+
+/** What a commit does: `used 512 of 5000 reserved, charged 512`. */
+function commitText({ event, reserved, charged }: ReservationReport, used: number): string {
+  if (event === 'repeated') return 'committed before: nothing is charged';
+  if (event === 'unknown') return `nothing was reserved under this id: charged ${charged}`;
+  return `used ${used} of ${reserved} reserved${event === 'late' ? ', after the ttl' : ''}, charged ${charged}`;
 }
 
 const wordsOf = {
@@ -290,15 +312,24 @@ const wordsOf = {
   local: "the counters cannot be reached: counted on this process's share of the limit",
 } as const;
 
+/** For a counter as it stands, whatever a request would do. */
+const peeked = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? { ...limit, commits: false } : limit);
+
 export function counterState(limit: Limit, state: State | undefined, nowMs: number): CounterState {
   const {
     hitsBefore: used,
     limitRemaining: remaining,
     durationUntilResetMs: resetsInMs,
     holds,
-  } = describe(limit, state, nowMs);
+    reservation,
+  } = describe(peeked(limit), state, nowMs);
   const oldest = holds && { oldestMs: holds.oldestMs };
-  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest };
+  const onHold = reservation && {
+    onHold: reservation.held,
+    open: reservation.open,
+    oldestMs: reservation.oldestMs,
+  };
+  return { used, remaining, resetsInMs: state ? Math.max(resetsInMs, 0) : 0, ...oldest, ...onHold };
 }
 
 function explainDecision(

@@ -1,3 +1,4 @@
+import { isCommit } from '../algorithms/limit.ts';
 import type { Answer } from '../decide.ts';
 import { countedEntries, type Entry } from '../rules/match.ts';
 import { inSlices } from '../slices.ts';
@@ -46,7 +47,7 @@ export class TopKeys {
   answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
-      if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
+      if (verdict?.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) continue;
       const name = topNameOf(countedEntries(verdict.rule, descriptors[at]?.entries ?? []));
       this.#add(verdict.rule.path, 'hits', name, verdict.hits);
       if (verdict.decision.code === 'OVER_LIMIT') this.#add(verdict.rule.path, 'refusals', name, verdict.hits);

@@ -125,6 +125,7 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   canReplay: ({ alignment }) => typeof alignment === 'string', // the script knows a few of a calendar's boundaries
   stateVersion: 1,
   expiresWithWindow: true,
+  endsTogether: ({ alignment }) => alignment !== 'first_hit',
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {
     const { alignment, windowMs } = limit;

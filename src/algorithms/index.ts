@@ -2,6 +2,7 @@ import { fixedWindow } from './fixed-window.ts';
 import { inFlight } from './in-flight.ts';
 import { leakyBucket } from './leaky-bucket.ts';
 import type { Algorithm, AlgorithmValues, AnyLimit } from './limit.ts';
+import { reservationOver } from './reservation.ts';
 import { slidingWindowBuckets } from './sliding-window-buckets.ts';
 import { slidingWindowCounter } from './sliding-window-counter.ts';
 import { slidingWindowLog } from './sliding-window-log.ts';
@@ -16,6 +17,7 @@ export const algorithms = {
   token_bucket: tokenBucket,
   leaky_bucket: leakyBucket,
   in_flight: inFlight,
+  reservation: reservationOver({ rowOf: rowOfAny, placeOf: placeOfAny }),
 } as const satisfies Readonly<Record<string, Algorithm>>;
 
 export type AlgorithmName = keyof typeof algorithms;
@@ -31,16 +33,33 @@ export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 /** Their names, in the order of the table. */
 export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // the table's keys are exactly these
 
+/** Those that rules name: all but what counts with the others. */
+export const namedAlgorithms = algorithmNames.filter((name) => !rowOf(name).callsOthers);
+
 /** The algorithm a limit names. 10 a minute by `fixed_window`: the row `fixedWindow`. */
 // the row of the limit's own kind
 export const algorithmFor = (limit: Limit): Algorithm<Limit> => rowOf(limit.algorithm) as Algorithm<Limit>;
 
 /** The row of an algorithm whose limits need not be known. */
-export const rowOf = (name: AlgorithmName): Algorithm => algorithms[name] as Algorithm<AnyLimit>;
+export function rowOf(name: AlgorithmName): Algorithm {
+  return algorithms[name] as Algorithm<AnyLimit>;
+}
+
+/** The algorithm that rules name for a limit: where hits are reserved first, that of the counter beside. */
+export const namedAlgorithmOf = (limit: Limit): AlgorithmName =>
+  limit.algorithm === 'reservation' ? (limit.inner.algorithm as AlgorithmName) : limit.algorithm; // a rule named it
+
+// functions, as the table itself needs them
+function rowOfAny({ algorithm }: AnyLimit): Algorithm {
+  return rowOf(algorithm as AlgorithmName); // limits have no others
+}
+function placeOfAny({ algorithm }: AnyLimit): number {
+  return algorithmNames.indexOf(algorithm as AlgorithmName) + 1;
+}
 
 /** The algorithms that have a key of a rule. */
 export const algorithmsWith = (key: keyof AlgorithmValues): readonly AlgorithmName[] =>
-  algorithmNames.filter((name) => rowOf(name).keys.includes(key));
+  namedAlgorithms.filter((name) => rowOf(name).keys.includes(key));
 
 /** Hits that fit into an unspent counter without a flag: what `remaining` counts down from. */
 export const nominalCapacity = (limit: Limit): number => algorithmFor(limit).capacity(limit);

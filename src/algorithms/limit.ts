@@ -161,6 +161,41 @@ export interface HoldsReport {
   readonly expired: number;
 }
 
+/** What a step of a reservation did, in the order of its report. */
+export const reservationEvents = [
+  'peeked',
+  'refused', // for what is on hold
+  'refused_alone', // with nothing on hold it would be, too
+  'reserved',
+  'committed',
+  'late', // committed after its reservation had expired
+  'unknown', // used, but not reserved here
+  'repeated', // committed before: nothing was done
+  'given_back',
+  'full', // refused, as the counter knows as many requests as it can
+] as const;
+export type ReservationEvent = (typeof reservationEvents)[number];
+
+/** Those of a commit. */
+export const commitEvents: ReadonlySet<ReservationEvent> = new Set(['committed', 'late', 'unknown', 'repeated']);
+
+/** What became of a reservation, and what is on hold beside it. Whole hits. */
+export interface ReservationReport {
+  readonly event: ReservationEvent;
+  /** By this request, now or before. */
+  readonly reserved: number;
+  /** By this commit. */
+  readonly charged: number;
+  /** Used beyond what was reserved, whether that was charged or not. */
+  readonly overrun: number;
+  /** On hold after it, over all requests. */
+  readonly held: number;
+  /** Requests whose hits these are. */
+  readonly open: number;
+  /** How long ago the first of them to expire was made; 0: there is none. */
+  readonly oldestMs: number;
+}
+
 /** The decision about one limit, as reported to the caller. Whole hits, whole milliseconds. */
 export interface Decision {
   readonly code: 'OK' | 'OVER_LIMIT';
@@ -178,6 +213,8 @@ export interface Decision {
   readonly soft: boolean;
   /** Of limits on what is in flight. */
   readonly holds?: HoldsReport;
+  /** Of limits whose hits are reserved first. */
+  readonly reservation?: ReservationReport;
   /** Refused from memory of an earlier refusal; the counter was not touched. */
   readonly fromCache?: true;
   /** Answered from a block that this process had debited before. */
@@ -187,6 +224,10 @@ export interface Decision {
   /** The store's time of the charge, in milliseconds since the epoch; only where receipts were asked for. */
   readonly chargedAtMs?: number;
 }
+
+/** Whether it is about hits whose request has been decided before. */
+export const isCommit = ({ reservation }: Decision): boolean =>
+  reservation !== undefined && commitEvents.has(reservation.event);
 
 /**
  * What a request spends when one of its blocking limits refuses.
@@ -224,6 +265,14 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   capDelay?(limit: L, maxHoldMs: number): L;
   /** The same limit for the request that a number below 2^53 names; absent: what a limit counts has no names. */
   holdFor?(limit: L, holder: number): L;
+  /**
+   * The hits that a request takes at least.
+   *
+   * @param usualHits  what the requests of the counter have used of late, at most; undefined: not known
+   */
+  atLeast?(limit: L, usualHits: () => number | undefined): number;
+  /** Whether that depends on what the requests of the counter have used. */
+  learns?(limit: L): boolean;
   /**
    * Whether hits are counted whatever the other limits of the request say, and whatever it spends; absent: they never
    * are.
@@ -267,6 +316,10 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   readonly stateVersion: number;
   /** The first number of a state names its window, at whose end it expires, whatever is counted meanwhile. */
   readonly expiresWithWindow?: true;
+  /** Whether reservations of all requests end together with a window, whose start is the first number of a state. */
+  endsTogether?(limit: L): boolean;
+  /** Its script calls those of the algorithms before it in the table. */
+  readonly callsOthers?: true;
   /** A state may be long: not every store holds it. */
   readonly hasLongState?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function of the algorithm's name. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { loadSource } from '../rules/book.ts';
+import { durationMs } from '../rules/duration.ts';
 import { plainPath, type RuleSource, runtimeDirectory } from '../rules/files.ts';
-import { durationMs } from '../rules/limits.ts';
 import type { RuleFileState } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import { readOverlayFiles } from '../rules/overlay-files.ts';

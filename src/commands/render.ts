@@ -67,12 +67,18 @@ export interface SentCounters {
 }
 
 export function renderCounters({ domain, entries, counters }: SentCounters, paint: Paint): string {
-  const rows = counters.map(({ rule, limit, name, used, remaining, resetsInMs, before }) => {
+  const rows = counters.map(({ rule, limit, name, remaining, resetsInMs, before, ...own }) => {
     const was = before ? paint.dim(`  before: ${before.used} used, ${before.remaining} left`) : '';
     const reset = resetsInMs > 0 ? `, resets in ${duration(resetsInMs)}` : '';
-    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${used} used, ${remaining} left${reset}${was}`;
+    return `  ${rule}: ${name ? `${name}, ` : ''}${limit}\n    ${usedOf(own)}, ${remaining} left${reset}${was}`;
   });
   return [paint.strong(`${domain} ${textOf(entries)}`), ...rows].join('\n');
+}
+
+/** `600 used`, or `600 used, 500 of it on hold for 2 requests`. */
+function usedOf({ used, onHold = 0, open = 0 }: Pick<CounterState, 'used' | 'onHold' | 'open'>): string {
+  if (onHold === 0) return `${used} used`;
+  return `${used} used, ${onHold} of it on hold for ${open} request${open === 1 ? '' : 's'}`;
 }
 
 /** A page of all counters, as the API sends it. */
@@ -87,8 +93,8 @@ export interface SentPage {
 
 export function renderPage({ counters, next }: SentPage): string {
   const rows = counters.map(
-    ({ domain, entries, limit, used, remaining }) =>
-      `${domain} ${textOf(entries)}  ${limit}: ${used} used, ${remaining} left`,
+    ({ domain, entries, limit, remaining, ...own }) =>
+      `${domain} ${textOf(entries)}  ${limit}: ${usedOf(own)}, ${remaining} left`,
   );
   return [
     ...(rows.length > 0 ? rows : ['no counters on this page']),

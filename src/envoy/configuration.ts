@@ -19,9 +19,15 @@ export interface ConfigurationOptions {
 export function envoyConfiguration(rules: RuleTree, domain: string, options: ConfigurationOptions): string {
   if (options.kind === 'envoy-gateway') return gatewayPolicy(rules, domain);
   const expected = expectedShapes(rules, domain);
-  const notes = expected.unknown
-    .map((path) => `# No configuration can name the key of ${path}: send it by an action of your own.\n`)
-    .join('');
+  const notes = [
+    ...expected.unknown.map(
+      (path) => `# No configuration can name the key of ${path}: send it by an action of your own.\n`,
+    ),
+    ...expected.commits.map(
+      (shape) =>
+        `# Send ${shape.map(({ key }) => key).join(', ')} when the stream ends, with the hits used: docs/llm-tokens.md.\n`,
+    ),
+  ].join('');
   const ttlMs = shortestTtlMs(rules, domain);
   const routes = { ...expected, ...(ttlMs !== undefined && { ttlMs }), dropsId: takesRequestId(expected) };
   return (

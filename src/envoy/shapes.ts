@@ -17,6 +17,8 @@ export interface ExpectedShapes {
   readonly slots: readonly DescriptorShape[];
   /** Paths of rules below a key with a `*`. */
   readonly unknown: readonly string[];
+  /** Those that carry what a request has used, which only the stream's end knows (`not_counted: commit`). */
+  readonly commits: readonly DescriptorShape[];
 }
 
 /** The descriptors that the rules of a domain expect: each way down by keys to a rule, once. */
@@ -24,6 +26,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   const found = new Map<string, DescriptorShape>();
   const slots = new Map<string, DescriptorShape>();
   const unknown: string[] = [];
+  const commits: DescriptorShape[] = [];
   const walk = (level: Level, above: DescriptorShape): void => {
     for (const [key, { byValue, anyValue }] of level.byKey) {
       for (const [value, node] of [...byValue, ...(anyValue ? [['', anyValue] as const] : [])]) {
@@ -32,6 +35,10 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
           continue;
         }
         const shape = [...above, { key, value: isConstant(key) ? value : undefined }];
+        if (node.rule?.commitAt !== undefined) {
+          commits.push(shape);
+          continue;
+        }
         if (node.rule) found.set(JSON.stringify(shape), shape);
         if (node.rule && hasSlots(node.rule)) slots.set(JSON.stringify(shape), shape);
         if (node.children) walk(node.children, shape);
@@ -40,7 +47,7 @@ export function expectedShapes(rules: RuleTree, domain: string): ExpectedShapes 
   };
   const root = rules.domains.get(domain)?.root;
   if (root) walk(root, []);
-  return { shapes: [...found.values()], slots: [...slots.values()], unknown };
+  return { shapes: [...found.values()], slots: [...slots.values()], unknown, commits };
 }
 
 /** Whether requests of a rule acquire slots. */

@@ -14,7 +14,7 @@ import {
   writeSeries,
 } from './exposition.ts';
 import type { StoreGauges } from './registry.ts';
-import { type HitCounts, type HoldCounts, NO_HITS, type RuleCounts } from './rule-counts.ts';
+import { type HitCounts, type HoldCounts, NO_HITS, type ReservationCounts, type RuleCounts } from './rule-counts.ts';
 import { type ServiceGauges, writeServiceGauges } from './service-gauges.ts';
 import type { Statistics, Sums } from './stats.ts';
 
@@ -293,16 +293,63 @@ function* writeShares(series: readonly Series[], format: ExpositionFormat): Iter
 
 function* writeHolds(series: readonly Series[], format: ExpositionFormat): Iterable<string> {
   const held = series.flatMap((one) => ('share' in one && one.holds ? [[labelsOf(one), one.holds] as const] : []));
-  if (held.length === 0) return;
-  for (const [name, type, help, read] of holdMetrics) {
+  const reserved = series.flatMap((one) =>
+    'share' in one && one.reservations ? [[labelsOf(one), one.reservations] as const] : [],
+  );
+  yield* writeSome(held, holdMetrics, format);
+  yield* writeSome(reserved, reservationMetrics, format);
+}
+
+/** Metrics of rules that have them. */
+function* writeSome<C>(
+  series: readonly (readonly [labels: string, counts: C])[],
+  metrics: readonly RuleMetric<C>[],
+  format: ExpositionFormat,
+): Iterable<string> {
+  if (series.length === 0) return;
+  for (const [name, type, help, read] of metrics) {
     yield beginMetric(name, type, help, format);
-    for (const [labels, holds] of held) yield writeSeries(name, labels, read(holds));
+    for (const [labels, counts] of series) yield writeSeries(name, labels, read(counts));
     yield betweenMetrics(format);
   }
 }
 
-type HoldMetric = readonly [name: string, type: 'gauge' | 'counter', help: string, read: (holds: HoldCounts) => number];
-const holdMetrics: readonly HoldMetric[] = [
+type RuleMetric<C> = readonly [name: string, type: 'gauge' | 'counter', help: string, read: (counts: C) => number];
+const reservationMetrics: readonly RuleMetric<ReservationCounts>[] = [
+  [
+    'weir_reservations_held_hits',
+    'gauge',
+    'The most hits on hold that any counter of a rule had in the last minute (60 to 75 seconds).',
+    ({ held }) => held.value,
+  ],
+  ['weir_reservations_reserved_hits_total', 'counter', 'Hits that were reserved.', ({ reserved }) => reserved],
+  ['weir_reservations_committed_hits_total', 'counter', 'Hits that commits charged.', ({ committed }) => committed],
+  [
+    'weir_reservations_overrun_hits_total',
+    'counter',
+    'Hits that were used beyond those reserved; with on_overrun: clip they are not charged.',
+    ({ overrun }) => overrun,
+  ],
+  [
+    'weir_reservations_late_total',
+    'counter',
+    'Commits whose reservation had expired: their requests outlived the ttl.',
+    ({ late }) => late,
+  ],
+  [
+    'weir_reservations_unknown_total',
+    'counter',
+    'Commits of requests that had reserved nothing, or whose reservation was lost: charged all the same.',
+    ({ unknown }) => unknown,
+  ],
+  [
+    'weir_reservations_repeated_total',
+    'counter',
+    'Commits that came again, and did nothing.',
+    ({ repeated }) => repeated,
+  ],
+];
+const holdMetrics: readonly RuleMetric<HoldCounts>[] = [
   [
     'weir_slots_held',
     'gauge',

@@ -43,6 +43,25 @@ export interface RuleCounts extends HitCounts {
   readonly share: RecentMaximum;
   /** Of limits on what is in flight; absent: none was seen. */
   holds?: HoldCounts;
+  /** Of limits whose hits are reserved first; absent: none was seen. */
+  reservations?: ReservationCounts;
+}
+
+/** What became of reservations by a rule. */
+export interface ReservationSums {
+  /** Hits. */
+  reserved: number;
+  committed: number;
+  overrun: number;
+  /** Commits. */
+  late: number;
+  unknown: number;
+  repeated: number;
+}
+
+export interface ReservationCounts extends ReservationSums {
+  /** The most hits on hold that any counter had. */
+  readonly held: RecentMaximum;
 }
 
 /** What is in flight by a rule. */
@@ -72,9 +91,10 @@ export function takePeaks(holds: HoldCounts): HoldPeaks {
 }
 
 /** The counts of one rule, as sent to another process. */
-export type CountedRule = Omit<RuleCounts, 'rule' | 'key' | 'share' | 'holds'> & {
+export type CountedRule = Omit<RuleCounts, 'rule' | 'key' | 'share' | 'holds' | 'reservations'> & {
   readonly highestShare: number;
   readonly holds?: { readonly expired: number; readonly held: number; readonly oldestMs: number };
+  readonly reservations?: Readonly<ReservationSums> & { readonly held: number };
 };
 
 /** A rule, with the names of its levels for one request. */
@@ -138,6 +158,19 @@ export function noteHolds(
   const { peaks } = holds;
   if (held > peaks.held || oldestMs > peaks.oldestMs)
     holds.peaks = { held: Math.max(held, peaks.held), oldestMs: Math.max(oldestMs, peaks.oldestMs) };
+}
+
+const NO_RESERVATIONS: ReservationSums = { reserved: 0, committed: 0, overrun: 0, late: 0, unknown: 0, repeated: 0 };
+const reservationSums = Object.keys(NO_RESERVATIONS) as readonly (keyof ReservationSums)[]; // it has no other keys
+
+/** Adds what became of reservations. */
+export function noteReservations(
+  counts: RuleCounts,
+  { held, ...sums }: Readonly<ReservationSums> & { readonly held: number },
+): void {
+  counts.reservations ??= { ...NO_RESERVATIONS, held: new RecentMaximum() };
+  for (const name of reservationSums) counts.reservations[name] += sums[name];
+  counts.reservations.held.note(held);
 }
 
 function newCounts(

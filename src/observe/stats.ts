@@ -1,10 +1,24 @@
 import { type Limit, nominalCapacity } from '../algorithms/index.ts';
-import type { Decision } from '../algorithms/limit.ts';
+import { commitEvents, type Decision, isCommit, type ReservationReport } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { inOnePiece } from '../backends/key.ts';
-import { type Answer, type Code, CountersUnavailable, type MatchedDescriptor, type Verdict } from '../decide.ts';
+import {
+  type Answer,
+  type Code,
+  CountersUnavailable,
+  type MatchedDescriptor,
+  type OtherDecision,
+  type Verdict,
+} from '../decide.ts';
 import { cutName, NameBudget, OTHER } from './caller-names.ts';
-import { type CountedRule, createRuleCounts, hitCounts, noteHolds, type RuleCounts } from './rule-counts.ts';
+import {
+  type CountedRule,
+  createRuleCounts,
+  hitCounts,
+  noteHolds,
+  noteReservations,
+  type RuleCounts,
+} from './rule-counts.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
@@ -103,7 +117,7 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
   const count = (domain: string, verdict: Verdict): void => {
     if (verdict.kind === 'no_domain') domains.add(domain, 1);
     if (verdict.kind === 'limited') countHolds(rules, domain, verdict);
-    if (verdict.kind !== 'limited' || verdict.hits <= 0) return;
+    if (verdict.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) return; // a commit is counted above
     add(rules.ofLimit(domain, verdict, verdict.limit), verdict, nearLimitRatio);
     countShadowed(rules, domain, verdict);
     if (verdict.decision.fromLease) sums.fromLease += verdict.hits;
@@ -164,12 +178,13 @@ function addSums(sums: Sums, more: Partial<Sums>): void {
 export function countedBy({ rules, ...statistics }: Statistics): Counted {
   const { answers, domainAnswers, failures, calls, connectionErrors, degraded, unknownDomains, sums } = statistics;
   return {
-    rules: Array.from(rules(), ({ rule: _, key: __, share, holds, ...counted }) => ({
+    rules: Array.from(rules(), ({ rule: _, key: __, share, holds, reservations, ...counted }) => ({
       ...counted,
       highestShare: share.value,
       ...(holds && {
         holds: { expired: holds.expired, held: holds.held.value, oldestMs: holds.oldestMs.value },
       }),
+      ...(reservations && { reservations: { ...reservations, held: reservations.held.value } }),
     })),
     answers,
     domainAnswers,
@@ -188,10 +203,34 @@ function countShadowed(rules: ReturnType<typeof createRuleCounts>, domain: strin
     rules.ofLimit(domain, verdict, limit).shadowMode += hitsOver(limit, decision, verdict.hits);
 }
 
+/** Counts what became of a reservation. */
+function countReservation(counts: RuleCounts, { event, reserved, charged, overrun, held }: ReservationReport): void {
+  const isCommitted = commitEvents.has(event);
+  noteReservations(counts, {
+    reserved: event === 'reserved' ? reserved : 0,
+    committed: isCommitted ? charged : 0,
+    overrun: isCommitted ? overrun : 0,
+    late: event === 'late' ? 1 : 0,
+    unknown: event === 'unknown' ? 1 : 0,
+    repeated: event === 'repeated' ? 1 : 0,
+    held,
+  });
+}
+
 /** Notes what is in flight, of releases as well. */
 function countHolds(rules: ReturnType<typeof createRuleCounts>, domain: string, verdict: Limited): void {
-  const { holds } = verdict.decision;
-  if (holds) noteHolds(rules.ofLimit(domain, verdict, verdict.limit), holds);
+  noteHeld(rules, domain, verdict, verdict);
+  for (const one of verdict.applied ?? []) if (one.limit !== verdict.limit) noteHeld(rules, domain, verdict, one);
+}
+
+function noteHeld(
+  rules: ReturnType<typeof createRuleCounts>,
+  domain: string,
+  verdict: Limited,
+  { limit, decision: { holds, reservation } }: OtherDecision,
+): void {
+  if (holds) noteHolds(rules.ofLimit(domain, verdict, limit), holds);
+  if (reservation) countReservation(rules.ofLimit(domain, verdict, limit), reservation);
 }
 
 /** Counts the hits of a request without an answer. */
@@ -208,6 +247,7 @@ function addRule(ours: RuleCounts, theirs: CountedRule): void {
   for (const name of hitCounts) ours[name] += theirs[name];
   if (theirs.highestShare > 0) ours.share.note(theirs.highestShare);
   if (theirs.holds) noteHolds(ours, theirs.holds);
+  if (theirs.reservations) noteReservations(ours, theirs.reservations);
 }
 
 type Answers = Record<Code, number>;

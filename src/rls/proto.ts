@@ -57,6 +57,18 @@ export interface HoldResponse {
   readonly retry_after: WireDuration | null;
 }
 
+export interface ReserveResponse {
+  readonly reserved: boolean;
+  readonly hits: number;
+  readonly ttl: WireDuration;
+  readonly retry_after: WireDuration | null;
+}
+export interface CommitResponse {
+  readonly outcome: number;
+  readonly charged: number;
+  readonly overrun: number;
+}
+
 /** All services of the gRPC server, for the reflection service. */
 export const describedServices: PackageDefinition = linkDescriptors({
   ...packageDefinition,

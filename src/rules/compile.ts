@@ -1,4 +1,4 @@
-import { format, notCounted } from './format.ts';
+import { format, idKinds, notCounted } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { buildLimit, type NodeModes } from './limits.ts';
 import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
@@ -40,7 +40,10 @@ export interface CompiledDomain {
 /** Makes the tree of one domain, a node a step. */
 export function* compileDomain(name: string, parts: DomainParts, problems: Problems): Steps<CompiledDomain> {
   const idsOfDomain = new Map<string, readonly IdEntry[]>();
-  const above: Above = { domain: name, levels: [], path: name, isNamedByRequest: false, ids: [], idsOfDomain };
+  const above: Above = {
+    ...{ domain: name, levels: [], path: name, isNamedByRequest: false },
+    ...{ ids: [], idsOfDomain, rule: undefined, reserves: false },
+  };
   const root = yield* buildLevel(parts.nodes, above, problems);
   const domain = {
     name,
@@ -58,7 +61,7 @@ export function* compileDomain(name: string, parts: DomainParts, problems: Probl
 function* listRules(level: Level, rules: Rule[]): Steps<void> {
   for (const { byValue, anyValue } of level.byKey.values()) {
     for (const { rule, children } of [...byValue.values(), ...(anyValue ? [anyValue] : [])]) {
-      if (rule) rules.push(rule);
+      if (rule && rule.commitAt === undefined) rules.push(rule);
       if (children) yield* listRules(children, rules);
       yield 0.1; // far less work than compiling a node
     }
@@ -120,6 +123,10 @@ interface Above {
   readonly ids: readonly IdEntry[];
   /** Those of each way down of the domain, by places and keys. */
   readonly idsOfDomain: Map<string, readonly IdEntry[]>;
+  /** Of the node right above. */
+  readonly rule: Rule | undefined;
+  /** Whether limits of the node right above have `reserve`, right or wrong. */
+  readonly reserves: boolean;
 }
 
 /** Compiles the nodes of one level, and all below them. */
@@ -162,8 +169,10 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
     isNamedByRequest: above.isNamedByRequest || naming !== 'rule',
     ids: readIds(block, above, problems),
     idsOfDomain: above.idsOfDomain,
+    ...{ rule: undefined, reserves: false },
   };
-  const rule = buildRule(block, here, problems);
+  const isCommit = block.values.not_counted === 'commit';
+  const rule = isCommit ? buildCommit(block, above, problems) : buildRule(block, here, problems);
   if (shares && !hasWildcard(composite) && !block.wrong.has('key') && !block.wrong.has('value')) {
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
     problems.error(block.place('share_threshold'), message);
@@ -173,7 +182,10 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
     composite,
     naming,
     rule,
-    children: descriptors.length > 0 ? yield* buildLevel(descriptors, here, problems) : undefined,
+    children:
+      descriptors.length > 0
+        ? yield* buildLevel(descriptors, { ...here, rule, reserves: hasReserve(block) }, problems)
+        : undefined,
     sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
   };
 }
@@ -181,12 +193,12 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
 /** The ids down to the node: those above, and its own. */
 function readIds({ values, place }: Block<'node'>, above: Above, problems: Problems): readonly IdEntry[] {
   const { not_counted: written, key = '', value = '', share_threshold: shares = false } = values;
-  if (written === undefined) return above.ids;
+  if (written === undefined || written === 'commit') return above.ids;
   const wrong = (message: string): readonly IdEntry[] => {
     problems.error(place('not_counted'), message);
     return above.ids;
   };
-  const as = notCounted.find((one) => one === written);
+  const as = idKinds.find((one) => one === written);
   if (!as) return wrong(`not_counted must be ${notCounted.join(' or ')}, got '${written}'`);
   if (hasWildcard(key)) return wrong(`not_counted: ${as} wants a key without '*', got '${key}'`);
   if (value !== '' && !hasWildcard(value))
@@ -200,6 +212,24 @@ function readIds({ values, place }: Block<'node'>, above: Above, problems: Probl
   above.idsOfDomain.set(ids.map((one) => `${one.at} ${one.key}`).join('\n'), ids);
   return ids;
 }
+
+/** The rule of a node whose hits are what a request has used: the limits of the node above that reserve. */
+function buildCommit(block: Block<'node'>, { rule, levels, reserves }: Above, problems: Problems): Rule | undefined {
+  const { rate_limit: only, rate_limits: several, descriptors, key = '' } = block.values;
+  const wrong = (message: string): undefined => problems.error(block.place('not_counted'), message);
+  if (only || several || descriptors)
+    return wrong('not_counted: commit takes the limits of the node above: leave its own limits and descriptors out');
+  if (hasWildcard(key)) return wrong(`not_counted: commit wants a key without '*', got '${key}'`);
+  const limits = (rule?.limits ?? []).flatMap((one): RuleLimit[] =>
+    one.limit.algorithm === 'reservation' ? [{ ...one, limit: { ...one.limit, commits: true } }] : [],
+  );
+  if (rule && limits.length > 0) return { ...rule, limits, replaces: [], commitAt: levels.length };
+  if (reserves) return undefined; // what is wrong with that is reported
+  return wrong('not_counted: commit wants a limit with reserve on the node right above');
+}
+
+const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>): boolean =>
+  [...(only ? [only] : several)].some(({ values }) => values.reserve !== undefined);
 
 /** An exact value always shows itself; a shared counter always shows its pattern; an id is never shown. */
 function namingOf({ values }: Block<'node'>): Naming {

@@ -1,17 +1,19 @@
-import { algorithmFor, DEFAULT_ALGORITHM } from '../algorithms/index.ts';
+import { algorithmFor, DEFAULT_ALGORITHM, namedAlgorithmOf } from '../algorithms/index.ts';
 import { describeOverlaid, type MayBeOverlaid, overlaidOf } from './overlaid.ts';
 import { formatLine } from './problem.ts';
 import type { Domain, Rule, RuleLimit } from './tree.ts';
 
 /** A limit for people: `5 per minute`, `10 per 30 seconds by token_bucket`. */
 export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
-  const { algorithm, requestsPerUnit, windowMs } = limit;
+  const { requestsPerUnit, windowMs } = limit;
+  const algorithm = namedAlgorithmOf(limit);
   const { unit, unitMultiplier } = label;
   const unitName = unit.toLowerCase();
   if (algorithm === 'in_flight') return `${requestsPerUnit} in flight for up to ${windowMs} ms`;
   const window =
     unit === 'UNKNOWN' ? `${windowMs} ms` : unitMultiplier === 1 ? unitName : `${unitMultiplier} ${unitName}s`;
-  return `${requestsPerUnit} per ${window}${algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`}`;
+  const by = algorithm === DEFAULT_ALGORITHM ? '' : ` by ${algorithm}`;
+  return `${requestsPerUnit} per ${window}${by}${limit.algorithm === 'reservation' ? ', reserved' : ''}`;
 }
 
 /**
@@ -81,7 +83,8 @@ function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): object 
 }
 
 function limitAsJson({ limit, label, policy }: RuleLimit): object {
-  const { algorithm, windowMs, requestsPerUnit, soft } = limit;
+  const { windowMs, requestsPerUnit, soft } = limit;
+  const algorithm = namedAlgorithmOf(limit);
   const { name, unit, unitMultiplier } = label;
   const { onStoreFailure, localShare, consistency, charge, shadow, quota } = policy;
   return {
@@ -108,7 +111,8 @@ const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean;
 function more({ limit, label, policy }: RuleLimit): readonly string[] {
   const { unit, unitMultiplier } = label;
   const { onStoreFailure, localShare, consistency, charge } = policy;
-  const { algorithm, windowMs, soft } = limit;
+  const { windowMs, soft } = limit;
+  const algorithm = namedAlgorithmOf(limit);
   return [
     ...(unitMultiplier === 1 ? [] : [`unit_multiplier: ${unitMultiplier}`]),
     ...(unit === 'UNKNOWN' ? [`window: ${windowMs}ms`] : []),

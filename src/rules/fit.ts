@@ -49,6 +49,8 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
           `on_store_failure: local wants a local_share where ${store.processes} processes count, each by itself`,
         );
       const missing = store.without.find((algorithm) => algorithm === limit.values.algorithm);
+      if (limit.values.reserve && store.without.includes('reservation'))
+        problems.error(limit.place('reserve'), `reservations cannot be kept in ${store.name}; take Redis`);
       if (!missing) continue;
       const message = `${missing} cannot be counted in ${store.name}; take another algorithm, or Redis`;
       problems.error(limit.place('algorithm'), message);

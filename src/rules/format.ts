@@ -1,15 +1,19 @@
 import { alignments } from '../algorithms/fixed-window.ts';
-import { type AlgorithmName, algorithmNames, algorithmsWith, rowOf } from '../algorithms/index.ts';
+import { type AlgorithmName, algorithmsWith, namedAlgorithms, rowOf } from '../algorithms/index.ts';
 import { spends, storeFailurePolicies, unitMs } from '../algorithms/limit.ts';
+import { overruns } from '../algorithms/reservation.ts';
 import { parts } from '../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../algorithms/sliding-window-counter.ts';
 import { refills } from '../algorithms/token-bucket.ts';
 
 const unitNames: readonly string[] = Object.keys(unitMs).map((unit) => unit.toLowerCase());
 
+/** What the value of an entry may be an id for. */
+export const idKinds = ['hold', 'trace'] as const;
+export type IdKind = (typeof idKinds)[number];
+
 /** What an entry may be beside a part of the counter. */
-export const notCounted = ['hold', 'trace'] as const;
-export type NotCounted = (typeof notCounted)[number];
+export const notCounted = [...idKinds, 'commit'] as const;
 
 /** Lengths of time: `30s`, `1h30m`. */
 const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
@@ -57,7 +61,7 @@ export const format = {
       own: true,
       choices: notCounted,
       meaning:
-        'the value is an id of the request, and no part of the counter; hold: of a request in flight, for the limits with algorithm: in_flight below; trace: refusals are found by it',
+        'hold, trace: the value is an id of the request, and no part of the counter; hold: of a request in flight, for the limits with algorithm: in_flight or reserve below; trace: refusals are found by it. commit: hits are what the request has used, for the limits with reserve of the node above',
     },
     detailed_metric: { type: 'flag', meaning: 'statistics under every key and value of the descriptor' },
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
@@ -85,7 +89,7 @@ export const format = {
     algorithm: {
       type: 'text',
       own: true,
-      choices: algorithmNames,
+      choices: namedAlgorithms,
       meaning: 'how hits are counted; absent: fixed_window',
     },
     window: {
@@ -161,10 +165,18 @@ export const format = {
       meaning:
         'in_flight: a slot that nothing releases is free again after so long, which must be longer than requests last: 30s, 5m; at most 1d',
     },
+    reserve: {
+      type: 'block',
+      own: true,
+      of: 'reserve',
+      goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
+      meaning:
+        'hits are reserved when a request begins, and charged when it is known how many it has used; wants an id (not_counted: hold)',
+    },
     charge: {
       type: 'text',
       own: true,
-      goesWith: algorithmNames.filter((name) => rowOf(name).canOwe),
+      goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
       choices: ['accepted', 'always'],
       meaning:
         'accepted (the default): as the algorithm counts; always: refused hits are counted, too, for reports of what has been used already',
@@ -185,10 +197,33 @@ export const format = {
     consistency: {
       type: 'text',
       own: true,
-      goesWith: algorithmNames.filter((name) => rowOf(name).leaseMs !== undefined),
+      goesWith: namedAlgorithms.filter((name) => rowOf(name).leaseMs !== undefined),
       choices: ['strict', 'leased'],
       meaning:
         'strict (the default): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
+    },
+  },
+  reserve: {
+    ttl: {
+      type: 'text',
+      own: true,
+      required: true,
+      pattern: DURATION,
+      meaning:
+        'a reservation that nothing commits is free again after so long, which must be longer than requests last: 60s, 5m; at most 1d',
+    },
+    on_overrun: {
+      type: 'text',
+      own: true,
+      choices: overruns,
+      meaning: 'what becomes of hits beyond those reserved: debt (the default) charges them, clip does not',
+    },
+    estimate: {
+      type: 'text',
+      own: true,
+      pattern: '^([1-9][0-9]*|p95)$',
+      meaning:
+        'what is reserved at least: a number of hits, or p95 (what 95 % of the last requests of the counter used at most); absent: what the request says',
     },
   },
   replaces: {

@@ -10,9 +10,11 @@ import {
 } from '../algorithms/limit.ts';
 import { nearest } from '../nearest.ts';
 import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from './calendar.ts';
+import { durationMs, isTtl } from './duration.ts';
 import { type Field, format } from './format.ts';
 import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
+import { readReserve } from './reserve.ts';
 import type { RuleLimit } from './tree.ts';
 
 type LimitBlock = Block<'rate_limit'>;
@@ -25,22 +27,8 @@ const unitNames = fields.unit.choices;
 /** The longest that a rule may hold a request. */
 const MAX_DELAY_MS = unitMs.HOUR;
 
-/** How long a slot may be held. */
-const MIN_TTL_MS = 100;
-const MAX_TTL_MS = unitMs.DAY;
-
 /** Keys that envoyproxy/ratelimit does not know. What it knows beside `unlimited`, it takes without a word. */
 const ownKeys = (Object.keys(fields) as Key[]).filter((key) => (fields[key] as Field).own);
-
-const durationPattern = new RegExp(fields.window.pattern); // that of max_delay, too
-const windowUnitMs: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7, w: 6.048e8 };
-
-/** Milliseconds of a duration; undefined where it is none. */
-export function durationMs(written: string): number | undefined {
-  if (!durationPattern.test(written)) return undefined;
-  const parts = [...written.matchAll(/(\d+)([a-z]+)/g)];
-  return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (windowUnitMs[unit] ?? 0), 0);
-}
 
 /** The modes of a limit: its own, or those of its node. */
 export interface NodeModes {
@@ -88,7 +76,8 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const numbers = { requestsPerUnit, soft, windowMs: window.windowMs };
   const source = sourceOf(values, window, modes.hasId ?? false, wrong);
-  const limit = policy && readNumbers(algorithm, numbers, source);
+  const counted = policy && readNumbers(algorithm, numbers, source);
+  const limit = counted && readReserve(block, counted, modes.hasId ?? false, problems);
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
   return { limit, label: { name: values.name ?? '', ...shown }, policy };
@@ -130,7 +119,7 @@ function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: Wrong): Win
     return wrong('ttl', `${algorithm} wants a ttl, longer than any request lasts: after so long a slot is free again`);
   }
   const windowMs = durationMs(values.ttl);
-  if (windowMs === undefined || windowMs < MIN_TTL_MS || windowMs > MAX_TTL_MS)
+  if (!isTtl(windowMs))
     return wrong('ttl', `ttl must be a time such as 30s or 5m, from 100ms to 1d, got '${values.ttl}'`);
   return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs };
 }

@@ -38,6 +38,7 @@ function lintDomain(domain: string, files: readonly Block<'file'>[], byDefault: 
     ...levels.flatMap(lintLevel),
     ...nodes.flatMap(lintNode),
     ...lintHolds(top, false),
+    ...lintReserve(nodes, spend),
     ...limits.flatMap((limit) => [...lintLimit(limit, domain, names), ...lintNumbers(limit, spend)]),
   ];
 }
@@ -67,7 +68,8 @@ function lintOpenLeaves(level: readonly Block<'node'>[]): readonly Problem[] {
   return level.flatMap((node) => {
     const { values, empty, place } = node;
     if (empty?.has('rate_limit')) return [warning(place('rate_limit'), `rate_limit is empty: ${NOT_LIMITED}`)];
-    const isOpen = limitsOf(node).length === 0 && (values.descriptors ?? []).length === 0;
+    const isOpen =
+      limitsOf(node).length === 0 && (values.descriptors ?? []).length === 0 && values.not_counted !== 'commit';
     if (!isOpen || !isBesideLimited || lintNode(node).length > 0) return [];
     return [warning(place(), NOT_LIMITED)];
   });
@@ -181,7 +183,7 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;
     const hasOwn = hasId || notCounted === 'hold';
-    const isIdle = notCounted === 'hold' && !levelsOf([node]).flat().some(isInFlight);
+    const isIdle = notCounted === 'hold' && !levelsOf([node]).flat().some(usesIds);
     return [
       ...(isIdle ? [warning(node.place('not_counted'), NO_HOLDS)] : []),
       ...limitsOf(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
@@ -190,8 +192,33 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
   });
 }
 
-const isInFlight = (node: Block<'node'>): boolean =>
-  limitsOf(node).some(({ values }) => values.algorithm === 'in_flight');
+const usesIds = (node: Block<'node'>): boolean =>
+  limitsOf(node).some(({ values }) => values.algorithm === 'in_flight' || values.reserve);
+
+/** Limits whose hits are reserved first. @param nodes  all of a domain */
+function lintReserve(nodes: readonly Block<'node'>[], spend: string): readonly Problem[] {
+  const limits = nodes.flatMap(limitsOf).filter(({ values }) => !values.unlimited).length;
+  return nodes.flatMap((node) => {
+    const { descriptors = [] } = node.values;
+    const [first, ...others] = limitsOf(node).filter(({ values }) => values.reserve);
+    if (!first) return [];
+    const commits = descriptors.some(({ values }) => values.not_counted === 'commit');
+    return [
+      ...(commits ? [] : [warning(first.place('reserve'), NO_COMMIT)]),
+      ...(spend === 'each' && limits > 1 ? [warning(first.place('reserve'), EACH_RESERVES)] : []),
+      ...[first, ...others].flatMap(({ values, place }) =>
+        values.on_store_failure === 'allow' ? [warning(place('on_store_failure'), NOT_RESERVED)] : [],
+      ),
+    ];
+  });
+}
+
+const NO_COMMIT =
+  'no node below has not_counted: commit, by which a proxy says what a request has used: only weir.v1.Holds can commit';
+const EACH_RESERVES =
+  'with spend: each a request that another limit refuses keeps what it has reserved here until the ttl is over; take spend: all_or_nothing';
+const NOT_RESERVED =
+  'on_store_failure: allow lets requests pass that reserve nothing: more than the limit may be used once the counters can be reached again';
 
 function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): readonly Problem[] {
   if (values.algorithm !== 'in_flight') return [];
@@ -202,7 +229,7 @@ function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): r
 }
 
 const NO_HOLDS =
-  'not_counted: hold has no effect but to leave the value out: no limit here or below has algorithm: in_flight';
+  'not_counted: hold has no effect but to leave the value out: no limit here or below has algorithm: in_flight or reserve';
 const NO_ID =
   'in_flight without an id counts refused requests until their release, and a slot whose release is lost stays while requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold';
 const NO_SLOT =

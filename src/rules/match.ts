@@ -35,6 +35,8 @@ export type Match =
       readonly entries: readonly Entry[];
       /** The id of the request in flight; absent: the rule knows of none. */
       readonly id?: string;
+      /** The hits are what the request has used of what it reserved. */
+      readonly commits?: true;
       /** What its statistics are kept under, a level each: the rule's own levels, or named after what was asked for. */
       readonly levels: readonly string[];
     };
@@ -115,9 +117,17 @@ function withoutIds(
   levels: readonly string[],
 ): Match {
   const hold = ids.find(({ as }) => as === 'hold');
-  return {
-    ...{ kind: 'limited', rule, limits: rule.limits, entries: countedEntries(rule, entries), levels },
+  const counted = countedEntries(rule, entries);
+  const found: Match = {
+    ...{ kind: 'limited' as const, rule, limits: rule.limits, entries: counted, levels },
     ...(hold && { id: asked[hold.at]?.value ?? '' }),
+  };
+  if (rule.commitAt === undefined) return found;
+  return {
+    ...found,
+    entries: counted.slice(0, -1),
+    levels: levels.slice(0, rule.levels.length),
+    commits: true,
   };
 }
 

@@ -194,6 +194,7 @@ const blockNames: Readonly<Record<Shape, string>> = {
   file: 'the file itself',
   node: 'a node of descriptors',
   rate_limit: 'rate_limit',
+  reserve: 'reserve',
   replaces: 'replaces',
 };
 

@@ -1,7 +1,7 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from '../json.ts';
-import type { NotCounted } from './format.ts';
+import type { IdKind } from './format.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import type { Place } from './problem.ts';
 import type { Wildcard } from './wildcard.ts';
@@ -29,7 +29,7 @@ export interface IdEntry {
   /** Its place in the descriptor, from 0. */
   readonly at: number;
   readonly key: string;
-  readonly as: NotCounted;
+  readonly as: IdKind;
 }
 
 /** The nodes that one entry of a descriptor is looked up among, indexed by the entry's key. */
@@ -114,6 +114,8 @@ export interface Rule extends MayBeOverlaid {
   readonly replaces: readonly string[];
   /** The entries that are ids of the request, and no part of the counter, in their order; absent: none. */
   readonly ids?: readonly IdEntry[];
+  /** Which entry, the last one, says that the hits have been used (`not_counted: commit`); absent: none does. */
+  readonly commitAt?: number;
   /** Metadata that the operator wants sent to the proxy with the answer. */
   readonly metadata: JsonObject | undefined;
 }

@@ -14,6 +14,7 @@ import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '..
 import type { WireRequest } from '../rls/wire.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
+import { createReservations } from '../slots/reservations.ts';
 import { createSlots } from '../slots/slots.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
 import type { Core } from './core.ts';
@@ -57,9 +58,10 @@ export function deciderOf(
   { store, rules }: Pick<Core, 'store' | 'rules'>,
   clock: Clock,
 ) {
-  const { ledger, overrides } = store;
+  const { ledger, overrides, estimates } = store;
   const named = admin.hashKeys ? withHashedNames(rules.book.rules) : rules.book.rules;
-  return { ...decisions, rules: named, ledger, overrides, counters: countersOf(counters, clock) };
+  const own = { ledger, overrides, estimates, counters: countersOf(counters, clock) };
+  return { ...decisions, rules: named, ...own };
 }
 
 /** The same rules, by which statistics name callers' values by their hashes. */
@@ -117,7 +119,7 @@ export function openResponder(
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
-        const holds = createHoldsService(createSlots(plain));
+        const holds = createHoldsService(createSlots(plain), createReservations(plain));
         const handlers = { service, overload, holds, routes: tracing?.routes, onCallFinished, onConnectionError };
         return openServers(settings, core, handlers, context);
       },

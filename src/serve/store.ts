@@ -8,6 +8,7 @@ import type { Lateness } from '../backends/lateness.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
 import type { Clock } from '../clock.ts';
+import { createEstimates, type Estimates } from '../ledger/estimates.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Overrides } from '../overrides.ts';
 import type { Settings } from '../settings.ts';
@@ -33,6 +34,7 @@ export interface OpenStore extends Part {
   readonly records: Records;
   /** What operators have set for single descriptors. */
   readonly overrides: Overrides;
+  readonly estimates: Estimates;
 }
 
 /** Maximum number of counters with leases. */
@@ -62,7 +64,7 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
       : undefined;
     add(lateness);
     const overrides = new Overrides(clock, (unit) => unitMs[unit]);
-    return { ledger, breakers, lateness, watch, memory, description, records, overrides };
+    return { ledger, breakers, lateness, watch, memory, description, records, overrides, estimates: createEstimates() };
   });
 }
 

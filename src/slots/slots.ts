@@ -1,4 +1,4 @@
-import { algorithmFor, heldLimit } from '../algorithms/index.ts';
+import { heldLimit } from '../algorithms/index.ts';
 import type { Decision, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
 import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide.ts';
@@ -67,7 +67,7 @@ function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1
     if (hits < 1) throw new InvalidRequest(`descriptors[${at}]: hits must be at least 1, got ${hits}`);
     const holder = holderOf(found.id);
     return found.limits.flatMap(({ limit, policy }) => {
-      if (!algorithmFor(limit).holdFor) return [];
+      if (limit.algorithm !== 'in_flight') return [];
       const blocks = !policy.shadow && !decider.shadowMode;
       const counter = decider.counters(limit, domain, found.entries);
       return debitOf(counter, { limit: heldLimit(limit, holder), policy }, sign * hits, blocks);
@@ -97,7 +97,8 @@ async function giveBack(debits: readonly Debit[], { ledger, storeTimeoutMs }: Sl
   await ledger.debit(releases, { spend: 'each', timeoutMs: storeTimeoutMs });
 }
 
-function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly Decision[] {
+/** @throws StoreUnavailable  one of them is not known */
+export function available(entries: Awaited<ReturnType<Ledger['debit']>>): readonly Decision[] {
   return entries.map((entry) => {
     if (entry.code === 'UNAVAILABLE') throw new StoreUnavailable(entry.reason);
     return entry;

@@ -1,6 +1,7 @@
 import type { handleUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
-import type { HoldOutcome, HoldsService } from '../rls/holds.ts';
-import type { AcquireRequest, HoldRequest, HoldResponse } from '../rls/proto.ts';
+import type { HoldOutcome } from '../rls/hold-call.ts';
+import type { HoldsService } from '../rls/holds.ts';
+import type { AcquireRequest, CommitResponse, HoldRequest, HoldResponse, ReserveResponse } from '../rls/proto.ts';
 import type { GrpcStatus } from '../rls/service.ts';
 
 /** The handlers of `weir.v1.Holds`. */
@@ -14,7 +15,11 @@ export function holdsHandlers(holds: HoldsService): UntypedServiceImplementation
     reply(holds.renew(request), callback);
   const Release: handleUnaryCall<HoldRequest, object> = ({ request }, callback) =>
     reply(holds.release(request), callback);
-  return { Acquire, Renew, Release };
+  const Reserve: handleUnaryCall<HoldRequest, ReserveResponse> = ({ request }, callback) =>
+    reply(holds.reserve(request), callback);
+  const Commit: handleUnaryCall<HoldRequest, CommitResponse> = ({ request }, callback) =>
+    reply(holds.commit(request), callback);
+  return { Acquire, Renew, Release, Reserve, Commit };
 }
 
 function reply<R>(answer: Promise<HoldOutcome<R>>, callback: (error: GrpcStatus | null, answer?: R) => void): void {

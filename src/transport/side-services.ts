@@ -31,7 +31,9 @@ export async function addRules(host: ServiceHost, { rules }: GrpcServerOptions):
 }
 
 /** The methods of `addHolds`. */
-export const holdsPaths = ['Acquire', 'Renew', 'Release'].map((method) => `/weir.v1.Holds/${method}`);
+export const holdsPaths = ['Acquire', 'Renew', 'Release', 'Reserve', 'Commit'].map(
+  (method) => `/weir.v1.Holds/${method}`,
+);
 
 /** Adds `weir.v1.Holds`. */
 export async function addHolds(host: ServiceHost, { holds }: GrpcServerOptions): Promise<void> {

@@ -1,4 +1,11 @@
-import { algorithmFor, algorithms, capacityOf, type Limit, nominalCapacity } from '../../src/algorithms/index.ts';
+import {
+  algorithmFor,
+  algorithms,
+  capacityOf,
+  type Limit,
+  namedAlgorithms,
+  nominalCapacity,
+} from '../../src/algorithms/index.ts';
 import { type Charge, type Decision, MAX_COUNT, NEVER_MS, type State } from '../../src/algorithms/limit.ts';
 import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
 import {
@@ -121,7 +128,7 @@ const anyMoment = <L extends Limit>(
 
 const RUNS = { numRuns: 500 };
 
-describe.each(Object.keys(algorithms) as Limit['algorithm'][])('%s', (name) => {
+describe.each(namedAlgorithms)('%s', (name) => {
   const anyLimit: fc.Arbitrary<Limit> = anyLimitOf[name];
   const maxDelayMs = (limit: Limit): number => ('maxDelayMs' in limit ? limit.maxDelayMs : 0);
 

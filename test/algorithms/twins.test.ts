@@ -55,6 +55,8 @@ interface CallHit {
   readonly holder: number;
   /** The limit has been made lower; later it may be itself again. */
   readonly lowered: boolean;
+  /** The hits are what the holder has used, where they are reserved first. */
+  readonly commits: boolean;
 }
 
 /** By so much, or to a boundary of a counter's window or of a part of it, and a little beside it. */
@@ -100,6 +102,8 @@ const mostly = (usual: boolean): fc.Arbitrary<boolean> =>
 /** The same counter's limit after a reload that asked for less. */
 function lowered(limit: Limit): Limit {
   const requestsPerUnit = Math.ceil(limit.requestsPerUnit / 2);
+  if (limit.algorithm === 'reservation')
+    return { ...limit, requestsPerUnit, soft: 0, inner: lowered(limit.inner as Limit) }; // it counts by one of the others
   if ('burst' in limit) {
     const lower = { ...limit, requestsPerUnit, burst: Math.ceil(limit.burst / 2) };
     return 'maxDelayMs' in lower ? { ...lower, maxDelayMs: 0 } : lower;
@@ -122,6 +126,7 @@ const anyCalls = (limits: readonly Limit[]): fc.Arbitrary<readonly Call[]> => {
           charges: mostly(false),
           holder: fc.nat({ max: 3 }),
           lowered: mostly(false),
+          commits: fc.boolean(),
         }),
         { minLength: 1, maxLength: 5 },
       ),
@@ -142,12 +147,17 @@ function moved(nowMs: number, move: Move, limits: readonly Limit[]): number {
   return nowMs - (nowMs % partMs) + move.windows * partMs + move.besideMs;
 }
 
+/** What counts the hits in the end. */
+const counted = (limit: Limit): Limit => (limit.algorithm === 'reservation' ? (limit.inner as Limit) : limit);
+
 /** The script knows only the calendar windows around the caller's clock: so far back the others' clocks may be. */
 const mostBackMs = (limits: readonly Limit[]): number =>
   Math.min(
-    ...limits.map((limit) =>
-      'alignment' in limit && typeof limit.alignment !== 'string' ? limit.windowMs / 2 : Number.POSITIVE_INFINITY,
-    ),
+    ...limits
+      .map(counted)
+      .map((limit) =>
+        'alignment' in limit && typeof limit.alignment !== 'string' ? limit.windowMs / 2 : Number.POSITIVE_INFINITY,
+      ),
   );
 
 /** What is answered, and when each counter expires: so many ms after now, or not there; of those that are not written undefined. */
@@ -258,10 +268,12 @@ function prepare(limits: readonly Limit[]) {
   return {
     lostBy: ({ lost }: Call): CounterKey[] => named(lost).map(({ key }) => key),
     hitsOf: ({ hits, spend }: Call): RequestOperation[] =>
-      hits.flatMap(({ counter, lowered: low, holder, ...hit }) =>
+      hits.flatMap(({ counter, lowered: low, holder, commits, ...hit }) =>
         named([counter]).map(({ key, limit }) => {
-          const own = heldLimit(low ? lowered(limit) : limit, holder);
-          return operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
+          const known = heldLimit(low ? lowered(limit) : limit, holder);
+          const own = known.algorithm === 'reservation' ? { ...known, commits } : known;
+          const asked = operationOf({ key }, own, hit.hits, hit.blocks, hit.charges && spend === 'each');
+          return commits && hit.hits === 0 ? { ...asked, kind: 'spend' } : asked; // to use nothing is no peek
         }),
       ),
   };
@@ -317,14 +329,17 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
 });
 
 test('the twins agree about a log of as many entries as there may be', async () => {
-  const hits = [{ counter: 0, hits: 1, blocks: true, charges: false, holder: 0, lowered: false }];
+  const hits = [{ counter: 0, hits: 1, blocks: true, charges: false, holder: 0, lowered: false, commits: false }];
   const call: Call = { move: { byMs: 9 }, lost: [], spend: 'each', hits };
   const calls = Array.from({ length: 1_200 }, () => call);
   await compare([slidingWindowLogOf(1_000, 10_000)], calls);
 });
 
 /** Not windows that begin with their first hit: which one that is after a give-back within one request, conformance.ts asks. */
-const anySteadyLimit = anyLimit.filter((limit) => !('alignment' in limit && limit.alignment === 'first_hit'));
+const anySteadyLimit = anyLimit.filter((limit) => {
+  const own = counted(limit);
+  return !('alignment' in own && own.alignment === 'first_hit');
+});
 
 test('the store in memory agrees with them, where its clock goes forward', async () => {
   await fc.assert(

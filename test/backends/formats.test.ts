@@ -12,7 +12,14 @@ import { referenceCounters } from '../../src/backends/redis/reference/counters.t
 import { sharedCounters } from '../../src/backends/shared-counters.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
-import { calendarWindowOf, fixedWindowOf, inFlightOf, limitsOfEach, slidingWindowLogOf } from '../helpers/limits.ts';
+import {
+  calendarWindowOf,
+  fixedWindowOf,
+  inFlightOf,
+  limitsOfEach,
+  reservationOf,
+  slidingWindowLogOf,
+} from '../helpers/limits.ts';
 import { type Memcached, startMemcached } from '../helpers/memcached.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { eventually } from '../helpers/statsd.ts';
@@ -109,6 +116,7 @@ const limits = [
   ...limitsOfEach(20, HOUR_MS).filter((limit) => !('countDenied' in limit && limit.countDenied)),
   calendarWindowOf(20, 'DAY', 'Europe/Berlin'),
   inFlightOf(20, HOUR_MS, { holder: 7 }),
+  reservationOf(fixedWindowOf(20, HOUR_MS), { holder: 7, ttlMs: HOUR_MS }),
 ].filter(({ counter }, at, all) => all.findIndex((other) => other.counter === counter) === at);
 
 test.each(limits)(

@@ -39,6 +39,15 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [30_999, 'tenant=acme,request_id=r5', 1, 'refused for 1 ms'],
     [31_000, 'tenant=acme,request_id=r5', 1, 'OK'], // nothing has released r2
   ],
+  'llm-tokens.yaml': [
+    [0, 'tenant=acme,request_id=r1', 70_000, 'OK'],
+    [1_000, 'tenant=acme,request_id=r2', 40_000, 'refused for 59000 ms'], // r1 may be gone then
+    [2_000, 'tenant=acme,request_id=r1,used=tokens', 20_000, 'OK'],
+    [2_000, 'tenant=acme,request_id=r1,used=tokens', 20_000, 'OK'], // once more, which does nothing
+    [2_000, 'tenant=acme,request_id=r2', 80_000, 'OK'],
+    [2_000, 'tenant=acme,request_id=r3', 1, 'refused for 1 ms'], // a token comes back before r2 expires
+    [2_001, 'tenant=acme,request_id=r3', 1, 'OK'],
+  ],
   'sliding-window-log.yaml': [
     [0, 'export=acme', 1, 'OK'],
     [600_000, 'export=acme', 2, 'OK'],

@@ -27,6 +27,8 @@ const sorted = <R extends readonly [string, string]>(rows: readonly R[]): readon
 
 const cache = { counts: { lookups: 9, hits: 9, expired: 9, evicted: 9, overwritten: 9 }, size: () => 9 };
 
+const reserved = { reserved: 9, charged: 8, overrun: 7, held: 6, open: 5, oldestMs: 4 };
+
 /** Statistics of which nothing is 0, of a rule `<key>` in a domain `<domain>` and a method `<method>`. */
 function everything(): Statistics {
   const statistics = createStatistics(0.8);
@@ -35,6 +37,10 @@ function everything(): Statistics {
     verdictOf(['k'], { before: 10, fromCache: true }),
     verdictOf(['k'], { soft: true }),
     verdictOf(['k'], { holds: { held: 2, oldestMs: 1_500, expired: 1 } }),
+    verdictOf(['k'], { reservation: { ...reserved, event: 'reserved' } }),
+    ...(['committed', 'late', 'unknown', 'repeated'] as const).map((event) =>
+      verdictOf(['k'], { reservation: { ...reserved, event } }),
+    ),
   ];
   statistics.answered('d', answerOf([...verdicts, { kind: 'no_domain' }], { shadowed: true }));
   statistics.answered('d', answerOf([], { overallCode: 'OVER_LIMIT' }));

@@ -1,18 +1,15 @@
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent, createServer, request, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { spends } from '../../src/algorithms/limit.ts';
-import { accepts, freePort, type Running, start } from '../helpers/process.ts';
+import { startPageEnvoy } from '../helpers/envoy-page.ts';
+import type { Running } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startWatched } from '../helpers/redis-topologies.ts';
-import { envoy as envoyBinary } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
-
-const PAGE = fileURLToPath(new URL('../../docs/in-flight.md', import.meta.url));
 
 /** How long each combination is loaded: `IN_FLIGHT_SECONDS=100` for ten minutes of all six. */
 const LOAD_MS = Number(process.env.IN_FLIGHT_SECONDS ?? 3) * 1_000;
@@ -108,30 +105,11 @@ class Upstream {
   }
 }
 
-/** The page's configuration on free ports. */
-async function startEnvoy(weirPort: number, upstreamPort: number, edit: (config: string) => string) {
-  const page = await readFile(PAGE, 'utf8');
-  const config = /```yaml\n(admin:[\s\S]*?)```/.exec(page)?.[1] ?? '';
-  const [port, adminPort] = [await freePort(), await freePort()];
-  const ports = new Map([
-    ['9901', adminPort],
-    ['10000', port],
-    ['8081', weirPort],
-    ['10002', upstreamPort],
-  ]);
-  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
-  const path = join(folder, 'envoy.yaml');
-  const edited = edit(config)
-    .replaceAll(/(?<=port_value: )\d+/g, (written) => String(ports.get(written)))
-    .replace('timeout: 15s', `timeout: ${ROUTE_TIMEOUT_MS / 1_000}s`)
-    .replace('timeout: 0.25s', 'timeout: 5s'); // the machine has more to do than this test
-  await writeFile(path, edited);
-  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '2'];
-  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
-  envoy.exited.then(() => rm(folder, { recursive: true }));
-  await envoy.waitFor(() => accepts(port));
-  return { envoy, port };
-}
+/** The page's configuration, with the timeout of this test. */
+const startEnvoy = (weirPort: number, upstreamPort: number, edit: (config: string) => string) =>
+  startPageEnvoy('in-flight.md', { weirPort, upstreamPort }, (config) =>
+    edit(config).replace('timeout: 15s', `timeout: ${ROUTE_TIMEOUT_MS / 1_000}s`),
+  );
 
 const WITHOUT_ID = /\n *- request_headers: \{ header_name: x-request-id.*/g;
 const withOther = (config: string): string => config.replace(/rate_limits:/, `rate_limits:${BLOCKED}`);

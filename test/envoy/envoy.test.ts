@@ -1,12 +1,13 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { load } from 'js-yaml';
+import { envoyConfiguration } from '../../src/envoy/configuration.ts';
 import { gatewayPolicy } from '../../src/envoy/gateway-policy.ts';
 import { canMatch, expectedShapes } from '../../src/envoy/shapes.ts';
 import { match } from '../../src/rules/match.ts';
@@ -48,6 +49,17 @@ test('a descriptor that matches a rule fits one of its shapes', () => {
     }),
     { seed: 6, numRuns: 1_000 },
   );
+});
+
+test('a descriptor that commits what a request has used is not sent when the request begins', () => {
+  const rules = rulesFrom(readFileSync(join(PROJECT, 'config/examples/llm-tokens.yaml'), 'utf8'));
+  const { shapes, commits } = expectedShapes(rules, 'llm');
+  expect(shapes.map((shape) => shape.map(({ key }) => key))).toEqual([['tenant', 'request_id']]);
+  expect(commits.map((shape) => shape.map(({ key }) => key))).toEqual([['tenant', 'request_id', 'used']]);
+  for (const kind of ['envoy', 'istio'] as const) {
+    const options = { kind, host: 'weir', port: 8081, timeoutMs: 20 };
+    expect(envoyConfiguration(rules, 'llm', options)).toContain('# Send tenant, request_id, used when the stream ends');
+  }
 });
 
 test('a policy for Envoy Gateway has a rule for each limit, and comments for what it cannot express', () => {

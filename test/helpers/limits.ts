@@ -3,6 +3,7 @@ import { type InFlightLimit, MAX_HELD_SLOTS } from '../../src/algorithms/in-flig
 import type { Limit } from '../../src/algorithms/index.ts';
 import type { LeakyBucketLimit } from '../../src/algorithms/leaky-bucket.ts';
 import { type LimitLabel, type LimitPolicy, MAX_COUNT, MAX_WINDOW_MS, unitMs } from '../../src/algorithms/limit.ts';
+import type { ReservationLimit } from '../../src/algorithms/reservation.ts';
 import type { SlidingWindowBucketsLimit } from '../../src/algorithms/sliding-window-buckets.ts';
 import type { SlidingWindowCounterLimit } from '../../src/algorithms/sliding-window-counter.ts';
 import type { SlidingWindowLogLimit } from '../../src/algorithms/sliding-window-log.ts';
@@ -131,6 +132,24 @@ export const inFlightOf = (
   ttlMs: number = MINUTE,
   more: Partial<InFlightLimit> = {},
 ): InFlightLimit => ({ ...limitOf('in_flight', slots, ttlMs), counter: 'in_flight', holder: 0, ...more });
+
+/** Counted by another limit; by default for a minute, and whatever is used is charged. */
+export const reservationOf = (
+  inner: Exclude<Limit, ReservationLimit>,
+  more: Partial<ReservationLimit> = {},
+): ReservationLimit => ({
+  algorithm: 'reservation',
+  counter: `${inner.counter}+reserve`,
+  requestsPerUnit: inner.requestsPerUnit,
+  soft: inner.soft,
+  windowMs: inner.windowMs,
+  inner,
+  ttlMs: MINUTE,
+  onOverrun: 'debt',
+  holder: 0,
+  commits: false,
+  ...more,
+});
 
 /** One limit of each algorithm: so many hits pass at once in each, and none comes back within a minute by itself. */
 export const limitsOfEach = (hits: number, windowMs: number = MINUTE): readonly Limit[] => [
@@ -287,6 +306,22 @@ const anyInFlight: fc.Arbitrary<InFlightLimit> = fc
   })
   .map(({ slots, ttlMs, soft }) => inFlightOf(slots, ttlMs, { soft }));
 
+/** Rules let no request wait for a reservation. */
+const anyReservation: fc.Arbitrary<ReservationLimit> = fc
+  .record({
+    inner: fc.oneof(
+      anyFixedWindow,
+      anySlidingWindowCounter,
+      anySlidingWindowBuckets,
+      anyTokenBucket.map((limit) => ({ ...limit, maxDelayMs: 0 })),
+      anyLeakyBucket.map((limit) => ({ ...limit, maxDelayMs: 0 })),
+    ),
+    ttlMs: fc.oneof(fc.integer({ min: 100, max: 10_000 }), fc.integer({ min: 100, max: unitMs.DAY })),
+    onOverrun: fc.constantFrom('debt', 'clip'),
+    commits: fc.boolean(),
+  })
+  .map(({ inner, ...more }) => reservationOf(inner, more));
+
 /** Any limit of an algorithm that a rule file can state, the extremes often. */
 export const anyLimitOf = {
   fixed_window: fc.oneof(
@@ -341,6 +376,7 @@ export const anyLimitOf = {
     },
   ),
   in_flight: anyInFlight,
+  reservation: anyReservation,
 } as const satisfies { readonly [N in Limit['algorithm']]: fc.Arbitrary<Extract<Limit, { algorithm: N }>> };
 
 /** Any limit of any algorithm. */

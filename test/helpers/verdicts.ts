@@ -1,4 +1,4 @@
-import type { HoldsReport, StoreFailurePolicy } from '../../src/algorithms/limit.ts';
+import type { HoldsReport, ReservationReport, StoreFailurePolicy } from '../../src/algorithms/limit.ts';
 import type { Answer, Verdict } from '../../src/decide.ts';
 import { fixedWindowOf, labelOf, ruleLimitOf } from './limits.ts';
 import { ruleOf } from './rules.ts';
@@ -21,6 +21,7 @@ interface VerdictFacts {
   readonly soft?: boolean;
   readonly degraded?: StoreFailurePolicy;
   readonly holds?: HoldsReport;
+  readonly reservation?: ReservationReport;
 }
 
 /** What a fixed window, of ten by default, says of hits; the levels of its rule are these. */
@@ -35,12 +36,14 @@ export function verdictOf(
     soft = false,
     degraded,
     holds,
+    reservation,
   }: VerdictFacts = {},
 ): Verdict {
   const limit = fixedWindowOf(requestsPerUnit);
   const code = before + hits > limit.requestsPerUnit ? 'OVER_LIMIT' : 'OK';
   const times = { durationUntilResetMs: 1_000, retryAfterMs: 0, delayMs: 0 };
   const decision = { code, hitsBefore: before, limitRemaining: 0, ...times, soft } as const;
+  const reports = { ...(holds && { holds }), ...(reservation && { reservation }) };
   return {
     kind: 'limited',
     rule: ruleOf({ levels, limits: [ruleLimitOf(limit)] }),
@@ -48,7 +51,7 @@ export function verdictOf(
     limit,
     label: labelOf(limit),
     policy: shadow ? { shadow } : {},
-    decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }), ...(holds && { holds }) },
+    decision: { ...decision, ...(fromCache && { fromCache }), ...(degraded && { degraded }), ...reports },
     hits,
     code: shadow ? 'OK' : code,
   };

@@ -168,7 +168,7 @@ const messages: Readonly<Record<string, string>> = {
   'ttl-and-unit.yaml': '8: descriptors[0].rate_limit.unit: unit means nothing with in_flight; it has a ttl',
   'ttl-with-a-window.yaml':
     '7: descriptors[0].rate_limit.ttl: ttl means nothing with fixed_window; it goes with in_flight',
-  'not-counted-unknown.yaml': "4: descriptors[0].not_counted: not_counted must be hold or trace, got 'id'",
+  'not-counted-unknown.yaml': "4: descriptors[0].not_counted: not_counted must be hold or trace or commit, got 'id'",
   'not-counted-of-one-value.yaml':
     "5: descriptors[0].not_counted: not_counted: hold wants a node for any value, since each request has an id of its own, got 'a'",
   'not-counted-of-many-keys.yaml':
@@ -177,12 +177,46 @@ const messages: Readonly<Record<string, string>> = {
     '6: descriptors[0].not_counted: not_counted: hold and share_threshold exclude one another: leave one of them out',
   'not-counted-twice.yaml':
     '7: descriptors[0].descriptors[0].not_counted: not_counted: hold stands on a node above this one already',
+  'reserve-without-id.yaml':
+    '7: descriptors[0].rate_limit.reserve: reserve wants the id of the request: put not_counted: hold on this node or one above',
+  'reserve-ttl-too-long.yaml':
+    "8: descriptors[0].rate_limit.reserve.ttl: ttl must be a time such as 60s or 5m, from 100ms to 1d, got '2d'",
+  'reserve-without-ttl.yaml':
+    "8: descriptors[0].rate_limit.reserve.ttl: ttl must be a time such as 60s or 5m, from 100ms to 1d, got ''",
+  'reserve-unknown-overrun.yaml':
+    "8: descriptors[0].rate_limit.reserve.on_overrun: on_overrun must be debt or clip, got 'refuse'",
+  'reserve-estimate-too-large.yaml':
+    "8: descriptors[0].rate_limit.reserve.estimate: estimate must be p95, or 1 to the 1000 hits that fit into the limit, got '1001'",
+  'reserve-estimate-is-no-number.yaml':
+    "8: descriptors[0].rate_limit.reserve.estimate: estimate must be p95, or 1 to the 1000 hits that fit into the limit, got 'p99'",
+  'reserve-with-local.yaml':
+    '9: descriptors[0].rate_limit.on_store_failure: on_store_failure: local means nothing with reserve: another process may get the commit; take error, allow or deny',
+  'reserve-with-leases.yaml':
+    '9: descriptors[0].rate_limit.consistency: consistency and reserve exclude one another: leave one of them out',
+  'reserve-with-max-delay.yaml':
+    '10: descriptors[0].rate_limit.max_delay: max_delay and reserve exclude one another: leave one of them out',
+  'reserve-with-charge.yaml':
+    '9: descriptors[0].rate_limit.charge: charge and reserve exclude one another: leave one of them out',
+  'reserve-with-a-log.yaml':
+    '9: descriptors[0].rate_limit.reserve: reserve means nothing with sliding_window_log; it goes with fixed_window or sliding_window_counter or sliding_window_buckets or token_bucket or leaky_bucket',
+  'commit-without-reserve.yaml':
+    '10: descriptors[0].descriptors[0].not_counted: not_counted: commit wants a limit with reserve on the node right above',
+  'commit-with-a-limit.yaml':
+    '11: descriptors[0].descriptors[0].not_counted: not_counted: commit takes the limits of the node above: leave its own limits and descriptors out',
+  'commit-of-many-keys.yaml':
+    "11: descriptors[0].descriptors[0].not_counted: not_counted: commit wants a key without '*', got 'used*'",
   'wrong-among-rate-limits.yaml':
     '8: descriptors[0].rate_limits[1].burst: burst means nothing with fixed_window; it goes with token_bucket or leaky_bucket',
 };
 
 /** What is told about files that load all the same. */
 const warnings: Readonly<Record<string, string>> = {
+  'warning-reserve-without-commit.yaml':
+    '8: warning: descriptors[0].rate_limit.reserve: no node below has not_counted: commit, by which a proxy says what a request has used: only weir.v1.Holds can commit',
+  'warning-reserve-allow.yaml':
+    '9: warning: descriptors[0].rate_limit.on_store_failure: on_store_failure: allow lets requests pass that reserve nothing: more than the limit may be used once the counters can be reached again',
+  'warning-reserve-with-each.yaml':
+    '8: warning: descriptors[0].rate_limit.reserve: with spend: each a request that another limit refuses keeps what it has reserved here until the ttl is over; take spend: all_or_nothing',
   'warning-misplaced-key.yaml':
     "7: warning: descriptors[0].rate_limit.shadow_mode: 'shadow_mode' means nothing in rate_limit and is ignored; put it on the node, or use rate_limits",
   'warning-key-twice.yaml':
@@ -215,7 +249,7 @@ const warnings: Readonly<Record<string, string>> = {
   'warning-in-flight-without-id.yaml':
     '4: warning: descriptors[0].rate_limit.algorithm: in_flight without an id counts refused requests until their release, and a slot whose release is lost stays while requests keep coming; end the descriptor with the id of the request, on a node with not_counted: hold',
   'warning-not-counted-without-in-flight.yaml':
-    '4: warning: descriptors[0].not_counted: not_counted: hold has no effect but to leave the value out: no limit here or below has algorithm: in_flight',
+    '4: warning: descriptors[0].not_counted: not_counted: hold has no effect but to leave the value out: no limit here or below has algorithm: in_flight or reserve',
   'warning-in-flight-allow.yaml':
     '9: warning: descriptors[0].rate_limit.on_store_failure: on_store_failure: allow lets requests pass that hold no slot: more than the limit may be in flight while the counters cannot be reached, and for as long as these requests last',
   'warning-value-to-metric-without-limit.yaml':

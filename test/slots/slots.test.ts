@@ -8,6 +8,7 @@ import { RedisBackend } from '../../src/backends/redis/backend.ts';
 import { createHoldsService } from '../../src/rls/holds.ts';
 import { type HoldRequest, type HoldResponse, holdsService } from '../../src/rls/proto.ts';
 import { CallerGone } from '../../src/slots/queues.ts';
+import { createReservations } from '../../src/slots/reservations.ts';
 import { createSlots, type Slots, type SlotsDecider } from '../../src/slots/slots.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
@@ -43,15 +44,16 @@ const requestOf = (job: string, keys: readonly string[] = ['queue'], hits = 1) =
   descriptors: keys.map((key) => ({ entries: entriesOf(key, job), requestLimit: undefined, hits })),
 });
 
-function slotsOn(backend: Backend, atomic: Backend['atomic'] = 'request'): Slots {
+function deciderOn(backend: Backend, atomic: Backend['atomic'] = 'request'): SlotsDecider {
   const ledger = ledgerOf(backend);
-  const decider: SlotsDecider = {
+  return {
     ...deciderOf(rules),
     storeTimeoutMs: 5_000,
     ledger: { debit: (request, how) => ledger.debit(request, how), atomic },
   };
-  return createSlots(decider);
 }
+const slotsOn = (...on: Parameters<typeof deciderOn>): Slots => createSlots(deciderOn(...on));
+const servicesOf = (decider: SlotsDecider) => [createSlots(decider), createReservations(decider)] as const;
 const memory = (clock = fakeClock()) => createMemoryBackend(clock, { maxCounters: 100 });
 
 test('slots are held until they are released, which may be repeated', async () => {
@@ -155,7 +157,7 @@ describe('over gRPC', () => {
   });
 
   async function withClient(use: (call: <R>(name: string, request: object) => Promise<R>) => Promise<void>) {
-    const server = await startServer({ holds: createHoldsService(slotsOn(memory())) });
+    const server = await startServer({ holds: createHoldsService(...servicesOf(deciderOn(memory()))) });
     const client = new Client(server.target, credentials.createInsecure());
     const call = <R>(name: string, request: object): Promise<R> =>
       new Promise((resolve, reject) => {

@@ -216,7 +216,8 @@ function LimitExplained({ limit, hits }: { readonly limit: ExplainedLimit; reado
             {isOver ? (shadow ? 'Over, in shadow mode' : 'Over the limit') : 'Has room'}
           </State>
         )}{' '}
-        <strong>{limit.limit.replace(/ by \w+$/, '')}</strong> <span class="dim">{algorithmText(limit.algorithm)}</span>
+        <strong>{limit.limit.replace(/ by \w+(?=$|,)/, '')}</strong>{' '}
+        <span class="dim">{algorithmText(limit.algorithm)}</span>
         {file !== undefined && (
           <span class="dim">
             {' '}

@@ -147,7 +147,7 @@ function CounterTable({ limits }: { readonly limits: readonly ExplainedLimit[] }
         {limits.map(({ rule, limit, algorithm, before, counter }) => (
           <tr key={counter}>
             <td>
-              {limit.replace(/ by \w+$/, '')} <span class="dim">{algorithmText(algorithm)}</span>
+              {limit.replace(/ by \w+(?=$|,)/, '')} <span class="dim">{algorithmText(algorithm)}</span>
               <div class="dim">
                 <a href={linkTo('rule', { path: rule })}>{rule}</a>
               </div>
@@ -159,6 +159,7 @@ function CounterTable({ limits }: { readonly limits: readonly ExplainedLimit[] }
             </td>
             <td data-label="Used" class="number">
               {exact(before?.used ?? 0)}
+              {before?.onHold ? <div class="dim">{exact(before.onHold)} of it on hold</div> : undefined}
             </td>
             <td data-label="Remaining" class="number">
               {exact(before?.remaining ?? 0)}

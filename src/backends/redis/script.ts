@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { algorithmNames, algorithms, rowOf } from '../../algorithms/index.ts';
+import { algorithmNames, rowOf } from '../../algorithms/index.ts';
 import { MAX_COUNT } from '../../algorithms/limit.ts';
 
 /** A script, and the name that Redis knows it by once it has run. */
@@ -20,6 +20,15 @@ export interface ForeignStep {
 
 const read = (url: URL): string => readFileSync(url, 'utf8');
 
+/** The algorithms before this place, for one that calls them. */
+const others = (at: number): readonly string[] => [
+  `local other_steps = { ${algorithmNames.slice(0, at).join(', ')} }`,
+  `local other_refunds = { ${algorithmNames
+    .slice(0, at)
+    .map((name) => `${name}_refund`)
+    .join(', ')} }`,
+];
+
 /** The one script that decides in Redis: every algorithm's Lua twin, then the dispatcher that calls them. */
 export const script: Script = assembleScript([]);
 
@@ -30,7 +39,7 @@ export function assembleScript(foreign: readonly ForeignStep[]): Script {
   const loaders = foreign.map(({ name }, at) => `[${algorithmNames.length + 1 + at}] = ${name}_load`);
   const text = [
     `local MAX_COUNT = ${MAX_COUNT}`,
-    ...algorithmNames.map((name) => read(algorithms[name].script)),
+    ...algorithmNames.flatMap((name, at) => [...(rowOf(name).callsOthers ? others(at) : []), read(rowOf(name).script)]),
     ...foreign.map(({ url }) => read(url)),
     `local windowed = { ${windowed.map((name) => `[${name}] = true`).join(', ')} }`,
     `local steps = { ${names.join(', ')} }`,

@@ -1,0 +1,73 @@
+import {
+  type Algorithm,
+  type AnyLimit,
+  commitEvents,
+  type Decision,
+  type Outcome,
+  type ReservationEvent,
+  reservationEvents,
+  type State,
+} from './limit.ts';
+
+/** Numbers of a report before those of the counter. */
+const OWN_NUMBERS = 9;
+
+/**
+ * The decision about a step of a reservation.
+ *
+ * @param inner  what counts the hits that are charged
+ */
+export function describeReservation(
+  row: Algorithm,
+  inner: AnyLimit,
+  numbers: State,
+  nowMs: number,
+  { hits, accepted, charged }: Outcome,
+): Decision {
+  const [place = 0, reserved = 0, used = 0, overrun = 0, held = 0, open = 0, firstMs = 0, lastMs = 0, freeMs = 0] =
+    numbers;
+  const event: ReservationEvent = reservationEvents[place] ?? 'peeked';
+  const charges = commitEvents.has(event);
+  const counted = event === 'given_back' || event === 'refused_alone' ? hits : charges ? used : 0;
+  const own = row.describe(inner, numbers.slice(OWN_NUMBERS), nowMs, {
+    hits: counted,
+    accepted: event !== 'refused_alone',
+    charged: charges && charged ? 'regardless' : event === 'given_back' && charged,
+  });
+  const isReserved = event === 'reserved' && charged !== false;
+  const endsTogether = row.endsTogether?.(inner) ?? false;
+  /** Until the counter has room for it beside all that is on hold; where that ends with the window, until that does. */
+  const besideMs = (): number => {
+    if (endsTogether) return own.durationUntilResetMs;
+    const beside = { hits: hits + held, accepted: false, charged: false } as const;
+    return row.describe(inner, numbers.slice(OWN_NUMBERS), nowMs, beside).retryAfterMs;
+  };
+  return {
+    code: accepted ? 'OK' : 'OVER_LIMIT',
+    hitsBefore: own.hitsBefore + held - (isReserved ? reserved : 0),
+    limitRemaining: Math.max(own.limitRemaining - held, 0),
+    durationUntilResetMs: endsTogether ? own.durationUntilResetMs : Math.max(own.durationUntilResetMs, lastMs - nowMs),
+    retryAfterMs: accepted ? 0 : waitMs(event, freeMs - nowMs, { aloneMs: own.retryAfterMs, besideMs: besideMs() }),
+    delayMs: 0,
+    soft: isReserved && inner.soft > 0 && held > own.limitRemaining,
+    reservation: {
+      event: charged === false && accepted ? 'peeked' : event,
+      reserved: charged === false ? 0 : reserved,
+      charged: charged === false ? 0 : used,
+      overrun,
+      held,
+      open,
+      oldestMs: open > 0 ? Math.max(nowMs - firstMs, 0) : 0,
+    },
+  };
+}
+
+/** Refusals, with how long each lasts at most. */
+function waitMs(
+  event: ReservationEvent,
+  untilFreeMs: number,
+  ofCounter: { readonly aloneMs: number; readonly besideMs: number },
+): number {
+  if (event === 'refused_alone') return ofCounter.aloneMs;
+  return Math.max(event === 'refused' ? Math.min(untilFreeMs, ofCounter.besideMs) : untilFreeMs, 1);
+}

@@ -1,0 +1,257 @@
+--[[
+  Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.ts, with
+  reservation-list.ts: change both or neither.
+  limit    { algorithm of the counter (its place in other_steps), 1 where reservations end with a window, ttl (ms), 1 where
+           hits beyond those reserved are not charged, holder (0: none), 1 where it commits, the counter's own limit … }
+  state    { how many numbers the counter's state has, that state …, holder, hits (0: settled), when it expires, when it
+           was made (ms since the epoch), holder … }, the first to expire first, or nil for a new counter
+  now_ms   may run backwards: nothing expires then
+  hits     to be reserved, or that were used; 0 peeks, or commits none; a negative number gives back what was charged
+  charge   false: says what would become of the request, but leaves the counter as it is
+           'regardless': charges the hits whatever the limit says
+  Returns  accepted, state, ttl (ms), report: { the event's place, hits reserved, charged and overrun, hits on hold after the
+           step, how many reservations, when the first of them was made, when the last expires, when the requested hits
+           could be reserved at the latest or 0, the counter's own report … }
+]]
+local reservation, reservation_refund
+do
+  local SIZE, MAX_RESERVATIONS = 4, 1000 -- as in the twin
+  local PEEKED, REFUSED, REFUSED_ALONE, RESERVED, COMMITTED, LATE, UNKNOWN, REPEATED, GIVEN_BACK, FULL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+  local CHUNK = 128 -- numbers at a time: Lua returns only so many values in one call
+
+  local function slice(numbers, first, last)
+    if last - first < CHUNK then
+      return { unpack(numbers, first, last) }
+    end
+    local part = {}
+    for i = first, last do
+      part[i - first + 1] = numbers[i]
+    end
+    return part
+  end
+
+  local function place_of(entries, holder)
+    if holder == 0 then
+      return nil
+    end
+    for i = 1, #entries, SIZE do
+      if entries[i] == holder then
+        return i
+      end
+    end
+    return nil
+  end
+
+  local function is_open(entries, i, now_ms)
+    return entries[i + 1] > 0 and entries[i + 2] > now_ms
+  end
+
+  local function counts(entries, i, now_ms, start_ms)
+    return is_open(entries, i, now_ms) and entries[i + 3] >= start_ms
+  end
+
+  local function on_hold(entries, now_ms, start_ms)
+    local hits, count, first_made_ms, last_ms = 0, 0, 0, 0
+    for i = 1, #entries, SIZE do
+      if counts(entries, i, now_ms, start_ms) then
+        if count == 0 then
+          first_made_ms = entries[i + 3]
+        end
+        last_ms = entries[i + 2]
+        hits = hits + entries[i + 1]
+        count = count + 1
+      end
+    end
+    return hits, count, first_made_ms, last_ms
+  end
+
+  local function idle_in(entries, now_ms)
+    for i = 1, #entries, SIZE do
+      if not is_open(entries, i, now_ms) then
+        return i
+      end
+    end
+    return nil
+  end
+
+  local function has_room(entries, now_ms)
+    return #entries < MAX_RESERVATIONS * SIZE or idle_in(entries, now_ms) ~= nil
+  end
+
+  local function without(entries, place)
+    local left, size = {}, 0
+    for i = 1, #entries do
+      if i < place or i >= place + SIZE then
+        size = size + 1
+        left[size] = entries[i]
+      end
+    end
+    return left
+  end
+
+  -- Changes the list, or makes one with an entry less.
+  local function insert(entries, holder, hits, until_ms, made_ms, now_ms)
+    if #entries >= MAX_RESERVATIONS * SIZE then
+      local idle = idle_in(entries, now_ms)
+      if not idle then
+        return entries
+      end
+      entries = without(entries, idle)
+    end
+    local place = #entries + 1
+    while place > 1 and entries[place - 2] > until_ms do
+      for i = place - SIZE, place - 1 do
+        entries[i + SIZE] = entries[i]
+      end
+      place = place - SIZE
+    end
+    entries[place], entries[place + 1], entries[place + 2], entries[place + 3] = holder, hits, until_ms, made_ms
+    return entries
+  end
+
+  local function free_at_ms(entries, now_ms, start_ms, passes)
+    local ends, left, size = {}, {}, 0
+    local hits = on_hold(entries, now_ms, start_ms)
+    for i = 1, #entries, SIZE do
+      if counts(entries, i, now_ms, start_ms) then
+        hits = hits - entries[i + 1]
+        size = size + 1
+        ends[size], left[size] = entries[i + 2], hits
+      end
+    end
+    local low, high = 1, size + 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      if passes(left[middle]) then
+        high = middle
+      else
+        low = middle + 1
+      end
+    end
+    return ends[low] or 0
+  end
+
+  local function read(limit, state, now_ms)
+    local inner, entries = nil, {}
+    if state then
+      local first = 2 + state[1]
+      if first > 2 then
+        inner = slice(state, 2, first - 1)
+      end
+      while first <= #state and state[first + 2] + limit[3] <= now_ms do
+        first = first + SIZE
+      end
+      entries = slice(state, first, #state)
+    end
+    local numbers = slice(limit, 7, #limit)
+    return other_steps[limit[1]], numbers, inner, entries
+  end
+
+  local function start_of(limit, inner)
+    return limit[2] == 1 and inner[1] or 0
+  end
+
+  -- done: { event, reserved, charged, overrun, free at (ms) }
+  local function result_of(limit, now_ms, inner, inner_ttl_ms, inner_report, entries, accepted, done)
+    local hits, count, first_made_ms, last_ms = on_hold(entries, now_ms, start_of(limit, inner))
+    local report = { done[1], done[2] or 0, done[3] or 0, done[4] or 0, hits, count, first_made_ms, last_ms, done[5] or 0 }
+    inner_report = inner_report or inner
+    for i = 1, #inner_report do
+      report[9 + i] = inner_report[i]
+    end
+    local state, size = { 0 }, 1
+    if inner_ttl_ms > 0 then
+      state[1], size = #inner, 1 + #inner
+      for i = 1, #inner do
+        state[1 + i] = inner[i]
+      end
+    end
+    for i = 1, #entries do
+      state[size + i] = entries[i]
+    end
+    local remembered_ms = #entries > 0 and entries[#entries - 1] + limit[3] - now_ms or 0
+    return accepted, state, math.max(inner_ttl_ms, remembered_ms, 0), report
+  end
+
+  local function reserve(limit, state, now_ms, hits, charge)
+    local step, numbers, inner, entries = read(limit, state, now_ms)
+    local _, peek, peek_ttl_ms, peek_report = step(numbers, inner, now_ms, 0, false)
+    local start_ms = start_of(limit, peek)
+    local own = place_of(entries, limit[5])
+    local others = own and without(entries, own) or entries
+    local held = on_hold(others, now_ms, start_ms)
+    local function try_with(on_hold_hits)
+      return step(numbers, inner, now_ms, math.min(on_hold_hits + hits, MAX_COUNT), false)
+    end
+    local own_hits = own and counts(entries, own, now_ms, start_ms) and entries[own + 1] or 0
+    local is_renewed = own and hits > 0 and hits <= own_hits
+    local is_full = not has_room(others, now_ms)
+    if not is_renewed and (is_full or not try_with(held)) then
+      local accepted, alone, alone_ttl_ms, alone_report = try_with(0)
+      if not accepted then
+        return result_of(limit, now_ms, alone, alone_ttl_ms, alone_report, entries, false, { REFUSED_ALONE })
+      end
+      local free_ms = free_at_ms(others, now_ms, start_ms, function(left)
+        return (try_with(left))
+      end)
+      free_ms = math.max(free_ms, is_full and others[3] or 0)
+      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, false, { is_full and FULL or REFUSED, 0, 0, 0, free_ms })
+    end
+    if hits == 0 then
+      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, { PEEKED })
+    end
+    local done = { RESERVED, hits }
+    if not charge then
+      return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done)
+    end
+    local until_ms = math.max(now_ms + limit[3], own and entries[own + 2] or 0)
+    local left = insert(others, limit[5], hits, until_ms, math.max(now_ms, start_ms), now_ms)
+    return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, left, true, done)
+  end
+
+  local function commit(limit, state, now_ms, hits, charge)
+    local step, numbers, inner, entries = read(limit, state, now_ms)
+    local used = math.max(hits, 0)
+    local own = limit[6] == 1 and place_of(entries, limit[5]) or nil
+    local reserved = own and entries[own + 1] or 0
+    local event = UNKNOWN
+    if own then
+      event = reserved == 0 and REPEATED or (entries[own + 2] <= now_ms and LATE or COMMITTED)
+    end
+    local is_reserved = event == COMMITTED or event == LATE
+    local most = limit[4] == 1 and is_reserved and reserved or used
+    local charged = event == REPEATED and 0 or math.min(used, most)
+    local overrun = is_reserved and math.max(used - reserved, 0) or 0
+    local _, next_state, ttl_ms, report = step(numbers, inner, now_ms, charged, charge and 'regardless')
+    local done = { event, reserved, charged, overrun }
+    if charge and event ~= REPEATED and limit[6] == 1 and limit[5] ~= 0 then
+      entries = insert(own and without(entries, own) or entries, limit[5], 0, now_ms, now_ms, now_ms)
+    end
+    return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, done)
+  end
+
+  reservation = function(limit, state, now_ms, hits, charge)
+    if limit[6] == 1 or (charge == 'regardless' and hits >= 0) then
+      return commit(limit, state, now_ms, hits, charge)
+    elseif hits >= 0 then
+      return reserve(limit, state, now_ms, hits, charge)
+    end
+    local step, numbers, inner, entries = read(limit, state, now_ms)
+    local _, next_state, ttl_ms, report = step(numbers, inner, now_ms, hits, charge)
+    return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK })
+  end
+
+  reservation_refund = function(limit, state, now_ms, hits, charged_at_ms)
+    local step, numbers, inner, entries = read(limit, state, now_ms)
+    if limit[6] == 1 then
+      local _, next_state, ttl_ms, report = other_refunds[limit[1]](numbers, inner, now_ms, hits, charged_at_ms)
+      return result_of(limit, now_ms, next_state, ttl_ms, report, entries, true, { GIVEN_BACK })
+    end
+    local own = place_of(entries, limit[5])
+    if own and entries[own + 1] == hits and entries[own + 2] == charged_at_ms + limit[3] then
+      entries = without(entries, own)
+    end
+    local _, peek, ttl_ms, report = step(numbers, inner, now_ms, 0, false)
+    return result_of(limit, now_ms, peek, ttl_ms, report, entries, true, { GIVEN_BACK })
+  end
+end

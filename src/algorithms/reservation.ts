@@ -1,0 +1,241 @@
+import {
+  type Algorithm,
+  type AnyLimit,
+  type Charge,
+  MAX_COUNT,
+  type ReservationEvent,
+  reservationEvents,
+  type State,
+  type Step,
+} from './limit.ts';
+import {
+  forgottenAtMs,
+  freeAtMs,
+  hasRoom,
+  hitsAt,
+  insert,
+  type Moment,
+  onHold,
+  placeOf,
+  remembered,
+  without,
+} from './reservation-list.ts';
+import { describeReservation } from './reservation-report.ts';
+
+/** What becomes of hits beyond those reserved, as rules say it: they are charged, or they are not. */
+export const overruns = ['debt', 'clip'] as const;
+
+/** A limit whose hits are reserved first, and charged when it is known how many they were. */
+export interface ReservationLimit extends AnyLimit {
+  readonly algorithm: 'reservation';
+  /** What counts the hits that are charged. */
+  readonly inner: AnyLimit;
+  /** A reservation that nothing commits is free again after so long. */
+  readonly ttlMs: number;
+  readonly onOverrun: (typeof overruns)[number];
+  /** What is reserved at least: so many hits, or what most requests of the counter have used of late. */
+  readonly estimate?: number | 'p95' | undefined;
+  /** Names the request that reserves or commits; 0 where nothing does. Below 2^53. */
+  readonly holder: number;
+  /** Hits are what a request has used. */
+  readonly commits: boolean;
+}
+
+/** The algorithms that can count beside reservations: of each limit its row, and its place in the table, from 1. */
+export interface OtherAlgorithms {
+  rowOf(limit: AnyLimit): Algorithm;
+  placeOf(limit: AnyLimit): number;
+}
+
+/** The largest part of a limit that is reserved for one request because others have used so much. */
+const LARGEST_SHARE = 0.5;
+
+/** What a step is given: a request for a counter, and what that holds. */
+interface StepInput {
+  readonly limit: ReservationLimit;
+  readonly row: Algorithm;
+  /** Undefined: nothing has been charged. */
+  readonly inner: State | undefined;
+  readonly entries: number[];
+  readonly nowMs: number;
+  readonly hits: number;
+  readonly charge: Charge;
+}
+
+/** What a step did, beside the state. */
+interface Done {
+  readonly event: ReservationEvent;
+  readonly accepted: boolean;
+  /** Hits that were reserved, now or before. */
+  readonly reserved?: number;
+  readonly charged?: number;
+  /** Hits that were used beyond those reserved. */
+  readonly overrun?: number;
+  readonly freeMs?: number;
+}
+
+/**
+ * Reserve, then commit: a list of reservations beside the counter of another algorithm. Twin of reservation.lua.
+ * State: how many numbers the counter's own state has, that state, then for each reservation its holder, hits, when it
+ * expires and when it was made (ms since the epoch); the first to expire comes first. For one more ttl an expired
+ * reservation is remembered, and with 0 hits a settled one, so that a late or repeated commit is known.
+ * Report: the event's place, hits reserved, charged and overrun, hits on hold after the step, how many reservations,
+ * when the first of them was made and the last expires, when the requested hits could be reserved at the latest; then
+ * the counter's own report.
+ *
+ * To reserve is to ask the unchanged algorithm, without a charge, whether what is on hold and what is asked for pass
+ * together. To commit is to charge what was used, whatever the limit says. Where windows end for all requests at once
+ * (`fixed_window`, but not with `first_hit`) a reservation counts in the window that it was made in, and a commit is
+ * charged to the window of its own moment.
+ *
+ * @param nowMs   may run backwards (clock skew): nothing expires then
+ * @param hits    to be reserved, or that were used; 0 peeks, or commits none; a negative number gives back what was
+ * charged
+ * @param charge  false: says what would become of the request, but leaves the counter as it is
+ */
+function run(input: StepInput): Step {
+  const { limit, row, inner, entries, nowMs, hits, charge } = input;
+  if (limit.commits || (charge === 'regardless' && hits >= 0)) return commit(input);
+  if (hits >= 0) return reserve(input);
+  return stepOf(input, row.step(limit.inner, inner, nowMs, hits, charge), entries, {
+    event: 'given_back',
+    accepted: true,
+  });
+}
+
+function reserve(input: StepInput): Step {
+  const { limit, row, inner, entries, nowMs, hits, charge } = input;
+  const { holder, ttlMs } = limit;
+  const peek = row.step(limit.inner, inner, nowMs, 0, false);
+  const moment: Moment = { nowMs, startMs: startOf(input, peek) };
+  const own = placeOf(entries, holder);
+  const others = own === undefined ? entries : without(entries, own);
+  const held = onHold(others, moment).hits;
+  const tryWith = (others: number): Step =>
+    row.step(limit.inner, inner, nowMs, Math.min(others + hits, MAX_COUNT), false);
+  const isRenewed = own !== undefined && hits > 0 && hits <= hitsAt(entries, own, moment);
+  const isFull = !hasRoom(others, nowMs);
+  if (!isRenewed && (isFull || !tryWith(held).accepted)) {
+    const alone = tryWith(0);
+    if (!alone.accepted) return stepOf(input, alone, entries, { event: 'refused_alone', accepted: false });
+    const freeMs = freeAtMs(others, moment, (left) => tryWith(left).accepted);
+    const roomMs = isFull ? (others[2] ?? 0) : 0; // the first that expires
+    const event = isFull ? 'full' : 'refused';
+    return stepOf(input, peek, entries, { event, accepted: false, freeMs: Math.max(freeMs, roomMs) });
+  }
+  if (hits === 0) return stepOf(input, peek, entries, { event: 'peeked', accepted: true });
+  const done: Done = { event: 'reserved', accepted: true, reserved: hits };
+  if (!charge) return stepOf(input, peek, entries, done);
+  const next = [...others];
+  const untilMs = Math.max(nowMs + ttlMs, own === undefined ? 0 : (entries[own + 2] ?? 0));
+  insert(next, [holder, hits, untilMs, Math.max(nowMs, moment.startMs)], nowMs);
+  return stepOf(input, peek, next, done);
+}
+
+function commit(input: StepInput): Step {
+  const { limit, row, inner, entries, nowMs, hits, charge } = input;
+  const used = Math.max(hits, 0);
+  const own = limit.commits ? placeOf(entries, limit.holder) : undefined;
+  const reserved = own === undefined ? 0 : (entries[own + 1] ?? 0);
+  const event = own === undefined ? 'unknown' : reserved === 0 ? 'repeated' : timely(entries[own + 2] ?? 0, nowMs);
+  const isReserved = event === 'committed' || event === 'late';
+  const most = limit.onOverrun === 'clip' && isReserved ? reserved : used;
+  const charged = event === 'repeated' ? 0 : Math.min(used, most);
+  const overrun = isReserved ? Math.max(used - reserved, 0) : 0;
+  const next = row.step(limit.inner, inner, nowMs, charged, charge ? 'regardless' : false);
+  const done: Done = { event, accepted: true, reserved, charged, overrun };
+  if (!charge || event === 'repeated' || !limit.commits || limit.holder === 0)
+    return stepOf(input, next, entries, done);
+  const left = own === undefined ? entries : without(entries, own);
+  insert(left, [limit.holder, 0, nowMs, nowMs], nowMs);
+  return stepOf(input, next, left, done);
+}
+
+const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
+
+/** When the window began that is in force; 0: reservations do not end with a window. @param peek  of the counter */
+const startOf = ({ limit, row }: StepInput, { state }: Step): number =>
+  row.endsTogether?.(limit.inner) ? (state[0] ?? 0) : 0;
+
+/** @param next  of the counter */
+function stepOf(input: StepInput, next: Step, entries: State, done: Done): Step {
+  const { limit, nowMs } = input;
+  const { event, accepted, reserved = 0, charged = 0, overrun = 0, freeMs = 0 } = done;
+  const { hits, count, firstMadeMs, lastMs } = onHold(entries, { nowMs, startMs: startOf(input, next) });
+  const inner = next.ttlMs > 0 ? next.state : [];
+  const numbers = [reservationEvents.indexOf(event), reserved, charged, overrun, hits, count, firstMadeMs, lastMs];
+  return {
+    accepted,
+    state: [inner.length, ...inner, ...entries],
+    ttlMs: Math.max(next.ttlMs, forgottenAtMs(entries, limit.ttlMs) - nowMs, 0),
+    report: [...numbers, freeMs, ...(next.report ?? next.state)],
+  };
+}
+
+/** Takes back a commit's hits, or a reservation. */
+function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
+  const { limit, row, inner, entries, nowMs } = input;
+  const done: Done = { event: 'given_back', accepted: true };
+  if (limit.commits) return stepOf(input, row.refund(limit.inner, inner, nowMs, hits, chargedAtMs), entries, done);
+  const own = placeOf(entries, limit.holder);
+  const isItself = own !== undefined && entries[own + 1] === hits && entries[own + 2] === chargedAtMs + limit.ttlMs;
+  const peek = row.step(limit.inner, inner, nowMs, 0, false);
+  return stepOf(input, peek, isItself ? without(entries, own) : entries, done);
+}
+
+/** The row of reservations in the table of algorithms: rules say `reserve` beside the algorithm that counts. */
+export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationLimit> {
+  const { rowOf } = others;
+  const inputOf = (limit: ReservationLimit, state: State = [], nowMs: number): StepInput => {
+    const first = 1 + (state[0] ?? 0);
+    const inner = first > 1 ? state.slice(1, first) : undefined;
+    const entries = remembered(state, first, limit.ttlMs, nowMs);
+    return { limit, row: rowOf(limit.inner), inner, entries, nowMs, hits: 0, charge: false };
+  };
+  return {
+    keys: [],
+    parse: () => undefined, // no rule names it
+    write: ({ inner, ttlMs, onOverrun, estimate }) => [
+      ...rowOf(inner).write(inner),
+      `reserve: { ttl: ${ttlMs}ms, on_overrun: ${onOverrun}${estimate === undefined ? '' : `, estimate: ${estimate}`} }`,
+    ],
+    list: ({ inner, ttlMs, onOverrun, estimate }) => ({
+      ...rowOf(inner).list(inner),
+      reserve: { ttl_ms: ttlMs, on_overrun: onOverrun, ...(estimate !== undefined && { estimate }) },
+    }),
+    capacity: ({ inner }) => rowOf(inner).capacity(inner),
+    longestMemoryMs: ({ inner, ttlMs }) => Math.max(rowOf(inner).longestMemoryMs(inner), 2 * ttlMs),
+    isSame: (one, other) =>
+      one.inner.algorithm === other.inner.algorithm &&
+      one.ttlMs === other.ttlMs &&
+      one.onOverrun === other.onOverrun &&
+      rowOf(one.inner).isSame(one.inner, other.inner),
+    holdFor: (limit, holder) => ({ ...limit, holder }),
+    atLeast({ inner, estimate = 0 }, usualHits) {
+      if (estimate !== 'p95') return estimate;
+      // one that is too high could keep all requests out, and so stay as it is
+      return Math.min(usualHits() ?? 0, Math.floor((rowOf(inner).capacity(inner) + inner.soft) * LARGEST_SHARE));
+    },
+    learns: ({ estimate }) => estimate === 'p95',
+    standsAlone: ({ commits }) => commits,
+    step: (limit, state, nowMs, hits, charge) => run({ ...inputOf(limit, state, nowMs), hits, charge }),
+    describe: ({ inner }, report, nowMs, outcome) => describeReservation(rowOf(inner), inner, report, nowMs, outcome),
+    refund: (limit, state, nowMs, hits, chargedAtMs) => refund(inputOf(limit, state, nowMs), hits, chargedAtMs),
+    divide: (limit, by) => ({ ...limit, inner: rowOf(limit.inner).divide(limit.inner, by) }),
+    refusalHoldsMs: () => 0, // a commit of less than was reserved may come at any time
+    canOwe: false, // commits are charged in any case, requests never
+    stateVersion: 1,
+    hasLongState: true,
+    callsOthers: true,
+    script: new URL('./reservation.lua', import.meta.url),
+    scriptArgs: ({ inner, ttlMs, onOverrun, holder, commits }, nowMs) => [
+      others.placeOf(inner),
+      rowOf(inner).endsTogether?.(inner) ? 1 : 0,
+      ttlMs,
+      onOverrun === 'clip' ? 1 : 0,
+      holder,
+      commits ? 1 : 0,
+      ...rowOf(inner).scriptArgs(inner, nowMs),
+    ],
+  };
+}

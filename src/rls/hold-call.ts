@@ -1,0 +1,35 @@
+import { InvalidRequest, type RateLimitRequest } from '../decide.ts';
+import { status } from '../grpc-status.ts';
+import { CallerGone } from '../slots/queues.ts';
+import { decodeRequest } from './codec.ts';
+import type { HoldRequest, WireDuration } from './proto.ts';
+import { type GrpcStatus, toStatus } from './service.ts';
+
+const MAX_DESCRIPTORS = 64;
+
+/** The outcome of a call of `weir.v1.Holds`. */
+export type HoldOutcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
+
+/** The outcome of a call, whatever is thrown. */
+export async function outcomeOf<R>(run: () => Promise<R>): Promise<HoldOutcome<R>> {
+  try {
+    return { response: await run() };
+  } catch (cause) {
+    const isGone = cause instanceof CallerGone;
+    return { error: isGone ? { code: status.CANCELLED, details: cause.message } : toStatus(cause) };
+  }
+}
+
+/** @throws InvalidRequest */
+export function decodeHold({ request }: HoldRequest): RateLimitRequest {
+  if (!request) throw new InvalidRequest('request must not be empty');
+  const { length } = request.descriptors;
+  if (length > MAX_DESCRIPTORS) throw new InvalidRequest(`at most ${MAX_DESCRIPTORS} descriptors, got ${length}`);
+  return decodeRequest(request);
+}
+
+/** @param ms  whole */
+export const durationOf = (ms: number): WireDuration => ({
+  seconds: Math.floor(ms / 1_000),
+  nanos: (ms % 1_000) * 1e6,
+});

@@ -1,0 +1,98 @@
+import { heldLimit, type Limit } from '../algorithms/index.ts';
+import type { Decision, ReservationEvent, Spend } from '../algorithms/limit.ts';
+import { atLeast, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded, usedDebit } from '../decide.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
+import { holderOf } from '../ledger/holder.ts';
+import { available, type SlotsDecider } from './slots.ts';
+
+/** What has been reserved. */
+export interface ReserveAnswer {
+  readonly reserved: boolean;
+  /** What is reserved, of several limits the most: the hits of the request, or more where the rule wants that. */
+  readonly hits: number;
+  /** Until it is free again unless it is committed; of several limits the shortest time. */
+  readonly ttlMs: number;
+  /** Until it could be reserved, at the latest; `NEVER_MS`: never so much. 0: it is reserved. */
+  readonly retryAfterMs: number;
+}
+
+/** What became of a commit. */
+export interface CommitAnswer {
+  /** Of several limits that of the first. */
+  readonly event: Extract<ReservationEvent, 'committed' | 'late' | 'unknown' | 'repeated'>;
+  /** Of several limits the most. */
+  readonly charged: number;
+  readonly overrun: number;
+}
+
+/** Reservations for callers that are no proxies: `weir.v1.Holds`. What is thrown is what `decide` throws. */
+export interface Reservations {
+  /** Reserves hits of every limit of the request that has `reserve`, or of none. */
+  reserve(request: RateLimitRequest): Promise<ReserveAnswer>;
+  /** Charges the hits of the request to the same limits. */
+  commit(request: RateLimitRequest): Promise<CommitAnswer>;
+}
+
+type Reserving = Extract<Limit, { algorithm: 'reservation' }>;
+
+export function createReservations(decider: SlotsDecider): Reservations {
+  const run = async (debits: readonly Debit[], spend: Spend): Promise<readonly Decision[]> =>
+    available(await decider.ledger.debit(debits, { spend, timeoutMs: decider.storeTimeoutMs }));
+  return {
+    async reserve(request) {
+      const debits = debitsOf(request, decider, false);
+      const isTogether = decider.ledger.atomic === 'request';
+      const decisions = await run(debits, isTogether ? 'all_or_nothing' : 'each');
+      const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
+      if (refusals.length > 0 && !isTogether) await run(debits.map(nothingUsed), 'each');
+      const limits = debits.map(({ limit }) => limit as Reserving); // `debitsOf` takes no others
+      return {
+        reserved: refusals.length === 0,
+        hits: Math.max(...debits.map(({ hits }) => hits)),
+        ttlMs: Math.min(...limits.map(({ ttlMs }) => ttlMs)),
+        retryAfterMs: Math.max(0, ...refusals.map(({ retryAfterMs }) => retryAfterMs)),
+      };
+    },
+    async commit(request) {
+      const reports = (await run(debitsOf(request, decider, true), 'each')).flatMap(
+        ({ reservation }) => reservation ?? [],
+      );
+      return {
+        event: (reports[0]?.event ?? 'unknown') as CommitAnswer['event'], // a commit has no others
+        charged: Math.max(0, ...reports.map(({ charged }) => charged)),
+        overrun: Math.max(0, ...reports.map(({ overrun }) => overrun)),
+      };
+    },
+  };
+}
+
+/** Where each counter is a step by itself: what was reserved for a request that is refused is free again. */
+const nothingUsed = (debit: Debit): Debit => ({
+  ...debit,
+  limit: { ...(debit.limit as Reserving), commits: true }, // `debitsOf` takes no others
+  hits: 0,
+});
+
+function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
+  const { domain, descriptors } = request;
+  const rules = decider.rules();
+  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
+  const debits = matchesOf(request, rules, decider).flatMap((found, at) => {
+    if (found.kind !== 'limited' || found.id === undefined) return [];
+    const hits = descriptors[at]?.hits ?? 1;
+    if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
+    if (hits < (commits ? 0 : 1))
+      throw new InvalidRequest(`descriptors[${at}]: hits must be at least ${commits ? 0 : 1}, got ${hits}`);
+    const holder = holderOf(found.id);
+    return found.limits.flatMap(({ limit, policy }) => {
+      if (limit.algorithm !== 'reservation') return [];
+      const counter = decider.counters(limit, domain, found.entries);
+      const one = { limit: { ...(heldLimit(limit, holder) as Reserving), commits }, policy }; // of the same row
+      if (commits) return usedDebit(counter, one, hits, decider.estimates);
+      const blocks = !policy.shadow && !decider.shadowMode;
+      return debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
+    });
+  });
+  if (debits.length > 0) return debits;
+  throw new InvalidRequest('no descriptor meets a limit with reserve and an id (not_counted: hold)');
+}

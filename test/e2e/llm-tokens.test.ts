@@ -1,0 +1,222 @@
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const PAGE = fileURLToPath(new URL('../../docs/llm-tokens.md', import.meta.url));
+const LIMIT = 100_000;
+/** Of the page's configuration. */
+const ESTIMATE = 1_000;
+const STREAMS = 100;
+const TOKENS = 'x-tokens';
+
+/**
+ * A server that streams tokens as events, and says at the end how many there were: as many as the request names. It
+ * fails, or waits until the request is gone, where the request wants that.
+ */
+class Model {
+  readonly #server: Server;
+  running = 0;
+  most = 0;
+  /** Tokens that were streamed to the end, by tenant. */
+  readonly used = new Map<string, number>();
+
+  constructor() {
+    this.#server = createServer((asked, answer) => void this.#answer(asked, answer));
+  }
+
+  async listen(): Promise<number> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    const address = this.#server.address();
+    return typeof address === 'object' && address ? address.port : 0;
+  }
+
+  close(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+
+  async #answer(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
+    this.most = Math.max(this.most, ++this.running);
+    answer.once('close', () => this.running--);
+    const { 'x-tenant': tenant, [TOKENS]: tokens, 'x-what': what } = asked.headers;
+    if (what === 'fail') {
+      answer.writeHead(500).end('{"error": "overloaded"}');
+      return;
+    }
+    answer.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (let word = 0; word < 3; word++) {
+      answer.write(`data: {"choices": [{"delta": {"content": "word ${word} "}}]}\n\n`);
+      await sleep(10 + Math.random() * 20);
+    }
+    if (what === 'hang') return;
+    const name = String(tenant);
+    this.used.set(name, (this.used.get(name) ?? 0) + Number(tokens));
+    answer.write(`data: {"choices": [], "usage": {"total_tokens": ${tokens}}}\n\n`);
+    answer.end('data: [DONE]\n\n');
+  }
+}
+
+let folder: string;
+let redis: Redis;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'rules-'));
+  const [, rules = ''] = /```yaml\n(domain: llm[\s\S]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
+  const lasting = rules.replace('unit: minute', 'unit: year'); // no window ends during a test
+  await writeFile(join(folder, 'rules.yaml'), lasting);
+  await writeFile(join(folder, 'short.yaml'), lasting.replace('ttl: 60s', 'ttl: 3s'));
+  redis = await startRedis();
+});
+afterAll(async () => {
+  await redis.stop();
+  await rm(folder, { recursive: true });
+});
+
+interface Stack extends PageEnvoy {
+  readonly weir: Weir;
+  readonly model: Model;
+  readonly modelPort: number;
+}
+
+const stacks: Stack[] = [];
+afterEach(() => Promise.all(stacks.splice(0).map(stopStack)));
+
+const asItIs = (config: string): string => config;
+
+async function startStack(env: Readonly<Record<string, string>>, rules = 'rules.yaml', edit = asItIs): Promise<Stack> {
+  const model = new Model();
+  const launched = startWeir({ ...env, STORE_TIMEOUT: '5s' }, { args: ['--rules', join(folder, rules)] });
+  const [weir, modelPort] = await Promise.all([launched, model.listen()]);
+  const started = await startPageEnvoy('llm-tokens.md', { weirPort: weir.grpcPort, upstreamPort: modelPort }, edit);
+  const stack = { weir, model, modelPort, ...started };
+  stacks.push(stack);
+  await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200); // Envoy has found Weir
+  return stack;
+}
+
+async function stopStack({ weir, envoy, model }: Stack): Promise<void> {
+  await Promise.all([envoy.stop('SIGKILL'), weir.stop('SIGKILL')]);
+  model.close();
+}
+
+interface Chat {
+  readonly tenant: string;
+  readonly tokens: number;
+  readonly what?: 'fail' | 'hang';
+  readonly abortAfterMs?: number;
+}
+
+/** One request on a connection of its own; undefined: it was aborted. */
+function chat(
+  { port }: Pick<Stack, 'port'>,
+  { tenant, tokens, what, abortAfterMs }: Chat,
+): Promise<number | undefined> {
+  const headers = { 'x-tenant': tenant, [TOKENS]: String(tokens), ...(what && { 'x-what': what }) };
+  return new Promise((resolve) => {
+    const asked = request({ host: '127.0.0.1', port, headers, agent: new Agent() }, (answer) => {
+      answer.resume().once('error', () => resolve(undefined));
+      answer.once('end', () => resolve(answer.statusCode));
+      if (abortAfterMs !== undefined) setTimeout(() => asked.destroy(), abortAfterMs);
+    });
+    asked.once('error', () => resolve(undefined)).end();
+  });
+}
+
+/** What the tenant's counter has charged, and what is on hold. */
+async function standing({ weir }: Pick<Stack, 'weir'>, tenant: string) {
+  const query = `domain=llm&descriptor=${encodeURIComponent(`tenant=${tenant}`)}`;
+  const answer = await fetch(`http://127.0.0.1:${weir.debugPort}/api/v1/counters?${query}`);
+  const { counters } = JSON.parse(await answer.text());
+  const [{ used, onHold }] = counters;
+  return { charged: used - onHold, onHold };
+}
+
+const settled = (stack: Stack, tenant: string, charged: number) =>
+  stack.envoy.waitFor(async () => {
+    const now = await standing(stack, tenant);
+    return now.charged === charged && now.onHold === 0;
+  });
+
+const stores = { memory: () => ({}), Redis: () => ({ BACKEND_TYPE: 'redis', REDIS_URL: redis.url }) };
+
+describe.each(Object.entries(stores))('counted in %s', (store, env) => {
+  test(`a budget is never overspent by more than ${STREAMS} streams use beyond what each has reserved`, async () => {
+    const stack = await startStack(env());
+    const tenant = `${store}-busy`;
+    const seen = new Map<number | undefined, number>();
+    let [sent, overrun] = [0, 0];
+    const client = async (): Promise<void> => {
+      for (;;) {
+        const tokens = 200 + Math.floor(Math.random() * 1_600); // up to 800 more than are reserved
+        const status = await chat(stack, { tenant, tokens });
+        seen.set(status, (seen.get(status) ?? 0) + 1);
+        if (status === 200) overrun += Math.max(tokens - ESTIMATE, 0);
+        if (++sent > 3_000 || status === 429) return;
+      }
+    };
+    await Promise.all(Array.from({ length: STREAMS }, client));
+    expect([...seen.keys()].toSorted()).toEqual([200, 429]);
+    expect(stack.model.most).toBeGreaterThan(STREAMS / 4);
+    const used = stack.model.used.get(tenant) ?? 0;
+    await settled(stack, tenant, used);
+    expect(used).toBeLessThanOrEqual(LIMIT + STREAMS * 800);
+    expect(used).toBeLessThanOrEqual(LIMIT + overrun);
+    expect(used).toBeGreaterThan(LIMIT * 0.8);
+    const metrics = await (await fetch(`http://127.0.0.1:${stack.weir.debugPort}/metrics`)).text();
+    expect(metrics).not.toMatch(/^weir_unmatched_total\{.*\} [1-9]/m); // a rule for each message
+  }, 120_000);
+
+  test('an upstream that fails frees the reservation at once, and an abort after the ttl; nothing is charged', async () => {
+    const stack = await startStack(env(), 'short.yaml');
+    const tenant = `${store}-broken`;
+    expect(await chat(stack, { tenant, tokens: 500, what: 'fail' })).toBe(500);
+    await settled(stack, tenant, 0);
+    await chat(stack, { tenant, tokens: 500, what: 'hang', abortAfterMs: 50 });
+    await stack.envoy.waitFor(() => stack.model.running === 0);
+    expect(await standing(stack, tenant)).toEqual({ charged: 0, onHold: ESTIMATE });
+    await settled(stack, tenant, 0); // when the ttl is over
+    expect(await chat(stack, { tenant, tokens: 700 })).toBe(200);
+    await settled(stack, tenant, 700);
+  }, 60_000);
+});
+
+test('with clip a tenant that uses more than it reserves is charged for what it has reserved', async () => {
+  await writeFile(
+    join(folder, 'clip.yaml'),
+    (await readFile(join(folder, 'rules.yaml'), 'utf8')).replace('on_overrun: debt', 'on_overrun: clip'),
+  );
+  const stack = await startStack({}, 'clip.yaml');
+  expect(await chat(stack, { tenant: 'clipped', tokens: 5_000 })).toBe(200);
+  await settled(stack, 'clipped', ESTIMATE);
+});
+
+test('requests that are refused reserve nothing, and are charged nothing', async () => {
+  const stack = await startStack({}, 'rules.yaml', (config) => config.replace('number: 1000', 'number: 60000'));
+  const first = chat(stack, { tenant: 'refused', tokens: 60_000, what: 'hang', abortAfterMs: 1_000 });
+  await stack.envoy.waitFor(async () => (await standing(stack, 'refused')).onHold === 60_000);
+  for (let times = 0; times < 5; times++) expect(await chat(stack, { tenant: 'refused', tokens: 1 })).toBe(429);
+  expect(await standing(stack, 'refused')).toEqual({ charged: 0, onHold: 60_000 });
+  await first;
+});
+
+test('tokens that a killed Envoy has reserved are free after the ttl, and none of them is charged', async () => {
+  const stack = await startStack(stores.Redis(), 'short.yaml');
+  const tenant = 'killed';
+  const running = Array.from({ length: 20 }, () => chat(stack, { tenant, tokens: 100, what: 'hang' }));
+  await stack.envoy.waitFor(async () => (await standing(stack, tenant)).onHold === 20 * ESTIMATE);
+  await stack.envoy.stop('SIGKILL');
+  await Promise.all(running);
+  const ports = { weirPort: stack.weir.grpcPort, upstreamPort: stack.modelPort };
+  const second = await startPageEnvoy('llm-tokens.md', ports, asItIs);
+  const after = { ...stack, ...second };
+  await settled(after, tenant, 0);
+  await second.envoy.waitFor(async () => (await chat(after, { tenant, tokens: 300 })) === 200);
+  await second.envoy.stop('SIGKILL');
+}, 60_000);

@@ -1,0 +1,44 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { accepts, freePort, type Running, start } from './process.ts';
+import { envoy as envoyBinary } from './tools.ts';
+
+/** Envoy, running on the configuration of a page, and where it accepts requests. */
+export interface PageEnvoy {
+  readonly envoy: Running;
+  readonly port: number;
+}
+
+/**
+ * Starts Envoy with the configuration that a page of `docs/` shows, on free ports; ready when it accepts connections.
+ *
+ * @param edit  changes the configuration before that
+ */
+export async function startPageEnvoy(
+  page: string,
+  { weirPort, upstreamPort }: { readonly weirPort: number; readonly upstreamPort: number },
+  edit: (config: string) => string,
+): Promise<PageEnvoy> {
+  const text = await readFile(fileURLToPath(new URL(`../../docs/${page}`, import.meta.url)), 'utf8');
+  const config = /```yaml\n(admin:[\s\S]*?)```/.exec(text)?.[1] ?? '';
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const ports = new Map([
+    ['9901', adminPort],
+    ['10000', port],
+    ['8081', weirPort],
+    ['10002', upstreamPort],
+  ]);
+  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
+  const path = join(folder, 'envoy.yaml');
+  const edited = edit(config)
+    .replaceAll(/(?<=port_value: )\d+/g, (written) => String(ports.get(written)))
+    .replace('timeout: 0.25s', 'timeout: 5s'); // the machine has more to do than the test
+  await writeFile(path, edited);
+  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '2'];
+  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
+  envoy.exited.then(() => rm(folder, { recursive: true }));
+  await envoy.waitFor(() => accepts(port));
+  return { envoy, port };
+}
