@@ -105,7 +105,7 @@ describe('with ofRule, dynamic metadata has', () => {
     });
   });
 
-  test('a request that a shadow mode lets pass has the code that it would have had, beside the other facts', () => {
+  test('the code that a mode changed to OK, beside the other facts', () => {
     const shadowed = { ...perMinute({ ...refusal, retryAfterMs: NEVER_MS, soft: true }), code: 'OK' as const };
     expect(metadataOf([shadowed])).toEqual({
       weir: {
