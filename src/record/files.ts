@@ -37,16 +37,16 @@ export class RecordingFiles {
   #closing: Promise<unknown> = Promise.resolve();
   #isFull = false;
   #hasFailed = false;
-  /** Waits until the disk has taken what was written. */
-  #waiting: (() => void) | undefined;
+  /** Called once the disk has taken what was written. */
+  #waiting: (() => void)[] = [];
 
   constructor(options: RecordingFilesOptions) {
     this.#options = options;
   }
 
-  /** Calls the function as soon as the disk has taken what was written; there is one that waits at most. */
+  /** Calls the function as soon as the disk has taken what was written. */
   whenWritable(run: () => void): void {
-    if (this.#isFull) this.#waiting = run;
+    if (this.#isFull) this.#waiting.push(run);
     else run();
   }
 
@@ -67,9 +67,7 @@ export class RecordingFiles {
 
   #resume(): void {
     this.#isFull = false;
-    const waiting = this.#waiting;
-    this.#waiting = undefined;
-    waiting?.();
+    for (const run of this.#waiting.splice(0)) run();
   }
 
   /** Has what was written so far reach the disk. */

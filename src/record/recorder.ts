@@ -111,10 +111,13 @@ export class Recorder {
     this.#files.flush();
   }
 
-  /** Writes what waits, all at once, and ends the last file. */
+  /** Writes what waits, and ends the last file. */
   async close(): Promise<void> {
     if (this.#dropped > 0) this.#waiting.push(JSON.stringify({ dropped: this.#dropped }));
-    this.#writeLines(this.#waiting.length);
+    while (this.#waiting.length > 0) {
+      await new Promise<void>((resolve) => this.#files.whenWritable(resolve));
+      this.#writeLines(LINES_PER_TURN);
+    }
     await this.#files.close();
   }
 
