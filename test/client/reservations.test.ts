@@ -13,46 +13,38 @@ const [, section = ''] = /\n## Reservations\n(.*?)\n## /s.exec(read('client/READ
 const [, rules = ''] = /```yaml\n(.*?)```/s.exec(section) ?? [];
 const [, program = ''] = /```ts\n(.*?)```/s.exec(section) ?? [];
 
-const isServed = read('proto/weir/v1/holds.proto').includes('rpc Reserve(');
-const whereServed = isServed ? test : test.skip;
 const LIMIT = 100_000;
 
 let service: Service;
 beforeAll(async () => {
-  if (isServed) service = await startService(`spend: all_or_nothing\n${rules}`);
+  service = await startService(`spend: all_or_nothing\n${rules}`);
 });
 afterAll(closeAll);
 
-whereServed(
-  'hits are reserved, charged once by their commit, and the rest is free (skipped where the service has no Reserve)',
-  async () => {
-    const client = await openClient({ target: service.grpc });
-    const outcome = await client.reserve('demo', { tenant: 'a' }, LIMIT);
-    if (!outcome.ok) throw new Error('not reserved');
-    const { reservation } = outcome;
-    expect(reservation).toMatchObject({ hits: LIMIT, ttlMs: 60_000 });
-    expect(await client.reserve('demo', { tenant: 'a' }, 1)).toMatchObject({ ok: false });
-    expect(await reservation.commit(400)).toEqual({ outcome: 'committed', charged: 400, overrun: 0 });
-    expect(await reservation.commit(400)).toMatchObject({ outcome: 'repeated' });
-    expect(await client.reserve('demo', { tenant: 'a' }, LIMIT - 400)).toMatchObject({ ok: true });
-  },
-);
+test('hits are reserved, charged once by their commit, and the rest is free', async () => {
+  const client = await openClient({ target: service.grpc });
+  const outcome = await client.reserve('demo', { tenant: 'a' }, LIMIT);
+  if (!outcome.ok) throw new Error('not reserved');
+  const { reservation } = outcome;
+  expect(reservation).toMatchObject({ hits: LIMIT, ttlMs: 60_000 });
+  expect(await client.reserve('demo', { tenant: 'a' }, 1)).toMatchObject({ ok: false });
+  expect(await reservation.commit(400)).toEqual({ outcome: 'committed', charged: 400, overrun: 0 });
+  expect(await reservation.commit(400)).toMatchObject({ outcome: 'repeated' });
+  expect(await client.reserve('demo', { tenant: 'a' }, LIMIT - 400)).toMatchObject({ ok: true });
+});
 
-whereServed(
-  'what exceeds a reservation is an overrun, and 0 frees all of it (skipped where the service has no Reserve)',
-  async () => {
-    const client = await openClient({ target: service.grpc });
-    const first = await client.reserve('demo', { tenant: 'b' }, 10);
-    const second = await client.reserve('demo', { tenant: 'b' }, LIMIT - 10);
-    if (!first.ok || !second.ok) throw new Error('not reserved');
-    expect(await second.reservation.commit(0)).toMatchObject({ outcome: 'committed', charged: 0 });
-    expect(await first.reservation.commit(15)).toEqual({ outcome: 'committed', charged: 15, overrun: 5 });
-    expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 14)).toMatchObject({ ok: false });
-    expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 15)).toMatchObject({ ok: true });
-  },
-);
+test('what exceeds a reservation is an overrun, and 0 frees all of it', async () => {
+  const client = await openClient({ target: service.grpc });
+  const first = await client.reserve('demo', { tenant: 'b' }, 10);
+  const second = await client.reserve('demo', { tenant: 'b' }, LIMIT - 10);
+  if (!first.ok || !second.ok) throw new Error('not reserved');
+  expect(await second.reservation.commit(0)).toMatchObject({ outcome: 'committed', charged: 0 });
+  expect(await first.reservation.commit(15)).toEqual({ outcome: 'committed', charged: 15, overrun: 5 });
+  expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 14)).toMatchObject({ ok: false });
+  expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 15)).toMatchObject({ ok: true });
+});
 
-whereServed('a commit is sent again until the service is back (skipped where the service has no Reserve)', async () => {
+test('a commit is sent again until the service is back', async () => {
   const ports = { GRPC_PORT: String(await freePort()) };
   const first = await startService(rules, ports);
   const client = await openClient({ target: first.grpc });
@@ -64,7 +56,7 @@ whereServed('a commit is sent again until the service is back (skipped where the
   expect(await commit).toMatchObject({ outcome: 'unknown', charged: 7 }); // it has lost its counters
 });
 
-whereServed('the program in the README reserves and commits (skipped where the service has no Reserve)', async () => {
+test('the program in the README reserves and commits', async () => {
   const args = ['--import', 'tsx', '--input-type', 'module', '--eval', program.replace('localhost:8081', service.grpc)];
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: PROJECT });
   expect(stdout).toBe('charged 640\n');
