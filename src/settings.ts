@@ -46,6 +46,14 @@ export async function readSettings(env: Environment) {
       lagMs: values.OVERLOAD_LAG,
       memoryBytes: values.CALLER_MEMORY_BYTES && Math.floor(values.CALLER_MEMORY_BYTES / workers),
     },
+    /** Shares of limits for proxies that decide by themselves. */
+    rlqs: {
+      isOn: values.RLQS,
+      domains: values.RLQS_DOMAINS,
+      ttlMs: values.RLQS_TTL,
+      unknown: values.RLQS_UNKNOWN,
+      maxBuckets: values.RLQS_MAX_BUCKETS,
+    },
     grpc: grpcOf(values),
     http: { address: { host: values.HOST, port: values.PORT }, maxConnections: values.HTTP_MAX_CONNECTIONS },
     /** How long calls are answered while health is NOT_SERVING, then how long those in flight may run. */

@@ -86,7 +86,12 @@ export async function check(paths: readonly string[], env: Environment, options:
   });
   if (!loaded.ok) return wrong([...found, ...laid.problems, ...loaded.problems]);
   if (laid.problems.length > 0) return wrong([...found, ...laid.problems, ...loaded.warnings]);
-  const problems = [...found, ...loaded.warnings, ...shortTtls(loaded.rules, options.routeTimeout)];
+  const problems = [
+    ...found,
+    ...loaded.warnings,
+    ...shortTtls(loaded.rules, options.routeTimeout),
+    ...(settings.rlqs.isOn ? await quotaProblems(loaded.rules, settings.rlqs.domains) : []),
+  ];
   const { domains, rules } = loaded.rules;
   const notes = [...(source.notes?.() ?? []), ...notesOn(loaded.rules)];
   return {
@@ -99,6 +104,23 @@ export async function check(paths: readonly string[], env: Environment, options:
       ...(laid.files.length > 0 && { overlaid: rules.filter((rule) => rule.overlaid).length }),
     },
   };
+}
+
+/** Rules that proxies cannot apply by themselves. */
+async function quotaProblems({ rules }: RuleTree, domains: readonly string[]): Promise<readonly Problem[]> {
+  const { strategyOf } = await import('../rlqs/strategy.ts');
+  return rules.flatMap((rule): readonly Problem[] => {
+    if (domains.length > 0 && !domains.includes(rule.domain)) return [];
+    const strategy = strategyOf(rule);
+    if (strategy.kind !== 'unsupported') return [];
+    const advice = 'set RLQS_DOMAINS to the domains that are limited by proxies';
+    return [
+      {
+        ...{ file: rule.place?.file ?? ENVIRONMENT, line: rule.place?.line, path: rule.path, severity: 'error' },
+        message: `RLQS: a proxy cannot apply the rule: ${strategy.reason}; ${advice}`,
+      },
+    ];
+  });
 }
 
 const wrong = (problems: readonly Problem[]): Checked => ({ isRight: false, problems, notes: [], counts: undefined });

@@ -19,20 +19,24 @@ export function addEnvoyCommands(program: Command, { print, fail, isTerminal, en
       guarded(fail, async (path: string, options: { domain?: string; for: Kind; target: string }) => {
         const { envoyConfiguration } = await import('../envoy/configuration.ts');
         const rules = await rulesAt(path);
-        const domains = [...rules.domains.keys()];
-        const domain = options.domain ?? (domains.length === 1 ? domains[0] : undefined);
-        if (domain === undefined || !rules.domains.has(domain))
-          throw new CommandFailed(`--domain must be one of ${domains.join(', ')}`);
-        const [, host = '', port = ''] = /^(.+):(\d+)$/.exec(options.target) ?? [];
-        if (port === '') throw new CommandFailed(`--target must be host:port, got '${options.target}'`);
-        print(
-          envoyConfiguration(rules, domain, {
-            kind: options.for,
-            host,
-            port: Number(port),
-            timeoutMs: timeoutFor(rules),
-          }).trimEnd(),
-        );
+        const more = { ...endpointOf(options.target), kind: options.for, timeoutMs: timeoutFor(rules) };
+        print(envoyConfiguration(rules, domainOf(rules, options.domain), more).trimEnd());
+      }),
+    )
+    .command('rlqs')
+    .summary('print the configuration of its rate limit quota filter')
+    .description('Print an Envoy that limits by itself, with shares of the limits of rule files: RLQS=true.')
+    .argument('<path>', 'rule file or directory')
+    .option('--domain <domain>', 'whose rules, where there are several')
+    .option('--target <host:port>', 'gRPC address of Weir', 'localhost:8081')
+    .option('--proxy <name>', 'name of the proxy, which no other one has')
+    .action(
+      guarded(fail, async (path: string, _: object, command: Command) => {
+        const { quotaConfiguration } = await import('../envoy/quota-configuration.ts');
+        const options: { domain?: string; target: string; proxy?: string } = command.optsWithGlobals(); // the parent has both, too
+        const rules = await rulesAt(path);
+        const more = { ...endpointOf(options.target), proxy: options.proxy };
+        print(quotaConfiguration(rules, domainOf(rules, options.domain), more).trimEnd());
       }),
     );
   program
@@ -62,6 +66,19 @@ export function addEnvoyCommands(program: Command, { print, fail, isTerminal, en
         if (count > 0) fail(`${count} wrong`);
       }),
     );
+}
+
+function domainOf(rules: RuleTree, given: string | undefined): string {
+  const domains = [...rules.domains.keys()];
+  const domain = given ?? (domains.length === 1 ? domains[0] : undefined);
+  if (domain !== undefined && rules.domains.has(domain)) return domain;
+  throw new CommandFailed(`--domain must be one of ${domains.join(', ')}`);
+}
+
+function endpointOf(target: string): { readonly host: string; readonly port: number } {
+  const [, host = '', port = ''] = /^(.+):(\d+)$/.exec(target) ?? [];
+  if (port === '') throw new CommandFailed(`--target must be host:port, got '${target}'`);
+  return { host, port: Number(port) };
 }
 
 /** What the store may take, and a request may be held, and a margin. */

@@ -115,8 +115,11 @@ function headerMatch(key: string, value: string | undefined): HeaderMatch {
   const name = headerOf(key);
   if (value === undefined) return { type: 'Distinct', name };
   if (!hasWildcard(value)) return { type: 'Exact', name, value };
-  return { type: 'RegularExpression', name, value: value.split('*').map(escaped).join('.*') };
+  return { type: 'RegularExpression', name, value: wildcardRegex(value) };
 }
+
+/** A pattern of rules as a regular expression. */
+export const wildcardRegex = (value: string): string => value.split('*').map(escaped).join('.*');
 
 const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 

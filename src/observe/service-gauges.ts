@@ -1,4 +1,5 @@
 import { version as nodeVersion } from 'node:process';
+import type { QuotaCounts } from '../rlqs/quota-counts.ts';
 import type { RuleLimit, RuleTree } from '../rules/tree.ts';
 import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from './exposition.ts';
 
@@ -15,6 +16,8 @@ export interface Load {
   /** Memory that is held for callers, and the most that may be. */
   readonly callerBytes: number;
   readonly callerMaxBytes: number;
+  /** Absent: the rate limit quota service is off. */
+  readonly quotas?: Readonly<QuotaCounts>;
 }
 
 /** How it stands with the engine that keeps the counters. Times in milliseconds. */
@@ -53,11 +56,8 @@ const MAX_LIMITS = 10_000;
 /** A line at a time; an empty text is a step of the work without a line. */
 export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFormat): Iterable<string> {
   yield* writeLimits(sources.rules(), format);
-  const gauge = (name: string, help: string, value: number, labels: Readonly<Record<string, string>> = {}): string =>
-    `${beginMetric(name, 'gauge', help, format)}${writeSeries(name, writeLabels(Object.entries(labels)), value)}${betweenMetrics(format)}`;
-  const counter = (name: string, help: string, value: number): string =>
-    `${beginMetric(name, 'counter', help, format)}${writeSeries(name, '', value)}${betweenMetrics(format)}`;
-  const { inFlight, held, connections, shedShare } = sources.load();
+  const { gauge, counter } = metricsIn(format);
+  const { inFlight, held, connections, shedShare, quotas } = sources.load();
   yield gauge(
     'weir_calls_in_flight',
     'Calls that are handled or wait for that, those that are held included.',
@@ -70,6 +70,7 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
     'Share of calls that the busiest process refuses since there is too much to do, 0 to 1.',
     shedShare,
   );
+  if (quotas) yield* writeQuotaCounts(quotas, format);
   const store = sources.store();
   yield gauge(
     'weir_store_up',
@@ -111,6 +112,33 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
   yield counter('weir_worker_restarts_total', 'Workers that took the place of one that ended.', sources.restarts());
   const info = { version: sources.version, node: nodeVersion };
   yield gauge('weir_build_info', 'The version of the service, and of Node.', 1, info);
+}
+
+/** Metrics with one series each. */
+const metricsIn = (format: ExpositionFormat) => ({
+  gauge: (name: string, help: string, value: number, labels: Readonly<Record<string, string>> = {}): string =>
+    `${beginMetric(name, 'gauge', help, format)}${writeSeries(name, writeLabels(Object.entries(labels)), value)}${betweenMetrics(format)}`,
+  counter: (name: string, help: string, value: number): string =>
+    `${beginMetric(name, 'counter', help, format)}${writeSeries(name, '', value)}${betweenMetrics(format)}`,
+});
+
+function* writeQuotaCounts(quotas: QuotaCounts, format: ExpositionFormat): Iterable<string> {
+  const { gauge, counter } = metricsIn(format);
+  yield gauge('weir_rlqs_streams', 'Proxies that are connected to the rate limit quota service.', quotas.streams);
+  yield gauge('weir_rlqs_buckets', 'Buckets that they report.', quotas.buckets);
+  yield counter('weir_rlqs_reports_total', 'Reports, each of all buckets of a proxy.', quotas.reports);
+  yield counter('weir_rlqs_assignments_total', 'Assignments that were sent, each for one bucket.', quotas.assignments);
+  yield counter('weir_rlqs_abandoned_total', 'Buckets that were abandoned after three idle reports.', quotas.abandoned);
+  yield counter(
+    'weir_rlqs_unknown_total',
+    'Buckets that no rule can be applied to, or that exceed a limit: handled as RLQS_UNKNOWN says.',
+    quotas.unknown,
+  );
+  yield counter(
+    'weir_rlqs_unavailable_total',
+    'Reports of buckets that the store could not take: the proxy keeps its share until it expires.',
+    quotas.unavailable,
+  );
 }
 
 function* writeLimits(rules: RuleTree | undefined, format: ExpositionFormat): Iterable<string> {

@@ -182,7 +182,7 @@ function nodesOf(entries: readonly Entry[], root: Level | undefined): readonly N
 const joined = (key: string, value: string): string => (value === '' ? key : `${key}_${value}`);
 
 /** The node of a level that an entry goes to. */
-function findNode(level: Level, { key, value }: Entry): Node | undefined {
+export function findNode(level: Level, { key, value }: Entry): Node | undefined {
   const branch = level.byKey.get(key);
   const exact = branch?.byValue.get(value);
   if (exact) return exact;

@@ -3,6 +3,8 @@ import type { Breakers } from '../backends/breaker.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Monotonic } from '../clock.ts';
 import type { Backends } from '../ledger/ledger.ts';
+import type { ShareStore } from '../shares/share-store.ts';
+import type { ShareTerms } from '../shares/shares.ts';
 import type { LatenessWatch } from './lateness.ts';
 import type { ProcessContext } from './parts.ts';
 
@@ -21,4 +23,6 @@ export interface OpenBackends {
   readonly description: string;
   /** Where operators' changes are kept; undefined: the engine keeps none. */
   readonly records?: Records;
+  /** Opens where shares are kept; undefined: the engine keeps none. */
+  readonly openShares?: (terms: ShareTerms) => Promise<ShareStore>;
 }

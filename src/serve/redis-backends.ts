@@ -13,6 +13,9 @@ import { start } from './cannot-start.ts';
 import { createSeldomLog } from './seldom-log.ts';
 import { atomicOfRedis } from './traits.ts';
 
+/** No request waits for shares. */
+const MIN_SHARES_TIMEOUT_MS = 1_000;
+
 /** @throws CannotStart  a file of certificates cannot be read */
 export async function openRedisBackends(
   store: Extract<StoreSettings, { kind: 'redis' }>,
@@ -20,12 +23,12 @@ export async function openRedisBackends(
   context: BackendContext,
 ): Promise<OpenBackends> {
   const open = (variable: string, redis: RedisSettings) => openRedis(variable, redis, options, context);
-  const { backend: main, description, records } = await open('REDIS_URL', store.main);
-  if (!store.perSecond) return { backends: { main }, records, description: `in Redis: ${description}` };
+  const { backend: main, description, ...kept } = await open('REDIS_URL', store.main);
+  if (!store.perSecond) return { backends: { main }, ...kept, description: `in Redis: ${description}` };
   const perSecond = await open('REDIS_PERSECOND_URL', store.perSecond);
   return {
     backends: { main, perSecond: perSecond.backend },
-    records,
+    ...kept,
     description: `in Redis: ${description}; by the second: ${perSecond.description}`,
   };
 }
@@ -35,7 +38,7 @@ async function openRedis(
   settings: RedisSettings,
   { keys, startup, timeoutMs }: Settings['counters'],
   { clock, monotonicMs, breakers, lateness, log }: BackendContext,
-): Promise<Required<Pick<OpenBackends, 'description' | 'records'>> & { readonly backend: Backend }> {
+): Promise<Required<Pick<OpenBackends, 'description' | 'records' | 'openShares'>> & { readonly backend: Backend }> {
   const description = describeAddress(settings.address);
   const onTlsProblem = (problem: string) => log.error(`${description}: ${problem}`);
   const redis = await start(variable, 'cannot be used', () => connect({ ...settings, startup, onTlsProblem }));
@@ -69,5 +72,9 @@ async function openRedis(
   });
   const onUsable = () => log.warn(`${description} accepts calls again`);
   const probe = createProbe({ backend, redis, keys: createCounterKeys(keys.prefix, keys), onUsable });
-  return { backend: probe.backend, description, records: new RedisRecords(redis, keys.prefix) };
+  const openShares: OpenBackends['openShares'] = async (terms) => {
+    const { RedisShares } = await import('../backends/redis/shares.ts');
+    return new RedisShares(redis, { terms, timeoutMs: Math.max(timeoutMs, MIN_SHARES_TIMEOUT_MS) });
+  };
+  return { backend: probe.backend, description, openShares, records: new RedisRecords(redis, keys.prefix) };
 }

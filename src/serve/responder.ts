@@ -7,6 +7,7 @@ import { createDecisionLog, type LogDecision } from '../observe/decision-log.ts'
 import { createDecisionSink } from '../observe/log.ts';
 import type { Load } from '../observe/service-gauges.ts';
 import { openOverload } from '../overload/overload.ts';
+import type { QuotaService } from '../rlqs/quota-service.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
 import { createHoldsService } from '../rls/holds.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
@@ -19,6 +20,7 @@ import { createSlots } from '../slots/slots.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
 import type { Core } from './core.ts';
 import { type Add, openParts, type Part, type ProcessContext } from './parts.ts';
+import type { openQuotas } from './quotas.ts';
 import type { Recording } from './recording.ts';
 import { openServers, type Servers } from './servers.ts';
 import { awaitStore, countersOf, every } from './store.ts';
@@ -105,6 +107,7 @@ export function openResponder(
     const unrecorded = createRlsService(decider, extras, observer, held);
     const untraced = recording ? recording.service(unrecorded) : unrecorded;
     const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
+    const quotas = settings.rlqs.isOn ? await loadQuotas(settings, core, context) : undefined;
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     return {
       agent,
@@ -115,16 +118,23 @@ export function openResponder(
         shedShare: overload.shedShare(),
         callerBytes: overload.memory.bytes,
         callerMaxBytes: overload.memory.maxBytes,
+        ...(quotas && { quotas: quotas.counts }),
       }),
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const holds = createHoldsService(createSlots(plain), createReservations(plain));
-        const handlers = { service, overload, holds, routes: tracing?.routes, onCallFinished, onConnectionError };
+        const routes = tracing?.routes;
+        const handlers = { service, overload, holds, quotas, routes, onCallFinished, onConnectionError };
         return openServers(settings, core, handlers, context);
       },
     };
   });
+}
+
+/** Loaded only where it is on. */
+async function loadQuotas(...options: Parameters<typeof openQuotas>): Promise<QuotaService> {
+  return (await import('./quotas.ts')).openQuotas(...options);
 }
 
 /** The names of a store's spans; none for counters in memory. */

@@ -4,6 +4,7 @@ import type { HttpBounds } from '../http/bounded-server.ts';
 import { type HttpServer, type Route, startHttpServer } from '../http/server.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Overload } from '../overload/overload.ts';
+import type { QuotaService } from '../rlqs/quota-service.ts';
 import { createHealth } from '../rls/health.ts';
 import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
@@ -28,6 +29,7 @@ export interface Handlers {
   /** Wraps the pages for callers; undefined: not wrapped. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly holds: HoldsService;
+  readonly quotas: QuotaService | undefined;
   readonly onCallFinished: OnCallFinished;
   readonly onConnectionError: (code: string) => void;
 }

@@ -30,6 +30,8 @@ export interface OpenStore extends Part {
   readonly memory: MemoryBackend | undefined;
   /** For messages: `in Redis at redis://10.0.0.7:6379/0`. */
   readonly description: string;
+  /** Opens where shares are kept; undefined: the engine keeps none. */
+  readonly openShares: OpenBackends['openShares'];
   /** Where operators' changes are kept. */
   readonly records: Records;
   /** What operators have set for single descriptors. */
@@ -48,7 +50,7 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
     const breakers = new Breakers(monotonicMs);
     const lateness = watchLateness(monotonicMs);
     const opened = await openBackends(options, { clock, log, monotonicMs, breakers, lateness });
-    const { backends, memory, description, records = memoryRecords() } = opened;
+    const { backends, memory, description, openShares, records = memoryRecords() } = opened;
     const { store, timeoutMs, denyCacheBytes, keys } = options;
     const isRemote = store.kind !== 'memory';
     const ledger = add(
@@ -64,7 +66,8 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
       : undefined;
     add(lateness);
     const overrides = new Overrides(clock, (unit) => unitMs[unit]);
-    return { ledger, breakers, lateness, watch, memory, description, records, overrides, estimates: createEstimates() };
+    const estimates = createEstimates();
+    return { ledger, breakers, lateness, watch, memory, description, openShares, records, overrides, estimates };
   });
 }
 
@@ -81,7 +84,10 @@ async function openBackends(options: Settings['counters'], context: BackendConte
   switch (options.store.kind) {
     case 'memory': {
       const main = createMemoryBackend(context.clock, options.memory);
-      return { backends: { main }, memory: main, description: `in memory, at most ${options.memory.maxCounters}` };
+      return {
+        ...{ backends: { main }, memory: main, description: `in memory, at most ${options.memory.maxCounters}` },
+        openShares: async (terms) => new (await import('../shares/share-store.ts')).MemoryShares(context.clock, terms),
+      };
     }
     case 'redis': {
       const { openRedisBackends } = await import('./redis-backends.ts');

@@ -2,6 +2,7 @@ import { adminRows } from './admin.ts';
 import { answerRows, statisticsRows } from './answers.ts';
 import { counterRows } from './counters.ts';
 import type { Mismatch, Parse } from './kinds.ts';
+import { quotaRows } from './quotas.ts';
 import { recordRows } from './record.ts';
 import type { Rows } from './row.ts';
 import { ruleRows } from './rules.ts';
@@ -12,6 +13,7 @@ export const groups = {
   Servers: serverRows,
   'Source of the rules': ruleRows,
   Counters: counterRows,
+  'Quotas for proxies': quotaRows,
   Answers: answerRows,
   Statistics: statisticsRows,
   'The admin API': adminRows,
@@ -22,6 +24,7 @@ export const groups = {
 type Table = typeof serverRows &
   typeof ruleRows &
   typeof counterRows &
+  typeof quotaRows &
   typeof answerRows &
   typeof statisticsRows &
   typeof adminRows &

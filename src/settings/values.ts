@@ -62,6 +62,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   const sink = chooseSink(values, env, problems, compile);
   checkTls(values, problems);
   checkHeaders(values, problems);
+  checkQuotas(values, store, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
   return { ...values, rules: chooseRules(values, env), store, sink, spend, warnings: warningsOf(env, store) };
@@ -83,6 +84,12 @@ function chooseRules(values: Values, env: Environment): CheckedValues['rules'] {
       watchRoot: values.RUNTIME_WATCH_ROOT,
     },
   };
+}
+
+function checkQuotas({ RLQS, GRPC_TRANSPORT }: Values, { kind }: StoreSettings, problems: string[]): void {
+  if (!RLQS) return;
+  if (GRPC_TRANSPORT !== 'h2') problems.push(`GRPC_TRANSPORT must be h2 if RLQS is true, got '${GRPC_TRANSPORT}'`);
+  if (kind === 'memcache') problems.push('BACKEND_TYPE must be redis or memory if RLQS is true, got memcache');
 }
 
 function checkTls(values: Values, problems: string[]): void {

@@ -51,6 +51,7 @@ export async function startH2Server(
   addHealth(router.host, options);
   if (options.rules) router.addOnDemand(rulesPaths, () => addRules(router.host, options));
   if (options.holds) router.addOnDemand(holdsPaths, () => addHolds(router.host, options));
+  await addQuotas(router, options);
   router.addOnDemand(reflectionPaths, () => addReflection(router.host, options));
   const handler: ConnectionHandler = {
     request: (stream, head) => router.open(stream, head),
@@ -90,6 +91,13 @@ export async function startH2Server(
       stallChecks.close();
     },
   };
+}
+
+/** Adds `envoy.service.rate_limit_quota.v3.RateLimitQuotaService`. */
+async function addQuotas(router: Router, { quotas, overload }: GrpcServerOptions): Promise<void> {
+  if (!quotas) return;
+  const { quotaHandlers, quotaLimits, quotaMethods } = await import('./quotas-service.ts');
+  router.addHosted(quotaMethods, quotaHandlers(quotas, overload), quotaLimits);
 }
 
 /** @returns the number of decisions in flight */

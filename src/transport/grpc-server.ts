@@ -2,6 +2,7 @@ import type { handleUnaryCall } from '@grpc/grpc-js';
 import type { Clock } from '../clock.ts';
 import { status } from '../grpc-status.ts';
 import type { Overload } from '../overload/overload.ts';
+import type { QuotaService } from '../rlqs/quota-service.ts';
 import type { Health } from '../rls/health.ts';
 import type { HoldsService } from '../rls/holds.ts';
 import type { RlsService } from '../rls/service.ts';
@@ -26,6 +27,8 @@ export interface GrpcServerOptions {
   readonly rules?: (() => RuleTree | undefined) | undefined;
   /** Slots for callers that are no proxies; undefined: there is no such service. */
   readonly holds?: HoldsService | undefined;
+  /** Quotas for proxies; undefined: there is no such service. Only on h2. */
+  readonly quotas?: QuotaService | undefined;
   readonly clock: Clock;
   /** Times out silent streams. Undefined: Node's timers. */
   readonly startTimer?: StartTimer;

@@ -18,7 +18,9 @@ test(
     const printed = await rest('--starts', '1', '--seconds', '1');
     const number = String.raw`\d+(\.\d+)?`;
     for (const name of ['Weir, memory', 'Weir, Redis', 'Weir, Redis, WORKERS=2'])
-      expect(printed).toMatch(new RegExp(`^\\| ${name} \\|( ${number} \\|){4}( ${number} % \\|){2} ${number} \\|$`, 'm'));
+      expect(printed).toMatch(
+        new RegExp(`^\\| ${name} \\|( ${number} \\|){4}( ${number} % \\|){2} ${number} \\|$`, 'm'),
+      );
     expect(printed).toMatch(/^The npm package: [\d.]+ MB packed, [\d.]+ MB installed, 1 package$/m);
   },
   LIMIT_MS,

@@ -6,6 +6,7 @@ import { createMetrics } from '../../src/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../src/observe/prometheus-reference.ts';
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/observe/reference-names.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
+import { noQuotaCounts } from '../../src/rlqs/quota-counts.ts';
 import { SLICE_ITEMS } from '../../src/slices.ts';
 import { parseExposition, textOf } from '../helpers/exposition.ts';
 import { rulesFrom } from '../helpers/rules.ts';
@@ -95,7 +96,10 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
   const metrics = createMetrics(everything(), () => true, store, {
     rules: () => rulesFrom('domain: d\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]'),
     lastLoad: () => ({ atMs: 1_000, hash: 'abc', isNewest: true }),
-    load: () => ({ inFlight: 1, held: 0, connections: 1, shedShare: 0, callerBytes: 0, callerMaxBytes: 0 }),
+    load: () => ({
+      ...{ inFlight: 1, held: 0, connections: 1, shedShare: 0, callerBytes: 0, callerMaxBytes: 0 },
+      quotas: noQuotaCounts(),
+    }),
     store: () => ({ isUp: true, latencyMs: 1, lastSuccessAtMs: 1_000 }),
     memory: () => ({ counters: 1, bytes: 100, evicted: 0 }),
     restarts: () => 0,

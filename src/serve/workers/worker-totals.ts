@@ -1,6 +1,7 @@
 import type { DenyCacheCounts, DenyCacheState } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
 import type { Statistics } from '../../observe/stats.ts';
+import { sumOfQuotaCounts } from '../../rlqs/quota-counts.ts';
 import type { OnCallFinished } from '../../transport/grpc-server.ts';
 import { countOpen } from '../responders.ts';
 import type { Report } from './messages.ts';
@@ -63,7 +64,14 @@ const addLoads = (one: Load, other: Load): Load => ({
   shedShare: Math.max(one.shedShare, other.shedShare),
   callerBytes: one.callerBytes + other.callerBytes,
   callerMaxBytes: one.callerMaxBytes + other.callerMaxBytes,
+  ...addQuotas(one.quotas, other.quotas),
 });
+
+function addQuotas(one: Load['quotas'], other: Load['quotas']): Pick<Load, 'quotas'> {
+  const known = one ?? other;
+  if (!known) return {};
+  return { quotas: one && other ? sumOfQuotaCounts(one, other) : known };
+}
 
 const sum = (one: DenyCacheCounts, other: DenyCacheCounts): DenyCacheCounts => ({
   lookups: one.lookups + other.lookups,

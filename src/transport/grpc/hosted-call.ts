@@ -9,15 +9,33 @@ import type {
 } from '@grpc/grpc-js';
 import { status } from '../../grpc-status.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
-import { sideLimits } from '../side-limits.ts';
 import { type Failure, failureHead, failureTrailers, HEAD, OK_TRAILERS } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { GrpcError } from './grpc-error.ts';
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts';
 import { failureOf } from './unary-call.ts';
 
+/** Bounds of the messages of a method; see `sideLimits`. */
+export interface HostedLimits {
+  readonly maxMessageBytes: number;
+  readonly maxUnreadBytes: number;
+  readonly maxUnreadMessages: number;
+  /** Handlers are given `HostedControls`. */
+  readonly hasControls?: boolean;
+}
+
+/** What a handler can do with its call here, besides what grpc-js offers. */
+export interface HostedControls {
+  /** A header by its lower-case name, while the handler is called; repeated headers are joined with commas. */
+  header(name: string): string | undefined;
+  /** Charges memory to the connection until the call ends; negative: releases it. */
+  charge(bytes: number): void;
+  fail(code: status, details: string): void;
+}
+
 /** A method in grpc-js's terms, with its handler. Client-streaming methods are not supported. */
 export interface HostedMethod {
+  readonly limits: HostedLimits;
   readonly definition: MethodDefinition<unknown, unknown>;
   readonly handler: UntypedHandleCall;
 }
@@ -43,11 +61,13 @@ class CallSurface extends EventEmitter {
   request: unknown;
   readonly write: (message: unknown) => void;
   readonly end: () => void;
+  readonly controls: HostedControls | undefined;
 
-  constructor(write: (message: unknown) => void, end: () => void) {
+  constructor(write: (message: unknown) => void, end: () => void, controls: HostedControls | undefined) {
     super();
     this.write = write;
     this.end = end;
+    this.controls = controls;
   }
 }
 
@@ -62,6 +82,8 @@ export class HostedCall implements Receiver {
   #reader: MessageReader | undefined;
   readonly #surface: CallSurface;
   #deadline: NodeJS.Timeout | undefined;
+  /** While a handler with controls is called. */
+  #head: CallHead | undefined;
   /** The request of a unary or server-streaming call, until its handler is called. */
   #request: { readonly message: unknown; readonly bytes: number } | undefined;
   #chargedBytes = 0;
@@ -69,14 +91,17 @@ export class HostedCall implements Receiver {
   #hasHead = false;
   #isOver = false;
 
-  constructor(method: HostedMethod, stream: Stream, { encoding, timeoutMs }: CallHead) {
+  constructor(method: HostedMethod, stream: Stream, head: CallHead) {
+    const { encoding, timeoutMs } = head;
     this.#method = method;
     this.#stream = stream;
     this.#surface = new CallSurface(
       (message) => this.#write(message),
       () => this.#succeed(),
+      method.limits.hasControls ? this.#controls() : undefined,
     );
-    this.#reader = new MessageReader(encoding, sideLimits.maxMessageBytes, (bytes, from, to) =>
+    if (method.limits.hasControls) this.#head = head;
+    this.#reader = new MessageReader(encoding, method.limits.maxMessageBytes, (bytes, from, to) =>
       this.#take(bytes, from, to),
     );
     stream.peer.sideStreams++;
@@ -84,6 +109,17 @@ export class HostedCall implements Receiver {
     if (stream.isOver)
       this.#close(); // the charge reset the connection
     else this.#open(timeoutMs);
+    this.#head = undefined;
+  }
+
+  #controls(): HostedControls {
+    return {
+      header: (name) => this.#head?.header(name),
+      charge: (bytes) => {
+        if (!this.#isOver) this.#stream.charge(bytes);
+      },
+      fail: (code, details) => this.#fail({ code, details }),
+    };
   }
 
   #open(timeoutMs: number): void {
@@ -122,11 +158,9 @@ export class HostedCall implements Receiver {
     if (this.#isOver) return;
     const { requestDeserialize, requestStream } = this.#method.definition;
     if (this.#request) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
-    if (requestStream && this.#stream.peer.unreadBytes() > sideLimits.maxUnreadBytes)
-      throw new GrpcError(
-        status.RESOURCE_EXHAUSTED,
-        `${UNREAD}: more than ${sideLimits.maxUnreadBytes} bytes are unread`,
-      );
+    const { maxUnreadBytes } = this.#method.limits;
+    if (requestStream && this.#stream.peer.unreadBytes() > maxUnreadBytes)
+      throw new GrpcError(status.RESOURCE_EXHAUSTED, `${UNREAD}: more than ${maxUnreadBytes} bytes are unread`);
     const message = requestDeserialize(Buffer.from(bytes.subarray(from, to)));
     if (!requestStream) {
       this.#request = { message, bytes: to - from };
@@ -138,7 +172,9 @@ export class HostedCall implements Receiver {
   /** Charges the memory of buffered messages. Even a short buffer may keep one of Node's pools alive. */
   #chargeMessages(): void {
     if (!this.#reader) return; // the stream, and its charge, may be gone
-    const bytes = (this.#reader.pending > 0 ? Buffer.poolSize : 0) + (this.#request?.bytes ?? 0);
+    const { pending } = this.#reader;
+    // the buffer of a message that arrives in pieces is up to twice as large as what has arrived
+    const bytes = (pending > 0 ? Math.max(Buffer.poolSize, 2 * pending) : 0) + (this.#request?.bytes ?? 0);
     if (bytes !== this.#chargedBytes) this.#stream.charge(bytes - this.#chargedBytes);
     this.#chargedBytes = bytes;
   }
@@ -182,10 +218,11 @@ export class HostedCall implements Receiver {
   #write(message: unknown): void {
     if (this.#isOver) return;
     this.#unreadMessages = this.#stream.buffered.length > 0 ? this.#unreadMessages + 1 : 0;
-    if (this.#unreadMessages >= sideLimits.maxUnreadMessages)
+    const { maxUnreadMessages } = this.#method.limits;
+    if (this.#unreadMessages >= maxUnreadMessages)
       return this.#abort({
         code: status.RESOURCE_EXHAUSTED,
-        details: `${UNREAD}: ${sideLimits.maxUnreadMessages} messages are unread`,
+        details: `${UNREAD}: ${maxUnreadMessages} messages are unread`,
       });
     this.#guard(() => {
       const bytes = this.#method.definition.responseSerialize(message);

@@ -7,7 +7,7 @@ import type { ServiceHost } from '../side-services.ts';
 import { type Failure, failureHead, plainHead, plainText } from './answers.ts';
 import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
-import { HostedCall } from './hosted-call.ts';
+import { HostedCall, type HostedLimits } from './hosted-call.ts';
 import { LoadingCall } from './loading-call.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
 
@@ -27,7 +27,7 @@ export class Router {
   readonly #methods = new Map<string, Open>();
   readonly #maxRequestBytes: number;
   /** For services whose handlers were written for grpc-js. */
-  readonly host: ServiceHost = { addService: (definition, handlers) => this.#addService(definition, handlers) };
+  readonly host: ServiceHost = { addService: (definition, handlers) => this.addHosted(definition, handlers) };
 
   /** @param maxRequestBytes  of requests to methods added by `addUnary`; larger ones are RESOURCE_EXHAUSTED */
   constructor(maxRequestBytes: number) {
@@ -69,12 +69,17 @@ export class Router {
       });
   }
 
-  #addService(definition: ServiceDefinition, handlers: UntypedServiceImplementation): void {
+  /** Adds a service whose handlers were written for grpc-js. */
+  addHosted(
+    definition: ServiceDefinition,
+    handlers: UntypedServiceImplementation,
+    limits: HostedLimits = sideLimits,
+  ): void {
     for (const [name, method] of Object.entries(definition) as [string, MethodDefinition<unknown, unknown>][]) {
       // by its type
       const handler = handlers[name] ?? handlers[method.originalName ?? ''];
       if (!handler) continue;
-      const hosted = { definition: method, handler };
+      const hosted = { definition: method, handler, limits };
       this.#methods.set(method.path, (stream, head) => {
         if (stream.peer.sideStreams < sideLimits.maxStreams) return new HostedCall(hosted, stream, head);
         stream.headOnly(TOO_MANY_SIDE_STREAMS);

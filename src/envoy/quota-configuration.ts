@@ -1,0 +1,191 @@
+import { strategyOf } from '../rlqs/strategy.ts';
+import type { Level, Node, Rule, RuleTree } from '../rules/tree.ts';
+import { hasWildcard } from '../rules/wildcard.ts';
+import { wildcardRegex } from './gateway-policy.ts';
+import { headerOf } from './headers.ts';
+
+export interface QuotaConfigurationOptions {
+  /** Of the gRPC server. */
+  readonly host: string;
+  readonly port: number;
+  /** The name of the proxy; undefined: a comment says where it goes. */
+  readonly proxy?: string | undefined;
+}
+
+/** One pair of a bucket id: its key, and which values the rule has. */
+interface BucketPair {
+  readonly key: string;
+  /** Undefined: any value; with a `*`: those that match. */
+  readonly value: string | undefined;
+}
+
+/** Keys that no header has. */
+const withoutHeader: ReadonlySet<string> = new Set([
+  'remote_address',
+  'masked_remote_address',
+  'source_cluster',
+  'destination_cluster',
+]);
+
+/**
+ * A whole Envoy whose rate limit quota filter asks for the rules of a domain, as YAML: one matcher for each rule, in
+ * the order in which the rules go before each other. A request is counted by the first that matches.
+ */
+export function quotaConfiguration(rules: RuleTree, domain: string, options: QuotaConfigurationOptions): string {
+  const notes = new Set<string>(); // a pattern is found from each key that it matches
+  const matchers = new Set<string>();
+  const add = (pairs: readonly BucketPair[], rule: Rule): void => {
+    const why = whyNot(pairs, rule);
+    if (why === undefined) matchers.add(matcher(pairs, rule));
+    else notes.add(`# ${rule.path} is left out: ${why}.\n`);
+  };
+  const root = rules.domains.get(domain)?.root;
+  if (root) walk(root, [], add);
+  return [...notes].join('') + wholeEnvoy(domain, [...matchers].join(''), options);
+}
+
+/** Deeper rules first: they are narrower. */
+function walk(
+  level: Level,
+  above: readonly BucketPair[],
+  add: (pairs: readonly BucketPair[], rule: Rule) => void,
+): void {
+  for (const [key, { byValue, wildcards, anyValue }] of level.byKey) {
+    const patterns = wildcards.all.filter((wildcard) => wildcard.key.text === key && wildcard.value);
+    const nodes: (readonly [string | undefined, Node])[] = [
+      ...byValue,
+      ...patterns.map(({ value, node }) => [value?.text, node] as const),
+      ...(anyValue ? [[undefined, anyValue] as const] : []),
+    ];
+    for (const [value, { rule, children }] of nodes) {
+      const pairs = [...above, { key, value }];
+      if (children) walk(children, pairs, add);
+      if (rule) add(pairs, rule);
+    }
+  }
+}
+
+/** Undefined: the filter can count the rule's requests. */
+function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
+  const strategy = strategyOf(rule);
+  if (strategy.kind === 'unsupported') return strategy.reason;
+  const nameless = pairs.find(({ key }) => withoutHeader.has(key) || hasWildcard(key));
+  return nameless && `no header has ${nameless.key}: write a matcher with an input of your own`;
+}
+
+/** JSON is YAML. */
+const quoted = (text: string): string => JSON.stringify(text);
+
+const headerInput = (key: string): string =>
+  `{ "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ${quoted(headerOf(key))} }`;
+
+/** A pair that every request has: its value is the rule's. */
+const isConstant = ({ key }: BucketPair): boolean => key === 'generic_key';
+
+function predicateOf({ key, value }: BucketPair): string {
+  const valueMatch =
+    value === undefined
+      ? '{ safe_regex: { google_re2: {}, regex: ".+" } }'
+      : hasWildcard(value)
+        ? `{ safe_regex: { google_re2: {}, regex: ${quoted(wildcardRegex(value))} } }`
+        : `{ exact: ${quoted(value)} }`;
+  return `{ single_predicate: { input: { name: ${quoted(key)}, typed_config: ${headerInput(key)} }, value_match: ${valueMatch} } }`;
+}
+
+const EVERY_REQUEST =
+  '{ single_predicate: { input: { name: path, typed_config: { "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ":path" } }, value_match: { prefix: "/" } } }';
+
+function predicates(pairs: readonly BucketPair[]): string {
+  const found = pairs.filter((pair) => !isConstant(pair)).map(predicateOf);
+  const [only = EVERY_REQUEST] = found;
+  return found.length <= 1 ? only : `{ and_matcher: { predicate: [${found.join(', ')}] } }`;
+}
+
+function matcher(pairs: readonly BucketPair[], rule: Rule): string {
+  const indent = ' '.repeat(28);
+  const isFixed = (pair: BucketPair): boolean =>
+    isConstant(pair) || (pair.value !== undefined && !hasWildcard(pair.value));
+  const builder = pairs.map(
+    (pair) =>
+      `${indent}        ${quoted(pair.key)}: ${
+        isFixed(pair)
+          ? `{ string_value: ${quoted(pair.value ?? '')} }`
+          : `{ custom_value: { name: ${quoted(pair.key)}, typed_config: ${headerInput(pair.key)} } }`
+      }\n`,
+  );
+  const note = pairs.every(isConstant) ? `${indent}# every request: choose those that are meant\n` : '';
+  return `${note}${indent}- predicate: ${predicates(pairs)}
+${indent}  on_match:
+${indent}    action:
+${indent}      name: ${quoted(rule.path)}
+${indent}      typed_config:
+${indent}        "@type": type.googleapis.com/envoy.extensions.filters.http.rate_limit_quota.v3.RateLimitQuotaBucketSettings
+${indent}        bucket_id_builder:
+${indent}          bucket_id_builder:
+${builder.map((line) => `    ${line}`).join('')}${indent}        reporting_interval: 5s
+${indent}        # until the first assignment arrives
+${indent}        no_assignment_behavior: { fallback_rate_limit: { blanket_rule: ALLOW_ALL } }
+${indent}        # while Weir cannot be reached for longer than RLQS_TTL; reuse_last_assignment has no effect in Envoy 1.40
+${indent}        expired_assignment_behavior:
+${indent}          expired_assignment_behavior_timeout: 60s
+${indent}          fallback_rate_limit: { blanket_rule: ALLOW_ALL }
+`;
+}
+
+function wholeEnvoy(domain: string, matchers: string, { host, port, proxy }: QuotaConfigurationOptions): string {
+  const name = `initial_metadata: [{ key: x-weir-proxy, value: ${quoted(proxy ?? 'NAME')} }]`;
+  return `static_resources:
+  listeners:
+    - name: limited
+      address: { socket_address: { address: 0.0.0.0, port_value: 10000 } }
+      filter_chains:
+        - filters:
+            - name: envoy.filters.network.http_connection_manager
+              typed_config:
+                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: limited
+                http_filters:
+                  - name: envoy.filters.http.rate_limit_quota
+                    typed_config:
+                      "@type": type.googleapis.com/envoy.extensions.filters.http.rate_limit_quota.v3.RateLimitQuotaFilterConfig
+                      domain: ${quoted(domain)}
+                      rlqs_server:
+                        envoy_grpc: { cluster_name: weir }
+                        # Names this proxy, so that it keeps its shares when it connects anew. No other proxy may have the same name, and
+                        # Envoy 1.40 substitutes nothing here: write each name out.
+                        ${proxy === undefined ? `# ${name}` : name}
+                      # A request is counted by the first matcher that matches.
+                      bucket_matchers:
+                        matcher_list:
+                          matchers:
+${matchers}                  - name: envoy.filters.http.router
+                    typed_config:
+                      "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+                route_config:
+                  virtual_hosts:
+                    - name: everything
+                      domains: ["*"]
+                      routes:
+                        - match: { prefix: / }
+                          route: { cluster: upstream }
+  clusters:
+    - name: weir
+      type: STRICT_DNS
+      connect_timeout: 1s
+      typed_extension_protocol_options:
+        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+          "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+          explicit_http_config: { http2_protocol_options: {} }
+      load_assignment:
+        cluster_name: weir
+        endpoints:
+          - lb_endpoints: [{ endpoint: { address: { socket_address: { address: ${quoted(host)}, port_value: ${port} } } } }]
+    - name: upstream # yours
+      type: STRICT_DNS
+      connect_timeout: 1s
+      load_assignment:
+        cluster_name: upstream
+        endpoints:
+          - lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 8000 } } } }]
+`;
+}

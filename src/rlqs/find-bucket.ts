@@ -1,0 +1,43 @@
+import { type Entry, findNode, match } from '../rules/match.ts';
+import type { Level, Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
+
+/** The rule of a bucket, and the entries that name its counter. */
+export interface FoundBucket {
+  readonly rule: Rule;
+  readonly limits: readonly RuleLimit[];
+  readonly entries: readonly Entry[];
+}
+
+/** Nodes that are tried for one bucket. */
+const MAX_ATTEMPTS = 256;
+
+/**
+ * Finds the rule for the pairs of a bucket id, which have no order: a level tries the pairs whose key it knows. The
+ * first path that uses all pairs and ends at a rule is taken; pairs are tried in the order of their keys.
+ */
+export function findBucket(rules: RuleTree, domain: string, pairs: readonly Entry[]): FoundBucket | undefined {
+  const root = rules.domains.get(domain)?.root;
+  if (!root) return undefined;
+  const entries = pathOf(root, pairs.toSorted(byKey), { left: MAX_ATTEMPTS });
+  if (!entries) return undefined;
+  const found = match(rules, domain, { entries, requestLimit: undefined });
+  if (found.kind === 'unlimited') return { rule: found.rule, limits: [], entries };
+  return found.kind === 'limited' ? found : undefined;
+}
+
+const byKey = (one: Entry, other: Entry): number => (one.key < other.key ? -1 : 1);
+
+function pathOf(level: Level, pairs: readonly Entry[], attempts: { left: number }): readonly Entry[] | undefined {
+  for (const [at, pair] of pairs.entries()) {
+    if (attempts.left-- <= 0) return undefined;
+    const node = findNode(level, pair);
+    if (!node) continue;
+    if (pairs.length === 1) {
+      if (node.rule) return [pair];
+      continue;
+    }
+    const rest = node.children && pathOf(node.children, pairs.toSpliced(at, 1), attempts);
+    if (rest) return [pair, ...rest];
+  }
+  return undefined;
+}

@@ -1,0 +1,208 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { RuleTree } from '../rules/tree.ts';
+import type { PoolReport, ShareReply, ShareStore } from '../shares/share-store.ts';
+import type { ShareTerms } from '../shares/shares.ts';
+import { type BucketPlan, bucketBytes, bucketId, type ProxyBucket } from './buckets.ts';
+import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
+import type { QuotaCounts } from './quota-counts.ts';
+
+/** What the streams of all proxies share. */
+export interface QuotaContext {
+  readonly rules: () => RuleTree | undefined;
+  readonly plan: (rules: RuleTree | undefined, domain: string, pairs: BucketUsage['pairs']) => BucketPlan | undefined;
+  /** What becomes of buckets without a plan. */
+  readonly unknown: 'allow' | 'deny';
+  readonly shares: ShareStore;
+  readonly terms: ShareTerms;
+  readonly maxBuckets: number;
+  readonly monotonicMs: () => number;
+  readonly counts: QuotaCounts;
+  readonly onUnavailable: (reason: string) => void;
+}
+
+/** The transport of one proxy's stream. */
+export interface QuotaCall {
+  /** Names the proxy among the holders of its buckets. */
+  readonly holder: string;
+  readonly write: (actions: readonly BucketAction[]) => void;
+  /** Charges memory to the connection; negative: releases it. */
+  readonly charge: (bytes: number) => void;
+  readonly isOver: () => boolean;
+}
+
+/** A usage of a bucket that is known. */
+interface Reported {
+  readonly bucket: ProxyBucket;
+  readonly usage: BucketUsage;
+  readonly arrivedMs: number;
+}
+
+/** Buckets that are decoded and stepped together, in one turn of the event loop. */
+const SLICE_BUCKETS = 200;
+/** A bucket without requests in so many reports is abandoned. */
+const IDLE_REPORTS = 3;
+
+/** The buckets of one proxy: takes its reports, and sends assignments when they change or expire. */
+export class QuotaStream {
+  readonly #context: QuotaContext;
+  readonly #call: QuotaCall;
+  readonly #domain: string;
+  readonly #buckets = new Map<string, ProxyBucket>();
+
+  constructor(context: QuotaContext, call: QuotaCall, domain: string) {
+    this.#context = context;
+    this.#call = call;
+    this.#domain = domain;
+  }
+
+  /**
+   * Handles a report. Reports of one stream must be handled one after the other.
+   *
+   * @param arrivedMs  on the monotonic clock
+   * @throws RangeError  the report is malformed
+   */
+  async handle({ bytes, usages }: UsageReport, arrivedMs: number): Promise<void> {
+    this.#context.counts.reports++;
+    for (let at = 0; at < usages.length && !this.#call.isOver(); at += SLICE_BUCKETS) {
+      if (at > 0) await nextTurn();
+      const slice = usages.slice(at, at + SLICE_BUCKETS);
+      await this.#handleSlice(
+        slice.map(([from, to]) => readBucketUsage(bytes, from, to)),
+        arrivedMs,
+      );
+    }
+  }
+
+  /** Forgets the buckets; their shares count until they expire. */
+  close(): void {
+    this.#context.counts.buckets -= this.#buckets.size;
+    this.#buckets.clear();
+  }
+
+  async #handleSlice(usages: readonly (BucketUsage | undefined)[], arrivedMs: number): Promise<void> {
+    const actions: BucketAction[] = [];
+    const shared: { readonly reported: Reported; readonly step: PoolReport }[] = [];
+    for (const usage of usages) {
+      if (!usage) {
+        this.#context.counts.unknown++; // its id exceeds the limits, and cannot be named in an answer
+        continue;
+      }
+      const bucket = this.#bucketOf(usage);
+      if (!bucket) {
+        this.#context.counts.unknown++;
+        actions.push({ kind: this.#context.unknown, pairs: usage.pairs, ttlMs: this.#context.terms.ttlMs });
+        continue;
+      }
+      const reported = { bucket, usage, arrivedMs };
+      bucket.idleReports = usage.requests > 0 ? 0 : bucket.idleReports + 1;
+      const isIdle = bucket.idleReports >= IDLE_REPORTS;
+      if (bucket.plan.kind === 'shared') shared.push({ reported, step: this.#stepOf(reported, bucket.plan, isIdle) });
+      else if (!isIdle) this.#assignFixed(bucket, bucket.plan.kind, actions);
+      if (isIdle) this.#abandon(bucket, actions);
+    }
+    if (shared.length > 0) await this.#assignShares(shared, actions);
+    if (actions.length > 0 && !this.#call.isOver()) this.#call.write(actions);
+  }
+
+  #bucketOf({ pairs }: BucketUsage): ProxyBucket | undefined {
+    const { rules, maxBuckets, counts, monotonicMs } = this.#context;
+    const id = bucketId(pairs);
+    const tree = rules();
+    const known = this.#buckets.get(id);
+    if (known) {
+      if (known.rules !== tree) this.#replan(known, tree);
+      return known;
+    }
+    if (this.#buckets.size >= maxBuckets || this.#call.isOver()) return undefined;
+    const bytes = bucketBytes(id);
+    const bucket: ProxyBucket = {
+      ...{ id, pairs, bytes, knownSinceMs: monotonicMs(), rules: tree, plan: this.#planFor(tree, pairs) },
+      ...{ idleReports: 0, assigned: undefined },
+    };
+    this.#buckets.set(id, bucket);
+    counts.buckets++;
+    this.#call.charge(bytes);
+    return bucket;
+  }
+
+  #planFor(rules: RuleTree | undefined, pairs: BucketUsage['pairs']): BucketPlan {
+    const plan = this.#context.plan(rules, this.#domain, pairs);
+    if (plan) return plan;
+    this.#context.counts.unknown++;
+    return { kind: this.#context.unknown };
+  }
+
+  /** A share of another pool does not say what the new one has given. */
+  #replan(bucket: ProxyBucket, rules: RuleTree | undefined): void {
+    const before = bucket.plan;
+    bucket.rules = rules;
+    bucket.plan = this.#planFor(rules, bucket.pairs);
+    const isSame = before.kind === 'shared' && bucket.plan.kind === 'shared' && before.key === bucket.plan.key;
+    if (!isSame) bucket.assigned = undefined;
+  }
+
+  #stepOf({ bucket, usage, arrivedMs }: Reported, plan: BucketPlan & { kind: 'shared' }, leaves: boolean): PoolReport {
+    const { terms } = this.#context;
+    const { assigned } = bucket;
+    return {
+      ...{ key: plan.key, pool: plan.pool },
+      report: {
+        holder: this.#call.holder,
+        requests: Math.min(usage.requests, Number.MAX_SAFE_INTEGER),
+        elapsedMs: usage.elapsedMs,
+        sent: assigned?.number ?? 0,
+        isConfirmed: assigned !== undefined && arrivedMs - assigned.atMs >= terms.transitMs,
+        isResumed: !assigned && usage.elapsedMs > 0 && arrivedMs - bucket.knownSinceMs < terms.ttlMs,
+        leaves,
+      },
+    };
+  }
+
+  #assignFixed(bucket: ProxyBucket, kind: 'allow' | 'deny', actions: BucketAction[]): void {
+    const { terms, monotonicMs } = this.#context;
+    const { assigned } = bucket;
+    const nowMs = monotonicMs();
+    if (assigned?.kind === kind && nowMs - assigned.atMs < terms.ttlMs / 2) return;
+    bucket.assigned = { kind, number: 0, atMs: nowMs };
+    actions.push({ kind, pairs: bucket.pairs, ttlMs: terms.ttlMs });
+    this.#context.counts.assignments++;
+  }
+
+  #abandon(bucket: ProxyBucket, actions: BucketAction[]): void {
+    if (this.#buckets.delete(bucket.id)) {
+      this.#context.counts.buckets--;
+      this.#call.charge(-bucket.bytes);
+    }
+    actions.push({ kind: 'abandon', pairs: bucket.pairs });
+    this.#context.counts.abandoned++;
+  }
+
+  async #assignShares(
+    shared: readonly { readonly reported: Reported; readonly step: PoolReport }[],
+    actions: BucketAction[],
+  ): Promise<void> {
+    const replies = await this.#context.shares.step(shared.map(({ step }) => step));
+    for (const [at, { reported, step }] of shared.entries()) {
+      const action = this.#shareAction(reported.bucket, step, replies[at]);
+      if (action) actions.push(action);
+    }
+  }
+
+  #shareAction(bucket: ProxyBucket, { pool, report }: PoolReport, reply: ShareReply): BucketAction | undefined {
+    const { terms, monotonicMs, counts, onUnavailable } = this.#context;
+    if (!reply || report.leaves) return undefined;
+    if ('reason' in reply) {
+      counts.unavailable++;
+      onUnavailable(reply.reason);
+      return undefined;
+    }
+    const { number, units, burst } = reply;
+    const kind = units === 0 ? 'deny' : 'token_bucket';
+    bucket.assigned = { kind, number, atMs: monotonicMs() };
+    counts.assignments++;
+    const { pairs } = bucket;
+    const { ttlMs } = terms;
+    if (kind === 'deny') return { kind, pairs, ttlMs };
+    return { kind, pairs, ttlMs, maxTokens: burst, tokensPerFill: units, fillMs: pool.fillMs };
+  }
+}

@@ -1,0 +1,64 @@
+import type { Limit } from '../algorithms/index.ts';
+import type { Rule, RuleLimit } from '../rules/tree.ts';
+import type { Pool } from '../shares/shares.ts';
+
+/** What a proxy is to do with the requests of a bucket. */
+export type BucketStrategy =
+  | { readonly kind: 'allow' }
+  | { readonly kind: 'deny' }
+  /** A token bucket, of which each proxy gets a share. */
+  | { readonly kind: 'shared'; readonly pool: Pool }
+  /** A proxy cannot apply the rule by itself. */
+  | { readonly kind: 'unsupported'; readonly reason: string };
+
+/** Shares are multiples of one token per fill: a fill has at least so many. */
+const MIN_UNITS = 1_024;
+/** The longest fill, in seconds: about 31 years. A longer window is one fill. */
+const MAX_FILL_SECONDS = 1_000_000_000;
+/** The burst of a sliding window is this part of its limit: a window admits at most a tenth more than the limit. */
+const SLIDING_BURST_PART = 10;
+
+/** What a rule becomes in a proxy that decides by itself: a rate and a burst. */
+export function strategyOf(rule: Rule, limits: readonly RuleLimit[] = rule.limits): BucketStrategy {
+  const [first] = limits;
+  if (rule.unlimited || !first) return { kind: 'allow' };
+  if (limits.length > 1) return unsupported('a bucket has one limit, and the rule has several');
+  const { limit, policy } = first;
+  if (policy.shadow) return { kind: 'allow' };
+  if (policy.quota) return unsupported('quota_mode refuses a request together with its other quotas');
+  if (policy.charge) return unsupported('charge: always counts requests that were refused');
+  if (limit.soft > 0) return unsupported('soft lets requests pass with a flag, which a proxy cannot set');
+  if (limit.requestsPerUnit === 0) return { kind: 'deny' };
+  const burst = burstOf(limit);
+  return typeof burst === 'number' ? poolOf(limit, burst) : burst;
+}
+
+const unsupported = (reason: string) => ({ kind: 'unsupported', reason }) as const;
+
+function burstOf(limit: Limit): number | BucketStrategy {
+  switch (limit.algorithm) {
+    case 'token_bucket':
+    case 'leaky_bucket':
+      return limit.maxDelayMs > 0 ? unsupported('max_delay holds requests, which a proxy cannot do') : limit.burst;
+    case 'fixed_window':
+      return typeof limit.alignment === 'string'
+        ? limit.requestsPerUnit
+        : unsupported('alignment: calendar has windows of different lengths');
+    case 'in_flight':
+      return unsupported('in_flight counts open requests, and a bucket only has a rate');
+    default:
+      return Math.max(Math.floor(limit.requestsPerUnit / SLIDING_BURST_PART), 1);
+  }
+}
+
+/**
+ * The length of a fill is fixed by the limit, and whole in seconds: proxies vary only the tokens of a fill. It is long
+ * enough that a share of a low rate is still a whole number of tokens; tokens are filled in evenly all the same.
+ */
+function poolOf({ requestsPerUnit, windowMs }: Limit, burst: number): BucketStrategy {
+  const windowSeconds = windowMs / 1_000;
+  if (!Number.isInteger(windowSeconds)) return unsupported('the window is no whole number of seconds');
+  const most = Math.max(Math.floor(MAX_FILL_SECONDS / windowSeconds), 1);
+  const windows = Math.min(Math.ceil(MIN_UNITS / requestsPerUnit), most);
+  return { kind: 'shared', pool: { units: requestsPerUnit * windows, fillMs: windowMs * windows, burst } };
+}

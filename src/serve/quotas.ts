@@ -1,0 +1,42 @@
+import { createCounterKeys } from '../backends/key.ts';
+import { type PoolKeys, QuotaService, shareTerms } from '../rlqs/quota-service.ts';
+import type { Settings } from '../settings.ts';
+import { CannotStart } from './cannot-start.ts';
+import type { Core } from './core.ts';
+import type { ProcessContext } from './parts.ts';
+import { createSeldomLog } from './seldom-log.ts';
+
+/** Only the name of a counter is used. */
+type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
+
+/** Opens the rate limit quota service. */
+export async function openQuotas(
+  { rlqs, counters }: Pick<Settings, 'rlqs' | 'counters'>,
+  { store, rules }: Pick<Core, 'store' | 'rules'>,
+  { log }: ProcessContext,
+): Promise<QuotaService> {
+  const terms = shareTerms(rlqs.ttlMs);
+  const shares = await store.openShares?.(terms);
+  if (!shares) throw new CannotStart('RLQS: shares are kept in memory or in Redis, and the counters are elsewhere');
+  const logSeldom = createSeldomLog(() => performance.now());
+  return new QuotaService({
+    ...{ rules: rules.book.rules, keyOf: poolKeys(counters.keys), shares, terms },
+    ...{ unknown: rlqs.unknown, domains: rlqs.domains, maxBuckets: rlqs.maxBuckets },
+    monotonicMs: () => performance.now(),
+    onUnavailable: (reason) =>
+      logSeldom(reason, () =>
+        log.error(`quotas of proxies cannot be assigned: ${reason}; not logged again for a minute`),
+      ),
+  });
+}
+
+/** A pool is named after what it counts and the length of its fill: shares of other fills are no part of it. */
+function poolKeys(keys: Settings['counters']['keys']): PoolKeys {
+  const keyOf = createCounterKeys(keys.prefix, keys);
+  const limits = new Map<number, KeyLimit>();
+  return (fillMs, domain, entries) => {
+    const limit = limits.get(fillMs) ?? ({ counter: `shares|1|${fillMs}` } as KeyLimit);
+    limits.set(fillMs, limit);
+    return keyOf(limit, domain, entries);
+  };
+}

@@ -1,0 +1,231 @@
+import { fairLevel, fairShare } from './fair-level.ts';
+
+/** What is divided among holders: a rate and a burst. */
+export interface Pool {
+  /** Tokens in each fill, 1 to 2^32 - 1. */
+  readonly units: number;
+  /** Length of a fill, in milliseconds. */
+  readonly fillMs: number;
+  /** Tokens that all holders together may keep, at least 1. */
+  readonly burst: number;
+}
+
+/** How long shares are valid. Milliseconds. */
+export interface ShareTerms {
+  /** From its receipt, unless it is renewed. */
+  readonly ttlMs: number;
+  /** The longest that a message to a holder and its next report may be in transit together. */
+  readonly transitMs: number;
+  /** A holder that has not reported for this time has no demand. */
+  readonly silenceMs: number;
+}
+
+/** What one holder reports. */
+export interface ShareReport {
+  /** Without spaces. */
+  readonly holder: string;
+  /** Requests since its previous report, allowed or not. */
+  readonly requests: number;
+  /** As the holder measured it; 0: unknown. Only used for its first report. */
+  readonly elapsedMs: number;
+  /** Number of the last share sent on the connection of the report; 0: none was. */
+  readonly sent: number;
+  /** The holder has had that share before it sent the report. */
+  readonly isConfirmed: boolean;
+  /** It has a share from an earlier connection, which is not known here: leave it that one rather than send less. */
+  readonly isResumed: boolean;
+  /** It gives up the bucket; its share counts until it expires. */
+  readonly leaves: boolean;
+}
+
+/** A share to be sent to a holder. */
+export interface Share {
+  /** Counts up from 1 with each share that the holder is sent. */
+  readonly number: number;
+  /** Tokens per fill; 0: none. */
+  readonly units: number;
+  readonly burst: number;
+}
+
+/** One holder in the state of a pool. Times in milliseconds since the epoch. */
+export interface ShareHolder {
+  readonly id: string;
+  /** In tokens per fill; -1: unknown. */
+  readonly demand: number;
+  readonly reportedAtMs: number;
+  /** The last share that was sent, and when it has expired at the latest. */
+  readonly number: number;
+  readonly units: number;
+  readonly burst: number;
+  readonly endsAtMs: number;
+  /** The largest earlier share that the holder may still use, and until when. */
+  readonly earlierUnits: number;
+  readonly earlierBurst: number;
+  readonly earlierEndsAtMs: number;
+}
+
+/** The holders of a pool. */
+export type ShareState = readonly ShareHolder[];
+
+export interface ShareStep {
+  readonly state: ShareState;
+  /** Undefined: nothing is to be sent. */
+  readonly share: Share | undefined;
+  /** Until the state no longer matters. */
+  readonly ttlMs: number;
+}
+
+/** The most holders of a pool; further ones get nothing. */
+export const MAX_HOLDERS = 256;
+/** Each holder gets at least this part of an equal share: one whose demand is unknown or new has something to use. */
+const FLOOR_PART = 8;
+/** This part of the rate is only given to holders that have nothing. */
+const RESERVE_PART = 128;
+/** Shares are sent when they differ by more than this part. */
+const CHANGE_PART = 32;
+/** What a holder may use of the rate while others want more: its demand, and a little above it. */
+const HEADROOM_PERCENT = 104;
+/** Demand is not measured over less. */
+const MIN_ELAPSED_MS = 500;
+
+/**
+ * Takes the report of one holder, and decides its share: the max-min fair share of its demand, but never more than what
+ * the others cannot use any more. A share that was given away counts until its holder has confirmed the next one or
+ * until it has expired: at every moment, the shares in force add up to at most the rate. Twin of shares.lua.
+ *
+ * @param state  what the previous step returned; undefined for a new pool
+ * @param nowMs  the store's clock
+ */
+export function stepShares(
+  pool: Pool,
+  terms: ShareTerms,
+  state: ShareState | undefined,
+  nowMs: number,
+  report: ShareReport,
+): ShareStep {
+  const known = (state ?? []).filter((one) => isInForce(one, nowMs) || isActive(one, terms, nowMs));
+  const before = known.find(({ id }) => id === report.holder);
+  if (!before && (report.leaves || known.length >= MAX_HOLDERS))
+    return stepOf(known, terms, nowMs, report.leaves ? undefined : { number: report.sent, units: 0, burst: 0 });
+  const holder = reported(before ?? newHolder(report.holder), pool, terms, nowMs, report);
+  const others = known.filter((one) => one !== before);
+  if (report.leaves) return stepOf([...others, { ...holder, reportedAtMs: 0 }], terms, nowMs, undefined);
+  const { units, burst } = shareOf(pool, terms, holder, others, nowMs);
+  if (!mustSend(holder, units, burst, report, terms, nowMs))
+    return stepOf([...others, holder], terms, nowMs, undefined);
+  const share = { number: holder.number + 1, units, burst };
+  return stepOf([...others, sent(holder, share, terms, nowMs)], terms, nowMs, share);
+}
+
+function stepOf(state: ShareState, terms: ShareTerms, nowMs: number, share: Share | undefined): ShareStep {
+  let untilMs = nowMs;
+  for (const one of state)
+    untilMs = Math.max(untilMs, one.endsAtMs, one.earlierEndsAtMs, one.reportedAtMs + terms.silenceMs);
+  return { state, share, ttlMs: untilMs - nowMs };
+}
+
+const newHolder = (id: string): ShareHolder => ({
+  ...{ id, demand: -1, reportedAtMs: 0, number: 0, units: 0, burst: 0, endsAtMs: 0 },
+  ...{ earlierUnits: 0, earlierBurst: 0, earlierEndsAtMs: 0 },
+});
+
+const isInForce = ({ endsAtMs, earlierEndsAtMs }: ShareHolder, nowMs: number): boolean =>
+  endsAtMs > nowMs || earlierEndsAtMs > nowMs;
+
+const isActive = ({ reportedAtMs }: ShareHolder, { silenceMs }: ShareTerms, nowMs: number): boolean =>
+  reportedAtMs + silenceMs > nowMs;
+
+/** The holder with its new demand, and without earlier shares that it cannot use any more. */
+function reported(
+  holder: ShareHolder,
+  pool: Pool,
+  terms: ShareTerms,
+  nowMs: number,
+  { requests, elapsedMs, sent, isConfirmed }: ShareReport,
+): ShareHolder {
+  const isConfirming = isConfirmed && sent === holder.number;
+  const earlier =
+    isConfirming || holder.earlierEndsAtMs <= nowMs ? { earlierUnits: 0, earlierBurst: 0, earlierEndsAtMs: 0 } : {};
+  const sinceMs = isActive(holder, terms, nowMs) ? nowMs - holder.reportedAtMs : elapsedMs;
+  if (sinceMs < MIN_ELAPSED_MS) return { ...holder, ...earlier, reportedAtMs: Math.max(nowMs, holder.reportedAtMs) };
+  const newest = Math.min(Math.floor((requests * pool.fillMs) / sinceMs), 2 * pool.units);
+  const demand = newest >= holder.demand ? newest : Math.floor((7 * newest + holder.demand) / 8);
+  return { ...holder, ...earlier, demand, reportedAtMs: nowMs };
+}
+
+/** What the holder may use at most now, or may have to give up. */
+function inForce(holder: ShareHolder, nowMs: number, what: 'units' | 'burst'): number {
+  const now = holder.endsAtMs > nowMs ? holder[what] : 0;
+  const earlier = what === 'units' ? holder.earlierUnits : holder.earlierBurst;
+  return holder.earlierEndsAtMs > nowMs ? Math.max(now, earlier) : now;
+}
+
+function shareOf(
+  pool: Pool,
+  terms: ShareTerms,
+  holder: ShareHolder,
+  others: ShareState,
+  nowMs: number,
+): { readonly units: number; readonly burst: number } {
+  const active = others.filter((one) => isActive(one, terms, nowMs));
+  const count = active.length + 1;
+  const floor = Math.max(Math.floor(pool.units / (FLOOR_PART * count)), 1);
+  const most = pool.units - Math.floor(pool.units / RESERVE_PART);
+  const wish = ({ demand }: ShareHolder): number =>
+    demand < 0 ? pool.units : Math.min(Math.max(Math.ceil((demand * HEADROOM_PERCENT) / 100), floor), pool.units);
+  const fair = fairLevel(most, [...active.map(wish), wish(holder)]);
+  const target = fairShare(fair, wish(holder));
+  const own = inForce(holder, nowMs, 'units');
+  const usedUnits = sumInForce(others, nowMs, 'units');
+  const burst = {
+    burst: Math.max(
+      Math.min(Math.floor(pool.burst / nextPowerOfTwo(count)), pool.burst - sumInForce(others, nowMs, 'burst')),
+      1,
+    ),
+  };
+  if (target <= own) return { units: target, ...burst };
+  const room = Math.max((own === 0 ? pool.units : most) - usedUnits - own, 0);
+  const missing = active.map((one) => Math.max(fairShare(fair, wish(one)) - inForce(one, nowMs, 'units'), 0));
+  const { level } = fairLevel(room, [...missing, target - own]);
+  return { units: own + Math.min(target - own, level), ...burst };
+}
+
+function sumInForce(holders: ShareState, nowMs: number, what: 'units' | 'burst'): number {
+  let sum = 0;
+  for (const holder of holders) sum += inForce(holder, nowMs, what);
+  return sum;
+}
+
+/** Bursts change with the number of holders only when it doubles or halves: each change makes proxies scale tokens. */
+function nextPowerOfTwo(count: number): number {
+  let power = 1;
+  while (power < count) power *= 2;
+  return power;
+}
+
+/** Shares are sent when they differ, when half of their term is over, or when this connection has not sent the last. */
+function mustSend(
+  holder: ShareHolder,
+  units: number,
+  burst: number,
+  { sent, isResumed }: ShareReport,
+  { ttlMs, transitMs }: ShareTerms,
+  nowMs: number,
+): boolean {
+  if (isResumed && holder.number === 0 && units < holder.demand) return false;
+  if (sent !== holder.number || sent === 0) return true;
+  if (holder.endsAtMs - transitMs - nowMs <= ttlMs / 2) return true;
+  if (burst !== holder.burst) return true;
+  return Math.abs(units - holder.units) * CHANGE_PART > Math.max(units, holder.units);
+}
+
+function sent(holder: ShareHolder, share: Share, { ttlMs, transitMs }: ShareTerms, nowMs: number): ShareHolder {
+  return {
+    ...holder,
+    ...share,
+    earlierUnits: inForce(holder, nowMs, 'units'),
+    earlierBurst: inForce(holder, nowMs, 'burst'),
+    earlierEndsAtMs: Math.max(holder.endsAtMs, holder.earlierEndsAtMs),
+    endsAtMs: nowMs + ttlMs + transitMs,
+  };
+}

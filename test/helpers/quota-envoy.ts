@@ -1,0 +1,99 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { Agent, get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { quotaConfiguration } from '../../src/envoy/quota-configuration.ts';
+import type { RuleTree } from '../../src/rules/tree.ts';
+import { accepts, freePort, type Running, start } from './process.ts';
+import { rulesFrom } from './rules.ts';
+import { envoy as envoyBinary } from './tools.ts';
+
+/** Envoy with its rate limit quota filter, in front of nothing: a request that passes is answered with 200. */
+export interface QuotaEnvoy extends Pick<Running, 'output' | 'kill' | 'stop'> {
+  /** One request; true if it passed. */
+  passes(headers?: Readonly<Record<string, string>>): Promise<boolean>;
+  /** So many requests one after the other. @returns how many passed */
+  passed(count: number): Promise<number>;
+  /** What its admin interface says. */
+  admin(path: string): Promise<string>;
+}
+
+export interface QuotaEnvoyOptions {
+  /** The name of the proxy. */
+  readonly name?: string;
+  readonly workers?: number;
+  /** Prints another configuration for the rules, with the same listener and route. */
+  readonly print?: (rules: RuleTree, domain: string, at: { readonly host: string; readonly port: number }) => string;
+  /** Changes the configuration that is printed for the rules. */
+  readonly edit?: (config: string) => string;
+}
+
+/** A listener that answers every request with 200. */
+const upstream = (port: number): string => `    - name: upstream
+      address: { socket_address: { address: 127.0.0.1, port_value: ${port} } }
+      filter_chains:
+        - filters:
+            - name: envoy.filters.network.http_connection_manager
+              typed_config:
+                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: upstream
+                http_filters:
+                  - name: envoy.filters.http.router
+                    typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }
+                route_config:
+                  virtual_hosts:
+                    - name: everything
+                      domains: ["*"]
+                      routes: [{ match: { prefix: / }, direct_response: { status: 200, body: { inline_string: passed } } }]
+`;
+
+/** Starts Envoy with the configuration that `weir envoy rlqs` prints for these rules. */
+export async function startQuotaEnvoy(
+  rules: string,
+  weirPort: number,
+  {
+    name,
+    workers = 1,
+    edit = (config) => config,
+    print = (tree, domain, at) => quotaConfiguration(tree, domain, { ...at, proxy: name }),
+  }: QuotaEnvoyOptions = {},
+): Promise<QuotaEnvoy> {
+  const folder = await mkdtemp(join(tmpdir(), 'envoy-'));
+  const [port, adminPort, upstreamPort] = [await freePort(), await freePort(), await freePort()];
+  const tree = rulesFrom(rules);
+  const [domain = ''] = tree.domains.keys();
+  const printed = print(tree, domain, { host: '127.0.0.1', port: weirPort })
+    .replace('0.0.0.0, port_value: 10000', `127.0.0.1, port_value: ${port}`)
+    .replace('port_value: 8000', `port_value: ${upstreamPort}`)
+    .replace('  clusters:\n', `${upstream(upstreamPort)}  clusters:\n`);
+  const path = join(folder, 'envoy.yaml');
+  const admin = `admin: { address: { socket_address: { address: 127.0.0.1, port_value: ${adminPort} } } }\n`;
+  await writeFile(path, edit(printed) + admin);
+  const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', String(workers), '--log-level', 'warning'];
+  const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
+  envoy.exited.then(() => rm(folder, { recursive: true }));
+  await envoy.waitFor(() => accepts(port));
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  const passes = (headers: Readonly<Record<string, string>> = {}): Promise<boolean> =>
+    new Promise((resolve, reject) => {
+      get({ host: '127.0.0.1', port, agent, headers }, (response) => {
+        response.resume();
+        response.once('end', () => resolve(response.statusCode === 200));
+      }).once('error', reject);
+    });
+  return {
+    passes,
+    async passed(count) {
+      let passed = 0;
+      for (let at = 0; at < count; at++) if (await passes()) passed++;
+      return passed;
+    },
+    admin: async (page) => (await fetch(`http://127.0.0.1:${adminPort}${page}`)).text(),
+    output: envoy.output,
+    kill: envoy.kill,
+    async stop(signal) {
+      agent.destroy();
+      return envoy.stop(signal);
+    },
+  };
+}

@@ -1,0 +1,121 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type QuotaEnvoy, startQuotaEnvoy } from '../helpers/quota-envoy.ts';
+import { mostAboveBound, startQuotaLoad } from '../helpers/quota-load.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+// The long form: QUOTA_SECONDS=600 npx jest test/rlqs/bound
+const SECONDS = Number(process.env.QUOTA_SECONDS ?? 60);
+const RATE = 40;
+const BURST = 16;
+const RULES = `
+domain: edge
+descriptors: [{ key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: ${RATE}, algorithm: token_bucket, burst: ${BURST} } }]
+`;
+
+/** Until the first assignment arrives, every request passes: these are not counted. */
+const FIRST_CONTACT_MS = 2_000;
+
+let folder: string;
+let redis: Redis;
+const running: { stop(): Promise<unknown> }[] = [];
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'rules-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  redis = await startRedis();
+});
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((one) => one.stop()));
+});
+afterAll(async () => {
+  await redis.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const RULES_ENV = { RLQS: 'true', RLQS_TTL: '15s', USE_STATSD: 'false', BACKEND_TYPE: 'redis' };
+
+async function startAll(count: number): Promise<{ readonly weir: Weir; readonly envoys: readonly QuotaEnvoy[] }> {
+  const weir = await startWeir({
+    ...RULES_ENV,
+    REDIS_URL: redis.url,
+    RULES_PATH: join(folder, 'rules.yaml'),
+    CACHE_KEY_PREFIX: `${count}|`,
+  });
+  running.push(weir);
+  const envoys: QuotaEnvoy[] = [];
+  for (let at = 0; at < count; at++) {
+    const envoy = await startQuotaEnvoy(RULES, weir.grpcPort, { name: `envoy-${at}` });
+    running.push(envoy);
+    envoys.push(envoy);
+  }
+  return { weir, envoys };
+}
+
+test(
+  'one Envoy 1.40 admits at most the rate and the burst in every window, and uses nearly all of the rate',
+  async () => {
+    const { envoys } = await startAll(1);
+    const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
+    await sleep(FIRST_CONTACT_MS);
+    const fromMs = performance.now();
+    await sleep((SECONDS / 4) * 1_000);
+    await load.stop();
+    const passed = load.passedAtMs.filter((atMs) => atMs > fromMs);
+    const elapsedSeconds = (performance.now() - fromMs) / 1_000;
+    expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(0);
+    expect(load.sent()).toBeGreaterThan(1.2 * RATE * elapsedSeconds);
+    expect(passed.length).toBeGreaterThan(0.85 * RATE * elapsedSeconds);
+  },
+  (SECONDS + 60) * 1_000,
+);
+
+test(
+  'three Envoys 1.40 together admit at most the rate in every window, while their load is skewed, moves, stops, and one of them dies',
+  async () => {
+    const { envoys } = await startAll(3);
+    const loads = envoys.map((envoy, at) => startQuotaLoad(envoy, at === 0 ? 2 * RATE : 0.2 * RATE));
+    await sleep(FIRST_CONTACT_MS);
+    const fromMs = performance.now();
+    const phase = (SECONDS / 4) * 1_000;
+    const set = (...perSecond: readonly number[]) => {
+      for (const [at, load] of loads.entries()) load.perSecond = perSecond[at] ?? 0;
+    };
+    await sleep(phase);
+    set(0.2 * RATE, 0.2 * RATE, 2 * RATE); // it moves
+    await sleep(phase);
+    set(RATE, 0, RATE); // one stops
+    await sleep(phase);
+    await envoys[0]?.stop('SIGKILL'); // one dies
+    await sleep(phase);
+    await Promise.all(loads.map((load) => load.stop()));
+    const passed = loads.flatMap((load) => load.passedAtMs.filter((atMs) => atMs > fromMs));
+    // a share that grows may bring tokens: each change of the number of proxies scales the tokens that are left
+    expect(mostAboveBound(passed, RATE, BURST + 3)).toBeLessThanOrEqual(BURST);
+    expect(passed.length).toBeGreaterThan(0.5 * RATE * SECONDS);
+  },
+  (SECONDS + 60) * 1_000,
+);
+
+test('two Envoys 1.40 stay within the bound when the service is killed and another takes its place', async () => {
+  const { weir, envoys } = await startAll(2);
+  const loads = envoys.map((envoy) => startQuotaLoad(envoy, RATE));
+  await sleep(FIRST_CONTACT_MS);
+  const fromMs = performance.now();
+  await sleep(8_000);
+  await weir.stop('SIGKILL');
+  const next = await startWeir({
+    ...{ ...RULES_ENV, REDIS_URL: redis.url, RULES_PATH: join(folder, 'rules.yaml'), CACHE_KEY_PREFIX: '2|' },
+    GRPC_PORT: String(weir.grpcPort),
+  });
+  running.push(next);
+  await sleep(12_000);
+  await Promise.all(loads.map((load) => load.stop()));
+  const passed = loads.flatMap((load) => load.passedAtMs.filter((atMs) => atMs > fromMs));
+  expect(mostAboveBound(passed, RATE, BURST + 2)).toBeLessThanOrEqual(BURST);
+  expect(passed.length).toBeGreaterThan(0.5 * RATE * 20);
+}, 120_000);

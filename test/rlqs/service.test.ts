@@ -1,0 +1,197 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { status } from '@grpc/grpc-js';
+import { openQuotaStream, type QuotaStreamClient, type SentAction } from '../helpers/quota-client.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
+import { startWeir, type Weir } from '../helpers/weir.ts';
+
+const RULES = `
+domain: edge
+descriptors:
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 6000, algorithm: token_bucket, burst: 64 } }
+  - { key: free, rate_limit: { unlimited: true } }
+  - { key: none, rate_limit: { unit: second, requests_per_unit: 0 } }
+  - { key: held, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 9s } }
+`;
+
+let folder: string;
+let weir: Weir;
+let redis: Redis;
+let streams: QuotaStreamClient[] = [];
+
+const launch = (env: Readonly<Record<string, string>> = {}): Promise<Weir> =>
+  startWeir({ RLQS: 'true', RULES_PATH: join(folder, 'rules.yaml'), USE_STATSD: 'false', ...env });
+
+const open = (proxy?: string, of = weir, domain = 'edge'): QuotaStreamClient => {
+  const stream = openQuotaStream(`127.0.0.1:${of.grpcPort}`, domain, proxy);
+  streams.push(stream);
+  return stream;
+};
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'rules-'));
+  writeFileSync(join(folder, 'rules.yaml'), RULES);
+  redis = await startRedis();
+  weir = await launch();
+});
+afterEach(() => {
+  for (const stream of streams) stream.close();
+  streams = [];
+});
+afterAll(async () => {
+  await weir.stop();
+  await redis.stop();
+  rmSync(folder, { recursive: true });
+});
+
+const strategyOf = ([action]: readonly SentAction[]) => action?.quota_assignment_action?.rate_limit_strategy;
+const bucketOf = (actions: readonly SentAction[]) => strategyOf(actions)?.token_bucket;
+
+const metric = async (name: string, of = weir): Promise<number> => {
+  const page = await (await fetch(`http://127.0.0.1:${of.debugPort}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1]);
+};
+
+test('a lone proxy is sent nearly the whole rate and the burst, as a bucket whose fills are whole seconds', async () => {
+  const stream = open('a');
+  stream.report({ user: 'ann' }, 1);
+  const [action] = await stream.next();
+  expect(action?.bucket_id.bucket).toEqual({ user: 'ann' });
+  expect(action?.quota_assignment_action?.assignment_time_to_live?.seconds).toBe(60);
+  expect(bucketOf([action as SentAction])).toEqual({
+    max_tokens: 64,
+    tokens_per_fill: { value: 6_000 - 46 },
+    fill_interval: { seconds: 60, nanos: 60 },
+  });
+});
+
+test('the shares of two proxies add up to at most the rate', async () => {
+  const [one, two] = [open('x'), open('y')];
+  one.report({ user: 'bob' }, 1);
+  const first = bucketOf(await one.next());
+  two.report({ user: 'bob' }, 1);
+  const second = bucketOf(await two.next());
+  const sum = (first?.tokens_per_fill?.value ?? 0) + (second?.tokens_per_fill?.value ?? 0);
+  expect(second?.tokens_per_fill?.value).toBeGreaterThan(0);
+  expect(sum).toBeLessThanOrEqual(6_000);
+});
+
+test('a report that changes nothing is not answered', async () => {
+  const stream = open('quiet');
+  stream.report({ user: 'cem' }, 1);
+  await stream.next();
+  for (let at = 0; at < 3; at++) stream.report({ user: 'cem' }, 1, 5);
+  stream.report({ free: 'x' }, 1);
+  expect((await stream.next())[0]?.bucket_id.bucket).toEqual({ free: 'x' });
+});
+
+test('a rule without a limit allows everything, one of zero and a proxy without a share nothing', async () => {
+  const stream = open('b');
+  stream.report({ free: 'x' }, 1);
+  expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
+  stream.report({ none: 'x' }, 1);
+  expect(strategyOf(await stream.next())?.blanket_rule).toBe('DENY_ALL');
+});
+
+test('buckets that no rule can be applied to are counted, and allowed unless RLQS_UNKNOWN says otherwise', async () => {
+  const before = await metric('weir_rlqs_unknown_total');
+  const stream = open('c');
+  stream.report({ nothing: 'x' }, 1);
+  expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
+  stream.report({ held: 'x' }, 1);
+  expect(strategyOf(await stream.next())?.blanket_rule).toBe('ALLOW_ALL');
+  expect((await metric('weir_rlqs_unknown_total')) - before).toBe(2);
+  const strict = await launch({ RLQS_UNKNOWN: 'deny', RLQS_DOMAINS: 'other', RLQS_MAX_BUCKETS: '1' });
+  try {
+    const other = open('c', strict);
+    other.report({ user: 'ann' }, 1);
+    expect(strategyOf(await other.next())?.blanket_rule).toBe('DENY_ALL');
+    other.report({ user: 'bob' }, 1);
+    expect(strategyOf(await other.next())?.blanket_rule).toBe('DENY_ALL');
+    expect(await metric('weir_rlqs_buckets', strict)).toBe(1);
+  } finally {
+    await strict.stop();
+  }
+});
+
+test('a bucket without requests in three reports is abandoned', async () => {
+  const stream = open('d');
+  stream.report({ user: 'dee' }, 1);
+  await stream.next();
+  for (let at = 0; at < 3; at++) stream.report({ user: 'dee' }, 0, 5);
+  const [action] = await stream.next();
+  expect(action).toMatchObject({ bucket_id: { bucket: { user: 'dee' } }, abandon_action: {} });
+});
+
+test('streams, buckets and assignments are counted, and gone with their stream', async () => {
+  const stream = open('e');
+  stream.report({ user: 'eve' }, 1);
+  await stream.next();
+  expect(await metric('weir_rlqs_streams')).toBeGreaterThanOrEqual(1);
+  expect(await metric('weir_rlqs_buckets')).toBeGreaterThanOrEqual(1);
+  for (const one of streams) one.close();
+  let left: number | undefined;
+  await until('no stream is open', () => {
+    metric('weir_rlqs_streams').then((count) => {
+      left = count;
+    });
+    return left === 0;
+  });
+  expect(await metric('weir_rlqs_buckets')).toBe(0);
+});
+
+test('a stream whose first report has no domain, or that cannot be decoded, is ended', async () => {
+  const stream = open('f', weir, '');
+  stream.report({ user: 'ann' }, 1);
+  expect(await stream.ended).toMatchObject({ code: status.INVALID_ARGUMENT });
+});
+
+test('a message larger than those of other side services is taken, with thousands of buckets', async () => {
+  const stream = open('g');
+  const buckets = Array.from({ length: 5_000 }, (_, at) => ({
+    bucket_id: { bucket: { user: `user-${at}` } },
+    time_elapsed: { seconds: 0 },
+    num_requests_allowed: 1,
+    num_requests_denied: 0,
+  }));
+  stream.send({ domain: 'edge', bucket_quota_usages: buckets });
+  let assigned = 0;
+  while (assigned < buckets.length) assigned += (await stream.next()).length;
+  expect(assigned).toBe(buckets.length);
+});
+
+test('the service is not there unless RLQS is true, and not without h2 or beside memcached', async () => {
+  const off = await launch({ RLQS: 'false' });
+  try {
+    expect(await open('a', off).ended).toMatchObject({ code: status.UNIMPLEMENTED });
+    expect(await metric('weir_rlqs_streams', off)).toBeNaN();
+  } finally {
+    await off.stop();
+  }
+  await expect(launch({ GRPC_TRANSPORT: 'grpc-js' })).rejects.toThrow('GRPC_TRANSPORT must be h2');
+  await expect(launch({ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'localhost:1' })).rejects.toThrow('BACKEND_TYPE');
+});
+
+test('several services share a pool in Redis, and a proxy keeps its share when the service is killed', async () => {
+  const env = { BACKEND_TYPE: 'redis', REDIS_URL: redis.url };
+  const [one, two] = await Promise.all([launch(env), launch(env)]);
+  try {
+    const stream = open('alpha', one);
+    stream.report({ user: 'ann' }, 1);
+    const before = bucketOf(await stream.next());
+    const other = open('beta', two);
+    other.report({ user: 'ann' }, 1);
+    const second = bucketOf(await other.next());
+    expect((before?.tokens_per_fill?.value ?? 0) + (second?.tokens_per_fill?.value ?? 0)).toBeLessThanOrEqual(6_000);
+    await one.stop('SIGKILL');
+    const again = open('alpha', two);
+    again.report({ user: 'ann' }, 600, 5);
+    const after = bucketOf(await again.next());
+    expect(after?.tokens_per_fill?.value).toBeGreaterThanOrEqual(2_900);
+  } finally {
+    await Promise.all([one.stop(), two.stop()]);
+  }
+});

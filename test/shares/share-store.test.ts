@@ -1,0 +1,106 @@
+import { connect, type RedisConnection } from '../../src/backends/redis/connect.ts';
+import { RedisShares } from '../../src/backends/redis/shares.ts';
+import { MemoryShares, type PoolReport } from '../../src/shares/share-store.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import fc from '../helpers/property.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+import { until } from '../helpers/until.ts';
+
+const terms = { ttlMs: 60_000, transitMs: 2_000, silenceMs: 15_000 };
+
+let server: Redis;
+let redis: RedisConnection;
+beforeAll(async () => {
+  server = await startRedis();
+  redis = connect({
+    address: { kind: 'tcp', tls: false, host: '127.0.0.1', port: server.port, database: 0 },
+    ...{ tls: undefined, sentinelCredentials: {}, connectTimeoutMs: 5_000, startup: { initialMs: 10, maxMs: 100 } },
+  });
+  redis.on('error', () => {});
+  await until('Redis is connected', () => redis.status === 'ready');
+});
+afterAll(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+
+const anyReport = fc.record({
+  afterMs: fc.integer({ min: 0, max: 40_000 }),
+  holder: fc.constantFrom('a', 'b', 'c', 'd'),
+  requests: fc.oneof(fc.integer({ min: 0, max: 2_000 }), fc.integer({ min: 0, max: 2 ** 40 })),
+  elapsedMs: fc.constantFrom(0, 5_000),
+  isConfirmed: fc.boolean(),
+  isResumed: fc.boolean(),
+  isStale: fc.boolean(),
+  leaves: fc.integer({ min: 0, max: 9 }).map((number) => number === 0),
+});
+
+test('the script in Redis gives the same shares as its twin', async () => {
+  let run = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(anyReport, { minLength: 1, maxLength: 40 }),
+      fc.record({
+        units: fc.oneof(fc.integer({ min: 1, max: 10_000 }), fc.integer({ min: 1, max: 2 ** 32 - 1 })),
+        fillMs: fc.constantFrom(1_000, 60_000, 86_400_000),
+        burst: fc.oneof(fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 2 ** 32 - 1 })),
+      }),
+      async (reports, pool) => {
+        const clock = fakeClock();
+        const stores = [new MemoryShares(clock, terms), new RedisShares(redis, { terms, timeoutMs: 10_000, clock })];
+        const key = `pool-${++run}`;
+        const sent = new Map<string, number>();
+        for (const { afterMs, isStale, ...report } of reports) {
+          clock.advance(afterMs);
+          const numbered = { ...report, sent: isStale ? 0 : (sent.get(report.holder) ?? 0) };
+          const step: PoolReport = { key, pool, report: numbered };
+          const [expected, found] = await Promise.all(stores.map((store) => store.step([step])));
+          expect(found).toEqual(expected);
+          const share = expected?.[0];
+          if (share && 'number' in share) sent.set(report.holder, share.number);
+        }
+      },
+    ),
+    { numRuns: 100 },
+  );
+});
+
+test('several reports are sent to Redis together, and its keys expire with the shares', async () => {
+  const shares = new RedisShares(redis, {
+    terms: { ...terms, ttlMs: 100, transitMs: 0, silenceMs: 200 },
+    timeoutMs: 5_000,
+  });
+  const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
+  const pool = { units: 128, fillMs: 1_000, burst: 10 };
+  const holder = { ...report, holder: 'a' };
+  expect(await shares.step(['x', 'y'].map((key) => ({ key, pool, report: holder })))).toEqual([
+    { number: 1, units: 127, burst: 10 },
+    { number: 1, units: 127, burst: 10 },
+  ]);
+  for (const key of ['x', 'y']) expect(await redis.pttl(key)).toBeLessThanOrEqual(200);
+});
+
+test('pools in memory are forgotten when they do not matter any more', async () => {
+  const clock = fakeClock();
+  const shares = new MemoryShares(clock, terms);
+  const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
+  const of = (key: string): PoolReport => ({
+    ...{ key, pool: { units: 128, fillMs: 1_000, burst: 10 } },
+    report: { ...report, holder: 'a' },
+  });
+  await shares.step(['a', 'b', 'c'].map(of));
+  clock.advance(100_000);
+  for (let at = 0; at < 4; at++) await shares.step(['d', 'e'].map(of));
+  expect(shares.size).toBe(2);
+});
+
+test('reports cannot be taken while Redis is down', async () => {
+  await server.stop();
+  const shares = new RedisShares(redis, { terms, timeoutMs: 1_000 });
+  const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
+  const pool = { units: 128, fillMs: 1_000, burst: 10 };
+  expect(await shares.step([{ key: 'x', pool, report: { ...report, holder: 'a' } }])).toEqual([
+    { reason: expect.any(String) },
+  ]);
+  await server.restart();
+});

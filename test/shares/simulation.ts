@@ -1,0 +1,176 @@
+import {
+  type Pool,
+  type Share,
+  type ShareReport,
+  type ShareState,
+  type ShareTerms,
+  stepShares,
+} from '../../src/shares/shares.ts';
+
+/** A holder as a proxy is one: it reports at an interval, and uses the last share that reached it until that expires. */
+interface Proxy {
+  readonly id: string;
+  readonly isNamed: boolean;
+  /** Requests a second. */
+  demand: number;
+  /** Undefined while it does not run. */
+  connection: Connection | undefined;
+  connections: number;
+  nextReportMs: number;
+  lastReportMs: number | undefined;
+  share: (Share & { readonly untilMs: number }) | undefined;
+}
+
+/** What the service knows of a connection. */
+interface Connection {
+  isOpen: boolean;
+  sent: number;
+  sentAtMs: number;
+  isResumed: boolean;
+}
+
+export interface SimulationOptions {
+  readonly pool: Pool;
+  readonly terms: ShareTerms;
+  readonly reportMs: number;
+  /** Returns a number from 0 to 1. */
+  readonly random: () => number;
+  /** Each message is in transit for up to this part of `transitMs`. */
+  readonly delayPart?: number;
+  /** Reports that are handled twice, 0 to 1. */
+  readonly duplicated?: number;
+  /** Shares whose connection breaks before they arrive, 0 to 1. */
+  readonly lost?: number;
+}
+
+/** Proxies and a service on a clock that is simulated: which shares are really in force at each moment. */
+export class Simulation {
+  readonly #options: SimulationOptions;
+  readonly #proxies = new Map<string, Proxy>();
+  readonly #events: { readonly atMs: number; readonly run: () => void }[] = [];
+  #state: ShareState | undefined;
+  nowMs = 1_700_000_000_000;
+  /** The largest sums that were ever in force. */
+  mostUnits = 0;
+  mostBurst = 0;
+  sharesSent = 0;
+
+  constructor(options: SimulationOptions) {
+    this.#options = options;
+  }
+
+  /** @param isNamed  it keeps its name over connections */
+  start(id: string, demand: number, isNamed = true): void {
+    const { random, reportMs } = this.#options;
+    const connection = { isOpen: true, sent: 0, sentAtMs: 0, isResumed: false };
+    const earlier = this.#proxies.get(id);
+    if (earlier?.connection) return;
+    const nextReportMs = this.nowMs + Math.floor(random() * reportMs);
+    const connections = (earlier?.connections ?? 0) + 1;
+    this.#proxies.set(id, {
+      ...{ id, isNamed, demand, connection, connections, nextReportMs },
+      ...{ lastReportMs: undefined, share: undefined },
+    });
+  }
+
+  /** The process ends: it uses nothing any more, and gives nothing back. */
+  kill(id: string): void {
+    const proxy = this.#proxies.get(id);
+    if (!proxy?.connection) return;
+    proxy.connection.isOpen = false;
+    proxy.connection = undefined;
+    proxy.share = undefined;
+  }
+
+  setDemand(id: string, demand: number): void {
+    const proxy = this.#proxies.get(id);
+    if (proxy) proxy.demand = demand;
+  }
+
+  /** The connection breaks with all that is in transit; the proxy connects anew, and keeps its share. */
+  disconnect(id: string): void {
+    const proxy = this.#proxies.get(id);
+    if (!proxy?.connection) return;
+    proxy.connection.isOpen = false;
+    proxy.connection = { isOpen: true, sent: 0, sentAtMs: 0, isResumed: proxy.lastReportMs !== undefined };
+    proxy.connections++;
+  }
+
+  /** The service is killed: every connection breaks. The state is in a store. */
+  restart(): void {
+    for (const id of this.#proxies.keys()) this.disconnect(id);
+  }
+
+  /** Tokens per fill that a proxy may use now. */
+  unitsOf(id: string): number {
+    const share = this.#proxies.get(id)?.share;
+    return share && share.untilMs > this.nowMs ? share.units : 0;
+  }
+
+  run(durationMs: number, tickMs = 100): void {
+    const endMs = this.nowMs + durationMs;
+    for (; this.nowMs < endMs; this.nowMs += tickMs) {
+      for (const proxy of this.#proxies.values()) this.#report(proxy);
+      const due = this.#events.filter(({ atMs }) => atMs <= this.nowMs);
+      for (const event of due) {
+        this.#events.splice(this.#events.indexOf(event), 1);
+        event.run();
+      }
+      this.#measure();
+    }
+  }
+
+  #measure(): void {
+    let [units, burst] = [0, 0];
+    for (const { share } of this.#proxies.values()) {
+      if (!share || share.untilMs <= this.nowMs || share.units === 0) continue;
+      units += share.units;
+      burst += share.burst;
+    }
+    this.mostUnits = Math.max(this.mostUnits, units);
+    this.mostBurst = Math.max(this.mostBurst, burst);
+  }
+
+  #report(proxy: Proxy): void {
+    const { connection } = proxy;
+    if (!connection || proxy.nextReportMs > this.nowMs) return;
+    const elapsedMs = proxy.lastReportMs === undefined ? 0 : this.nowMs - proxy.lastReportMs;
+    const requests = elapsedMs === 0 ? 1 : Math.round((proxy.demand * elapsedMs) / 1_000);
+    proxy.lastReportMs = this.nowMs;
+    proxy.nextReportMs = this.nowMs + this.#options.reportMs;
+    const holder = proxy.isNamed ? proxy.id : `${proxy.id}/${proxy.connections}`;
+    const handle = (): void => {
+      if (!connection.isOpen) return;
+      const isConfirmed = connection.sent > 0 && this.nowMs - connection.sentAtMs >= this.#options.terms.transitMs;
+      const { sent, isResumed } = connection;
+      this.#handle(proxy, connection, {
+        ...{ holder, requests, elapsedMs, sent, isConfirmed, leaves: false },
+        isResumed: isResumed && elapsedMs > 0 && !proxy.isNamed,
+      });
+    };
+    this.#later(handle);
+    if (this.#options.random() < (this.#options.duplicated ?? 0)) this.#later(handle);
+  }
+
+  #handle(proxy: Proxy, connection: Connection, report: ShareReport): void {
+    const { pool, terms } = this.#options;
+    const { state, share } = stepShares(pool, terms, this.#state, this.nowMs, report);
+    this.#state = state;
+    if (!share) return;
+    this.sharesSent++;
+    connection.sent = share.number;
+    connection.sentAtMs = this.nowMs;
+    const isLost = this.#options.random() < (this.#options.lost ?? 0);
+    this.#later(() => {
+      if (!connection.isOpen) return;
+      if (isLost) this.disconnect(proxy.id);
+      else proxy.share = { ...share, untilMs: this.nowMs + terms.ttlMs };
+    });
+  }
+
+  /** Messages of a connection arrive in order, since each delay is at most half of the transit time. */
+  #later(run: () => void): void {
+    const { random, terms, delayPart = 0.1 } = this.#options;
+    this.#events.push({ atMs: this.nowMs + Math.floor(random() * (terms.transitMs / 2) * delayPart), run });
+  }
+}
