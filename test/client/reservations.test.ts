@@ -33,7 +33,7 @@ test('hits are reserved, charged once by their commit, and the rest is free', as
   expect(await client.reserve('demo', { tenant: 'a' }, LIMIT - 400)).toMatchObject({ ok: true });
 });
 
-test('what exceeds a reservation is an overrun, and 0 frees all of it', async () => {
+test('a commit of more than was reserved is an overrun, and one of 0 frees all of it', async () => {
   const client = await openClient({ target: service.grpc });
   const first = await client.reserve('demo', { tenant: 'b' }, 10);
   const second = await client.reserve('demo', { tenant: 'b' }, LIMIT - 10);
