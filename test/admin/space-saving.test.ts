@@ -1,7 +1,7 @@
 import '../helpers/realm.ts';
 import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../src/admin/rotating-top.ts';
 import { mergeTop, SpaceSaving, type TopList } from '../../src/admin/space-saving.ts';
-import { SHARED_TABLE, TopKeys } from '../../src/admin/top-keys.ts';
+import { SAMPLED, SHARED_TABLE, TopKeys } from '../../src/admin/top-keys.ts';
 import { topNameOfText } from '../../src/admin/top-name.ts';
 import { heapBytes } from '../helpers/heap.ts';
 import { ruleOf } from '../helpers/rules.ts';
@@ -103,6 +103,27 @@ test.each([10, 900])('rules whose names, of %i characters, callers choose take n
   }
   expect(heapBytes() - before).toBeLessThan(maxBytes);
   expect(top.bytes).toBeLessThanOrEqual(maxBytes);
+});
+
+test('beyond 20,000 requests in ten seconds one in 16 is counted, as 16', () => {
+  const top = new TopKeys(2 ** 20);
+  const answer = {
+    verdicts: [{ kind: 'limited', rule: ruleOf({ path: 'd.user' }), decision: { code: 'OK' }, hits: 3 }],
+  };
+  const hit = (value: string) => top.answered([{ entries: [{ key: 'user', value }] }], answer as never); // all that is read
+  const countOf = (value: string): number =>
+    top.lists('hits')[0]?.list.entries.find(({ key }) => key.endsWith(`:${value}`))?.count ?? 0;
+  for (let request = 0; request < 20_000; request++) hit('exact');
+  expect(countOf('exact')).toBe(60_000);
+  for (let request = 0; request < 400_000; request++) hit(request % 4 === 0 ? 'often' : 'oftener');
+  const [often, oftener] = [countOf('often'), countOf('oftener')];
+  expect(often % (3 * SAMPLED)).toBe(0);
+  expect(Math.abs(often / 300_000 - 1)).toBeLessThan(0.05);
+  expect(Math.abs(oftener / 900_000 - 1)).toBeLessThan(0.05);
+  expect(countOf('exact')).toBe(60_000);
+  top.rotate();
+  hit('later');
+  expect(countOf('later')).toBe(3);
 });
 
 test('rules that do not fit share a table, and give memory back when they are quiet', () => {
