@@ -234,7 +234,7 @@ test('everything is reached and used by the keyboard alone', async () => {
   for (const view of ['Weir', 'Overview', 'Rules', 'Unmatched', 'Explain', 'Key']) await tabTo(view);
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Key', exact: true }).waitFor();
-  expect(await page.evaluate('document.activeElement.id')).toBe('main');
+  await page.waitForFunction('document.activeElement.id === "main"'); // an effect, after the heading is there
   for (const text of ['demo', 'user', 'alice']) {
     await page.keyboard.press('Tab');
     await page.keyboard.press('ControlOrMeta+a');
