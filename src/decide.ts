@@ -220,7 +220,8 @@ export function usedDebit(
   hits: number,
   estimates: Estimates | undefined,
 ): Debit {
-  if (algorithmFor(one.limit).learns?.(one.limit)) estimates?.note(counter.key, Math.abs(hits));
+  // a request that failed says nothing of what others use
+  if (hits !== 0 && algorithmFor(one.limit).learns?.(one.limit)) estimates?.note(counter.key, Math.abs(hits));
   return { ...debitOf(counter, one, hits, false), kind: 'spend' }; // 0 hits are no peek
 }
 

@@ -46,7 +46,11 @@ function burstOf(limit: Limit): number | BucketStrategy {
         : unsupported('alignment: calendar has windows of different lengths');
     case 'in_flight':
       return unsupported('in_flight counts open requests, and a bucket only has a rate');
-    default:
+    case 'reservation':
+      return unsupported('reserve counts what requests have used, and a proxy counts requests');
+    case 'sliding_window_log':
+    case 'sliding_window_counter':
+    case 'sliding_window_buckets':
       return Math.max(Math.floor(limit.requestsPerUnit / SLIDING_BURST_PART), 1);
   }
 }

@@ -1,5 +1,5 @@
 import { heldLimit, type Limit } from '../algorithms/index.ts';
-import type { Decision, ReservationEvent, Spend } from '../algorithms/limit.ts';
+import type { ReservationEvent, Spend } from '../algorithms/limit.ts';
 import { atLeast, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded, usedDebit } from '../decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
@@ -36,15 +36,17 @@ export interface Reservations {
 type Reserving = Extract<Limit, { algorithm: 'reservation' }>;
 
 export function createReservations(decider: SlotsDecider): Reservations {
-  const run = async (debits: readonly Debit[], spend: Spend): Promise<readonly Decision[]> =>
-    available(await decider.ledger.debit(debits, { spend, timeoutMs: decider.storeTimeoutMs }));
+  const { ledger, storeTimeoutMs: timeoutMs } = decider;
   return {
     async reserve(request) {
       const debits = debitsOf(request, decider, false);
-      const isTogether = decider.ledger.atomic === 'request';
-      const decisions = await run(debits, isTogether ? 'all_or_nothing' : 'each');
+      const isTogether = ledger.atomic === 'request';
+      const spend: Spend = isTogether ? 'all_or_nothing' : 'each';
+      const entries = await ledger.debit(debits, { spend, timeoutMs, receipts: !isTogether });
+      const decisions = available(entries);
       const refusals = decisions.filter(({ code }, at) => code === 'OVER_LIMIT' && debits[at]?.blocks);
-      if (refusals.length > 0 && !isTogether) await run(debits.map(nothingUsed), 'each');
+      if (refusals.length > 0)
+        await Promise.all(entries.map((entry) => 'receipt' in entry && entry.receipt && ledger.refund(entry.receipt)));
       const limits = debits.map(({ limit }) => limit as Reserving); // `debitsOf` takes no others
       return {
         reserved: refusals.length === 0,
@@ -54,9 +56,8 @@ export function createReservations(decider: SlotsDecider): Reservations {
       };
     },
     async commit(request) {
-      const reports = (await run(debitsOf(request, decider, true), 'each')).flatMap(
-        ({ reservation }) => reservation ?? [],
-      );
+      const entries = await ledger.debit(debitsOf(request, decider, true), { spend: 'each', timeoutMs });
+      const reports = available(entries).flatMap(({ reservation }) => reservation ?? []);
       return {
         event: (reports[0]?.event ?? 'unknown') as CommitAnswer['event'], // a commit has no others
         charged: Math.max(0, ...reports.map(({ charged }) => charged)),
@@ -65,13 +66,6 @@ export function createReservations(decider: SlotsDecider): Reservations {
     },
   };
 }
-
-/** Where each counter is a step by itself: what was reserved for a request that is refused is free again. */
-const nothingUsed = (debit: Debit): Debit => ({
-  ...debit,
-  limit: { ...(debit.limit as Reserving), commits: true }, // `debitsOf` takes no others
-  hits: 0,
-});
 
 function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
   const { domain, descriptors } = request;

@@ -30,7 +30,7 @@ export interface Slots {
 
 /** What slots are counted with. */
 export interface SlotsDecider extends Omit<Decider, 'ledger'> {
-  readonly ledger: Pick<Ledger, 'debit' | 'atomic'>;
+  readonly ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
 }
 
 export function createSlots(decider: SlotsDecider): Slots {

@@ -135,6 +135,7 @@ descriptors:
     ],
     slots: [],
     unknown: ['demo.x*'],
+    commits: [],
   });
 });
 

@@ -36,7 +36,11 @@ function deciderOn(atomic: Backend['atomic'] = 'request'): SlotsDecider {
     ...deciderOf(rules),
     storeTimeoutMs: 5_000,
     estimates: createEstimates(),
-    ledger: { debit: (request, how) => ledger.debit(request, how), atomic },
+    ledger: {
+      debit: (request, how) => ledger.debit(request, how),
+      refund: (receipt) => ledger.refund(receipt),
+      atomic,
+    },
   };
 }
 
@@ -107,6 +111,19 @@ test.each(['request', 'counter'] as const)(
       expect(await reserve(['tenant', 'model'], '1', 400)).toMatchObject({ reserved: true, ttl: seconds(10) });
       expect(await reserve(['tenant', 'model'], '2', 300)).toMatchObject({ reserved: false });
       expect(await reserve(['tenant'], '3', 600)).toMatchObject({ reserved: true });
+    }, atomic),
+);
+
+test.each(['request', 'counter'] as const)(
+  'what a refused request has used all the same is charged, where each %s is one step',
+  (atomic) =>
+    withClient(async (call) => {
+      const both = ['tenant', 'model'];
+      expect(await call('Reserve', both, '1', 600)).toMatchObject({ reserved: false });
+      expect(await call('Commit', both, '1', 300)).toMatchObject({ outcome: UNKNOWN, charged: 300 });
+      expect(await call('Reserve', both, '2', 100)).toMatchObject({ reserved: true });
+      expect(await call('Reserve', both, '2', 600)).toMatchObject({ reserved: false });
+      expect(await call('Commit', both, '2', 100)).toMatchObject({ charged: 100 });
     }, atomic),
 );
 

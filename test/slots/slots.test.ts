@@ -49,7 +49,11 @@ function deciderOn(backend: Backend, atomic: Backend['atomic'] = 'request'): Slo
   return {
     ...deciderOf(rules),
     storeTimeoutMs: 5_000,
-    ledger: { debit: (request, how) => ledger.debit(request, how), atomic },
+    ledger: {
+      debit: (request, how) => ledger.debit(request, how),
+      refund: (receipt) => ledger.refund(receipt),
+      atomic,
+    },
   };
 }
 const slotsOn = (...on: Parameters<typeof deciderOn>): Slots => createSlots(deciderOn(...on));
