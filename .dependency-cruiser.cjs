@@ -10,7 +10,7 @@ const mayImport = {
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
   'src/decide\\.ts': ['src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
-  'src/slots/': ['src/slots/', 'src/decide.ts', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
+  'src/slots/': ['src/slots/', 'src/decide.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
   'src/observe/': [
     'src/observe/',
     'src/http/',

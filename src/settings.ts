@@ -157,6 +157,7 @@ function answersOf(values: CheckedValues) {
     metadata: {
       ofRequest: values.RESPONSE_DYNAMIC_METADATA,
       ofRule: values.RESPONSE_RULE_METADATA,
+      ofPassed: values.RESPONSE_PASSED_DESCRIPTORS,
       quotaMode: values.QUOTA_MODE,
     },
   };

@@ -1,6 +1,7 @@
 import type { CounterKey } from '../backends/key.ts';
 import { type Entry, match } from '../rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
+import { withIds } from '../rules/with-ids.ts';
 
 /** A counter, and the limit whose it is. */
 export interface KnownCounter {
@@ -36,14 +37,6 @@ export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | unde
   }
   return undefined;
 }
-
-/** The descriptors whose counters have these entries, and ids besides. */
-export const withIds = (rules: RuleTree, domain: string, entries: readonly Entry[]): readonly (readonly Entry[])[] =>
-  (rules.domains.get(domain)?.ids ?? []).flatMap((ids) => {
-    const asked = [...entries];
-    for (const { at, key } of ids) asked.splice(at, 0, { key, value: '' });
-    return ids.every(({ at, key }) => asked[at]?.key === key) ? [asked] : [];
-  });
 
 /** The texts from a bar to the end, each behind its length; undefined where there is anything else. */
 export function textsOf(key: string, bar: number): readonly string[] | undefined {

@@ -5,7 +5,7 @@ import { describeLimit } from '../rules/describe.ts';
 import { type Entry, type Match, match } from '../rules/match.ts';
 import { placeFields } from '../rules/rule-place.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
-import { withIds } from './counter-key.ts';
+import { withIds } from '../rules/with-ids.ts';
 import { type CounterState, counterState } from './explain.ts';
 import type { AdminOptions } from './options.ts';
 import { ApiProblem } from './problem.ts';

@@ -4,10 +4,11 @@ import { CallerGone } from '../slots/queues.ts';
 import { decodeRequest } from './codec.ts';
 import type { HoldRequest, WireDuration } from './proto.ts';
 import { type GrpcStatus, toStatus } from './service.ts';
+import type { WireRequest } from './wire.ts';
 
 const MAX_DESCRIPTORS = 64;
 
-/** The outcome of a call of `weir.v1.Holds`. */
+/** The outcome of a call of `weir.v1.Holds`, or of Kuadrant's service. */
 export type HoldOutcome<R> = { readonly response: R } | { readonly error: GrpcStatus };
 
 /** The outcome of a call, whatever is thrown. */
@@ -23,6 +24,11 @@ export async function outcomeOf<R>(run: () => Promise<R>): Promise<HoldOutcome<R
 /** @throws InvalidRequest */
 export function decodeHold({ request }: HoldRequest): RateLimitRequest {
   if (!request) throw new InvalidRequest('request must not be empty');
+  return decodeBounded(request);
+}
+
+/** @throws InvalidRequest */
+export function decodeBounded(request: WireRequest): RateLimitRequest {
   const { length } = request.descriptors;
   if (length > MAX_DESCRIPTORS) throw new InvalidRequest(`at most ${MAX_DESCRIPTORS} descriptors, got ${length}`);
   return decodeRequest(request);

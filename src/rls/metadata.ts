@@ -15,6 +15,8 @@ export interface MetadataOptions {
   readonly ofRequest: boolean;
   /** Send what each answer is based on. */
   readonly ofRule?: boolean;
+  /** Send the descriptors whose quotas have room. */
+  readonly ofPassed?: boolean;
   /** Treat every rule as a quota rule. */
   readonly quotaMode?: boolean;
 }
@@ -24,17 +26,44 @@ export interface MetadataOptions {
  *
  * @example `{ "domain": "demo", "descriptors": [{ "entries": ["user=alice"] }], "metadata": { "plan": "free" } }`
  */
-export function createDynamicMetadata({
-  ofRequest,
-  ofRule = false,
-  quotaMode = false,
-}: MetadataOptions): DynamicMetadata {
+export function createDynamicMetadata(options: MetadataOptions): DynamicMetadata {
+  const plain = plainMetadata(options);
+  if (!options.ofPassed) return plain;
+  return (request, answer) => {
+    const passedDescriptors = passedQuotas(request, answer, options.quotaMode ?? false);
+    return passedDescriptors ? { ...plain(request, answer), passedDescriptors } : plain(request, answer);
+  };
+}
+
+function plainMetadata({ ofRequest, ofRule = false, quotaMode = false }: MetadataOptions): DynamicMetadata {
   return (request, answer) => {
     const remarkable = factsOf(answer);
     const facts = ofRule ? { ...ruleFacts(answer, quotaMode), ...remarkable } : remarkable;
     if (!ofRequest) return facts && { weir: facts };
     return { ...requestMetadata(request), ...rulesMetadata(answer.verdicts), ...(facts && { weir: facts }) };
   };
+}
+
+/**
+ * The entries of each descriptor whose quotas have room, so that a proxy can choose among candidates that it sent
+ * together. Empty: none of them has. Undefined: the request has no quotas.
+ *
+ * @example `[{ "backend_name": "ns/reserved", "model_name_override": "large" }]`
+ * @see https://github.com/envoyproxy/ai-gateway/tree/main/docs/proposals  009, quota-aware routing
+ */
+function passedQuotas(
+  { descriptors }: WireRequest,
+  { verdicts }: Answer,
+  quotaMode: boolean,
+): readonly JsonObject[] | undefined {
+  const isQuota = (verdict: Verdict): boolean =>
+    verdict.kind === 'limited' && (quotaMode || verdict.policy.quota === true);
+  if (!verdicts.some(isQuota)) return undefined;
+  return descriptors.flatMap(({ entries }, at): JsonObject[] => {
+    const verdict = verdicts[at];
+    if (verdict?.kind !== 'limited' || verdict.code === 'OVER_LIMIT' || !isQuota(verdict)) return [];
+    return [Object.fromEntries(entries.map(({ key, value }) => [key, value]))];
+  });
 }
 
 function requestMetadata({ domain, descriptors, hits_addend: hitsAddend }: WireRequest): JsonObject {

@@ -2,11 +2,12 @@ import type { MethodDefinition, PackageDefinition, ServiceDefinition } from '@gr
 import { linkDescriptors } from '../protobuf/link-descriptors.ts';
 import { loadProtos } from '../protobuf/load.ts';
 import type { WireBatchRequest, WireBatchResponse } from './batch-messages.ts';
-import type { WireRequest, WireResponse } from './wire.ts';
+import type { WireDescriptor, WireRequest, WireResponse } from './wire.ts';
 
 const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], 'numbers');
 /** In one go: reflection has a file for each package. */
 const weirDefinition = loadProtos(['weir/v1/rules.proto', 'weir/v1/holds.proto', 'weir/v1/batch.proto'], 'numbers');
+const kuadrantDefinition = loadProtos(['kuadrant/service/ratelimit/v1/ratelimit.proto'], 'numbers');
 const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
 
 // a service in the file
@@ -69,9 +70,35 @@ export interface CommitResponse {
   readonly overrun: number;
 }
 
+export const kuadrantService = kuadrantDefinition[
+  'kuadrant.service.ratelimit.v1.RateLimitService'
+] as ServiceDefinition; // a service in the file
+
+/** The messages of `proto/kuadrant/service/ratelimit/v1/ratelimit.proto`. Optional: what Weir does not read. */
+export interface KuadrantReserveRequest {
+  readonly domain: string;
+  readonly descriptors: readonly WireDescriptor[];
+  readonly amount: number;
+  readonly ttl?: WireDuration | null;
+}
+export interface KuadrantReserveResponse {
+  readonly code: number;
+  readonly reservation_id: string;
+}
+export interface KuadrantCommitRequest {
+  readonly domain: string;
+  readonly descriptors: readonly WireDescriptor[];
+  readonly reservation_id: string;
+  readonly actual_amount: number;
+}
+export interface KuadrantCommitResponse {
+  readonly reservation_released: boolean;
+}
+
 /** All services of the gRPC server, for the reflection service. */
 export const describedServices: PackageDefinition = linkDescriptors({
   ...packageDefinition,
+  ...kuadrantDefinition,
   ...weirDefinition,
   ...healthDefinition,
 });

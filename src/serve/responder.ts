@@ -10,11 +10,13 @@ import { openOverload } from '../overload/overload.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
 import { createHoldsService } from '../rls/holds.ts';
+import { createKuadrantService } from '../rls/kuadrant.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import { createRlsService, type Extras, INTERNAL_ERROR, type Observer } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Settings } from '../settings.ts';
+import { createKuadrantLimits } from '../slots/kuadrant.ts';
 import { createReservations } from '../slots/reservations.ts';
 import { createSlots } from '../slots/slots.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
@@ -123,9 +125,11 @@ export function openResponder(
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
-        const holds = createHoldsService(createSlots(plain), createReservations(plain));
+        const reservations = createReservations(plain);
+        const holds = createHoldsService(createSlots(plain), reservations);
+        const kuadrant = createKuadrantService(createKuadrantLimits(plain, reservations), extras);
         const routes = tracing?.routes;
-        const handlers = { service, overload, holds, quotas, routes, onCallFinished, onConnectionError };
+        const handlers = { service, overload, holds, kuadrant, quotas, routes, onCallFinished, onConnectionError };
         return openServers(settings, core, handlers, context);
       },
     };

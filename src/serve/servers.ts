@@ -7,6 +7,7 @@ import type { Overload } from '../overload/overload.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
 import { createHealth } from '../rls/health.ts';
 import type { HoldsService } from '../rls/holds.ts';
+import type { KuadrantService } from '../rls/kuadrant.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { Settings } from '../settings.ts';
 import { type CertificateFiles, type Certificates, openCertificates } from '../transport/certificates.ts';
@@ -29,6 +30,7 @@ export interface Handlers {
   /** Wraps the pages for callers; undefined: not wrapped. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly holds: HoldsService;
+  readonly kuadrant: KuadrantService;
   readonly quotas: QuotaService | undefined;
   readonly onCallFinished: OnCallFinished;
   readonly onConnectionError: (code: string) => void;

@@ -65,6 +65,11 @@ export const answerRows = {
     'false',
     'send the rule, the limit and the remaining hits behind each answer to the proxy as dynamic metadata, for its access log',
   ),
+  RESPONSE_PASSED_DESCRIPTORS: setting(
+    flag,
+    'false',
+    'send the descriptors whose quotas (quota_mode) have room to the proxy as dynamic metadata, passedDescriptors, so that it can choose among candidates',
+  ),
 } as const satisfies Rows;
 
 /** Statistics and their sinks. */

@@ -21,9 +21,11 @@ import { shutDown } from './shut-down.ts';
 import {
   addHealth,
   addHolds,
+  addKuadrant,
   addReflection,
   addRules,
   holdsPaths,
+  kuadrantPaths,
   reflectionPaths,
   rulesPaths,
 } from './side-services.ts';
@@ -51,6 +53,7 @@ export async function startH2Server(
   addHealth(router.host, options);
   if (options.rules) router.addOnDemand(rulesPaths, () => addRules(router.host, options));
   if (options.holds) router.addOnDemand(holdsPaths, () => addHolds(router.host, options));
+  if (options.kuadrant) router.addOnDemand(kuadrantPaths, () => addKuadrant(router.host, options));
   await addQuotas(router, options);
   router.addOnDemand(reflectionPaths, () => addReflection(router.host, options));
   const handler: ConnectionHandler = {

@@ -25,7 +25,7 @@ import {
 } from './grpc-server.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
-import { addHealth, addHolds, addReflection, addRules } from './side-services.ts';
+import { addHealth, addHolds, addKuadrant, addReflection, addRules } from './side-services.ts';
 
 /**
  * Serves the Rate Limit Service, batches, health and reflection on `@grpc/grpc-js`.
@@ -49,6 +49,7 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
   addHealth(server, options);
   await addRules(server, options);
   await addHolds(server, options);
+  await addKuadrant(server, options);
   await addReflection(server, options);
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure()); // the listener terminates TLS

@@ -5,6 +5,7 @@ import type { Overload } from '../overload/overload.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
 import type { Health } from '../rls/health.ts';
 import type { HoldsService } from '../rls/holds.ts';
+import type { KuadrantService } from '../rls/kuadrant.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Address, TlsOptions } from './listener.ts';
@@ -27,6 +28,8 @@ export interface GrpcServerOptions {
   readonly rules?: (() => RuleTree | undefined) | undefined;
   /** Slots for callers that are no proxies; undefined: there is no such service. */
   readonly holds?: HoldsService | undefined;
+  /** What Kuadrant's filter calls; undefined: there is no such service. */
+  readonly kuadrant?: KuadrantService | undefined;
   /** Quotas for proxies; undefined: there is no such service. Only on h2. */
   readonly quotas?: QuotaService | undefined;
   readonly clock: Clock;

@@ -7,21 +7,25 @@ import type { GrpcStatus } from '../rls/service.ts';
 /** The handlers of `weir.v1.Holds`. */
 export function holdsHandlers(holds: HoldsService): UntypedServiceImplementation {
   const Acquire: handleUnaryCall<AcquireRequest, HoldResponse> = (call, callback) =>
-    reply(
+    replyWith(
       holds.acquire(call.request, (listener) => void call.once('cancelled', listener)),
       callback,
     );
   const Renew: handleUnaryCall<HoldRequest, HoldResponse> = ({ request }, callback) =>
-    reply(holds.renew(request), callback);
+    replyWith(holds.renew(request), callback);
   const Release: handleUnaryCall<HoldRequest, object> = ({ request }, callback) =>
-    reply(holds.release(request), callback);
+    replyWith(holds.release(request), callback);
   const Reserve: handleUnaryCall<HoldRequest, ReserveResponse> = ({ request }, callback) =>
-    reply(holds.reserve(request), callback);
+    replyWith(holds.reserve(request), callback);
   const Commit: handleUnaryCall<HoldRequest, CommitResponse> = ({ request }, callback) =>
-    reply(holds.commit(request), callback);
+    replyWith(holds.commit(request), callback);
   return { Acquire, Renew, Release, Reserve, Commit };
 }
 
-function reply<R>(answer: Promise<HoldOutcome<R>>, callback: (error: GrpcStatus | null, answer?: R) => void): void {
+/** Answers a call with its outcome. */
+export function replyWith<R>(
+  answer: Promise<HoldOutcome<R>>,
+  callback: (error: GrpcStatus | null, answer?: R) => void,
+): void {
   answer.then((outcome) => ('error' in outcome ? callback(outcome.error) : callback(null, outcome.response)));
 }

@@ -45,6 +45,21 @@ export async function addHolds(host: ServiceHost, { holds }: GrpcServerOptions):
   host.addService(holdsService, holdsHandlers(holds));
 }
 
+/** The methods of `addKuadrant`. */
+export const kuadrantPaths = ['CheckRateLimit', 'Report', 'Reserve', 'Commit'].map(
+  (method) => `/kuadrant.service.ratelimit.v1.RateLimitService/${method}`,
+);
+
+/** Adds `kuadrant.service.ratelimit.v1.RateLimitService`. */
+export async function addKuadrant(host: ServiceHost, { kuadrant }: GrpcServerOptions): Promise<void> {
+  if (!kuadrant) return;
+  const [{ kuadrantService }, { kuadrantHandlers }] = await Promise.all([
+    import('../rls/proto.ts'),
+    import('./kuadrant-service.ts'),
+  ]);
+  host.addService(kuadrantService, kuadrantHandlers(kuadrant));
+}
+
 /**
  * Adds the reflection service, `v1` and `v1alpha`. It loads a gRPC library, which the HTTP/2 server does not need
  * otherwise.

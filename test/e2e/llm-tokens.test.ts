@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type PageEnvoy, startPageEnvoy } from '../helpers/envoy-page.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { startWatched, type Watched } from '../helpers/redis-topologies.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PAGE = fileURLToPath(new URL('../../docs/llm-tokens.md', import.meta.url));
@@ -18,12 +19,14 @@ const TOKENS = 'x-tokens';
 
 /**
  * A server that streams tokens as events, and says at the end how many there were: as many as the request names. It
- * fails, or waits until the request is gone, where the request wants that.
+ * fails, waits until it is told to go on, or until the request is gone, where the request wants that.
  */
 class Model {
   readonly #server: Server;
   running = 0;
   most = 0;
+  /** Lets the requests go on that wait. */
+  readonly continued = new EventEmitter({}).setMaxListeners(0);
   /** Tokens that were streamed to the end, by tenant. */
   readonly used = new Map<string, number>();
 
@@ -57,6 +60,7 @@ class Model {
       await sleep(10 + Math.random() * 20);
     }
     if (what === 'hang') return;
+    if (what === 'wait') await once(this.continued, 'continue');
     const name = String(tenant);
     this.used.set(name, (this.used.get(name) ?? 0) + Number(tokens));
     answer.write(`data: {"choices": [], "usage": {"total_tokens": ${tokens}}}\n\n`);
@@ -109,7 +113,7 @@ async function stopStack({ weir, envoy, model }: Stack): Promise<void> {
 interface Chat {
   readonly tenant: string;
   readonly tokens: number;
-  readonly what?: 'fail' | 'hang';
+  readonly what?: 'fail' | 'hang' | 'wait';
   readonly abortAfterMs?: number;
 }
 
@@ -219,4 +223,52 @@ test('tokens that a killed Envoy has reserved are free after the ttl, and none o
   await settled(after, tenant, 0);
   await second.envoy.waitFor(async () => (await chat(after, { tenant, tokens: 300 })) === 200);
   await second.envoy.stop('SIGKILL');
+}, 60_000);
+
+/** Ten streams that run until the returned function is called. */
+async function waiting(stack: Stack, tenant: string): Promise<() => Promise<readonly (number | undefined)[]>> {
+  const running = Array.from({ length: 10 }, () => chat(stack, { tenant, tokens: 1_200, what: 'wait' }));
+  await stack.envoy.waitFor(() => stack.model.continued.listenerCount('continue') === 10);
+  return () => {
+    stack.model.continued.emit('continue');
+    return Promise.all(running);
+  };
+}
+
+let watched: Watched | undefined;
+afterAll(() => watched?.stop());
+
+test('streams that run while Redis fails over are charged to the new master', async () => {
+  watched = await startWatched();
+  const url = `${watched.name},127.0.0.1:${watched.sentinelPort}`;
+  const stack = await startStack({ BACKEND_TYPE: 'redis', REDIS_TYPE: 'sentinel', REDIS_URL: url });
+  const end = await waiting(stack, 'moved');
+  await watched.master.stop();
+  await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200);
+  expect(await end()).toEqual(Array(10).fill(200));
+  await settled(stack, 'moved', 12_000);
+}, 60_000);
+
+test('streams that run while Weir is killed are charged by the next one; those that end meanwhile are charged nothing', async () => {
+  const stack = await startStack(stores.Redis(), 'short.yaml');
+  const endMissed = await waiting(stack, 'missed');
+  await stack.weir.stop('SIGKILL');
+  expect(await endMissed()).toEqual(Array(10).fill(200)); // they have been admitted
+  const startAgain = () => {
+    const env = { ...stores.Redis(), STORE_TIMEOUT: '5s', GRPC_PORT: String(stack.weir.grpcPort) };
+    return startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
+  };
+  const second = await startAgain();
+  stacks.push({ ...stack, weir: second });
+  await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200);
+  await settled({ ...stack, weir: second }, 'missed', 0); // when the ttl is over
+
+  const endFound = await waiting(stack, 'found');
+  await second.stop('SIGKILL');
+  const third = await startAgain();
+  stacks.push({ ...stack, weir: third });
+  expect(await standing({ weir: third }, 'found')).toEqual({ charged: 0, onHold: 10 * ESTIMATE });
+  await stack.envoy.waitFor(async () => (await chat(stack, { tenant: 'first', tokens: 1 })) === 200);
+  expect(await endFound()).toEqual(Array(10).fill(200));
+  await settled({ ...stack, weir: third }, 'found', 12_000);
 }, 60_000);

@@ -1,10 +1,12 @@
 import { NEVER_MS, unitMs } from '../../src/algorithms/limit.ts';
-import type { Answer, Verdict } from '../../src/decide.ts';
+import { type Answer, decide, type Verdict } from '../../src/decide.ts';
 import type { JsonObject } from '../../src/json.ts';
-import { createDynamicMetadata } from '../../src/rls/metadata.ts';
+import { decodeRequest } from '../../src/rls/codec.ts';
+import { createDynamicMetadata, type MetadataOptions } from '../../src/rls/metadata.ts';
 import type { WireDescriptor, WireRequest } from '../../src/rls/wire.ts';
+import { deciderOf } from '../helpers/decider.ts';
 import { fixedWindowOf, labelOf } from '../helpers/limits.ts';
-import { ruleOf } from '../helpers/rules.ts';
+import { ruleOf, rulesFrom } from '../helpers/rules.ts';
 
 type Limited = Extract<Verdict, { kind: 'limited' }>;
 
@@ -178,6 +180,62 @@ describe('with ofRequest, dynamic metadata has', () => {
       descriptors: [],
       weir: { statuses: [{ index: 0, rule: 'demo.user', soft: true }] },
     });
+  });
+});
+
+describe('passedDescriptors', () => {
+  const rules = rulesFrom(`
+domain: quotas
+descriptors:
+  - key: backend_name
+    descriptors:
+      - {key: model_name_override, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 2}}
+  - {key: user, rate_limit: {unit: day, requests_per_unit: 9}}
+  - {key: free, rate_limit: {unlimited: true}}
+`);
+  const wire = (entries: Readonly<Record<string, string>>, value = 1): WireDescriptor => ({
+    entries: Object.entries(entries).map(([key, value]) => ({ key, value })),
+    limit: null,
+    hits_addend: { value },
+    is_negative_hits: false,
+  });
+  const first = { backend_name: 'ns/first', model_name_override: 'large' };
+  const second = { backend_name: 'ns/second', model_name_override: 'large' };
+  const others = [wire({ user: 'alice' }), wire({ free: '' }), wire({ other: '' })];
+
+  /** Asks a new service one after the other. */
+  async function answersOf(requests: readonly (readonly WireDescriptor[])[], options: Partial<MetadataOptions> = {}) {
+    const decider = deciderOf(rules, options.quotaMode ? { quotaMode: true } : {});
+    const metadata = createDynamicMetadata({ ofRequest: false, ofPassed: true, ...options });
+    const answers = [];
+    for (const descriptors of requests) {
+      const wired = { domain: 'quotas', descriptors, hits_addend: 0 };
+      const answer = await decide(decodeRequest(wired), decider, 1_000);
+      answers.push([answer.overallCode, metadata(wired, answer)]);
+    }
+    return answers;
+  }
+
+  test('has the descriptors whose quotas have room', async () => {
+    const both = [wire(first, 2), wire(second), ...others];
+    expect(await answersOf([both, both, both, others])).toEqual([
+      ['OK', { passedDescriptors: [first, second] }],
+      ['OK', { passedDescriptors: [second] }],
+      ['OVER_LIMIT', { passedDescriptors: [] }],
+      ['OK', undefined],
+    ]);
+  });
+
+  test('has those of every limit with QUOTA_MODE', async () => {
+    expect(await answersOf([others], { quotaMode: true })).toEqual([
+      ['OK', { passedDescriptors: [{ user: 'alice' }] }],
+    ]);
+  });
+
+  test('stands beside other metadata, and is not sent unless asked for', async () => {
+    const [[, beside] = []] = await answersOf([[wire(first)]], { ofRequest: true });
+    expect(beside).toMatchObject({ domain: 'quotas', passedDescriptors: [first] });
+    expect(await answersOf([[wire(first)]], { ofPassed: false })).toEqual([['OK', undefined]]);
   });
 });
 

@@ -1,13 +1,19 @@
 import '../helpers/realm.ts';
 import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { createHealth, type Health } from '../../src/rls/health.ts';
+import { createKuadrantService } from '../../src/rls/kuadrant.ts';
+import { createKuadrantLimits } from '../../src/slots/kuadrant.ts';
+import { createReservations } from '../../src/slots/reservations.ts';
 import { HOSTED_CALL_BYTES } from '../../src/transport/grpc/hosted-call.ts';
 import { ErrorCode } from '../../src/transport/h2/errors.ts';
 import { FrameType, Setting } from '../../src/transport/h2/frames.ts';
 import { Stream } from '../../src/transport/h2/stream.ts';
 import { STREAM_BYTES } from '../../src/transport/h2/stream-table.ts';
 import { sideLimits } from '../../src/transport/side-limits.ts';
+import { deciderOf } from '../helpers/decider.ts';
+import { extrasOf } from '../helpers/extras.ts';
 import {
   call,
   callHead,
@@ -23,9 +29,12 @@ import {
 } from '../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../helpers/h2-server.ts';
 import { heapBytes } from '../helpers/heap.ts';
+import { ledgerOf } from '../helpers/ledger.ts';
+import { rulesFrom } from '../helpers/rules.ts';
 
 const CHECK = '/grpc.health.v1.Health/Check';
 const WATCH = '/grpc.health.v1.Health/Watch';
+const RESERVE = '/kuadrant.service.ratelimit.v1.RateLimitService/Reserve';
 const REFLECT = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 
 const {
@@ -45,6 +54,12 @@ const fileOfService = framed(
   Buffer.concat([Buffer.of(0x22, 43), Buffer.from('envoy.service.ratelimit.v3.RateLimitService')]),
 );
 
+const decider = {
+  ...deciderOf(rulesFrom('domain: demo')),
+  ledger: ledgerOf(createMemoryBackend(Date.now, { maxCounters: 1 })),
+};
+const kuadrant = createKuadrantService(createKuadrantLimits(decider, createReservations(decider)), extrasOf());
+
 let server: H2Server;
 let client: RawClient;
 let health: Health;
@@ -52,7 +67,7 @@ let ready: boolean;
 beforeEach(async () => {
   ready = true;
   health = createHealth(() => ({ ready, reasons: [] }));
-  server = await startH2({ health });
+  server = await startH2({ health, kuadrant });
   client = await openRaw(server.port);
 });
 afterEach(async () => {
@@ -68,7 +83,7 @@ const exhausted = (problem: string) => ({
   'grpc-message': expect.stringContaining(problem),
 });
 
-describe.each([CHECK, WATCH, REFLECT])('%s', (path) => {
+describe.each([CHECK, WATCH, REFLECT, RESERVE])('%s', (path) => {
   const send = (streamId: number, body: Uint8Array, fields: Fields = {}): void =>
     client.send(callHead(streamId, { ':path': path, ...fields }), data(streamId, body));
 

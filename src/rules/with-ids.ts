@@ -1,0 +1,19 @@
+import type { Entry } from './match.ts';
+import type { RuleTree } from './tree.ts';
+
+/**
+ * The descriptors whose counters have these entries, and ids besides.
+ *
+ * @param value  of the ids
+ */
+export const withIds = (
+  rules: RuleTree,
+  domain: string,
+  entries: readonly Entry[],
+  value = '',
+): readonly (readonly Entry[])[] =>
+  (rules.domains.get(domain)?.ids ?? []).flatMap((ids) => {
+    const asked = [...entries];
+    for (const { at, key } of ids) asked.splice(at, 0, { key, value });
+    return ids.every(({ at, key }) => asked[at]?.key === key) ? [asked] : [];
+  });

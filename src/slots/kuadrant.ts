@@ -1,0 +1,149 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type Answer,
+  type Decider,
+  decide,
+  InvalidRequest,
+  matchesOf,
+  type RateLimitRequest,
+  type RequestDescriptor,
+  RulesNotLoaded,
+  usedDebit,
+} from '../decide.ts';
+import { type Debit, debitOf } from '../ledger/debit.ts';
+import { match } from '../rules/match.ts';
+import type { RuleLimit, RuleTree } from '../rules/tree.ts';
+import { withIds } from '../rules/with-ids.ts';
+import type { Reservations } from './reservations.ts';
+import { available, type SlotsDecider } from './slots.ts';
+
+/**
+ * What a request asks of limits before and after it, for Kuadrant's filter: descriptors leave the id of the request
+ * out. What is thrown is what `decide` throws.
+ */
+export interface KuadrantLimits {
+  /** What the request would be answered, with at least one hit of each descriptor. Charges nothing. */
+  check(request: RateLimitRequest): Promise<Answer>;
+  /** Charges the hits whatever the limits say. */
+  report(request: RateLimitRequest): Promise<void>;
+  /**
+   * Reserves the hits of every limit with `reserve`, or of none. Other limits must have room for them.
+   *
+   * @returns names the reservation; undefined: refused
+   */
+  reserve(request: RateLimitRequest): Promise<string | undefined>;
+  /**
+   * Charges the hits to the same limits; of a reservation, once.
+   *
+   * @param reservation  what `reserve` returned; empty: none
+   * @returns whether it had hits on hold
+   */
+  commit(request: RateLimitRequest, reservation: string): Promise<boolean>;
+}
+
+export function createKuadrantLimits(decider: SlotsDecider, reservations: Reservations): KuadrantLimits {
+  const peeking: Decider = { ...decider, ledger: peekingOn(decider) };
+  const peek = async (request: RateLimitRequest): Promise<Answer> => await decide(request, peeking, Infinity);
+  const charge = async (request: RateLimitRequest, of: (one: RuleLimit) => boolean): Promise<void> => {
+    const debits = chargesOf(request, decider, of);
+    if (debits.length === 0) return;
+    available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeTimeoutMs }));
+  };
+  const isMet = (request: RateLimitRequest, of: (one: RuleLimit) => boolean): boolean =>
+    limitsOf(request, decider).some(({ limits }) => limits.some(of));
+  return {
+    async check(request) {
+      const { domain, descriptors } = named(request, decider, '');
+      return peek({ domain, descriptors: descriptors.map((one) => ({ ...one, hits: Math.max(one.hits, 1) })) });
+    },
+    report: (request) => charge(named(request, decider, ''), isUsage),
+    async reserve(request) {
+      const id = randomUUID();
+      const asked = named(request, decider, id);
+      const isNothing = asked.descriptors.every(({ hits }) => hits === 0);
+      if (isNothing || isMet(asked, isPlain)) {
+        const { overallCode } = await peek(asked);
+        if (overallCode === 'OVER_LIMIT') return undefined;
+      }
+      if (isNothing || !isMet(asked, isReserving)) return id;
+      const { reserved } = await reservations.reserve(asked);
+      return reserved ? id : undefined;
+    },
+    async commit(request, id) {
+      const asked = named(request, decider, id);
+      if (id === '' || !isMet(asked, isReserving)) {
+        await charge(asked, isUsage);
+        return false;
+      }
+      const { event } = await reservations.commit(asked);
+      if (event !== 'repeated') await charge(asked, isPlain);
+      return event === 'committed';
+    },
+  };
+}
+
+const isReserving = ({ limit }: RuleLimit): boolean => limit.algorithm === 'reservation';
+/** What is in flight is nothing that a request uses up. */
+const isUsage = ({ limit }: Pick<RuleLimit, 'limit'>): boolean => limit.algorithm !== 'in_flight';
+const isPlain = (one: RuleLimit): boolean => isUsage(one) && !isReserving(one);
+
+/**
+ * Asks for what would become of the hits, of which a request in flight is one. As a set: nothing of it is charged,
+ * whatever is refused.
+ */
+const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] => ({
+  debit: (debits, how) =>
+    ledger.debit(
+      debits.map((debit): Debit => ({ ...debit, kind: 'peek', hits: isUsage(debit) ? debit.hits : 1 })),
+      { ...how, spend: 'all_or_nothing' },
+    ),
+});
+
+/**
+ * The same request, with an id where rules want one that a descriptor leaves out.
+ *
+ * @throws InvalidRequest
+ * @throws RulesNotLoaded
+ */
+function named({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider, id: string): RateLimitRequest {
+  if (domain === '') throw new InvalidRequest('rate limit domain must not be empty');
+  if (descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
+  const rules = decider.rules();
+  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
+  return { domain, descriptors: descriptors.map((one) => namedDescriptor(one, domain, rules, id)) };
+}
+
+function namedDescriptor(
+  descriptor: RequestDescriptor,
+  domain: string,
+  rules: RuleTree,
+  id: string,
+): RequestDescriptor {
+  if (match(rules, domain, descriptor).kind !== 'no_rule') return descriptor;
+  const candidates = withIds(rules, domain, descriptor.entries, id).map((entries) => ({ ...descriptor, entries }));
+  return candidates.find((one) => match(rules, domain, one).kind === 'limited') ?? descriptor;
+}
+
+/** The limits that a request meets, by descriptor. */
+function limitsOf({ domain, descriptors }: RateLimitRequest, decider: SlotsDecider) {
+  const rules = decider.rules();
+  if (!rules) return [];
+  return matchesOf({ domain, descriptors }, rules, decider).flatMap((found, at) => {
+    if (found.kind === 'invalid_request_limit') throw new InvalidRequest(found.problem);
+    return found.kind === 'limited' ? [{ ...found, hits: descriptors[at]?.hits ?? 1 }] : [];
+  });
+}
+
+function chargesOf(
+  request: RateLimitRequest,
+  decider: SlotsDecider,
+  of: (one: RuleLimit) => boolean,
+): readonly Debit[] {
+  return limitsOf(request, decider).flatMap(({ limits, entries, hits }) =>
+    limits.filter(of).map((one): Debit => {
+      const counter = decider.counters(one.limit, request.domain, entries);
+      if (hits <= 0) return debitOf(counter, one, hits, false);
+      return { ...usedDebit(counter, one, hits, decider.estimates), kind: 'charge' };
+    }),
+  );
+}
