@@ -54,7 +54,11 @@ async function withClient(
     ...deciderOf(rules),
     storeTimeoutMs: 5_000,
     estimates: createEstimates(),
-    ledger: { debit: (request, how) => ledger.debit(request, how), atomic },
+    ledger: {
+      debit: (request, how) => ledger.debit(request, how),
+      refund: (receipt) => ledger.refund(receipt),
+      atomic,
+    },
   };
   const limits = createKuadrantLimits(decider, createReservations(decider));
   const server = await startServer({ kuadrant: createKuadrantService(limits, extrasOf()) });
