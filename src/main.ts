@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { addAdminCommands, type Surroundings } from './commands/admin.ts';
 import { addDiffCommand } from './commands/diff.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
+import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
 import { addReplayCommands } from './commands/replay.ts';
 import type { ReplaySurroundings } from './commands/replay-flags.ts';
@@ -109,6 +110,7 @@ addAdminCommands(program, surroundings);
 addEnvoyCommands(program, surroundings);
 addDiffCommand(program, surroundings);
 addRecordCommand(program, surroundings);
+addQuotasCommand(program, surroundings);
 const replaySurroundings: ReplaySurroundings = {
   ...surroundings,
   input: process.stdin,

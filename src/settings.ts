@@ -53,6 +53,7 @@ export async function readSettings(env: Environment) {
       ttlMs: values.RLQS_TTL,
       unknown: values.RLQS_UNKNOWN,
       maxBuckets: values.RLQS_MAX_BUCKETS,
+      maxBytes: values.RLQS_MAX_BYTES,
     },
     grpc: grpcOf(values),
     http: { address: { host: values.HOST, port: values.PORT }, maxConnections: values.HTTP_MAX_CONNECTIONS },

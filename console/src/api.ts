@@ -3,10 +3,11 @@ import type { ExplainAnswer } from '../../src/admin/explain.ts';
 import type { SampledRefusal } from '../../src/admin/refusals.ts';
 import type { ShownTop } from '../../src/admin/top-keys.ts';
 import type { UnmatchedDescriptor } from '../../src/admin/unmatched.ts';
+import type { ProxyQuota, QuotaReport } from '../../src/rlqs/quota-report.ts';
 import type { Pair } from './route.ts';
 import { loadSession, session } from './session.ts';
 
-export type { AuditLine, ExplainAnswer, SampledRefusal, ShownTop, UnmatchedDescriptor };
+export type { AuditLine, ExplainAnswer, ProxyQuota, QuotaReport, SampledRefusal, ShownTop, UnmatchedDescriptor };
 
 /** An answer that is not 200. */
 export class ApiError extends Error {

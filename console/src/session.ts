@@ -9,6 +9,8 @@ export interface SessionInfo {
   readonly needsToken: boolean;
   readonly hashKeys: boolean;
   readonly grpcPort?: number;
+  /** Proxies have quotas. */
+  readonly hasQuotas?: boolean;
   readonly csrf?: string;
 }
 

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts';
 import type { Answer } from '../decide.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { StandingOverride } from '../overrides.ts';
+import type { QuotaQuery, QuotaReport } from '../rlqs/quota-report.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import { type ExplainAnswer, type ExplainOptions, explain } from './explain.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
@@ -22,6 +23,8 @@ export type AgentQuestion =
   | { readonly kind: 'forget'; readonly keys: readonly CounterKey[] }
   /** The counters may have room again. */
   | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] }
+  /** The quotas of proxies. */
+  | { readonly kind: 'quotas'; readonly query: QuotaQuery }
   /** Record requests until then, in milliseconds since the epoch; absent: as before. */
   | { readonly kind: 'record'; readonly untilMs?: number };
 
@@ -34,6 +37,8 @@ export type AgentReply =
   | { readonly kind: 'overrides' }
   | { readonly kind: 'forget' }
   | { readonly kind: 'recheck' }
+  /** Undefined: none are served. */
+  | { readonly kind: 'quotas'; readonly report: QuotaReport | undefined }
   /** Until when requests are recorded; undefined: there is no directory for it. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
 
@@ -62,6 +67,8 @@ export interface AgentOptions extends ExplainOptions {
   readonly clock: Clock;
   /** Records requests until a time, if given; returns until when it does. Absent: there is no directory for it. */
   readonly record?: ((untilMs: number | undefined) => number) | undefined;
+  /** Absent: no quotas are served. */
+  readonly quotas?: ((query: QuotaQuery) => Promise<QuotaReport>) | undefined;
   /** Calls the function now and then, until the returned one is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
@@ -114,6 +121,8 @@ export class AdminAgent {
       case 'recheck':
         for (const key of question.keys) this.#options.ledger.refusals?.changed(key);
         return { kind: 'recheck' };
+      case 'quotas':
+        return { kind: 'quotas', report: await this.#options.quotas?.(question.query) };
       case 'record':
         return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }

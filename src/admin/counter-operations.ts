@@ -84,7 +84,7 @@ async function counters(
 /**
  * `user=alice,path=/login`: two entries. A value goes to the next comma and may hold further `=`. @throws Problem  400
  */
-function parseDescriptor(written: string): readonly Entry[] {
+export function parseDescriptor(written: string): readonly Entry[] {
   return written.split(',').map((one) => {
     const equals = one.indexOf('=');
     if (equals < 1) throw new ApiProblem(400, `a descriptor must be key=value[,key=value…], got '${written}'`);

@@ -5,6 +5,7 @@ import { type ApiOperation, operation } from './api.ts';
 import { type ExplainAnswer, explain } from './explain.ts';
 import type { AdminOptions } from './options.ts';
 import { noQuery } from './parameters.ts';
+import { quotasOf } from './quota-operations.ts';
 import { parseJson } from './schema.ts';
 
 /** What a request would be answered with. */
@@ -32,7 +33,8 @@ async function explainRequest(body: Buffer, options: AdminOptions): Promise<obje
     parseJson(body); // what is not JSON at all is refused
     return { status: 400, error: error.message, descriptors: [] } satisfies Omit<ExplainAnswer, 'rules'>;
   }
-  const explanation = await explain(request, options);
+  const explained = await explain(request, options);
+  const explanation = options.hasQuotas ? await withQuotas(explained, request.domain, options) : explained;
   if (!options.hasWorkers) return explanation;
   const replies = await options.ask({ kind: 'explain', request });
   const workers = replies.map(({ process, reply: { explanation: own } }) => ({
@@ -44,3 +46,17 @@ async function explainRequest(body: Buffer, options: AdminOptions): Promise<obje
   }));
   return { ...explanation, workers };
 }
+
+/** The same, with what proxies have of each descriptor. */
+async function withQuotas(explanation: ExplainAnswer, domain: string, options: AdminOptions): Promise<ExplainAnswer> {
+  const descriptors = await Promise.all(
+    explanation.descriptors.map(async (one) => {
+      const { quotas } = await quotasOf(options, { domain, entries: one.entries, count: EXPLAINED_QUOTAS });
+      return quotas.length > 0 ? { ...one, quotas } : one;
+    }),
+  );
+  return { ...explanation, descriptors };
+}
+
+/** Proxies that are shown of one descriptor. */
+const EXPLAINED_QUOTAS = 20;

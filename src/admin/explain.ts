@@ -7,6 +7,7 @@ import { type Entries, sourceOf } from '../ledger/entry.ts';
 import { readOnly } from '../ledger/estimates.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { StandingOverride } from '../overrides.ts';
+import type { ProxyQuota } from '../rlqs/quota-report.ts';
 import { decodeRequest, encodeAnswer } from '../rls/codec.ts';
 import { responseToJson } from '../rls/json.ts';
 import { type Extras, type GrpcStatus, toStatus } from '../rls/service.ts';
@@ -46,6 +47,8 @@ export interface ExplainedDescriptor {
   /** What an operator has set for the descriptor: it wins over rule and request. */
   readonly override?: ShownOverride;
   readonly limits: readonly ExplainedLimit[];
+  /** What proxies have of the bucket with the entries; absent: none has it. */
+  readonly quotas?: readonly ProxyQuota[];
 }
 
 export interface ExplainedLimit {

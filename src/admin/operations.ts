@@ -7,6 +7,7 @@ import { openApiDocument } from './openapi.ts';
 import type { AdminOptions } from './options.ts';
 import { overrideOperations } from './override-operations.ts';
 import { noQuery } from './parameters.ts';
+import { quotaOperations } from './quota-operations.ts';
 import { recordOperations } from './record-operations.ts';
 import { viewOperations } from './view-operations.ts';
 
@@ -28,6 +29,7 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
     ...auditOperations(options.audit),
     ...overrideOperations(options),
     ...recordOperations(options),
+    ...quotaOperations(options),
     ...options.more,
   ];
   return operations;

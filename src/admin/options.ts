@@ -16,6 +16,8 @@ export interface AdminOptions extends ExplainOptions, OverrideOptions {
   readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
   /** Whether other processes answer. */
   readonly hasWorkers: boolean;
+  /** `RLQS`: proxies have quotas. */
+  readonly hasQuotas: boolean;
   /** Operations of other parts. */
   readonly more: readonly ApiOperation[];
 }

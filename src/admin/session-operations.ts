@@ -15,7 +15,13 @@ export function sessionOperations(
     hashKeys,
     version,
     grpcPort,
-  }: { readonly hashKeys: boolean; readonly version: string; readonly grpcPort: number | undefined },
+    hasQuotas,
+  }: {
+    readonly hashKeys: boolean;
+    readonly version: string;
+    readonly grpcPort: number | undefined;
+    readonly hasQuotas: boolean;
+  },
 ): readonly ApiOperation[] {
   return [
     operation({
@@ -32,6 +38,7 @@ export function sessionOperations(
         needsToken: tokens.length > 0,
         hashKeys,
         grpcPort,
+        ...(hasQuotas && { hasQuotas }),
         ...csrfOf(sessions.of(request)?.csrf),
       }),
     }),

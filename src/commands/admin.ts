@@ -276,7 +276,7 @@ export function span(written: string): number {
 }
 
 /** Those that the help of `weir` leaves out: docs/admin.md has them. */
-const LEFT_OUT: ReadonlySet<string> = new Set(['audit', 'record', 'refusals']);
+const LEFT_OUT: ReadonlySet<string> = new Set(['audit', 'quotas', 'record', 'refusals']);
 
 /** Adds a command that speaks to the admin API. */
 export function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
@@ -292,12 +292,12 @@ export function command(program: Command, name: string, description: string, env
     .option('--json', 'print what the service sends', false);
 }
 
-const paintOf = ({ isTerminal, env }: Pick<Surroundings, 'isTerminal' | 'env'>): Paint =>
+export const paintOf = ({ isTerminal, env }: Pick<Surroundings, 'isTerminal' | 'env'>): Paint =>
   paintFor(isTerminal, env.NO_COLOR);
 
 const jsonOf = (value: object): string => JSON.stringify(value, undefined, 2);
 
-function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
+export function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
   return new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)])).toString();
 }
@@ -320,7 +320,7 @@ const requestOf = (domain: string, descriptors: readonly string[], hits: number)
   hits_addend: hits,
 });
 
-function count(written: string): number {
+export function count(written: string): number {
   const value = /^\d+$/.test(written) ? Number(written) : Number.NaN;
   if (value <= MAX_UINT32) return value;
   throw new InvalidArgumentError(`expected a whole number from 0 to ${MAX_UINT32}.`);

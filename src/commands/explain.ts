@@ -12,6 +12,7 @@ import { formatProblem } from '../rules/problem.ts';
 import type { Candidate, TracedLevel } from '../rules/trace.ts';
 import { CommandFailed } from './client.ts';
 import { duration, type Paint } from './paint.ts';
+import { renderQuota } from './render-quota.ts';
 
 /** An explanation as the API sends it. */
 export type SentExplanation = Partial<ExplainAnswer> & {
@@ -89,7 +90,7 @@ const waitOf = (ms: number | null): string =>
   ms === null ? 'never passes: it asks for more than the limit' : `passes in ${duration(ms)}`;
 
 function renderDescriptor(
-  { entries, path, stopped, limits, outcome, override, rule }: ExplainedDescriptor,
+  { entries, path, stopped, limits, outcome, override, rule, quotas = [] }: ExplainedDescriptor,
   at: number,
   paint: Paint,
 ): readonly string[] {
@@ -99,6 +100,7 @@ function renderDescriptor(
     lines.push(`   override: ${override.effect} until ${override.until}, set by ${override.by}: ${override.reason}`);
   if (outcome === 'unlimited') lines.push(`   ${rule}: unlimited`);
   for (const limit of limits) lines.push(...renderLimit(limit, paint));
+  for (const quota of quotas) lines.push(paint.dim(`   proxy ${renderQuota(quota)}`));
   if (!stopped) return lines;
   lines.push(`   ${paint.bad('no rule')}: ${stopped.why}`);
   for (const { rule: near, file, line, descriptor } of stopped.nearest) {

@@ -19,6 +19,7 @@ export interface BucketUsage {
   readonly elapsedMs: number;
   /** Allowed and denied. */
   readonly requests: number;
+  readonly allowed: number;
 }
 
 /** What a proxy is to do with a bucket. */
@@ -67,17 +68,18 @@ export function readUsageReport(bytes: Buffer): UsageReport {
  */
 export function readBucketUsage(bytes: Buffer, from: number, to: number): BucketUsage | undefined {
   let pairs: readonly Entry[] | undefined = [];
-  let [elapsedMs, requests] = [0, 0];
+  let [elapsedMs, allowed, denied] = [0, 0, 0];
   reader.open(bytes, from, to);
   while (reader.at < to) {
     const tag = reader.tag();
     if (tag === LENGTH(1)) pairs = readPairs();
     else if (tag === LENGTH(2)) elapsedMs = readDurationMs();
-    else if (tag === VARINT(3) || tag === VARINT(4)) requests += reader.uint64();
+    else if (tag === VARINT(3)) allowed += reader.uint64();
+    else if (tag === VARINT(4)) denied += reader.uint64();
     else reader.skip(tag);
     if (!pairs) return undefined;
   }
-  return pairs.length > 0 ? { pairs, elapsedMs, requests } : undefined;
+  return pairs.length > 0 ? { pairs, elapsedMs, requests: allowed + denied, allowed } : undefined;
 }
 
 function readPairs(): readonly Entry[] | undefined {

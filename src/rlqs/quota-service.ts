@@ -7,7 +7,8 @@ import type { BucketPlan } from './buckets.ts';
 import { findBucket } from './find-bucket.ts';
 import { type BucketAction, type BucketUsage, readUsageReport } from './messages.ts';
 import { noQuotaCounts, type QuotaCounts } from './quota-counts.ts';
-import { type QuotaContext, QuotaStream } from './quota-stream.ts';
+import { type QuotaQuery, type QuotaReport, reportQuotas } from './quota-report.ts';
+import { type QuotaCall, type QuotaContext, QuotaStream } from './quota-stream.ts';
 import { strategyOf } from './strategy.ts';
 
 /** A stream of one proxy, as the transport has it. */
@@ -17,6 +18,8 @@ export interface QuotaTransport {
   readonly write: (actions: readonly BucketAction[]) => void;
   readonly charge: (bytes: number) => void;
   readonly fail: (code: status, details: string) => void;
+  /** Ends the stream with OK. */
+  readonly end: () => void;
 }
 
 /** Takes what a proxy sends. */
@@ -60,6 +63,9 @@ export class QuotaService {
   readonly counts: QuotaCounts = noQuotaCounts();
   readonly #context: QuotaContext;
   readonly #names = new Set<string>();
+  readonly #streams = new Set<QuotaStream>();
+  readonly #ends = new Set<() => void>();
+  #isClosed = false;
 
   constructor(options: QuotaServiceOptions) {
     const { rules, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable } = options;
@@ -69,7 +75,17 @@ export class QuotaService {
     };
   }
 
+  /** Ends all streams, and refuses new ones: proxies keep their shares, and open a stream elsewhere. */
+  close(): void {
+    this.#isClosed = true;
+    for (const end of this.#ends) end();
+  }
+
   open(transport: QuotaTransport): QuotaReceiver {
+    if (this.#isClosed) {
+      transport.fail(status.UNAVAILABLE, 'the service is shutting down');
+      return { report: () => {}, close: () => {} };
+    }
     const holder = this.#claim(transport.name);
     this.counts.streams++;
     let stream: QuotaStream | undefined;
@@ -81,8 +97,15 @@ export class QuotaService {
       isOver = true;
       this.counts.streams--;
       this.#names.delete(holder);
+      this.#ends.delete(end);
+      if (stream) this.#streams.delete(stream);
       stream?.close();
     };
+    const end = (): void => {
+      close();
+      transport.end();
+    };
+    this.#ends.add(end);
     const fail = (code: status, details: string): void => {
       if (isOver) return;
       close();
@@ -96,9 +119,8 @@ export class QuotaService {
           status.INVALID_ARGUMENT,
           `the first report must name a domain of 1 to ${MAX_DOMAIN_LENGTH} characters`,
         );
-      stream ??= new QuotaStream(
-        this.#context,
-        { holder, write: transport.write, charge: transport.charge, isOver: () => isOver },
+      stream ??= this.#begin(
+        { ...transport, holder, name: nameOf(transport.name), isOver: () => isOver },
         report.domain,
       );
       await stream.handle(report, arrivedMs);
@@ -120,17 +142,33 @@ export class QuotaService {
     return { report, close };
   }
 
+  /** What the proxies of this process have and use. */
+  report(query: QuotaQuery): Promise<QuotaReport> {
+    const { terms, monotonicMs } = this.#context;
+    return reportQuotas(this.#streams, query, { ttlMs: terms.ttlMs, nowMs: monotonicMs() });
+  }
+
+  #begin(call: QuotaCall, domain: string): QuotaStream {
+    const stream = new QuotaStream(this.#context, call, domain);
+    this.#streams.add(stream);
+    return stream;
+  }
+
   /**
    * A name that another stream has at the moment names none of both: their shares would be one. So does a placeholder,
    * which every proxy sends as it is written.
    */
   #claim(name: string | undefined): string {
-    const known = name === undefined || name === '' || name.includes('%') ? undefined : digest(name);
+    const written = nameOf(name);
+    const known = written === undefined ? undefined : digest(written);
     const holder = known === undefined || this.#names.has(known) ? digest(randomUUID()) : known;
     this.#names.add(holder);
     return holder;
   }
 }
+
+const nameOf = (written: string | undefined): string | undefined =>
+  written === '' || written?.includes('%') ? undefined : written;
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 16);
 
@@ -153,6 +191,7 @@ function planOf(
   if (!found) return undefined;
   const strategy = strategyOf(found.rule, found.limits);
   if (strategy.kind === 'unsupported') return undefined;
-  if (strategy.kind !== 'shared') return strategy;
-  return { ...strategy, key: keyOf(strategy.pool.fillMs, domain, found.entries) };
+  const rule = found.rule.path;
+  if (strategy.kind !== 'shared') return { kind: strategy.kind, rule };
+  return { ...strategy, rule, key: keyOf(strategy.pool.fillMs, domain, found.entries) };
 }

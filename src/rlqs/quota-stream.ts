@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RuleTree } from '../rules/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../shares/share-store.ts';
 import type { ShareTerms } from '../shares/shares.ts';
-import { type BucketPlan, bucketBytes, bucketId, type ProxyBucket } from './buckets.ts';
+import { type BucketPlan, bucketBytes, bucketId, noteUse, type ProxyBucket } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
 
@@ -24,6 +24,8 @@ export interface QuotaContext {
 export interface QuotaCall {
   /** Names the proxy among the holders of its buckets. */
   readonly holder: string;
+  /** Its name, as written. */
+  readonly name: string | undefined;
   readonly write: (actions: readonly BucketAction[]) => void;
   /** Charges memory to the connection; negative: releases it. */
   readonly charge: (bytes: number) => void;
@@ -46,13 +48,14 @@ const IDLE_REPORTS = 3;
 export class QuotaStream {
   readonly #context: QuotaContext;
   readonly #call: QuotaCall;
-  readonly #domain: string;
+  readonly domain: string;
   readonly #buckets = new Map<string, ProxyBucket>();
 
+  /** @param domain  of all its buckets */
   constructor(context: QuotaContext, call: QuotaCall, domain: string) {
     this.#context = context;
     this.#call = call;
-    this.#domain = domain;
+    this.domain = domain;
   }
 
   /**
@@ -71,6 +74,20 @@ export class QuotaStream {
         arrivedMs,
       );
     }
+  }
+
+  /** As written by its operator; undefined: the proxy has no name of its own. */
+  get proxy(): string | undefined {
+    return this.#call.name;
+  }
+
+  buckets(): Iterable<ProxyBucket> {
+    return this.#buckets.values();
+  }
+
+  /** @param id  as `bucketId` makes it */
+  bucket(id: string): ProxyBucket | undefined {
+    return this.#buckets.get(id);
   }
 
   /** Forgets the buckets; their shares count until they expire. */
@@ -94,6 +111,7 @@ export class QuotaStream {
         continue;
       }
       const reported = { bucket, usage, arrivedMs };
+      noteUse(bucket, usage, arrivedMs);
       bucket.idleReports = usage.requests > 0 ? 0 : bucket.idleReports + 1;
       const isIdle = bucket.idleReports >= IDLE_REPORTS;
       if (bucket.plan.kind === 'shared') shared.push({ reported, step: this.#stepOf(reported, bucket.plan, isIdle) });
@@ -117,7 +135,7 @@ export class QuotaStream {
     const bytes = bucketBytes(id);
     const bucket: ProxyBucket = {
       ...{ id, pairs, bytes, knownSinceMs: monotonicMs(), rules: tree, plan: this.#planFor(tree, pairs) },
-      ...{ idleReports: 0, assigned: undefined },
+      ...{ idleReports: 0, assigned: undefined, reportedAtMs: 0, demand: -1, used: -1 },
     };
     this.#buckets.set(id, bucket);
     counts.buckets++;
@@ -126,7 +144,7 @@ export class QuotaStream {
   }
 
   #planFor(rules: RuleTree | undefined, pairs: BucketUsage['pairs']): BucketPlan {
-    const plan = this.#context.plan(rules, this.#domain, pairs);
+    const plan = this.#context.plan(rules, this.domain, pairs);
     if (plan) return plan;
     this.#context.counts.unknown++;
     return { kind: this.#context.unknown };
@@ -163,7 +181,7 @@ export class QuotaStream {
     const { assigned } = bucket;
     const nowMs = monotonicMs();
     if (assigned?.kind === kind && nowMs - assigned.atMs < terms.ttlMs / 2) return;
-    bucket.assigned = { kind, number: 0, atMs: nowMs };
+    bucket.assigned = { kind, number: 0, atMs: nowMs, units: 0, burst: 0 };
     actions.push({ kind, pairs: bucket.pairs, ttlMs: terms.ttlMs });
     this.#context.counts.assignments++;
   }
@@ -198,7 +216,7 @@ export class QuotaStream {
     }
     const { number, units, burst } = reply;
     const kind = units === 0 ? 'deny' : 'token_bucket';
-    bucket.assigned = { kind, number, atMs: monotonicMs() };
+    bucket.assigned = { kind, number, units, burst, atMs: monotonicMs() };
     counts.assignments++;
     const { pairs } = bucket;
     const { ttlMs } = terms;

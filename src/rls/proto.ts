@@ -4,11 +4,15 @@ import { loadProtos } from '../protobuf/load.ts';
 import type { WireBatchRequest, WireBatchResponse } from './batch-messages.ts';
 import type { WireDescriptor, WireRequest, WireResponse } from './wire.ts';
 
-const packageDefinition = loadProtos(['envoy/service/ratelimit/v3/rls.proto'], 'numbers');
+const rlsFile = 'envoy/service/ratelimit/v3/rls.proto';
+const weirFiles = ['weir/v1/rules.proto', 'weir/v1/holds.proto', 'weir/v1/batch.proto'];
+const healthFile = 'grpc/health/v1/health.proto';
+const packageDefinition = loadProtos([rlsFile], 'numbers');
 /** In one go: reflection has a file for each package. */
-const weirDefinition = loadProtos(['weir/v1/rules.proto', 'weir/v1/holds.proto', 'weir/v1/batch.proto'], 'numbers');
-const kuadrantDefinition = loadProtos(['kuadrant/service/ratelimit/v1/ratelimit.proto'], 'numbers');
-const healthDefinition = loadProtos(['grpc/health/v1/health.proto'], 'numbers');
+const kuadrantFile = 'kuadrant/service/ratelimit/v1/ratelimit.proto';
+const kuadrantDefinition = loadProtos([kuadrantFile], 'numbers');
+const weirDefinition = loadProtos(weirFiles, 'numbers');
+const healthDefinition = loadProtos([healthFile], 'numbers');
 
 // a service in the file
 export const rateLimitService = packageDefinition['envoy.service.ratelimit.v3.RateLimitService'] as ServiceDefinition;
@@ -95,10 +99,12 @@ export interface KuadrantCommitResponse {
   readonly reservation_released: boolean;
 }
 
+const quotasFile = 'envoy/service/rate_limit_quota/v3/rlqs.proto';
+
 /** All services of the gRPC server, for the reflection service. */
-export const describedServices: PackageDefinition = linkDescriptors({
-  ...packageDefinition,
-  ...kuadrantDefinition,
-  ...weirDefinition,
-  ...healthDefinition,
-});
+export const describedServices = (hasQuotas: boolean): PackageDefinition =>
+  linkDescriptors(
+    hasQuotas
+      ? loadProtos([rlsFile, quotasFile, kuadrantFile, ...weirFiles, healthFile], 'numbers') // they share packages
+      : { ...packageDefinition, ...kuadrantDefinition, ...weirDefinition, ...healthDefinition },
+  );

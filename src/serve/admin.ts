@@ -46,7 +46,9 @@ export function openAdminPages(
     hosts: hosts.map((host) => host.toLowerCase()),
     sessions: new Sessions(clock, settings.debug.address.port),
   };
-  const ofSessions = sessionOperations(access, { hashKeys, version, grpcPort: settings.grpc.address.port });
+  const ofSessions = sessionOperations(access, {
+    ...{ hashKeys, version, grpcPort: settings.grpc.address.port, hasQuotas: settings.rlqs.isOn },
+  });
   const operations = adminOperations({
     more: [...ofSessions, ...more],
     ...{ overrides, clock, decider, version, ledger, ask, hashKeys },
@@ -55,6 +57,7 @@ export function openAdminPages(
     counters: decider.counters,
     audit: new Audit({ sink: auditLog, clock, records }),
     hasWorkers: settings.workers > 1,
+    hasQuotas: settings.rlqs.isOn,
   });
   const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
   const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);

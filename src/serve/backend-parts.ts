@@ -23,6 +23,6 @@ export interface OpenBackends {
   readonly description: string;
   /** Where operators' changes are kept; undefined: the engine keeps none. */
   readonly records?: Records;
-  /** Opens where shares are kept; undefined: the engine keeps none. */
-  readonly openShares?: (terms: ShareTerms) => Promise<ShareStore>;
+  /** Opens where shares are kept, with so much memory of this process at most; undefined: the engine keeps none. */
+  readonly openShares?: (terms: ShareTerms, maxBytes: number) => Promise<ShareStore>;
 }

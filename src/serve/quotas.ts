@@ -16,7 +16,7 @@ export async function openQuotas(
   { log }: ProcessContext,
 ): Promise<QuotaService> {
   const terms = shareTerms(rlqs.ttlMs);
-  const shares = await store.openShares?.(terms);
+  const shares = await store.openShares?.(terms, rlqs.maxBytes);
   if (!shares) throw new CannotStart('RLQS: shares are kept in memory or in Redis, and the counters are elsewhere');
   const logSeldom = createSeldomLog(() => performance.now());
   return new QuotaService({

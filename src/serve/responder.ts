@@ -97,10 +97,12 @@ export function openResponder(
     const recording = await openRecordingOf(settings, plain, serviceObserver, context, add);
     const decider = recording?.decider ?? plain;
     const extras = extrasOf(settings.answers);
+    const quotas = settings.rlqs.isOn ? await loadQuotas(settings, core, context) : undefined;
     const agent = add(
       new AdminAgent({
         ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
         ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger },
+        ...(quotas && { quotas: (query) => quotas.report(query) }),
       }),
     );
     const held = { count: 0 };
@@ -109,7 +111,6 @@ export function openResponder(
     const unrecorded = createRlsService(decider, extras, observer, held);
     const untraced = recording ? recording.service(unrecorded) : unrecorded;
     const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
-    const quotas = settings.rlqs.isOn ? await loadQuotas(settings, core, context) : undefined;
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     return {
       agent,

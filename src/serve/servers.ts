@@ -56,6 +56,7 @@ export function openServers(
     add({
       async close() {
         await sleep(delayMs);
+        handlers.quotas?.close();
         await Promise.all(servers.map((server) => server.close(settings.drain.timeoutMs)));
       },
     });

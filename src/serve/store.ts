@@ -86,7 +86,8 @@ async function openBackends(options: Settings['counters'], context: BackendConte
       const main = createMemoryBackend(context.clock, options.memory);
       return {
         ...{ backends: { main }, memory: main, description: `in memory, at most ${options.memory.maxCounters}` },
-        openShares: async (terms) => new (await import('../shares/share-store.ts')).MemoryShares(context.clock, terms),
+        openShares: async (terms, maxBytes) =>
+          new (await import('../shares/share-store.ts')).MemoryShares(context.clock, terms, maxBytes),
       };
     }
     case 'redis': {

@@ -39,4 +39,9 @@ export const quotaRows = {
     '10000',
     'maximum number of buckets of one proxy; further ones are handled as RLQS_UNKNOWN says',
   ),
+  RLQS_MAX_BYTES: setting(
+    integer(2 ** 16, 2 ** 40, 'bytes'),
+    '134217728',
+    'memory for the shares of all buckets, with counters in memory: buckets and proxies beyond it get no assignment',
+  ),
 } as const satisfies Rows;

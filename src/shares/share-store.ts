@@ -23,26 +23,45 @@ export interface ShareStore {
   step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]>;
 }
 
-/** More pools than this are not kept in memory. */
-const MAX_POOLS = 131_072;
+/** Memory of a pool and of each of its holders, besides the key of the pool. */
+const POOL_BYTES = 440;
+const HOLDER_BYTES = 240;
 /** Pools that are checked for expiry in each step. */
 const CHECKED_POOLS = 2;
+
+interface KeptPool {
+  readonly state: ShareState;
+  readonly untilMs: number;
+  readonly bytes: number;
+}
+
+/** Two bytes for each character of the key. */
+const poolBytes = (key: string, state: ShareState): number => POOL_BYTES + 2 * key.length + HOLDER_BYTES * state.length;
 
 /** Pools in this process: gone on restart. */
 export class MemoryShares implements ShareStore {
   readonly #clock: Clock;
   readonly #terms: ShareTerms;
-  readonly #pools = new Map<string, { readonly state: ShareState; readonly untilMs: number }>();
+  readonly #maxBytes: number;
+  readonly #pools = new Map<string, KeptPool>();
+  #bytes = 0;
 
   #round = this.#pools.entries();
 
-  constructor(clock: Clock, terms: ShareTerms) {
+  /** @param maxBytes  memory for all pools; reports that need more are not taken */
+  constructor(clock: Clock, terms: ShareTerms, maxBytes: number) {
     this.#clock = clock;
     this.#terms = terms;
+    this.#maxBytes = maxBytes;
   }
 
   get size(): number {
     return this.#pools.size;
+  }
+
+  /** Charged for all pools. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   async step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
@@ -54,11 +73,23 @@ export class MemoryShares implements ShareStore {
     const kept = this.#pools.get(key);
     const before = kept && kept.untilMs > nowMs ? kept : undefined;
     this.#expire(nowMs);
-    if (!kept && this.#pools.size >= MAX_POOLS) return { reason: `more than ${MAX_POOLS} buckets are in use` };
     const { state, share, ttlMs } = stepShares(pool, this.#terms, before?.state, nowMs, report);
-    if (ttlMs > 0) this.#pools.set(key, { state, untilMs: nowMs + ttlMs });
-    else this.#pools.delete(key);
+    if (ttlMs <= 0) {
+      this.#forget(key);
+      return share;
+    }
+    const bytes = poolBytes(key, state);
+    const more = bytes - (this.#pools.get(key)?.bytes ?? 0);
+    if (more > 0 && this.#bytes + more > this.#maxBytes)
+      return { reason: `the shares of proxies take RLQS_MAX_BYTES, ${this.#maxBytes}` };
+    this.#bytes += more;
+    this.#pools.set(key, { state, bytes, untilMs: nowMs + ttlMs });
     return share;
+  }
+
+  #forget(key: string): void {
+    this.#bytes -= this.#pools.get(key)?.bytes ?? 0;
+    this.#pools.delete(key);
   }
 
   /** Goes round all pools, a few in each step. */
@@ -70,7 +101,7 @@ export class MemoryShares implements ShareStore {
         return;
       }
       const [key, { untilMs }] = value;
-      if (untilMs <= nowMs) this.#pools.delete(key);
+      if (untilMs <= nowMs) this.#forget(key);
     }
   }
 }

@@ -40,6 +40,7 @@ export function quotaHandlers(quotas: QuotaService, overload: Overload): Untyped
       write: (actions) => void call.write(actions),
       charge: controls.charge,
       fail: controls.fail,
+      end: () => call.end(),
     });
     call.on('data', (bytes) => receiver.report(bytes));
     call.once('end', () => {

@@ -7,7 +7,7 @@ import type { StartTimer } from './timer.ts';
 type Handler = handleBidiStreamingCall<unknown, unknown>;
 
 /** Adds the reflection service, `v1` and `v1alpha`. */
-export function serveReflection(host: Pick<Server, 'addService'>, startTimer: StartTimer): void {
+export function serveReflection(host: Pick<Server, 'addService'>, startTimer: StartTimer, hasQuotas: boolean): void {
   const bounded: Pick<Server, 'addService'> = {
     addService(definition, handlers) {
       const wrapped = Object.entries(handlers).map(([name, handler]) => {
@@ -17,7 +17,7 @@ export function serveReflection(host: Pick<Server, 'addService'>, startTimer: St
       host.addService(definition, Object.fromEntries(wrapped) satisfies UntypedServiceImplementation);
     },
   };
-  new ReflectionService(describedServices).addToServer(bounded as Server); // it only calls addService
+  new ReflectionService(describedServices(hasQuotas)).addToServer(bounded as Server); // it only calls addService
 }
 
 /**

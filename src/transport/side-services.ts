@@ -66,5 +66,5 @@ export async function addKuadrant(host: ServiceHost, { kuadrant }: GrpcServerOpt
  */
 export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
   const { serveReflection } = await import('./reflection.ts');
-  serveReflection(host, options.startTimer ?? startTimer);
+  serveReflection(host, options.startTimer ?? startTimer, options.quotas !== undefined);
 }

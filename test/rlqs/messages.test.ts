@@ -34,6 +34,7 @@ test('reports are decoded as the protocol file has them', () => {
           pairs: Object.entries(bucket).map(([key, value]) => ({ key, value })),
           elapsedMs: seconds * 1_000 + 250,
           requests: allowed + denied,
+          allowed,
         })),
       );
     }),

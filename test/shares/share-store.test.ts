@@ -47,7 +47,10 @@ test('the script in Redis gives the same shares as its twin', async () => {
       }),
       async (reports, pool) => {
         const clock = fakeClock();
-        const stores = [new MemoryShares(clock, terms), new RedisShares(redis, { terms, timeoutMs: 10_000, clock })];
+        const stores = [
+          new MemoryShares(clock, terms, 2 ** 26),
+          new RedisShares(redis, { terms, timeoutMs: 10_000, clock }),
+        ];
         const key = `pool-${++run}`;
         const sent = new Map<string, number>();
         for (const { afterMs, isStale, ...report } of reports) {
@@ -82,7 +85,7 @@ test('several reports are sent to Redis together, and its keys expire with the s
 
 test('pools in memory are forgotten when they do not matter any more', async () => {
   const clock = fakeClock();
-  const shares = new MemoryShares(clock, terms);
+  const shares = new MemoryShares(clock, terms, 2 ** 26);
   const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
   const of = (key: string): PoolReport => ({
     ...{ key, pool: { units: 128, fillMs: 1_000, burst: 10 } },
@@ -92,6 +95,33 @@ test('pools in memory are forgotten when they do not matter any more', async () 
   clock.advance(100_000);
   for (let at = 0; at < 4; at++) await shares.step(['d', 'e'].map(of));
   expect(shares.size).toBe(2);
+});
+
+test('pools in memory take at most their bytes: no further pool, and no further holder of one', async () => {
+  const clock = fakeClock();
+  const shares = new MemoryShares(clock, terms, 4_096);
+  const report = { requests: 1, elapsedMs: 0, sent: 0, isConfirmed: false, isResumed: false, leaves: false };
+  const of = (key: string, holder: string): PoolReport => ({
+    ...{ key, pool: { units: 128, fillMs: 1_000, burst: 10 } },
+    report: { ...report, holder },
+  });
+  const keys = Array.from({ length: 20 }, (_, at) => `pool-${at}`);
+  const replies = await shares.step(keys.map((key) => of(key, 'a')));
+  const taken = replies.filter((reply) => reply && 'number' in reply).length;
+  expect(taken).toBe(shares.size);
+  expect(taken).toBeGreaterThan(3);
+  expect(taken).toBeLessThan(20);
+  expect(shares.bytes).toBeLessThanOrEqual(4_096);
+  const second = [];
+  for (let at = 0; at < 20; at++) second.push(...(await shares.step([of('pool-0', `b${at}`)])));
+  expect(second.at(-1)).toEqual({ reason: expect.stringContaining('RLQS_MAX_BYTES') });
+  expect(shares.bytes).toBeLessThanOrEqual(4_096);
+  clock.advance(100_000);
+  for (let at = 0; at < 40; at++) await shares.step([of('new', 'a')]);
+  expect(shares.size).toBe(1);
+  const fresh = new MemoryShares(clock, terms, 4_096);
+  await fresh.step([of('new', 'a')]);
+  expect(shares.bytes).toBe(fresh.bytes);
 });
 
 test('reports cannot be taken while Redis is down', async () => {

@@ -6,6 +6,7 @@ import { ActionsHeading, DescriptorOrHash, Empty, Failure, Value } from '../part
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam, param, replaceParams } from '../route.ts';
 import { seesValues, session } from '../session.ts';
+import { ProxyQuotas } from './proxy-quotas.tsx';
 import { SignInNeeded } from './sign-in.tsx';
 import { Slots } from './slots.tsx';
 
@@ -86,6 +87,7 @@ export function Rule() {
           <p>Unlimited: every request passes, and none is counted.</p>
         </section>
       )}
+      {session.value?.hasQuotas && <ProxyQuotas rule={path} />}
       <TopKeys path={path} domain={rule?.domain ?? path.split('.')[0] ?? ''} />
     </>
   );

@@ -1,0 +1,63 @@
+import type { ProxyQuota, QuotaQuery, QuotaReport } from '../rlqs/quota-report.ts';
+import { type ApiOperation, operation } from './api.ts';
+import { parseDescriptor } from './counter-operations.ts';
+import type { AdminOptions } from './options.ts';
+import { domain, pageSize, text } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+import { shownBy } from './shown-value.ts';
+
+type QuotaAsker = Pick<AdminOptions, 'ask' | 'hashKeys'>;
+
+/** What proxies have and use of the rules that they are given. */
+export function quotaOperations(options: AdminOptions): readonly ApiOperation[] {
+  return [
+    operation({
+      path: '/api/v1/quotas',
+      method: 'GET',
+      summary: 'share, demand and use of the proxies that are connected to this instance (RLQS)',
+      need: 'read',
+      query: object(
+        {
+          domain: { ...domain, description: 'of this domain alone; required with descriptor' },
+          rule: { ...text, description: 'the path of one rule' },
+          descriptor: { ...text, description: 'key=value[,key=value…]: of this bucket alone' },
+          count: pageSize(MAX_QUOTAS),
+        },
+        [],
+      ),
+      answers: 'Buckets of proxies, the highest demand first; rates are per second. `more` counts the others.',
+      answer: ({ query }) => listQuotas(options, query),
+    }),
+  ];
+}
+
+const MAX_QUOTAS = 500;
+const DEFAULT_QUOTAS = 50;
+
+async function listQuotas(
+  options: AdminOptions,
+  query: { readonly domain?: string; readonly rule?: string; readonly descriptor?: string; readonly count?: number },
+): Promise<object> {
+  if (!options.hasQuotas) throw new ApiProblem(404, 'proxies have no quotas: RLQS is off');
+  const { descriptor, count = DEFAULT_QUOTAS, ...rest } = query;
+  if (descriptor !== undefined && rest.domain === undefined)
+    throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
+  const entries = descriptor === undefined ? {} : { entries: parseDescriptor(descriptor) };
+  return quotasOf(options, { ...rest, ...entries, count });
+}
+
+/** The quotas of all processes of this instance. Values are as HASH_KEYS says. */
+export async function quotasOf({ ask, hashKeys }: QuotaAsker, query: QuotaQuery): Promise<QuotaReport> {
+  const replies = await ask({ kind: 'quotas', query });
+  const reports = replies.flatMap(({ reply: { report } }) => report ?? []);
+  const shown = shownBy(true, hashKeys);
+  const all = reports.flatMap(({ quotas }) => quotas).sort((one, other) => (other.demand ?? -1) - (one.demand ?? -1));
+  const quotas = all.slice(0, query.count).map(
+    (one): ProxyQuota => ({
+      ...one,
+      entries: one.entries.map(({ key, value }) => ({ key, value: shown(value) })),
+    }),
+  );
+  return { quotas, more: reports.reduce((sum, { more }) => sum + more, all.length - quotas.length) };
+}

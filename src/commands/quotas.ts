@@ -1,0 +1,40 @@
+import type { Command } from 'commander';
+import type { ProxyQuota, QuotaReport } from '../rlqs/quota-report.ts';
+import { command, count, paintOf, queryOf, type Surroundings } from './admin.ts';
+import { callApi, guarded, type Target } from './client.ts';
+import type { Paint } from './paint.ts';
+import { renderQuota } from './render-quota.ts';
+
+interface QuotaFlags extends Target {
+  readonly json: boolean;
+  readonly domain?: string;
+  readonly rule?: string;
+  readonly count: number;
+}
+
+/** Adds the command that shows what proxies have and use. */
+export function addQuotasCommand(program: Command, { print, fail, ...around }: Surroundings): void {
+  command(program, 'quotas', 'list share, demand and use of proxies (RLQS)', around.env)
+    .argument('[domain]', 'of this domain alone')
+    .argument('[descriptor]', 'key=value[,key=value…]: of this bucket alone')
+    .option('--rule <path>', 'of this rule alone')
+    .option('--count <n>', 'how many', count, 50)
+    .action(
+      guarded(fail, async (domain: string | undefined, descriptor: string | undefined, flags: QuotaFlags) => {
+        const query = queryOf({ domain, descriptor, rule: flags.rule, count: flags.count });
+        const found = await callApi<QuotaReport>(flags, 'GET', `/api/v1/quotas?${query}`);
+        print(flags.json ? JSON.stringify(found, undefined, 2) : renderQuotas(found, paintOf(around)));
+      }),
+    );
+}
+
+function renderQuotas({ quotas, more }: QuotaReport, paint: Paint): string {
+  if (quotas.length === 0) return 'no proxy of this instance has a bucket';
+  return [
+    ...quotas.flatMap((one) => [headOf(one, paint), `  ${renderQuota(one)}`]),
+    ...(more > 0 ? [`and ${more} more: --count`] : []),
+  ].join('\n');
+}
+
+const headOf = ({ domain, entries, rule }: ProxyQuota, paint: Paint): string =>
+  `${paint.strong(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join(',')}`)}  ${paint.dim(rule ?? 'no rule can be applied')}`;
