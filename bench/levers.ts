@@ -82,7 +82,7 @@ function weirWithout({ name, changes }: Lever, folder: string): Subject {
   const copy = join(COPIES, folder);
   rmSync(copy, { recursive: true, force: true });
   mkdirSync(copy, { recursive: true });
-  for (const part of ['src', 'deploy', 'proto', 'console', 'docs/img', 'package.json'])
+  for (const part of ['src', 'deploy', 'proto', 'console', 'client', 'docs/img', 'package.json', 'tsconfig.json'])
     cpSync(join(ROOT, part), join(copy, part), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
   for (const { file, from, to } of changes) {
