@@ -3,6 +3,7 @@ import type { Answer } from '../decide.ts';
 import { countedEntries, type Entry } from '../rules/match.ts';
 import { inSlices } from '../slices.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
+import { Sample } from './sample.ts';
 import { mergeTop, type TopList } from './space-saving.ts';
 import { SEPARATOR, type TopName, topNameOf } from './top-name.ts';
 
@@ -18,11 +19,6 @@ export const SHARED_TABLE = '(rules without a table of their own)';
 /** Part of the memory that is kept for the shared table. */
 const SHARED_PART = 1 / 8;
 
-/** Requests of ten seconds that are counted each. */
-const COUNTED_REQUESTS = 20_000;
-/** Of those beyond, one in so many is counted, as so many: at high rates, counting would cost as much as deciding. */
-export const SAMPLED = 16;
-
 type Tables = { readonly [K in TopKind]: RotatingTop };
 
 /** The most frequent keys of a rule, or of those that share a table. */
@@ -37,8 +33,7 @@ export class TopKeys {
   readonly #budget: ByteBudget;
   readonly #byRule = new Map<string, Tables>();
   readonly #shared: Tables;
-  #requests = 0;
-  #random = 1;
+  readonly #sample = new Sample();
 
   constructor(maxBytes: number) {
     const sharedBudget = new ByteBudget(Math.floor(maxBytes * SHARED_PART));
@@ -52,7 +47,7 @@ export class TopKeys {
 
   /** @param descriptors  the request's, in the order of the verdicts */
   answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
-    const weight = this.#weight();
+    const weight = this.#sample.weight();
     if (weight === 0) return;
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
@@ -64,18 +59,9 @@ export class TopKeys {
     }
   }
 
-  /** What the next request counts as; 0: it is not in the sample. */
-  #weight(): number {
-    if (++this.#requests <= COUNTED_REQUESTS) return 1;
-    this.#random ^= this.#random << 13; // Marsaglia's xorshift, https://doi.org/10.18637/jss.v008.i14
-    this.#random ^= this.#random >>> 17;
-    this.#random ^= this.#random << 5;
-    return this.#random % SAMPLED === 0 ? SAMPLED : 0;
-  }
-
   /** To be called every ten seconds. */
   rotate(): void {
-    this.#requests = 0;
+    this.#sample.rotate();
     for (const [rule, own] of this.#byRule) {
       for (const kind of topKinds) own[kind].rotate();
       if (!topKinds.every((kind) => own[kind].isEmpty)) continue;

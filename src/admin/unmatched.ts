@@ -6,6 +6,7 @@ import type { RuleTree } from '../rules/tree.ts';
 import { inSlices } from '../slices.ts';
 import { textsOf } from './counter-key.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
+import { Sample } from './sample.ts';
 import type { TopEntry, TopList } from './space-saving.ts';
 import { topNameOfText } from './top-name.ts';
 
@@ -45,6 +46,7 @@ export interface UnmatchedReport {
 export class Unmatched {
   readonly #rules: () => RuleTree | undefined;
   readonly #top = new RotatingTop(CAPACITY, new ByteBudget(MAX_BYTES));
+  readonly #sample = new Sample();
   readonly #counts = new Map<string, Map<StopReason, number>>();
   /** Why descriptors met no rule, by the rules that they were matched by. */
   readonly #reasons = new Map<string, StopReason>();
@@ -63,6 +65,7 @@ export class Unmatched {
 
   /** To be called every ten seconds. */
   rotate(): void {
+    this.#sample.rotate();
     this.#top.rotate();
   }
 
@@ -85,17 +88,19 @@ export class Unmatched {
   }
 
   #add(domain: string, entries: readonly Entry[], kind: 'no_rule' | 'no_domain'): void {
+    const weight = this.#sample.weight();
+    if (weight === 0) return;
     const whole = descriptorKey(domain, entries);
     const key =
       whole.length > MAX_KEY_LENGTH ? descriptorKey(domain.slice(0, MAX_TEXT_LENGTH), shortened(entries)) : whole;
     const reason = kind === 'no_domain' ? kind : this.#reasonOf(key, domain, entries);
     if (!reason) return; // another rule of the request replaced its own
-    this.#top.add(topNameOfText(key), 1);
+    this.#top.add(topNameOfText(key), weight);
     const isLabel = kind === 'no_rule' && (this.#counts.has(domain) || this.#counts.size < MAX_DOMAINS);
     const label = isLabel ? domain : OTHER;
     const byReason = this.#counts.get(label) ?? new Map<StopReason, number>();
     this.#counts.set(label, byReason);
-    byReason.set(reason, (byReason.get(reason) ?? 0) + 1);
+    byReason.set(reason, (byReason.get(reason) ?? 0) + weight);
   }
 }
 

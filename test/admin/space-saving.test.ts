@@ -1,7 +1,8 @@
 import '../helpers/realm.ts';
 import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../src/admin/rotating-top.ts';
+import { SAMPLED } from '../../src/admin/sample.ts';
 import { mergeTop, SpaceSaving, type TopList } from '../../src/admin/space-saving.ts';
-import { SAMPLED, SHARED_TABLE, TopKeys } from '../../src/admin/top-keys.ts';
+import { SHARED_TABLE, TopKeys } from '../../src/admin/top-keys.ts';
 import { topNameOfText } from '../../src/admin/top-name.ts';
 import { heapBytes } from '../helpers/heap.ts';
 import { ruleOf } from '../helpers/rules.ts';

@@ -1,4 +1,5 @@
 import '../helpers/realm.ts';
+import { SAMPLED } from '../../src/admin/sample.ts';
 import { describeUnmatched, Unmatched } from '../../src/admin/unmatched.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -61,4 +62,16 @@ test.each(reported)('%s: it is listed with the reason and the nearest rule', asy
   expect(counts).toMatchObject([{ count: 6 }]);
   for (let slot = 0; slot < 6; slot++) unmatched.rotate();
   expect(unmatched.report().list.entries).toEqual([]);
+});
+
+test('of more than 20,000 unmatched descriptors in ten seconds one in 16 is counted, as 16', () => {
+  const rules = rulesFrom('domain: shop');
+  const unmatched = new Unmatched(() => rules);
+  const answer = { verdicts: [{ kind: 'no_rule' }] } as never; // all that is read
+  for (let request = 0; request < 420_000; request++)
+    unmatched.answered('shop', [{ entries: [{ key: 'user', value: 'alice' }] }], answer);
+  const { list, counts } = unmatched.report();
+  expect((list.total - 20_000) % SAMPLED).toBe(0);
+  expect(Math.abs(list.total / 420_000 - 1)).toBeLessThan(0.05);
+  expect(counts).toEqual([{ domain: 'shop', reason: 'no_such_key', count: list.total }]);
 });
