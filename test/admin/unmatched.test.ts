@@ -64,7 +64,7 @@ test.each(reported)('%s: it is listed with the reason and the nearest rule', asy
   expect(unmatched.report().list.entries).toEqual([]);
 });
 
-test('of more than 20,000 unmatched descriptors in ten seconds one in 16 is counted, as 16', () => {
+test('beyond 20,000 unmatched descriptors in ten seconds one in 16 is counted, as 16', () => {
   const rules = rulesFrom('domain: shop');
   const unmatched = new Unmatched(() => rules);
   const answer = { verdicts: [{ kind: 'no_rule' }] } as never; // all that is read
