@@ -10,9 +10,12 @@ export interface UsageReport {
   readonly bytes: Buffer;
   /** Empty where the message has none. */
   readonly domain: string;
-  /** Where each usage begins and ends. */
-  readonly usages: readonly (readonly [from: number, to: number])[];
+  /** Where each usage begins and ends, one pair of offsets after the other. */
+  readonly positions: Uint32Array;
 }
+
+/** A report has more fields than its reader takes. */
+export class ReportTooLong extends Error {}
 
 export interface BucketUsage {
   readonly pairs: readonly Entry[];
@@ -40,26 +43,34 @@ export const bucketLimits = { maxPairs: 16, maxTextLength: 1_024 } as const;
 
 const LENGTH = (field: number): number => (field << 3) | WireType.LENGTH;
 const VARINT = (field: number): number => (field << 3) | WireType.VARINT;
+/** Of a usage: all its texts at four bytes for each character, and their tags. */
+const MAX_USAGE_BYTES = 2 * bucketLimits.maxPairs * (4 * bucketLimits.maxTextLength + 16);
 const MAX_ELAPSED_SECONDS = 1_000_000_000;
 
 const reader = new ProtoReader(createInterner());
 const writer = new ProtoWriter();
 
-/** @throws RangeError  the message is malformed */
-export function readUsageReport(bytes: Buffer): UsageReport {
-  const usages: (readonly [number, number])[] = [];
+/**
+ * @param maxFields      usages and others
+ * @throws RangeError     the message is malformed
+ * @throws ReportTooLong  it has more fields
+ */
+export function readUsageReport(bytes: Buffer, maxFields: number): UsageReport {
+  const positions: number[] = [];
   let domain = '';
+  let fields = 0;
   reader.open(bytes, 0, bytes.length);
   while (reader.at < bytes.length) {
+    if (++fields > maxFields) throw new ReportTooLong(`a report has at most ${maxFields} fields`);
     const tag = reader.tag();
     if (tag === LENGTH(1)) domain = reader.text(bytes.length) ?? '';
     else if (tag === LENGTH(2)) {
       const end = reader.length();
-      usages.push([reader.at, end]);
+      positions.push(reader.at, end);
       reader.at = end;
     } else reader.skip(tag);
   }
-  return { bytes, domain, usages };
+  return { bytes, domain, positions: Uint32Array.from(positions) };
 }
 
 /**
@@ -67,6 +78,7 @@ export function readUsageReport(bytes: Buffer): UsageReport {
  * @throws RangeError  the message is malformed
  */
 export function readBucketUsage(bytes: Buffer, from: number, to: number): BucketUsage | undefined {
+  if (to - from > MAX_USAGE_BYTES) return undefined;
   let pairs: readonly Entry[] | undefined = [];
   let [elapsedMs, allowed, denied] = [0, 0, 0];
   reader.open(bytes, from, to);

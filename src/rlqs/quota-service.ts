@@ -5,11 +5,12 @@ import type { ShareStore } from '../shares/share-store.ts';
 import type { ShareTerms } from '../shares/shares.ts';
 import type { BucketPlan } from './buckets.ts';
 import { findBucket } from './find-bucket.ts';
-import { type BucketAction, type BucketUsage, readUsageReport } from './messages.ts';
+import { type BucketAction, type BucketUsage, ReportTooLong, readUsageReport } from './messages.ts';
 import { noQuotaCounts, type QuotaCounts } from './quota-counts.ts';
 import { type QuotaQuery, type QuotaReport, reportQuotas } from './quota-report.ts';
 import { type QuotaCall, type QuotaContext, QuotaStream } from './quota-stream.ts';
 import { strategyOf } from './strategy.ts';
+import { Turns } from './turns.ts';
 
 /** A stream of one proxy, as the transport has it. */
 export interface QuotaTransport {
@@ -34,6 +35,8 @@ export const PROXY_HEADER = 'x-weir-proxy';
 
 /** Reports of a stream that wait while one is handled. More: RESOURCE_EXHAUSTED. */
 const MAX_WAITING_REPORTS = 4;
+/** A report may have so many more fields than a proxy may have buckets: those are handled as unknown ones. */
+const FURTHER_USAGES = 1_024;
 const MAX_DOMAIN_LENGTH = 1_024;
 /** The longest that an assignment and the next report may be in transit together. */
 const TRANSIT_MS = 2_000;
@@ -71,6 +74,7 @@ export class QuotaService {
     const { rules, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable } = options;
     this.#context = {
       ...{ rules, unknown, maxBuckets, shares, terms, monotonicMs, onUnavailable, counts: this.counts },
+      turns: new Turns(),
       plan: (tree, domain, pairs) => planOf(options, tree, domain, pairs),
     };
   }
@@ -86,7 +90,7 @@ export class QuotaService {
       transport.fail(status.UNAVAILABLE, 'the service is shutting down');
       return { report: () => {}, close: () => {} };
     }
-    const holder = this.#claim(transport.name);
+    const { holder, isNamed } = this.#claim(transport.name);
     this.counts.streams++;
     let stream: QuotaStream | undefined;
     let isOver = false;
@@ -112,18 +116,26 @@ export class QuotaService {
       transport.fail(code, details);
     };
     const handle = async (bytes: Buffer, arrivedMs: number): Promise<void> => {
+      const { turns, maxBuckets } = this.#context;
+      await turns.next();
       if (isOver) return;
-      const report = readUsageReport(bytes);
+      const report = readUsageReport(bytes, maxBuckets + FURTHER_USAGES);
       if (!stream && !isDomain(report.domain))
         return fail(
           status.INVALID_ARGUMENT,
           `the first report must name a domain of 1 to ${MAX_DOMAIN_LENGTH} characters`,
         );
       stream ??= this.#begin(
-        { ...transport, holder, name: nameOf(transport.name), isOver: () => isOver },
+        { ...transport, holder, isNamed, name: nameOf(transport.name), isOver: () => isOver },
         report.domain,
       );
-      await stream.handle(report, arrivedMs);
+      const { byteLength } = report.positions;
+      transport.charge(byteLength);
+      try {
+        await stream.handle(report, arrivedMs);
+      } finally {
+        if (!isOver) transport.charge(-byteLength);
+      }
     };
     const report = (bytes: Buffer): void => {
       if (waiting > MAX_WAITING_REPORTS)
@@ -158,12 +170,13 @@ export class QuotaService {
    * A name that another stream has at the moment names none of both: their shares would be one. So does a placeholder,
    * which every proxy sends as it is written.
    */
-  #claim(name: string | undefined): string {
+  #claim(name: string | undefined): { readonly holder: string; readonly isNamed: boolean } {
     const written = nameOf(name);
     const known = written === undefined ? undefined : digest(written);
-    const holder = known === undefined || this.#names.has(known) ? digest(randomUUID()) : known;
+    const isNamed = known !== undefined && !this.#names.has(known);
+    const holder = isNamed ? known : digest(randomUUID());
     this.#names.add(holder);
-    return holder;
+    return { holder, isNamed };
   }
 }
 
@@ -174,10 +187,11 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
 
 const isDomain = (domain: string): boolean => domain.length > 0 && domain.length <= MAX_DOMAIN_LENGTH;
 
-const failureOf = (error: unknown): [status, string] =>
-  error instanceof RangeError
-    ? [status.INVALID_ARGUMENT, `the report cannot be decoded: ${error.message}`]
-    : [status.INTERNAL, 'internal error'];
+function failureOf(error: unknown): [status, string] {
+  if (error instanceof ReportTooLong) return [status.RESOURCE_EXHAUSTED, error.message];
+  if (error instanceof RangeError) return [status.INVALID_ARGUMENT, `the report cannot be decoded: ${error.message}`];
+  return [status.INTERNAL, 'internal error'];
+}
 
 /** Undefined: no rule can be applied to the bucket. */
 function planOf(

@@ -1,10 +1,10 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RuleTree } from '../rules/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../shares/share-store.ts';
-import type { ShareTerms } from '../shares/shares.ts';
+import { resumeMs, type ShareTerms } from '../shares/shares.ts';
 import { type BucketPlan, bucketBytes, bucketId, noteUse, type ProxyBucket } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
+import type { Turns } from './turns.ts';
 
 /** What the streams of all proxies share. */
 export interface QuotaContext {
@@ -17,6 +17,8 @@ export interface QuotaContext {
   readonly maxBuckets: number;
   readonly monotonicMs: () => number;
   readonly counts: QuotaCounts;
+  /** For the slices of all streams. */
+  readonly turns: Turns;
   readonly onUnavailable: (reason: string) => void;
 }
 
@@ -26,6 +28,8 @@ export interface QuotaCall {
   readonly holder: string;
   /** Its name, as written. */
   readonly name: string | undefined;
+  /** The name is kept over connections. */
+  readonly isNamed: boolean;
   readonly write: (actions: readonly BucketAction[]) => void;
   /** Charges memory to the connection; negative: releases it. */
   readonly charge: (bytes: number) => void;
@@ -41,6 +45,8 @@ interface Reported {
 
 /** Buckets that are decoded and stepped together, in one turn of the event loop. */
 const SLICE_BUCKETS = 200;
+/** A slice ends with the usage that reaches this. */
+const SLICE_BYTES = 65_536;
 /** A bucket without requests in so many reports is abandoned. */
 const IDLE_REPORTS = 3;
 
@@ -59,20 +65,18 @@ export class QuotaStream {
   }
 
   /**
-   * Handles a report. Reports of one stream must be handled one after the other.
+   * Handles a report, the first slice at once. Reports of one stream must be handled one after the other.
    *
    * @param arrivedMs  on the monotonic clock
    * @throws RangeError  the report is malformed
    */
-  async handle({ bytes, usages }: UsageReport, arrivedMs: number): Promise<void> {
+  async handle(report: UsageReport, arrivedMs: number): Promise<void> {
     this.#context.counts.reports++;
-    for (let at = 0; at < usages.length && !this.#call.isOver(); at += SLICE_BUCKETS) {
-      if (at > 0) await nextTurn();
-      const slice = usages.slice(at, at + SLICE_BUCKETS);
-      await this.#handleSlice(
-        slice.map(([from, to]) => readBucketUsage(bytes, from, to)),
-        arrivedMs,
-      );
+    for (let at = 0; at < report.positions.length && !this.#call.isOver(); ) {
+      if (at > 0) await this.#context.turns.next();
+      const usages = readSlice(report, at);
+      at += 2 * usages.length;
+      await this.#handleSlice(usages, arrivedMs);
     }
   }
 
@@ -162,6 +166,7 @@ export class QuotaStream {
   #stepOf({ bucket, usage, arrivedMs }: Reported, plan: BucketPlan & { kind: 'shared' }, leaves: boolean): PoolReport {
     const { terms } = this.#context;
     const { assigned } = bucket;
+    const leftMs = this.#call.isNamed ? resumeMs(terms) : terms.ttlMs;
     return {
       ...{ key: plan.key, pool: plan.pool },
       report: {
@@ -170,7 +175,7 @@ export class QuotaStream {
         elapsedMs: usage.elapsedMs,
         sent: assigned?.number ?? 0,
         isConfirmed: assigned !== undefined && arrivedMs - assigned.atMs >= terms.transitMs,
-        isResumed: !assigned && usage.elapsedMs > 0 && arrivedMs - bucket.knownSinceMs < terms.ttlMs,
+        isResumed: !assigned && usage.elapsedMs > 0 && arrivedMs - bucket.knownSinceMs < leftMs,
         leaves,
       },
     };
@@ -223,4 +228,16 @@ export class QuotaStream {
     if (kind === 'deny') return { kind, pairs, ttlMs };
     return { kind, pairs, ttlMs, maxTokens: burst, tokensPerFill: units, fillMs: pool.fillMs };
   }
+}
+
+/** @param at  in the positions */
+function readSlice({ bytes, positions }: UsageReport, at: number): readonly (BucketUsage | undefined)[] {
+  const usages: (BucketUsage | undefined)[] = [];
+  const first = positions[at] ?? 0;
+  for (let next = at; next < positions.length && usages.length < SLICE_BUCKETS; next += 2) {
+    const [from = 0, to = 0] = [positions[next], positions[next + 1]];
+    usages.push(readBucketUsage(bytes, from, to));
+    if (to - first >= SLICE_BYTES) break;
+  }
+  return usages;
 }

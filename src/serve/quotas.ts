@@ -11,13 +11,14 @@ type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
 
 /** Opens the rate limit quota service. */
 export async function openQuotas(
-  { rlqs, counters }: Pick<Settings, 'rlqs' | 'counters'>,
+  { rlqs, counters, admin }: Pick<Settings, 'rlqs' | 'counters' | 'admin'>,
   { store, rules }: Pick<Core, 'store' | 'rules'>,
   { log }: ProcessContext,
 ): Promise<QuotaService> {
   const terms = shareTerms(rlqs.ttlMs);
   const shares = await store.openShares?.(terms, rlqs.maxBytes);
   if (!shares) throw new CannotStart('RLQS: shares are kept in memory or in Redis, and the counters are elsewhere');
+  if (admin.tokens) log.warn('RLQS: overrides that are set by the admin API do not apply to quotas of proxies');
   const logSeldom = createSeldomLog(() => performance.now());
   return new QuotaService({
     ...{ rules: rules.book.rules, keyOf: poolKeys(counters.keys), shares, terms },

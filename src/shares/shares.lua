@@ -119,17 +119,16 @@ local function share_of(holder, others)
   local power = 1
   while power < count do power = power * 2 end
   local new_burst = math.max(math.min(math.floor(burst / power), burst - used_burst), 1)
-  if target <= own then return target, new_burst end
+  if target <= own then return target, target, new_burst end
   local room = math.max((own == 0 and units or most) - used_units - own, 0)
   local missing = { target - own }
   for _, one in ipairs(active) do
     missing[#missing + 1] = math.max(fair_share(level, left, total, wish(one)) - in_force(one, 'units'), 0)
   end
-  return own + math.min(target - own, (fair_level(room, missing))), new_burst
+  return target, own + math.min(target - own, (fair_level(room, missing))), new_burst
 end
 
 local function must_send(holder, new_units, new_burst)
-  if is_resumed and holder.number == 0 and new_units < holder.demand then return false end
   if sent_number ~= holder.number or sent_number == 0 then return true end
   if holder.ends_at_ms - transit_ms - now_ms <= ttl_ms / 2 then return true end
   if new_burst ~= holder.burst then return true end
@@ -155,9 +154,10 @@ if leaves then
   others[#others + 1] = holder
   return save(others, nil)
 end
-local new_units, new_burst = share_of(holder, others)
+local target, new_units, new_burst = share_of(holder, others)
 others[#others + 1] = holder -- the last, as in the twin
-if not must_send(holder, new_units, new_burst) then return save(others, nil) end
+local is_waiting = is_resumed and holder.number == 0 and new_units < math.min(target, holder.demand)
+if is_waiting or not must_send(holder, new_units, new_burst) then return save(others, nil) end
 holder.earlier_units, holder.earlier_burst = in_force(holder, 'units'), in_force(holder, 'burst')
 holder.earlier_ends_at_ms = math.max(holder.ends_at_ms, holder.earlier_ends_at_ms)
 holder.number, holder.units, holder.burst = holder.number + 1, new_units, new_burst

@@ -20,6 +20,12 @@ export interface ShareTerms {
   readonly silenceMs: number;
 }
 
+/**
+ * How long a holder with a name, whose share was lost here, may be left that one: it may have been due for renewal one
+ * report before its connection broke, and each of its next two reports may be the last before it expires.
+ */
+export const resumeMs = ({ ttlMs, transitMs, silenceMs }: ShareTerms): number => ttlMs / 2 - silenceMs - 2 * transitMs;
+
 /** What one holder reports. */
 export interface ShareReport {
   /** Without spaces. */
@@ -32,7 +38,7 @@ export interface ShareReport {
   readonly sent: number;
   /** The holder has had that share before it sent the report. */
   readonly isConfirmed: boolean;
-  /** It has a share from an earlier connection, which is not known here: leave it that one rather than send less. */
+  /** It has a share from an earlier connection, which is not known here: leave it that until its fair share is free. */
   readonly isResumed: boolean;
   /** It gives up the bucket; its share counts until it expires. */
   readonly leaves: boolean;
@@ -110,8 +116,9 @@ export function stepShares(
   const holder = reported(before ?? newHolder(report.holder), pool, terms, nowMs, report);
   const others = known.filter((one) => one !== before);
   if (report.leaves) return stepOf([...others, { ...holder, reportedAtMs: 0 }], terms, nowMs, undefined);
-  const { units, burst } = shareOf(pool, terms, holder, others, nowMs);
-  if (!mustSend(holder, units, burst, report, terms, nowMs))
+  const { target, units, burst } = shareOf(pool, terms, holder, others, nowMs);
+  const isWaiting = report.isResumed && holder.number === 0 && units < Math.min(target, holder.demand);
+  if (isWaiting || !mustSend(holder, units, burst, report, terms, nowMs))
     return stepOf([...others, holder], terms, nowMs, undefined);
   const share = { number: holder.number + 1, units, burst };
   return stepOf([...others, sent(holder, share, terms, nowMs)], terms, nowMs, share);
@@ -160,13 +167,14 @@ function inForce(holder: ShareHolder, nowMs: number, what: 'units' | 'burst'): n
   return holder.earlierEndsAtMs > nowMs ? Math.max(now, earlier) : now;
 }
 
+/** The fair share, and what can be given of it now. */
 function shareOf(
   pool: Pool,
   terms: ShareTerms,
   holder: ShareHolder,
   others: ShareState,
   nowMs: number,
-): { readonly units: number; readonly burst: number } {
+): { readonly target: number; readonly units: number; readonly burst: number } {
   const active = others.filter((one) => isActive(one, terms, nowMs));
   const count = active.length + 1;
   const floor = Math.max(Math.floor(pool.units / (FLOOR_PART * count)), 1);
@@ -183,11 +191,11 @@ function shareOf(
       1,
     ),
   };
-  if (target <= own) return { units: target, ...burst };
+  if (target <= own) return { target, units: target, ...burst };
   const room = Math.max((own === 0 ? pool.units : most) - usedUnits - own, 0);
   const missing = active.map((one) => Math.max(fairShare(fair, wish(one)) - inForce(one, nowMs, 'units'), 0));
   const { level } = fairLevel(room, [...missing, target - own]);
-  return { units: own + Math.min(target - own, level), ...burst };
+  return { target, units: own + Math.min(target - own, level), ...burst };
 }
 
 function sumInForce(holders: ShareState, nowMs: number, what: 'units' | 'burst'): number {
@@ -208,11 +216,10 @@ function mustSend(
   holder: ShareHolder,
   units: number,
   burst: number,
-  { sent, isResumed }: ShareReport,
+  { sent }: ShareReport,
   { ttlMs, transitMs }: ShareTerms,
   nowMs: number,
 ): boolean {
-  if (isResumed && holder.number === 0 && units < holder.demand) return false;
   if (sent !== holder.number || sent === 0) return true;
   if (holder.endsAtMs - transitMs - nowMs <= ttlMs / 2) return true;
   if (burst !== holder.burst) return true;

@@ -1,4 +1,11 @@
-import { type BucketAction, readBucketUsage, readUsageReport, writeBucketActions } from '../../src/rlqs/messages.ts';
+import {
+  type BucketAction,
+  ReportTooLong,
+  readBucketUsage,
+  readUsageReport,
+  type UsageReport,
+  writeBucketActions,
+} from '../../src/rlqs/messages.ts';
 import fc from '../helpers/property.ts';
 import { streamQuotas } from '../helpers/quota-client.ts';
 
@@ -7,6 +14,11 @@ const anyPairs = fc.dictionary(fc.string({ minLength: 1, maxLength: 9 }), fc.str
   maxKeys: 5,
   noNullPrototype: true,
 });
+
+const usagesOf = ({ bytes, positions }: UsageReport) =>
+  Array.from({ length: positions.length / 2 }, (_, at) =>
+    readBucketUsage(bytes, positions[2 * at] ?? 0, positions[2 * at + 1] ?? 0),
+  );
 
 test('reports are decoded as the protocol file has them', () => {
   const anyUsage = fc.record({
@@ -26,9 +38,9 @@ test('reports are decoded as the protocol file has them', () => {
           num_requests_denied: denied,
         })),
       });
-      const report = readUsageReport(bytes);
+      const report = readUsageReport(bytes, 6);
       expect(report.domain).toBe(domain);
-      const read = report.usages.map(([from, to]) => readBucketUsage(bytes, from, to));
+      const read = usagesOf(report);
       expect(read).toEqual(
         usages.map(({ bucket, seconds, allowed, denied }) => ({
           pairs: Object.entries(bucket).map(([key, value]) => ({ key, value })),
@@ -50,8 +62,7 @@ test('a bucket id with too many pairs, too long a text or no pair is not decoded
         { bucket_id: { bucket }, time_elapsed: { seconds: 0 }, num_requests_allowed: 1, num_requests_denied: 0 },
       ],
     });
-    const [[from, to] = [0, 0]] = readUsageReport(bytes).usages;
-    return readBucketUsage(bytes, from, to);
+    return usagesOf(readUsageReport(bytes, 2))[0];
   };
   expect(usageOf({ a: 'x' })).toBeDefined();
   expect(usageOf({})).toBeUndefined();
@@ -59,12 +70,19 @@ test('a bucket id with too many pairs, too long a text or no pair is not decoded
   expect(usageOf(Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, 'v'])))).toBeUndefined();
 });
 
+test('a report with too many fields is refused, and a usage that is longer than its texts can be is not decoded', () => {
+  const empty = (fields: number) => Buffer.from(Array.from({ length: fields }, () => [0x12, 0]).flat());
+  expect(readUsageReport(empty(10), 10).positions).toHaveLength(20);
+  expect(() => readUsageReport(empty(11), 10)).toThrow(ReportTooLong);
+  expect(readBucketUsage(Buffer.alloc(200_000, 0x20), 0, 200_000)).toBeUndefined();
+});
+
 test('a malformed report is refused', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 60 }), (octets) => {
       const bytes = Buffer.from(octets);
       try {
-        for (const [from, to] of readUsageReport(bytes).usages) readBucketUsage(bytes, from, to);
+        usagesOf(readUsageReport(bytes, 60));
       } catch (error) {
         expect(error).toBeInstanceOf(RangeError);
       }

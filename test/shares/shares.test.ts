@@ -130,6 +130,52 @@ test('a holder without a name keeps the share that it has when the service resta
   expect(simulation.unitsOf('a')).toBeGreaterThan(5_800);
 });
 
+test('no share of a named holder expires while the service runs, whatever connections break and shares are lost', () => {
+  fc.assert(
+    fc.property(
+      fc.integer(),
+      fc.array(fc.integer({ min: 0, max: 300 }), { minLength: 1, maxLength: 10 }),
+      fc.array(
+        fc.record({
+          kind: fc.constantFrom('demand', 'disconnect', 'restart', 'lose'),
+          at: fc.nat(9),
+          demand: fc.integer({ min: 0, max: 300 }),
+          afterMs: fc.integer({ min: 10_000, max: 120_000 }),
+        }),
+        { minLength: 1, maxLength: 10 },
+      ),
+      fc.integer({ min: 30_000, max: 90_000 }), // shorter: a share that is lost in transit may have been the last
+      (seed, demands, events, ttlMs) => {
+        const simulation = simulate(seed, { terms: { ...terms, ttlMs } });
+        for (const [at, demand] of demands.entries()) simulation.start(String(at), demand);
+        simulation.run(60_000);
+        for (const { kind, at, demand, afterMs } of events) {
+          if (kind === 'demand') simulation.setDemand(String(at), demand);
+          else if (kind === 'disconnect') simulation.disconnect(String(at));
+          else if (kind === 'restart') simulation.restart();
+          else simulation.loseStore();
+          simulation.run(afterMs);
+        }
+        expect(simulation.unlimitedMs).toBe(0);
+      },
+    ),
+    { numRuns: 150 },
+  );
+});
+
+test('holders that want more than the rate share it again four reports after the shares were lost', () => {
+  const simulation = simulate(5);
+  simulation.start('a', 200);
+  simulation.start('b', 200);
+  simulation.run(60_000);
+  simulation.loseStore();
+  simulation.run(4 * REPORT_MS);
+  simulation.mostUnits = 0;
+  simulation.run(2 * terms.ttlMs);
+  expect(simulation.mostUnits).toBeLessThanOrEqual(pool.units);
+  expect(simulation.unlimitedMs).toBe(0);
+});
+
 test('a steady demand is sent a share only when half of the term is over', () => {
   const simulation = simulate(4);
   simulation.start('a', 50);

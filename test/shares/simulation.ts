@@ -1,5 +1,6 @@
 import {
   type Pool,
+  resumeMs,
   type Share,
   type ShareReport,
   type ShareState,
@@ -26,7 +27,9 @@ interface Connection {
   isOpen: boolean;
   sent: number;
   sentAtMs: number;
+  /** The proxy had reported before; its first report on this connection. */
   isResumed: boolean;
+  knownSinceMs: number | undefined;
 }
 
 export interface SimulationOptions {
@@ -54,6 +57,8 @@ export class Simulation {
   mostUnits = 0;
   mostBurst = 0;
   sharesSent = 0;
+  /** How long proxies that run had let their last share expire: they are not limited then. Summed over proxies. */
+  unlimitedMs = 0;
 
   constructor(options: SimulationOptions) {
     this.#options = options;
@@ -62,7 +67,7 @@ export class Simulation {
   /** @param isNamed  it keeps its name over connections */
   start(id: string, demand: number, isNamed = true): void {
     const { random, reportMs } = this.#options;
-    const connection = { isOpen: true, sent: 0, sentAtMs: 0, isResumed: false };
+    const connection = { isOpen: true, sent: 0, sentAtMs: 0, isResumed: false, knownSinceMs: undefined };
     const earlier = this.#proxies.get(id);
     if (earlier?.connection) return;
     const nextReportMs = this.nowMs + Math.floor(random() * reportMs);
@@ -92,13 +97,22 @@ export class Simulation {
     const proxy = this.#proxies.get(id);
     if (!proxy?.connection) return;
     proxy.connection.isOpen = false;
-    proxy.connection = { isOpen: true, sent: 0, sentAtMs: 0, isResumed: proxy.lastReportMs !== undefined };
+    proxy.connection = {
+      ...{ isOpen: true, sent: 0, sentAtMs: 0 },
+      ...{ isResumed: proxy.lastReportMs !== undefined, knownSinceMs: undefined },
+    };
     proxy.connections++;
   }
 
   /** The service is killed: every connection breaks. The state is in a store. */
   restart(): void {
     for (const id of this.#proxies.keys()) this.disconnect(id);
+  }
+
+  /** The service restarts, and its shares are lost. */
+  loseStore(): void {
+    this.#state = undefined;
+    this.restart();
   }
 
   /** Tokens per fill that a proxy may use now. */
@@ -116,13 +130,14 @@ export class Simulation {
         this.#events.splice(this.#events.indexOf(event), 1);
         event.run();
       }
-      this.#measure();
+      this.#measure(tickMs);
     }
   }
 
-  #measure(): void {
+  #measure(tickMs: number): void {
     let [units, burst] = [0, 0];
-    for (const { share } of this.#proxies.values()) {
+    for (const { share, connection } of this.#proxies.values()) {
+      if (connection && share && share.untilMs <= this.nowMs) this.unlimitedMs += tickMs;
       if (!share || share.untilMs <= this.nowMs || share.units === 0) continue;
       units += share.units;
       burst += share.burst;
@@ -141,11 +156,14 @@ export class Simulation {
     const holder = proxy.isNamed ? proxy.id : `${proxy.id}/${proxy.connections}`;
     const handle = (): void => {
       if (!connection.isOpen) return;
-      const isConfirmed = connection.sent > 0 && this.nowMs - connection.sentAtMs >= this.#options.terms.transitMs;
-      const { sent, isResumed } = connection;
+      const { terms } = this.#options;
+      connection.knownSinceMs ??= this.nowMs;
+      const isConfirmed = connection.sent > 0 && this.nowMs - connection.sentAtMs >= terms.transitMs;
+      const { sent, knownSinceMs } = connection;
+      const isRecent = this.nowMs - knownSinceMs < (proxy.isNamed ? resumeMs(terms) : terms.ttlMs);
+      const isResumed = connection.isResumed && sent === 0 && elapsedMs > 0 && isRecent;
       this.#handle(proxy, connection, {
-        ...{ holder, requests, elapsedMs, sent, isConfirmed, leaves: false },
-        isResumed: isResumed && elapsedMs > 0 && !proxy.isNamed,
+        ...{ holder, requests, elapsedMs, sent, isConfirmed, isResumed, leaves: false },
       });
     };
     this.#later(handle);

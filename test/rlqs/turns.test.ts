@@ -1,0 +1,86 @@
+import { status } from '@grpc/grpc-js';
+import { QuotaService, shareTerms } from '../../src/rlqs/quota-service.ts';
+import { MemoryShares } from '../../src/shares/share-store.ts';
+import { streamQuotas } from '../helpers/quota-client.ts';
+import { rulesFrom } from '../helpers/rules.ts';
+import { mostStepsInATurn } from '../helpers/turns.ts';
+import { until } from '../helpers/until.ts';
+
+const rules = rulesFrom(`
+domain: d
+descriptors: [{ key: k, rate_limit: { unit: second, requests_per_unit: 1000 } }]
+`);
+const terms = shareTerms(60_000);
+const MAX_BUCKETS = 400;
+
+/** Proxies, and what becomes of their reports. */
+function open(count: number, onSlice: () => void = () => {}) {
+  const seen = { charged: 0, mostCharged: 0, failures: [] as status[] };
+  const shares = new MemoryShares(() => 1_000, terms, 2 ** 30);
+  const service = new QuotaService({
+    ...{ rules: () => rules, keyOf: (_fillMs, _domain, [entry]) => entry?.value ?? '', unknown: 'deny' },
+    ...{ domains: [], maxBuckets: MAX_BUCKETS, terms, monotonicMs: () => 1_000, onUnavailable: () => {} },
+    shares: {
+      step(reports) {
+        onSlice();
+        return shares.step(reports);
+      },
+    },
+  });
+  const receivers = Array.from({ length: count }, () =>
+    service.open({
+      name: undefined,
+      write: () => {},
+      charge: (bytes) => {
+        seen.charged += bytes;
+        seen.mostCharged = Math.max(seen.mostCharged, seen.charged);
+      },
+      fail: (code) => void seen.failures.push(code),
+      end: () => {},
+    }),
+  );
+  return { service, receivers, seen };
+}
+
+const reportOf = (buckets: number): Buffer =>
+  streamQuotas.requestSerialize({
+    domain: 'd',
+    bucket_quota_usages: Array.from({ length: buckets }, (_, at) => ({
+      bucket_id: { bucket: { k: String(at) } },
+      time_elapsed: { seconds: 0 },
+      num_requests_allowed: 1,
+      num_requests_denied: 0,
+    })),
+  });
+
+test('the reports of all proxies are handled one slice in a turn of the event loop', async () => {
+  let slices = 0;
+  const most = await mostStepsInATurn(async (step) => {
+    const { service, receivers } = open(4, () => {
+      slices++;
+      step();
+    });
+    for (const receiver of receivers) receiver.report(reportOf(MAX_BUCKETS));
+    await until('all have shares', () => service.counts.assignments === 4 * MAX_BUCKETS);
+  });
+  expect(most).toBe(1);
+  expect(slices).toBe(4 * (MAX_BUCKETS / 200));
+});
+
+test('the positions of usages are charged while a report is handled', async () => {
+  const { service, receivers, seen } = open(1);
+  const bytes = Buffer.concat([reportOf(1), Buffer.from(Array.from({ length: 1_000 }, () => [0x12, 0]).flat())]);
+  receivers[0]?.report(bytes);
+  await until('it is handled', () => service.counts.unknown === 1_000 && seen.charged < bytes.length);
+  expect(seen.mostCharged).toBeGreaterThanOrEqual(bytes.length + 8 * 1_001);
+});
+
+test('a report with many more usages than a proxy may have buckets ends its stream', async () => {
+  const { service, receivers, seen } = open(1);
+  receivers[0]?.report(
+    Buffer.concat([reportOf(1), Buffer.from(Array.from({ length: 2_100 }, () => [0x12, 0]).flat())]),
+  );
+  await until('it is refused', () => seen.failures.length > 0);
+  expect(seen.failures).toEqual([status.RESOURCE_EXHAUSTED]);
+  expect(service.counts.buckets).toBe(0);
+});
