@@ -222,7 +222,7 @@ function recordingOf(values: CheckedValues) {
     fileBytes: Math.floor(Math.min(maxBytes / (MIN_RECORDING_FILES * processes), MAX_RECORDING_FILE_BYTES)),
     maxPerSecond: Math.max(Math.floor(values.RECORD_MAX_PER_SECOND / processes), 1),
     isFromStart: values.RECORD_FROM_START,
-    hashKey: given(values.RECORD_HASH_KEY ?? ''),
+    hashKey: values.RECORD_HASH_KEY,
     /** What decides besides the rules: for the heads of files. */
     settings: {
       BACKEND_TYPE: values.store.kind,

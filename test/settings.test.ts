@@ -464,6 +464,12 @@ test('secrets are not shown, even if they are invalid', () => {
   ]);
 });
 
+test('an empty key for hashes is refused: values would be recorded as they are', () => {
+  expect(() => readValues({ RECORD_HASH_KEY: '' })).toThrow(
+    "RECORD_HASH_KEY must be a text that is not empty, got '***'",
+  );
+});
+
 describe('headers for limits', () => {
   const headersOf = async (env: Record<string, string>) => (await readSettings(env)).answers.headers;
   const own = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' };

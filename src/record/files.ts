@@ -1,8 +1,9 @@
 import { createWriteStream, type WriteStream } from 'node:fs';
-import { readdir, stat, unlink } from 'node:fs/promises';
+import { readdir, stat, unlink, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { constants, createGzip, type Gzip } from 'node:zlib';
+import type { Clock } from '../clock.ts';
 
 export interface RecordingFilesOptions {
   readonly directory: string;
@@ -12,6 +13,8 @@ export interface RecordingFilesOptions {
   readonly fileBytes: number;
   /** Compressed octets of all recordings in the directory: the oldest files are removed before it is exceeded. */
   readonly maxBytes: number;
+  /** That of the file system. */
+  readonly clock: Clock;
   /** The first lines of a file. */
   readonly head: (part: number) => string;
   /** Files cannot be written: nothing is, from now on. */
@@ -23,10 +26,18 @@ const PREFIX = 'weir-';
 /** Of compression: the fastest. */
 const FASTEST_LEVEL = 1;
 
+/** Recordings hold what callers sent: no other user of the machine is to read them. */
+const OWNER_ONLY = 0o600;
+/** Files of other processes are taken for open until then: each touches its own whenever it flushes. */
+const OPEN_MS = 10_000;
+
 interface OpenFile {
+  readonly path: string;
   readonly gzip: Gzip;
   readonly file: WriteStream;
   bytes: number;
+  /** It was removed by another process. */
+  isGone: boolean;
 }
 
 /** Compressed files of lines, one after the other. */
@@ -57,7 +68,7 @@ export class RecordingFiles {
   /** @param text  whole lines */
   write(text: string): void {
     if (this.#hasFailed) return;
-    if (this.#open && this.#open.bytes >= this.#options.fileBytes) this.#end();
+    if (this.#open && (this.#open.isGone || this.#open.bytes >= this.#options.fileBytes)) this.#end();
     this.#open ??= this.#begin();
     const { gzip } = this.#open;
     if (gzip.write(text)) return;
@@ -70,9 +81,16 @@ export class RecordingFiles {
     for (const run of this.#waiting.splice(0)) run();
   }
 
-  /** Has what was written so far reach the disk. */
+  /** Has what was written so far reach the disk. To be called every few seconds: it shows that the file is open. */
   flush(): void {
-    this.#open?.gzip.flush(constants.Z_SYNC_FLUSH);
+    const open = this.#open;
+    if (!open) return;
+    open.gzip.flush(constants.Z_SYNC_FLUSH);
+    if (open.file.pending) return; // it is not there yet
+    const seconds = this.#options.clock() / 1_000;
+    utimes(open.path, seconds, seconds).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') open.isGone = true;
+    });
   }
 
   async close(): Promise<void> {
@@ -83,9 +101,10 @@ export class RecordingFiles {
   #begin(): OpenFile {
     const { directory, name, head } = this.#options;
     const part = ++this.#part;
-    const file = createWriteStream(join(directory, `${PREFIX}${name}-${String(part).padStart(6, '0')}${ENDING}`));
+    const path = join(directory, `${PREFIX}${name}-${String(part).padStart(6, '0')}${ENDING}`);
+    const file = createWriteStream(path, { mode: OWNER_ONLY });
     const gzip = createGzip({ level: FASTEST_LEVEL });
-    const open: OpenFile = { gzip, file, bytes: 0 };
+    const open: OpenFile = { path, gzip, file, bytes: 0, isGone: false };
     gzip.on('data', (chunk: Buffer) => {
       open.bytes += chunk.length;
     });
@@ -114,9 +133,9 @@ export class RecordingFiles {
     this.#closing = this.#closing.then(() => written);
   }
 
-  /** Removes the oldest recordings until another file fits. */
+  /** Removes the oldest recordings that no process writes to, until another file fits. */
   async #makeRoom(): Promise<void> {
-    const { directory, maxBytes, fileBytes } = this.#options;
+    const { directory, name: own, maxBytes, fileBytes, clock } = this.#options;
     const names = (await readdir(directory)).filter((name) => name.startsWith(PREFIX) && name.endsWith(ENDING));
     const found: { readonly path: string; readonly size: number; readonly mtimeMs: number }[] = [];
     for (const name of names) {
@@ -126,8 +145,11 @@ export class RecordingFiles {
     }
     found.sort((one, other) => one.mtimeMs - other.mtimeMs || (one.path < other.path ? -1 : 1));
     let bytes = found.reduce((sum, { size }) => sum + size, 0);
-    for (const { path, size } of found.slice(0, -1)) {
+    const ownPaths = join(directory, `${PREFIX}${own}-`);
+    const openSinceMs = clock() - OPEN_MS;
+    for (const { path, size, mtimeMs } of found.slice(0, -1)) {
       if (bytes + fileBytes <= maxBytes) return;
+      if (path.startsWith(ownPaths) ? path === this.#open?.path : mtimeMs > openSinceMs) continue;
       await unlink(path).catch(() => {});
       bytes -= size;
     }

@@ -24,8 +24,36 @@ export function needsValue(level: Level | undefined, { key, value }: Entry, foun
 }
 
 /** Same digest: the rules match alike, whatever their limits. */
-export const matchDigest = ({ rules }: RuleTree): string =>
-  createHash('sha256')
-    .update(rules.map(({ path }) => path).join('\n'))
-    .digest('base64url')
-    .slice(0, HASH_CHARACTERS);
+export function matchDigest({ domains }: RuleTree): string {
+  const hash = createHash('sha256');
+  const add = (part: string): void => void hash.update(`${part.length}:${part}`);
+  for (const [name, { root }] of sorted(domains)) {
+    add(name);
+    addLevel(root, add);
+  }
+  return hash.digest('base64url').slice(0, HASH_CHARACTERS);
+}
+
+type Add = (part: string) => void;
+
+function addLevel({ byKey, keyWildcards }: Level, add: Add): void {
+  for (const [key, { byValue, anyValue, wildcards }] of sorted(byKey)) {
+    add(`key ${key}`);
+    for (const [value, node] of sorted(byValue)) addNode(`value ${value}`, node, add);
+    for (const { node } of wildcards.all) addNode(`pattern ${node.composite}`, node, add);
+    if (anyValue) addNode('any value', anyValue, add);
+  }
+  add('keys');
+  for (const { node } of keyWildcards.all) addNode(`pattern ${node.composite}`, node, add);
+  add('end');
+}
+
+function addNode(name: string, { rule, children }: Node, add: Add): void {
+  add(name);
+  add(rule ? 'rule' : 'none');
+  if (children) addLevel(children, add);
+}
+
+/** Where the order of the file does not matter. */
+const sorted = <T>(byName: ReadonlyMap<string, T>): readonly (readonly [string, T])[] =>
+  [...byName].sort(([one], [other]) => (one < other ? -1 : 1));

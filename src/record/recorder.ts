@@ -1,5 +1,6 @@
 import type { Monotonic } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
+import type { StandingOverride } from '../overrides.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { RuleTree } from '../rules/tree.ts';
@@ -32,8 +33,13 @@ const MAX_WAITING = 65_536;
 /** Lines that are made in one turn: about a millisecond's work. */
 const LINES_PER_TURN = 256;
 
+interface WaitingRequest extends AnsweredRequest {
+  /** What operators had set when it was answered: the same array until that changes. */
+  readonly overrides: readonly StandingOverride[];
+}
+
 /** Something to be written in its place: a request, or a line that is made already. */
-type Waiting = AnsweredRequest | string;
+type Waiting = WaitingRequest | string;
 
 /** Records requests with their answers, in the order in which they were decided. */
 export class Recorder {
@@ -42,10 +48,17 @@ export class Recorder {
   readonly #timeouts = new WeakMap<WireRequest, number>();
   #waiting: Waiting[] = [];
   #isWriting = false;
+  /** Of the last request that was written. */
   #rules: RuleTree | undefined;
+  /** What operators had set when the last request was answered, and the revision of that. */
+  #overrides: readonly StandingOverride[] = [];
   #overridesRevision = 0;
+  /** That of the last request that was written. */
+  #overridesWritten: readonly StandingOverride[];
   /** The line of what operators had set when the last lines were written; empty: nothing. */
   #writtenOverrides = '';
+  /** The same, while lines are made that are written together. */
+  #changedOverrides: string | undefined;
   #dropped = 0;
   #untilMs: number;
   #second = Number.NaN;
@@ -57,9 +70,10 @@ export class Recorder {
     this.#files = options.openFiles((part) => this.#head(part));
     const { decider, hashKey } = options;
     this.#rules = decider.rules();
-    this.#overridesRevision = decider.overrides?.revision ?? 0;
-    if (decider.overrides && decider.overrides.size > 0)
-      this.#writtenOverrides = `${overridesLine(decider.overrides.all(), this.#rules, hashKey)}\n`;
+    this.#noteOverrides();
+    this.#overridesWritten = this.#overrides;
+    if (this.#overrides.length > 0)
+      this.#writtenOverrides = `${overridesLine(this.#overrides, this.#rules, hashKey)}\n`;
   }
 
   /**
@@ -89,8 +103,6 @@ export class Recorder {
     const nowMs = clock.read();
     if (nowMs >= this.#untilMs) return;
     const rules = decider.rules();
-    if (rules !== this.#rules) this.#noteRules(rules);
-    if (decider.overrides && decider.overrides.revision !== this.#overridesRevision) this.#noteOverrides();
     if (!isSampled(request, rules, header.sample)) return;
     if (this.#files.hasFailed || this.#isBeyondRate() || this.#waiting.length >= MAX_WAITING) {
       this.#dropped++;
@@ -101,7 +113,8 @@ export class Recorder {
     this.#dropped = 0;
     const timeMs = storeTimeOf(answer) ?? nowMs;
     const timeoutMs = this.#timeouts.get(request) ?? Number.POSITIVE_INFINITY;
-    this.#waiting.push({ request, answer, timeMs, timeoutMs, rules });
+    if (decider.overrides && decider.overrides.revision !== this.#overridesRevision) this.#noteOverrides();
+    this.#waiting.push({ request, answer, timeMs, timeoutMs, rules, overrides: this.#overrides });
     this.#options.onRecorded(1, 0);
     this.#write();
   }
@@ -128,16 +141,26 @@ export class Recorder {
     return `${JSON.stringify(head)}\n${this.#writtenOverrides}`;
   }
 
-  #noteRules(rules: RuleTree | undefined): void {
-    this.#rules = rules;
-    if (rules) this.#waiting.push(JSON.stringify({ rulesChanged: { digest: matchDigest(rules) } }));
+  #noteOverrides(): void {
+    const { overrides } = this.#options.decider;
+    this.#overridesRevision = overrides?.revision ?? 0;
+    this.#overrides = Array.from(overrides?.all() ?? []);
   }
 
-  #noteOverrides(): void {
-    const { decider, hashKey } = this.#options;
-    if (!decider.overrides) return;
-    this.#overridesRevision = decider.overrides.revision;
-    this.#waiting.push(overridesLine(decider.overrides.all(), this.#rules, hashKey));
+  /** A request's line, after lines of what has changed since the one before. */
+  #linesOf(one: WaitingRequest): string {
+    const { hashKey } = this.#options;
+    let changes = '';
+    if (one.rules !== this.#rules) {
+      this.#rules = one.rules;
+      if (one.rules) changes = `${JSON.stringify({ rulesChanged: { digest: matchDigest(one.rules) } })}\n`;
+    }
+    if (one.overrides !== this.#overridesWritten) {
+      this.#overridesWritten = one.overrides;
+      this.#changedOverrides = `${overridesLine(one.overrides, one.rules, hashKey)}\n`;
+      changes += this.#changedOverrides;
+    }
+    return changes + requestLine(one, hashKey);
   }
 
   #isBeyondRate(): boolean {
@@ -161,14 +184,13 @@ export class Recorder {
   }
 
   #writeLines(count: number): void {
-    const { hashKey } = this.#options;
     const lines = this.#waiting.slice(0, count);
     this.#waiting = this.#waiting.length > count ? this.#waiting.slice(count) : [];
-    if (lines.length === 0) return;
-    const texts = lines.map((one) => (typeof one === 'string' ? one : requestLine(one, hashKey)));
+    if (lines.length === 0 || this.#files.hasFailed) return;
+    const texts = lines.map((one) => (typeof one === 'string' ? one : this.#linesOf(one)));
     this.#files.write(`${texts.join('\n')}\n`);
-    const overrides = lines.findLast((line) => typeof line === 'string' && line.startsWith('{"overrides"'));
-    if (overrides !== undefined) this.#writtenOverrides = `${overrides}\n`;
+    this.#writtenOverrides = this.#changedOverrides ?? this.#writtenOverrides;
+    this.#changedOverrides = undefined;
   }
 }
 

@@ -4,6 +4,7 @@ import { isPromise } from '../backends/backend.ts';
 import { type CounterEntry, type CounterKey, createCounterKeys } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type Verdict } from '../decide.ts';
+import { createEstimates } from '../ledger/estimates.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Overrides } from '../overrides.ts';
 import { remainingOf } from '../rls/codec.ts';
@@ -46,6 +47,7 @@ export class ReplayEngine {
         { clock, monotonicMs: clock, instance: 'replay', denyCacheBytes: 0, every: () => () => {} },
       ),
       overrides: this.#overrides,
+      estimates: createEstimates(),
       storeTimeoutMs: 0,
       counters: (limit, domain, entries) => {
         const key = keys(limit, domain, entries);

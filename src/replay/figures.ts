@@ -61,9 +61,9 @@ const MAX_HURT_KEYS = 500_000;
 /** Keys that may be admitted within one window and are counted one by one. */
 const MAX_RECENT_KEYS = 200_000;
 /** Rules that are counted one by one: limits that requests bring along make one for each descriptor. */
-const MAX_RULES = 20_000;
+export const MAX_RULES = 20_000;
 /** What further rules are counted as. */
-const OTHER_RULES = '(other)';
+export const OTHER_RULES = '(other)';
 /** Keys that are listed. */
 const MAX_LISTED = 10;
 
@@ -116,11 +116,11 @@ export class ReplayFigures implements ReplayObserver {
     if (isSameAnswer(recorded, answer)) this.#answers.same++;
     if (hasAgainst) return;
     this.#recorded ??= new HurtKeys({ left: MAX_HURT_KEYS });
-    if (recorded.code === 'OVER_LIMIT')
-      for (const [at, { key }] of answer.descriptors.entries()) {
-        const code = recorded.descriptors?.[at]?.code ?? recorded.code;
-        if (key !== undefined && code === 'OVER_LIMIT') this.#recorded.refused(key, timeMs);
-      }
+    if (recorded.code === 'OVER_LIMIT') {
+      const refused = recorded.descriptors ?? codesBehind(recorded.code, answer);
+      for (const [at, { key }] of answer.descriptors.entries())
+        if (key !== undefined && refused[at]?.code === 'OVER_LIMIT') this.#recorded.refused(key, timeMs);
+    }
     this.#compare(recorded.code, answer.code);
   }
 
@@ -136,6 +136,16 @@ export class ReplayFigures implements ReplayObserver {
     if (label === 'allow' && code === 'OVER_LIMIT') this.#labels.wrong++;
     if (label === 'refuse' && code === 'OK') this.#labels.missed++;
   }
+}
+
+/**
+ * The codes of the descriptors behind a recorded code, such as that of an access log: those of the replay where it came
+ * to the same. A refusal does not say which of several was refused.
+ */
+export function codesBehind(code: ReplayedCode, answer: ReplayedAnswer): readonly { readonly code: ReplayedCode }[] {
+  if (code === answer.code) return answer.descriptors;
+  if (code === 'OVER_LIMIT' && answer.descriptors.length > 1) return [];
+  return answer.descriptors.map(() => ({ code }));
 }
 
 /** Whether a replayed answer is the recorded one, as far as that was recorded. */

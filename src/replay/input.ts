@@ -48,7 +48,8 @@ export async function* chunksOf(
   onBytes: (bytes: number) => void,
   onTruncated: (reason: string) => void,
 ): AsyncIterable<Buffer> {
-  const stored = counting(input.open(), onBytes);
+  const opened = input.open();
+  const stored = counting(opened, onBytes);
   let isAny = false;
   try {
     const first = await stored.next();
@@ -70,6 +71,8 @@ export async function* chunksOf(
     const reason = error instanceof Error ? error.message : String(error);
     if (!isAny || !isTruncation(error)) throw new UnreadableInput(`${input.name}: ${reason}`);
     onTruncated(reason);
+  } finally {
+    opened.destroy(); // the reader may have had enough
   }
 }
 

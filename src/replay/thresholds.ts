@@ -9,11 +9,16 @@ export interface Thresholds {
   readonly maxNewlyHurt?: number;
 }
 
-/** What is exceeded, one text each. */
+/** What is exceeded, one text each; where there was nothing to hold against a threshold, that there was not. */
 export function exceeded({ rules, against, change }: Figures, thresholds: Thresholds): readonly string[] {
   const { maxRefused, maxNewlyRefused, maxNewlyHurt } = thresholds;
   const last = against ?? rules;
+  const isNewlySet = maxNewlyRefused !== undefined || maxNewlyHurt !== undefined;
+  if ((isNewlySet || maxRefused !== undefined) && last.requests === 0)
+    return ['no request was replayed: nothing can be held against the thresholds'];
   const found: string[] = [];
+  if (isNewlySet && (change?.compared ?? 0) === 0)
+    found.push('nothing was compared: what is newly refused needs --against, or a recording with answers');
   const check = (what: string, count: number, of: number, most: number | undefined): void => {
     if (most === undefined || count <= most * of) return;
     found.push(`${count} of ${of} requests ${what}, more than ${percent(most)}`);

@@ -25,6 +25,9 @@ export interface Recording extends Part {
 /** How often what was recorded reaches the disk. */
 const FLUSH_INTERVAL_MS = 1_000;
 
+/** Of a directory that is made: recordings hold what callers sent. */
+const OWNER_ONLY = 0o700;
+
 /** @throws CannotStart if the directory cannot be made */
 export async function openRecording(
   options: NonNullable<Settings['recording']>,
@@ -34,7 +37,7 @@ export async function openRecording(
 ): Promise<Recording> {
   const { directory, sample, maxPerSecond, hashKey, settings, fileBytes, maxBytes, isFromStart } = options;
   if (!requestClock) throw new Error('a process that records has a clock for requests');
-  await start('RECORD_TO', directory, () => mkdir(directory, { recursive: true }));
+  await start('RECORD_TO', directory, () => mkdir(directory, { recursive: true, mode: OWNER_ONLY }));
   const stream = randomUUID();
   const name = `${rfc3339(clock()).replace(/[-:]|\.\d+/g, '')}-${stream.slice(0, 8)}`;
   const recorder = new Recorder({
@@ -42,7 +45,7 @@ export async function openRecording(
     header: { version: RECORDING_VERSION, stream, sample, hashed: hashKey !== undefined, settings },
     openFiles: (head) =>
       new RecordingFiles({
-        ...{ directory, name, fileBytes, maxBytes, head },
+        ...{ directory, name, fileBytes, maxBytes, head, clock },
         onFailure: (error) => log.error(`requests are no longer recorded: ${error.message}`),
       }),
     onRecorded,

@@ -13,6 +13,8 @@ export class Mismatch {
 }
 
 export const text: Parse<string> = (written) => written;
+export const textNotEmpty: Parse<string> = (written) =>
+  written === '' ? new Mismatch('a text that is not empty') : written;
 
 /** An HTTP field name. @see https://www.rfc-editor.org/rfc/rfc9110#name-field-names */
 export const headerName: Parse<string> = (written) =>

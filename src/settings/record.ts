@@ -1,4 +1,4 @@
-import { flag, integer, partOfAll, text } from './kinds.ts';
+import { flag, integer, partOfAll, text, textNotEmpty } from './kinds.ts';
 import { type Rows, secret, setting } from './row.ts';
 
 /** Recording of requests for `weir replay`. */
@@ -25,7 +25,7 @@ export const recordRows = {
     'size of all recordings in the directory; the oldest files are removed to stay below it',
   ),
   RECORD_HASH_KEY: secret(
-    text,
+    textNotEmpty,
     'values that no rule names, by itself or by a pattern, are recorded as hashes under this key; unset: as they are',
   ),
 } as const satisfies Rows;

@@ -98,10 +98,20 @@ descriptors:
   - key: tenant
     descriptors:
       - { key: id, not_counted: hold, rate_limit: { algorithm: in_flight, requests_per_unit: 3, ttl: 1s } }
+  - key: model
+    descriptors:
+      - key: id
+        not_counted: hold
+        rate_limit: { unit: minute, requests_per_unit: 200, reserve: { ttl: 1s, estimate: p95 } }
+        descriptors: [{ key: used, not_counted: commit }]
 `;
 
 function anyDescriptor(): WireRequest['descriptors'][number] {
   const user = { key: 'user', value: `user-${below(12)}` };
+  const completion = [
+    { key: 'model', value: `m${below(2)}` },
+    { key: 'id', value: `r${below(20)}` },
+  ];
   const entries = oneOf(
     [user],
     [user],
@@ -114,6 +124,8 @@ function anyDescriptor(): WireRequest['descriptors'][number] {
       { key: 'tenant', value: `t${below(3)}` },
       { key: 'id', value: `r${below(40)}` },
     ],
+    completion,
+    [...completion, { key: 'used', value: 'tokens' }],
   );
   const hits = oneOf(undefined, undefined, undefined, 0, 2, 5);
   const brings = below(20) === 0;

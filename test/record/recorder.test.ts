@@ -1,5 +1,6 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -75,7 +76,13 @@ function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} 
     },
     header: { version: 1, stream: 'stream', sample, hashed: false, settings: SETTINGS },
     openFiles: (head) =>
-      new RecordingFiles({ directory: folder, name: 'test', fileBytes, maxBytes, head, onFailure: () => {} }),
+      new RecordingFiles({
+        ...{ directory: folder, name: 'test', clock: Date.now },
+        fileBytes,
+        maxBytes,
+        head,
+        onFailure: () => {},
+      }),
     onRecorded: (recorded, dropped) => {
       counted.recorded += recorded;
       counted.dropped += dropped;
@@ -204,6 +211,58 @@ test('the oldest files are removed before all recordings exceed RECORD_MAX_BYTES
   expect(largest).toBeLessThan(40_000 + 3 * 16_384); // what zlib holds back comes later
 });
 
+describe('files of several processes', () => {
+  const filesOf = (name: string): RecordingFiles =>
+    new RecordingFiles({
+      ...{ directory: folder, name, clock: Date.now, fileBytes: 1_000, maxBytes: 20_000, head: () => '{}\n' },
+      onFailure: (error) => {
+        throw error;
+      },
+    });
+  const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
+
+  test('a file that another process has open stays, however old its lines are', async () => {
+    const [idle, busy] = [filesOf('idle'), filesOf('busy')];
+    idle.write('{"first":1}\n');
+    await turn();
+    const path = join(folder, 'weir-idle-000001.ndjson.gz');
+    utimesSync(path, 1, 1);
+    idle.flush();
+    while (statSync(path).mtimeMs < 2_000) await turn();
+    for (let times = 0; times < 40; times++) {
+      busy.write(`${randomBytes(1_000).toString('hex')}\n`);
+      busy.flush();
+      await turn();
+    }
+    await busy.close();
+    idle.write('{"second":1}\n');
+    await idle.close();
+    expect(files()).not.toContain('weir-busy-000001.ndjson.gz');
+    expect(textsOf('weir-idle-000001.ndjson.gz')).toEqual(['{}', '{"first":1}', '{"second":1}']);
+  });
+
+  test('another file is begun where the open one was removed', async () => {
+    const one = filesOf('one');
+    one.write('{"first":1}\n');
+    while (files().length === 0) await turn();
+    rmSync(join(folder, 'weir-one-000001.ndjson.gz'));
+    one.flush();
+    for (let times = 0; files().length === 0 && times < 200; times++) {
+      await turn();
+      one.write('{"second":1}\n');
+    }
+    await one.close();
+    expect(textsOf('weir-one-000002.ndjson.gz')).toContain('{"second":1}');
+  });
+
+  test('only the owner may read them', async () => {
+    const one = filesOf('one');
+    one.write('{"first":1}\n');
+    await one.close();
+    expect(statSync(join(folder, files()[0] ?? '')).mode & 0o777).toBe(0o600);
+  });
+});
+
 test('requests beyond the rate are counted, and their number stands where they are missing', async () => {
   let nowMs = 0;
   const { recorder, ask, counted } = recording({ options: { maxPerSecond: 2, monotonicMs: () => nowMs } });
@@ -260,7 +319,7 @@ test('a disk that cannot be written ends the recording, and nothing else', async
     options: {
       openFiles: (head) =>
         new RecordingFiles({
-          ...{ directory: join(folder, 'missing'), name: 'test', fileBytes: 1e6, maxBytes: 1e9, head },
+          ...{ directory: join(folder, 'missing'), name: 'test', clock: Date.now, fileBytes: 1e6, maxBytes: 1e9, head },
           onFailure: ({ message }) => failures.push(message),
         }),
     },
@@ -271,4 +330,25 @@ test('a disk that cannot be written ends the recording, and nothing else', async
   await recorder.close();
   expect(failures).toEqual([expect.stringContaining('ENOENT')]);
   expect(counted).toEqual({ recorded: 1, dropped: 1 });
+});
+
+test('after a failure of the disk, nothing is made of what operators set', async () => {
+  const override = { domain: 'demo', entries: [{ key: 'user', value: 'anna' }], effect: { kind: 'block' } } as const;
+  const failures: Error[] = [];
+  const { recorder, ask, overrides, time } = recording({
+    options: {
+      openFiles: (head) =>
+        new RecordingFiles({
+          ...{ directory: join(folder, 'missing'), name: 'test', clock: Date.now, fileBytes: 1e6, maxBytes: 1e9, head },
+          onFailure: (error) => failures.push(error),
+        }),
+    },
+  });
+  await ask(requestOf(['user', 'anna']));
+  while (failures.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  const all = jest.spyOn(overrides, 'all');
+  overrides.replace([{ ...override, untilMs: time() + 1, by: '', reason: '' }]);
+  await ask(requestOf(['user', 'anna']));
+  await recorder.close();
+  expect(all).not.toHaveBeenCalled();
 });

@@ -108,7 +108,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
     header: { version: 1, stream: 'test', sample: 1, hashed: false, settings },
     openFiles: (head) =>
       new RecordingFiles({
-        ...{ directory, name: 'test', fileBytes: 2_000, maxBytes: 10_000_000, head },
+        ...{ directory, clock: Date.now, name: 'test', fileBytes: 2_000, maxBytes: 10_000_000, head },
         onFailure: (error) => {
           throw error;
         },

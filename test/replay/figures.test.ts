@@ -29,6 +29,30 @@ const answerOf = (user: string, code: 'OK' | 'OVER_LIMIT', counter?: string): Re
   ],
 });
 
+test('thresholds fail where there was nothing to hold against them', () => {
+  const none = new ReplayFigures();
+  const noRequest = ['no request was replayed: nothing can be held against the thresholds'];
+  for (const thresholds of [{ maxRefused: 1 }, { maxNewlyRefused: 1 }, { maxNewlyHurt: 9 }])
+    expect(exceeded(none.result(), thresholds)).toEqual(noRequest);
+  expect(exceeded(none.result(), {})).toEqual([]);
+  const uncompared = new ReplayFigures();
+  uncompared.observe(requestAt(1), answerOf('anna', 'OK'));
+  for (const thresholds of [{ maxNewlyRefused: 1 }, { maxNewlyHurt: 9 }])
+    expect(exceeded(uncompared.result(), thresholds)).toEqual([expect.stringContaining('nothing was compared')]);
+  expect(exceeded(uncompared.result(), { maxRefused: 0 })).toEqual([]);
+});
+
+test('a refusal in an access log is of the descriptors that the replay refuses, if it refuses the request', () => {
+  const figures = new ReplayFigures();
+  const refused = { answer: { code: 'OVER_LIMIT' } } as const;
+  const [anna, bert] = [answerOf('anna', 'OVER_LIMIT'), answerOf('bert', 'OK')];
+  const both = { code: 'OVER_LIMIT', descriptors: [...anna.descriptors, ...bert.descriptors] } as const;
+  figures.observe(requestAt(1, refused), both);
+  const [carl, dora] = [answerOf('carl', 'OK'), answerOf('dora', 'OK')];
+  figures.observe(requestAt(2, refused), { code: 'OK', descriptors: [...carl.descriptors, ...dora.descriptors] });
+  expect(figures.result().change).toMatchObject({ newlyAdmitted: 1, keysNewlyHurt: 0, keysNewlySpared: 0 });
+});
+
 test('compares rule sets by what is limited, although their counters have other names', () => {
   const figures = new ReplayFigures();
   const bucket = 'token_bucket.2|60000';

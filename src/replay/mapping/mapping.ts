@@ -90,8 +90,10 @@ function answerOf(
   status: string | undefined,
   { response_code_details: details, response_flags: flags }: LogFields,
 ): ReplayedCode | undefined {
-  if (details === 'request_rate_limited' || (typeof flags === 'string' && /\bRL\b/.test(flags))) return 'OVER_LIMIT';
-  return status !== undefined && status !== '429' && textOf(details) !== undefined ? 'OK' : undefined;
+  const reason = textOf(details);
+  if (reason === undefined) return typeof flags === 'string' && /\bRL\b/.test(flags) ? 'OVER_LIMIT' : undefined;
+  if (reason === 'request_rate_limited') return 'OVER_LIMIT';
+  return status !== undefined && status !== '429' ? 'OK' : undefined;
 }
 
 function descriptorOf(block: MappingBlock, names: FieldNames): ReadDescriptor {

@@ -1,5 +1,5 @@
 import { parse } from 'csv-parse/sync';
-import type { LogFields } from './fields.ts';
+import { isTimeField, type LogFields } from './fields.ts';
 import type { LineParser, ParsedLine } from './line-parser.ts';
 
 type Row = readonly string[];
@@ -75,8 +75,12 @@ function rowOf(line: string, delimiter: string): Row | string {
 const delimiterOf = (header: string): string =>
   [',', ';', '\t'].toSorted((a, b) => header.split(b).length - header.split(a).length)[0] ?? ',';
 
-/** Whether a line can be the header of a table: names, several, and none of them a number. */
+/** Whether a line is the header of a table: several names, and one of them is what logs call the time. */
 export function isTableHeader(line: string): boolean {
   const names = line.split(delimiterOf(line));
-  return names.length > 1 && names.every((name) => /^\s*"?[^\d"][^"]*"?\s*$/.test(name));
+  if (names.length < 2 || !names.every((name) => COLUMN_NAME.test(name))) return false;
+  return names.some((name) => isTimeField(name.replaceAll('"', '').trim()));
 }
+
+/** Or a part of one in quotes. */
+const COLUMN_NAME = /^\s*"?[^\d"=[\]{}][^"=[\]{}]*"?\s*$/;

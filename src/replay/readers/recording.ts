@@ -1,3 +1,4 @@
+import { unitMs } from '../../algorithms/limit.ts';
 import { InvalidRequest } from '../../decide.ts';
 import type { StandingOverride } from '../../overrides.ts';
 import type { RecordedSettings, RecordingHeader } from '../../record/format.ts';
@@ -7,6 +8,7 @@ import { InvalidJson } from '../../rls/json-reader.ts';
 import { maximumRequest, type WireDescriptor, type WireRequest } from '../../rls/wire.ts';
 import type { RecordedAnswer, RecordedDescriptor, RecordedRequest } from '../request.ts';
 import type { TrafficReader } from '../traffic.ts';
+import { MAX_TIME_MS } from './times.ts';
 
 /** What the lines of a recording say besides requests. */
 export interface RecordingListener {
@@ -46,7 +48,7 @@ export class RecordingReader implements TrafficReader {
 
   #readRequest(line: Fields): RecordedRequest | string {
     const { time, timeoutMs, answer, label, hashed } = line;
-    if (typeof time !== 'number' || !Number.isSafeInteger(time) || time < 0)
+    if (typeof time !== 'number' || !Number.isSafeInteger(time) || time < 0 || time > MAX_TIME_MS)
       return `time must be whole milliseconds since the epoch, got ${JSON.stringify(time)}`;
     const recordedAnswer = answer === undefined ? undefined : answerOf(answer);
     if (recordedAnswer === 'wrong') return 'answer must have a code, OK or OVER_LIMIT, and descriptors';
@@ -81,9 +83,10 @@ export class RecordingReader implements TrafficReader {
       if (typeof rules === 'string') this.#listener.onRules(rules);
       if (isObject(settings)) this.#listener.onSettings(settings);
       if (typeof sample === 'number') this.#listener.onSample(sample);
-    } else if (Array.isArray(overrides))
-      this.#overrides = overrides as readonly StandingOverride[]; // as they were written
-    else if (typeof dropped === 'number') this.#listener.onDropped(dropped);
+    } else if (Array.isArray(overrides)) {
+      if (!overrides.every(isOverride)) return 'overrides must be as a recording has them';
+      this.#overrides = overrides;
+    } else if (typeof dropped === 'number') this.#listener.onDropped(dropped);
     else if (isObject(rulesChanged) && typeof rulesChanged.digest === 'string') {
       this.#listener.onRules(rulesChanged.digest);
     } else return 'expected a request with domain and descriptors';
@@ -161,6 +164,18 @@ function isPlainEntry(entry: unknown): entry is { readonly key: string; readonly
   if (!isObject(entry) || !isText(entry.key) || !isText(entry.value)) return false;
   for (const name in entry) if (name !== 'key' && name !== 'value') return false;
   return true;
+}
+
+function isOverride(one: unknown): one is StandingOverride {
+  if (!isObject(one) || !isText(one.domain) || typeof one.untilMs !== 'number') return false;
+  return Array.isArray(one.entries) && one.entries.every(isPlainEntry) && isOverrideEffect(one.effect);
+}
+
+function isOverrideEffect(effect: unknown): boolean {
+  if (!isObject(effect)) return false;
+  const { kind, requestsPerUnit, unit } = effect;
+  if (kind !== 'limit') return kind === 'block' || kind === 'exempt';
+  return isPlainHits(requestsPerUnit) && typeof unit === 'string' && Object.hasOwn(unitMs, unit);
 }
 
 function answerOf(answer: unknown): RecordedAnswer | 'wrong' {

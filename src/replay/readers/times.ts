@@ -1,4 +1,6 @@
 const DAY_MS = 86_400_000;
+/** The last time whose year has four digits, in milliseconds since the epoch. */
+export const MAX_TIME_MS = 253_402_300_799_999;
 const ISO = /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s?(Z|[+-]\d\d(?::?\d\d)?)?$/;
 const NGINX = /^(\d\d)\/([A-Z][a-z]{2})\/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-]\d{4})$/;
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
@@ -23,27 +25,35 @@ function ofEpoch(value: number): number | undefined {
   if (!(value > 0)) return undefined;
   if (value < 1e11) return Math.round(value * 1_000);
   if (value < 1e14) return Math.floor(value);
-  return value < 1e17 ? Math.floor(value / 1e3) : Math.floor(value / 1e6);
+  const timeMs = value < 1e17 ? Math.floor(value / 1e3) : Math.floor(value / 1e6);
+  return timeMs > MAX_TIME_MS ? undefined : timeMs;
 }
 
-function ofIso([, year, month, day, hours, minutes, seconds = '0', fraction = '', zone = 'Z']: RegExpExecArray) {
-  const days = daysSince1970(Number(year), Number(month), Number(day));
+function ofIso(parts: RegExpExecArray): number | undefined {
+  const [, year, month, day, hours, minutes, seconds = '0', fraction = '', zone = 'Z'] = parts;
   const ms = Number(fraction.slice(0, 3).padEnd(3, '0'));
-  return timeIn(days, Number(hours), Number(minutes), Number(seconds), zone) + ms;
+  const date = [Number(year), Number(month), Number(day)] as const;
+  const timeMs = timeIn(date, [Number(hours), Number(minutes), Number(seconds)], zone);
+  return timeMs === undefined ? undefined : timeMs + ms;
 }
 
 function ofNginx([, day, month = '', year, hours, minutes, seconds, zone = '']: RegExpExecArray): number | undefined {
   const at = MONTHS.indexOf(month);
   if (at < 0) return undefined;
-  return timeIn(
-    daysSince1970(Number(year), at + 1, Number(day)),
-    ...([Number(hours), Number(minutes), Number(seconds)] as const),
-    zone,
-  );
+  const date = [Number(year), at + 1, Number(day)] as const;
+  return timeIn(date, [Number(hours), Number(minutes), Number(seconds)], zone);
 }
 
-const timeIn = (days: number, hours: number, minutes: number, seconds: number, zone: string): number =>
-  days * DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1_000 - zoneMs(zone);
+type Three = readonly [number, number, number];
+
+/** Undefined: there is no such date or time of day, or it is before the epoch. A minute may have a leap second. */
+function timeIn([year, month, day]: Three, [hours, minutes, seconds]: Three, zone: string): number | undefined {
+  if (month < 1 || month > 12 || day < 1 || day > 31) return undefined;
+  if (hours > 23 || minutes > 59 || seconds > 60) return undefined;
+  const ofDay = ((hours * 60 + minutes) * 60 + seconds) * 1_000;
+  const timeMs = daysSince1970(year, month, day) * DAY_MS + ofDay - zoneMs(zone);
+  return timeMs < 0 || timeMs > MAX_TIME_MS - 999 ? undefined : timeMs;
+}
 
 function zoneMs(zone: string): number {
   if (zone === 'Z' || zone === '+0000') return 0;

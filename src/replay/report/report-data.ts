@@ -1,4 +1,5 @@
 import type { RequestDescriptor } from '../../decide.ts';
+import { codesBehind, MAX_RULES, OTHER_RULES } from '../figures.ts';
 import type { KeyBudget } from '../key-figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor, ReplayObserver } from '../request.ts';
 import { KeyTable } from './key-table.ts';
@@ -27,11 +28,16 @@ export class ReportData implements ReplayObserver {
   readonly #budget: KeyBudget;
   readonly all = new OutcomeSeries(this.axis);
   readonly rules = new Map<string, RuleData>();
+  readonly #maxRules: number;
   #isChange = false;
 
-  /** @param maxKeys  of all rules together; the requests of others are only counted */
-  constructor(maxKeys = MAX_KEYS) {
+  /**
+   * @param maxKeys   of all rules together; the requests of others are only counted
+   * @param maxRules  that are shown one by one
+   */
+  constructor(maxKeys = MAX_KEYS, maxRules = MAX_RULES) {
     this.#budget = { left: maxKeys };
+    this.#maxRules = maxRules;
   }
 
   /** Requests of keys beyond the bound. */
@@ -81,10 +87,11 @@ export class ReportData implements ReplayObserver {
     }: { readonly before?: ReplayedDescriptor | undefined; readonly after?: ReplayedDescriptor | undefined },
   ): void {
     const rule = this.#ruleAt(path);
-    rule.before ??= limitOf(before);
-    rule.after ??= limitOf(after);
     const refused = { before: isRefusal(before), after: isRefusal(after) };
     rule.series.add(timeMs, outcomeOf(refused.before, refused.after));
+    if (!this.rules.has(path)) return; // one of the others, which have no limit in common
+    rule.before ??= limitOf(before);
+    rule.after ??= limitOf(after);
     const { windowMs } = rule.after ?? rule.before ?? {};
     if (windowMs === undefined) return; // an unlimited rule
     rule.keys.add(
@@ -97,6 +104,7 @@ export class ReportData implements ReplayObserver {
 
   #ruleAt(path: string): RuleData {
     let rule = this.rules.get(path);
+    if (!rule && this.rules.size >= this.#maxRules && path !== OTHER_RULES) return this.#ruleAt(OTHER_RULES);
     if (!rule) {
       rule = {
         series: new OutcomeSeries(this.axis),
@@ -129,9 +137,7 @@ const isRefusal = (side: { readonly code: ReplayedAnswer['code'] } | undefined):
 /** What was recorded, in the place of the answer of other rules; the answer itself where nothing was. */
 function recordedSide({ answer: recorded }: RecordedRequest, answer: ReplayedAnswer): ReplayedAnswer {
   if (!recorded) return answer;
-  const descriptors = answer.descriptors.map((one, at) => {
-    const code = recorded.descriptors?.[at]?.code ?? recorded.code;
-    return code === one.code ? one : { ...one, code };
-  });
-  return { code: recorded.code, descriptors };
+  const { code } = recorded;
+  const codes = recorded.descriptors ?? codesBehind(code, answer);
+  return { code, descriptors: answer.descriptors.map((one, at) => ({ ...one, code: codes[at]?.code ?? one.code })) };
 }

@@ -143,6 +143,8 @@ label: {field: verdict, refuse: [bot, scraper]}
   });
   const refused = { ...fields, response_code: 429, response_flags: 'RL', verdict: 'bot' };
   expect(parsed.mapping.request(refused)).toMatchObject({ answer: { code: 'OVER_LIMIT' }, label: 'refuse' });
+  const byOwnLimit = { ...refused, response_code_details: 'local_rate_limited' };
+  expect(parsed.mapping.request(byOwnLimit)).not.toHaveProperty('answer');
   expect(parsed.mapping.request({ ...fields, response_code: 429, ...details })).not.toHaveProperty('answer');
   expect(parsed.mapping.request({ ...fields, start_time: 'soon' })).toBe('no time: "soon"');
 });

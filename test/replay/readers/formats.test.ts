@@ -29,8 +29,12 @@ test.each([
   ['csv', 'time;user'],
 ] as const)('recognizes %s by its first line', (format, line) => expect(recognizeFormat(line)).toBe(format));
 
-test.each(['', 'hello', '{"open', '1700000000,ann', '[]'])('recognizes no format in %j', (line) =>
-  expect(recognizeFormat(line)).toBeUndefined(),
+const envoyStart =
+  '[2026-11-22 09:17:16.123][1][info][main] [source/server/server.cc:432] initializing epoch 0 (base id=0, hot restart version=11.104)';
+const notRecognized = ['', 'hello', '{"open', '1700000000,ann', '[]', envoyStart, 'user,plan', 'starting, time=1,2'];
+test.each([...notRecognized, 'initializing epoch 0 (base id=0, hot restart version=11.104)'])(
+  'recognizes no format in %j',
+  (line) => expect(recognizeFormat(line)).toBeUndefined(),
 );
 
 test("reads the fields of Envoy's JSON, and of its text and Istio's", () => {

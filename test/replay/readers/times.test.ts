@@ -17,6 +17,9 @@ test.each([
   ['1795339036123456789', AT_MS],
 ])('%j is that moment', (text, atMs) => expect(timeMsOf(text)).toBe(atMs));
 
-test.each(['', 'yesterday', '22/Nov/2026', '09:17:16', -1, 0, null, undefined, {}, true])('%j is no time', (text) =>
-  expect(timeMsOf(text)).toBeUndefined(),
-);
+const noTimes = [
+  ...['', 'yesterday', '22/Nov/2026', '09:17:16', -1, 0, null, undefined, {}, true],
+  ...['2026-13-01T00:00:00Z', '2026-00-01T00:00:00Z', '2026-01-32T00:00:00Z', '2026-01-01T24:00:00Z'],
+  ...['2026-01-01T00:60:00Z', '0000-01-01T00:00:00Z', '99/Nov/2026:00:00:00 +0000', 9e25, '9'.repeat(30)],
+];
+test.each(noTimes)('%j is no time', (text) => expect(timeMsOf(text)).toBeUndefined());

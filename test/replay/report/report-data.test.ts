@@ -78,3 +78,11 @@ test('requests of keys beyond the bound are counted, and long keys do not keep t
   expect(names[0]?.length).toBeLessThan(500);
   expect(data.untracked).toBe(2);
 });
+
+test('rules beyond the bound are counted as one, without keys', () => {
+  const rows = ['a', 'b', 'c', 'b'].map((rule) => ({ ...row('ann', 'OK', 'OVER_LIMIT'), rule }));
+  const { data } = observed(rows, undefined, 1);
+  expect([...data.rules.keys()]).toEqual(['a', '(other)']);
+  expect(data.rules.get('(other)')).toMatchObject({ before: undefined, after: undefined });
+  expect(data.rules.get('(other)')?.keys.rows.size).toBe(0);
+});

@@ -16,8 +16,8 @@ export interface Row {
 }
 
 /** The data of a report on these requests. */
-export function observed(rows: readonly Row[], maxKeys?: number) {
-  const data = new ReportData(maxKeys);
+export function observed(rows: readonly Row[], maxKeys?: number, maxRules?: number) {
+  const data = new ReportData(maxKeys, maxRules);
   const figures = new ReplayFigures();
   for (const row of rows) {
     const recorded: RecordedRequest = {

@@ -1,0 +1,21 @@
+import { matchDigest } from '../../src/record/hashing.ts';
+import { rulesFrom } from '../helpers/rules.ts';
+
+const limit = (requests: number) => `rate_limit: { unit: minute, requests_per_unit: ${requests} }`;
+const digestOf = (...nodes: readonly string[]): string =>
+  matchDigest(rulesFrom(`domain: demo\ndescriptors:\n${nodes.map((node) => `  - { ${node} }\n`).join('')}`));
+
+const user = `key: user, ${limit(2)}`;
+const [a, ab] = [`key: user, value: "a*", ${limit(2)}`, `key: user, value: "ab*", ${limit(2)}`];
+
+test('rules that match alike have one digest, whatever their limits and the order of their names', () => {
+  const path = `key: path, ${limit(1)}`;
+  expect(digestOf(user, path)).toBe(digestOf(path, `key: user, ${limit(9)}`));
+});
+
+test.each([
+  ['a node without a rule', [user], [user, 'key: user, value: admin']],
+  ['the order of patterns', [a, ab], [ab, a]],
+  ['a level below', [user], [`${user}, descriptors: [{ key: path }]`]],
+  ['a pattern for keys', [user], [user, `key: "us*", ${limit(2)}`]],
+])('%s makes another digest', (_, one, other) => expect(digestOf(...one)).not.toBe(digestOf(...other)));
