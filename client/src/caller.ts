@@ -16,7 +16,7 @@ import { Refusals, requestKey } from './refusals.ts';
 import { requestOf } from './request.ts';
 import { openServers, type Servers } from './servers.ts';
 import { type CallRecord, createTelemetry } from './telemetry.ts';
-import type { Outcome } from './transport/transport.ts';
+import type { Outcome, Transport } from './transport/transport.ts';
 import type { LimitRequest } from './wire/messages.ts';
 
 const DEFAULT_TIMEOUT_MS = 20;
@@ -94,13 +94,18 @@ export class Caller {
     return this.servers.ready(checkTimeout(timeoutMs));
   }
 
-  /** The transport for a call of Weir's own methods. */
-  async transport() {
+  /** Calls a method of Weir's own, at a server that has them. */
+  async call(...[method, ...rest]: Parameters<NonNullable<Transport['call']>>): Promise<Buffer> {
     if (this.#isClosed) throw closed();
     await this.servers.loading;
-    const transport = this.#dispatcher.pick()?.transport;
-    if (!transport) throw new WeirUnavailable('breaker_open', 'every server has failed, and none is tried again yet');
-    return transport;
+    const able = this.servers.all.filter(({ transport }) => transport?.call);
+    if (able.length === 0) {
+      const advice = 'install @grpc/grpc-js, and name the gRPC port';
+      throw new WeirUnavailable('unimplemented', `${method} needs gRPC: ${advice}`);
+    }
+    const call = this.#dispatcher.pick(undefined, able)?.transport?.call;
+    if (!call) throw new WeirUnavailable('breaker_open', 'every server has failed, and none is tried again yet');
+    return call(method, ...rest);
   }
 
   stats() {

@@ -3,6 +3,7 @@ import { Exchange } from './exchange.ts';
 import type { PendingCall } from './pending-call.ts';
 import { isFailure, type Server } from './server.ts';
 import type { Outcome } from './transport/transport.ts';
+import { isRefund } from './wire/messages.ts';
 
 /** Bounds of one batch, within those of the service. */
 const MAX_BATCH = 128;
@@ -27,7 +28,7 @@ export class Dispatcher {
   #queue: PendingCall[] = [];
   readonly stats: DispatcherStats = { batches: 0, batchedCalls: 0, retries: 0 };
 
-  /** @param loading  resolves when every server has its transport; rejects if there can be none */
+  /** @param loading  resolves when every server has its transport */
   constructor(servers: readonly Server[], loading: Promise<unknown>, options: { batches: boolean; now: () => number }) {
     this.#servers = servers;
     this.#loading = loading;
@@ -45,10 +46,10 @@ export class Dispatcher {
    * The server for the next call: of two at random, that with fewer calls in flight. A server that is to be tried again
    * gets a health check instead of a call, as long as there are others.
    */
-  pick(except?: Server): Server | undefined {
-    const [only] = this.#servers;
-    if (this.#servers.length === 1) return only !== except && only?.admits ? only : undefined;
-    const admitting = this.#servers.filter((server) => server !== except && server.admits);
+  pick(except?: Server, among = this.#servers): Server | undefined {
+    const [only] = among;
+    if (among.length === 1) return only !== except && only?.admits ? only : undefined;
+    const admitting = among.filter((server) => server !== except && server.admits);
     const proven = admitting.filter(({ isProven }) => isProven);
     if (proven.length > 0 && proven.length < admitting.length)
       for (const server of admitting) if (!server.isProven) void server.check();
@@ -58,23 +59,18 @@ export class Dispatcher {
   }
 
   #dispatch(calls: readonly PendingCall[], except?: Server): void {
-    if (this.#servers.some(({ transport }) => !transport)) return this.#dispatchWhenLoaded(calls);
+    const waiting = calls.filter(({ isSettled }) => !isSettled);
+    if (waiting.length === 0) return;
+    if (this.#servers.some(({ transport }) => !transport)) {
+      this.#loading.then(() => this.#dispatch(waiting));
+      return;
+    }
     const together: PendingCall[] = [];
-    for (const call of calls) {
-      if (call.isSettled) continue;
+    for (const call of waiting) {
       if (call.isAlone || !this.#batches) this.#sendOne(call, except);
       else together.push(call);
     }
     for (const batch of batchesOf(together)) this.#sendBatch(batch, except);
-  }
-
-  #dispatchWhenLoaded(calls: readonly PendingCall[]): void {
-    this.#loading.then(
-      () => this.#dispatch(calls),
-      (error: WeirUnavailable) => {
-        for (const call of calls) call.settle(error);
-      },
-    );
   }
 
   #sendBatch(calls: readonly PendingCall[], except?: Server): void {
@@ -102,7 +98,8 @@ export class Dispatcher {
 
   readonly #onOutcome = (call: PendingCall, outcome: Outcome, server: Server): void => {
     call.attempts++;
-    const mayRetry = isFailure(outcome) && call.attempts < MAX_ATTEMPTS && call.deadlineMs > this.#now();
+    const isInTime = call.attempts < MAX_ATTEMPTS && call.deadlineMs > this.#now();
+    const mayRetry = isFailure(outcome) && isInTime && !isRefund(call.request); // a server may count before it fails
     if (mayRetry && this.#servers.some((other) => other !== server && other.admits)) {
       this.stats.retries++;
       return this.#dispatch([call], server);

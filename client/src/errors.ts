@@ -20,10 +20,18 @@ export class LimitExceeded extends Error {
 
 /**
  * Why there is no answer: `unavailable` (no connection, or the service failed), `timeout`, `invalid` (the service
- * refuses the call itself, and would again), `unimplemented` (the server has no such method), `breaker_open` (nothing
+ * finds the request invalid), `rejected` (it refuses the call for another reason, such as a missing permission),
+ * `unimplemented` (the server has no such method), `breaker_open` (nothing
  * was sent), or `closed` (by `close()`).
  */
-export type FailureKind = 'unavailable' | 'timeout' | 'invalid' | 'unimplemented' | 'breaker_open' | 'closed';
+export type FailureKind =
+  | 'unavailable'
+  | 'timeout'
+  | 'invalid'
+  | 'rejected'
+  | 'unimplemented'
+  | 'breaker_open'
+  | 'closed';
 
 /** The service has not answered. Thrown by `require` and `withSlot`; otherwise it is the `error` of a decision. */
 export class WeirUnavailable extends Error {

@@ -43,7 +43,7 @@ export class Exchange implements Sent {
       if (outcomes instanceof WeirUnavailable) {
         server.end(isFailure(outcomes));
         if (outcomes.kind === 'unimplemented') server.takesBatches = false;
-        if (outcomes.kind === 'unimplemented' || outcomes.kind === 'invalid')
+        if (['unimplemented', 'invalid', 'rejected'].includes(outcomes.kind))
           return on.refused(this.#calls.filter(({ isSettled }) => !isSettled));
         for (const call of this.#calls) this.#deliver(call, outcomes, on.outcome);
         return;

@@ -1,6 +1,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { createGuard, PROBLEM_TYPE } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
+import { settleAtEnd } from './middleware/settle.ts';
 
 /** Options of the middleware for Express. */
 export interface ExpressLimitOptions extends LimitOptions<Request>, CostAfter<Request, Response> {}
@@ -22,7 +23,7 @@ export function rateLimit(options: ExpressLimitOptions): RequestHandler {
       response.status(passage.status).type(PROBLEM_TYPE).send(JSON.stringify(passage.problem));
       return false;
     }
-    if (costAfter) response.once('close', () => void passage.settle(costOf(() => costAfter(request, response))));
+    if (costAfter) settleAtEnd(response, passage, () => costAfter(request, response));
     return true;
   };
   return (request, response, next: NextFunction) => {
@@ -31,6 +32,3 @@ export function rateLimit(options: ExpressLimitOptions): RequestHandler {
     }, next);
   };
 }
-
-/** What the function throws, the promise rejects with. */
-const costOf = async (cost: () => number | undefined | Promise<number | undefined>) => cost();

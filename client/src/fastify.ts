@@ -1,6 +1,7 @@
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify';
-import { createGuard, type Passed, PROBLEM_TYPE } from './middleware/guard.ts';
+import { createGuard, PROBLEM_TYPE } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
+import { settleAtEnd } from './middleware/settle.ts';
 
 /** Options of the plugin for Fastify. */
 export interface FastifyLimitOptions extends LimitOptions<FastifyRequest>, CostAfter<FastifyRequest, FastifyReply> {}
@@ -10,9 +11,7 @@ export interface FastifyLimitOptions extends LimitOptions<FastifyRequest>, CostA
  * Routes that are registered before it are not limited.
  */
 export const rateLimit: FastifyPluginCallback<FastifyLimitOptions> = (app, options, done) => {
-  const { hook, settle } = createHooks(options);
-  app.addHook('onRequest', hook);
-  if (options.costAfter) app.addHook('onResponse', settle);
+  app.addHook('onRequest', createHook(options));
   done();
 };
 
@@ -23,25 +22,18 @@ Object.assign(rateLimit, {
 });
 
 /** Limits one route: `app.get('/', { onRequest: rateLimitHook({ client, domain: 'demo' }) }, handler)`. */
-export const rateLimitHook = (options: LimitOptions<FastifyRequest>): preHandlerAsyncHookHandler =>
-  createHooks(options).hook;
+export const rateLimitHook = (options: LimitOptions<FastifyRequest>): preHandlerAsyncHookHandler => createHook(options);
 
-function createHooks(options: FastifyLimitOptions) {
+function createHook(options: FastifyLimitOptions) {
   const guard = createGuard(options);
   const { costAfter } = options;
-  const passed = new WeakMap<FastifyRequest, Passed>();
-  return {
-    async hook(request: FastifyRequest, reply: FastifyReply) {
-      const { remoteAddress } = request.socket;
-      const forwardedFor = request.headers['x-forwarded-for']?.toString();
-      const passage = await guard(request, { peer: remoteAddress, forwardedFor, resolved: request.ip });
-      for (const [name, value] of passage.fields) reply.header(name, value);
-      if (!passage.ok) return reply.code(passage.status).type(PROBLEM_TYPE).send(JSON.stringify(passage.problem));
-      if (costAfter) passed.set(request, passage);
-      return undefined;
-    },
-    async settle(request: FastifyRequest, reply: FastifyReply) {
-      await passed.get(request)?.settle((async () => costAfter?.(request, reply))());
-    },
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const { remoteAddress } = request.socket;
+    const forwardedFor = request.headers['x-forwarded-for']?.toString();
+    const passage = await guard(request, { peer: remoteAddress, forwardedFor, resolved: request.ip });
+    for (const [name, value] of passage.fields) reply.header(name, value);
+    if (!passage.ok) return reply.code(passage.status).type(PROBLEM_TYPE).send(JSON.stringify(passage.problem));
+    if (costAfter) settleAtEnd(reply.raw, passage, () => costAfter(request, reply)); // onResponse misses clients that leave
+    return undefined;
   };
 }

@@ -21,13 +21,16 @@ export function rateLimit(options: LimitOptions<GrpcCall>): ServerInterceptor {
       .withOnReceiveMetadata(async (metadata, next) => {
         const forwardedFor = metadata.get('x-forwarded-for').join(', ') || undefined;
         try {
-          const passage = await guard({ path: method.path, metadata }, { peer: call.getPeer(), forwardedFor });
+          const passage = await guard(
+            { path: method.path, metadata },
+            { peer: addressOf(call.getPeer()), forwardedFor },
+          );
           if (passage.ok) return next(metadata);
           const trailers = new Metadata();
           for (const [name, value] of passage.fields) trailers.set(name, value);
           const waitMs = passage.decision.retryAfterMs;
           if (waitMs !== undefined) trailers.set('grpc-retry-pushback-ms', String(waitMs));
-          const code = passage.status === 429 ? status.RESOURCE_EXHAUSTED : status.UNAVAILABLE;
+          const code = codes[passage.status] ?? status.UNAVAILABLE;
           call.sendStatus({ code, details: String(passage.problem.title), metadata: trailers });
         } catch {
           call.sendStatus({ code: status.INTERNAL, details: 'the rate limit could not be checked' });
@@ -37,3 +40,9 @@ export function rateLimit(options: LimitOptions<GrpcCall>): ServerInterceptor {
     return new ServerInterceptingCall(call, { start: (next) => next(listener) });
   };
 }
+
+/** Codes of refusals by HTTP status; others are UNAVAILABLE. */
+const codes: Readonly<Record<number, status>> = { 400: status.INVALID_ARGUMENT, 429: status.RESOURCE_EXHAUSTED };
+
+/** The address in what grpc-js calls a peer: `address:port`, `::1:50000` for IPv6, or `unknown` for a Unix socket. */
+const addressOf = (peer: string): string => /^(.+):\d+$/.exec(peer)?.[1] ?? peer;

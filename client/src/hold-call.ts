@@ -40,7 +40,6 @@ export function holderOf(domain: string, descriptor: Descriptor, hits: number, o
 /** @returns the answer, encoded */
 export async function callHolds(caller: Caller, method: HoldMethod, options: HoldCall): Promise<Buffer> {
   const { request, timeoutMs, maxDelayMs = 0, signal } = options;
-  const transport = await caller.transport();
   const message = encodeHold(request, maxDelayMs);
-  return transport.call(`/weir.v1.Holds/${method}`, message, timeoutMs + maxDelayMs, signal);
+  return caller.call(`/weir.v1.Holds/${method}`, message, timeoutMs + maxDelayMs, signal);
 }

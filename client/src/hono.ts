@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { createGuard, PROBLEM_TYPE } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
+import { settleAtEnd, settleAtEndOfBody } from './middleware/settle.ts';
 
 /** Options of the middleware for Hono. */
 export interface HonoLimitOptions extends LimitOptions<Context>, CostAfter<Context, Response> {
@@ -20,13 +21,17 @@ export function rateLimit(options: HonoLimitOptions): MiddlewareHandler {
     };
     if (!passage.ok) {
       addFields();
-      // Hono's type lists the numbers; 429 and 503 are among them.
-      const status = passage.status as 429 | 503;
+      // Hono's type lists the numbers; 400, 429 and 503 are among them.
+      const status = passage.status as 400 | 429 | 503;
       return context.body(JSON.stringify(passage.problem), status, { 'content-type': PROBLEM_TYPE });
     }
     await next();
     addFields(); // to the response: one that a handler makes by itself has no others
-    if (costAfter) void passage.settle((async () => costAfter(context, context.res))());
+    if (!costAfter) return undefined;
+    const cost = () => costAfter(context, context.res);
+    const outgoing = context.env?.outgoing; // the response of Node, from @hono/node-server
+    if (outgoing) settleAtEnd(outgoing, passage, cost);
+    else context.res = settleAtEndOfBody(context.res, passage, cost);
     return undefined;
   };
 }

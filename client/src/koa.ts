@@ -1,6 +1,7 @@
 import type { Context, Middleware } from 'koa';
 import { createGuard, PROBLEM_TYPE } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
+import { settleAtEnd } from './middleware/settle.ts';
 
 /** Options of the middleware for Koa. */
 export interface KoaLimitOptions extends LimitOptions<Context>, CostAfter<Context, Context> {}
@@ -20,10 +21,7 @@ export function rateLimit(options: KoaLimitOptions): Middleware {
       context.type = PROBLEM_TYPE;
       return;
     }
-    if (costAfter) {
-      const total = async () => costAfter(context, context);
-      context.res.once('close', () => void passage.settle(total()));
-    }
+    if (costAfter) settleAtEnd(context.res, passage, () => costAfter(context, context));
     await next();
   };
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type CanActivate, type ExecutionContext, HttpException } from '@nestjs/common';
 import { createGuard, type Guard, PROBLEM_TYPE } from './middleware/guard.ts';
 import type { CostAfter, LimitOptions } from './middleware/options.ts';
+import { settleAtEnd } from './middleware/settle.ts';
 
 /** A request of NestJS, on Express or on Fastify. */
 export type NestRequest = Pick<IncomingMessage, 'headers' | 'socket' | 'method' | 'url'> & {
@@ -47,7 +48,7 @@ export class RateLimitGuard implements CanActivate {
     const costAfter = this.#costAfter;
     // Express passes on the response of Node itself.
     const raw = response.raw ?? (response as unknown as ServerResponse);
-    if (costAfter) raw.once('close', () => void passage.settle((async () => costAfter(request, raw))()));
+    if (costAfter) settleAtEnd(raw, passage, () => costAfter(request, raw));
     return true;
   }
 }

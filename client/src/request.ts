@@ -1,6 +1,13 @@
 import type { Descriptor } from './options.ts';
 import type { Entry, LimitRequest } from './wire/messages.ts';
 
+/** The bounds of the service for a descriptor; `test/client/request.test.ts` compares them. */
+const MAX_ENTRIES = 64;
+const MAX_CHARS = 16_384;
+
+/** A descriptor exceeds the bounds of the service, often by what a client of the caller has sent. */
+export class OversizedDescriptor extends TypeError {}
+
 /** The request as it is sent. Throws a TypeError where it cannot be. */
 export function requestOf(domain: string, descriptors: Descriptor | readonly Descriptor[], hits: number): LimitRequest {
   if (typeof domain !== 'string' || domain === '') throw new TypeError(`domain must be a name, got ${String(domain)}`);
@@ -15,9 +22,21 @@ const isList = (descriptors: Descriptor | readonly Descriptor[]): descriptors is
 function entriesOf(descriptor: Descriptor): readonly Entry[] {
   const entries = Object.entries(descriptor ?? {});
   if (entries.length === 0) throw new TypeError("expected a descriptor with at least one entry, as { user: 'alice' }");
+  if (entries.length > MAX_ENTRIES)
+    throw new OversizedDescriptor(`expected at most ${MAX_ENTRIES} entries in a descriptor, got ${entries.length}`);
   return entries.map(([key, value]) => {
-    if (typeof value === 'string') return [key, value];
-    if (typeof value === 'number') return [key, String(value)];
+    if (key.length > MAX_CHARS) throw oversized('a key', key);
+    if (typeof value === 'string') {
+      if (value.length > MAX_CHARS) throw oversized(`the entry ${key}`, value);
+      return [wellFormed(key), wellFormed(value)];
+    }
+    if (typeof value === 'number') return [wellFormed(key), String(value)];
     throw new TypeError(`the entry ${key} must be a string or a number, got ${String(value)}`);
   });
 }
+
+const oversized = (name: string, { length }: string): OversizedDescriptor =>
+  new OversizedDescriptor(`${name} must have at most ${MAX_CHARS} characters, got ${length}`);
+
+/** As protobuf encodes it. TypeScript's library for ES2023 does not list the method, which Node 20 has. */
+const wellFormed = (text: string): string => (text as unknown as { toWellFormed(): string }).toWellFormed();

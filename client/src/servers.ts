@@ -3,6 +3,7 @@ import { Breaker } from './breaker.ts';
 import { WeirUnavailable } from './errors.ts';
 import type { ClientOptions } from './options.ts';
 import { Server } from './server.ts';
+import { failingTransport } from './transport/failing.ts';
 import { createGrpcTransport, loadGrpc } from './transport/grpc.ts';
 import { createHttpTransport } from './transport/http.ts';
 import type { Transport } from './transport/transport.ts';
@@ -12,7 +13,7 @@ const READY_POLL_MS = 50;
 /** The servers of a client. */
 export interface Servers {
   readonly all: readonly Server[];
-  /** Resolves when all have their transport; rejects where gRPC cannot be loaded. */
+  /** Resolves when all have their transport; one that cannot be opened fails all of its calls. */
   readonly loading: Promise<void>;
   ready(timeoutMs: number): Promise<boolean>;
   close(): void;
@@ -34,23 +35,33 @@ export function openServers(options: ClientOptions, now: () => number): Servers 
     for (const server of all)
       if (isHttp(server.target)) server.transport = createHttpTransport(server.target, certificates);
     if (overGrpc.length === 0) return;
-    const grpc = await loadGrpc();
-    if (isClosed) return;
-    for (const server of overGrpc) server.transport = openGrpc(grpc, server.target, certificates);
+    const grpc = await loadGrpc().catch((error: WeirUnavailable) => error);
+    for (const server of overGrpc)
+      server.transport = isClosed
+        ? failingTransport(new WeirUnavailable('closed', 'the client is closed'))
+        : grpc instanceof WeirUnavailable
+          ? failingTransport(grpc)
+          : openGrpc(grpc, server.target, certificates);
   };
   const loading = openAll();
-  loading.catch(() => {}); // calls report it
   const ready = async (timeoutMs: number): Promise<boolean> => {
     const endMs = now() + timeoutMs;
+    let isOver = false;
     await loading;
-    while (!isClosed) {
-      const leftMs = Math.max(1, endMs - now());
-      const answers = await Promise.all(all.map(({ transport }) => transport?.isReady(leftMs)));
-      if (answers.includes(true)) return true;
-      if (now() >= endMs) return false;
-      await sleep(READY_POLL_MS);
-    }
-    return false;
+    const becomesReady = async ({ transport }: Server): Promise<void> => {
+      while (!isClosed && !isOver) {
+        if (await transport?.isReady(Math.max(1, endMs - now()))) return;
+        if (now() >= endMs) break;
+        await sleep(READY_POLL_MS);
+      }
+      throw new Error('not ready');
+    };
+    const isReady = await Promise.any(all.map(becomesReady)).then(
+      () => true,
+      () => false,
+    );
+    isOver = true;
+    return isReady;
   };
   const close = () => {
     isClosed = true;
@@ -64,7 +75,7 @@ function openGrpc(...options: Parameters<typeof createGrpcTransport>): Transport
     return createGrpcTransport(...options);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new WeirUnavailable('unavailable', `${options[1]} cannot be called: ${reason}`, { cause });
+    return failingTransport(new WeirUnavailable('unavailable', `${options[1]} cannot be called: ${reason}`, { cause }));
   }
 }
 

@@ -55,6 +55,19 @@ test('an answer that arrived while the process was busy is read before its call 
   expect(await call).toMatchObject({ ok: true, error: undefined });
 });
 
+test('a change of the system clock ends no health check and no call for a slot', async () => {
+  const { grpc: target } = await startService(RULES);
+  const client = await openClient({ target });
+  const clock = jest.spyOn(Date, 'now');
+  try {
+    clock.mockReturnValue(Date.now() + 3_600_000);
+    expect(await client.ready()).toBe(true);
+    expect(await client.slot('demo', { tenant: 'clock' })).toMatchObject({ ok: true });
+  } finally {
+    clock.mockRestore();
+  }
+});
+
 test('a server that was updated while it was away gets batches', async () => {
   const port = await freePort();
   const old = await startScripted({ port, shouldRateLimit: () => allowed });
@@ -67,6 +80,29 @@ test('a server that was updated while it was away gets batches', async () => {
   await startService(RULES, { GRPC_PORT: String(port) });
   while ((await callTwice()).some(({ error }) => error));
   expect(client.stats().servers[0]?.takesBatches).toBe(true);
+});
+
+test('hits are given back once, also where a server fails after it has counted', async () => {
+  let requests = 0;
+  const startFailing = async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.on('data', (data) => {
+        if (data.toString().includes('POST /json')) requests++;
+        socket.resetAndDestroy();
+      });
+    });
+    const port = await freePort();
+    await once(server.listen(port, '127.0.0.1'), 'listening');
+    closeLater(() => server.close());
+    return `http://127.0.0.1:${port}`;
+  };
+  const target = [await startFailing(), await startFailing()];
+  const client = await openClient({ target, timeoutMs: 5_000 }, { isUp: false });
+  await client.limit('demo', { user: 'a' }, { hits: -1 });
+  expect(requests).toBe(1);
+  await client.limit('demo', { user: 'a' });
+  expect(requests).toBe(3);
 });
 
 test('a request over HTTP that meets an idle connection which the server closes is sent again', async () => {

@@ -8,8 +8,9 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
-import { rateLimit } from '../../client/src/grpc.ts';
+import { type GrpcCall, rateLimit } from '../../client/src/grpc.ts';
 import type { Client } from '../../client/src/index.ts';
+import type { LimitOptions } from '../../client/src/middleware/options.ts';
 import { freePort } from '../helpers/process.ts';
 import { closeAll, closeLater, openClient, RULES, type Service, startService } from './service.ts';
 
@@ -23,13 +24,18 @@ beforeAll(async () => {
 afterAll(closeAll);
 
 /** Starts a gRPC server that the client limits, and returns what calls it. */
-async function startServer(client: Client) {
+async function startServer(
+  client: Client,
+  options: Partial<LimitOptions<GrpcCall>> = {},
+  [bound, called] = ['127.0.0.1', '127.0.0.1'],
+) {
   const interceptor = rateLimit({
     client,
     domain: 'demo',
     trustProxy: 1,
     key: ({ metadata }, address) => ({ user: metadata.get('x-user')[0]?.toString() ?? address }),
     skip: ({ path, metadata }) => path === PATH && metadata.get('x-free').length > 0,
+    ...options,
   });
   const server = new Server({ interceptors: [interceptor] });
   const say = {
@@ -45,12 +51,12 @@ async function startServer(client: Client) {
   );
   const port = await freePort();
   await new Promise((resolve, reject) => {
-    server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error) =>
+    server.bindAsync(`${bound}:${port}`, ServerCredentials.createInsecure(), (error) =>
       error ? reject(error) : resolve(port),
     );
   });
   closeLater(() => server.forceShutdown());
-  const caller = new GrpcClient(`127.0.0.1:${port}`, credentials.createInsecure());
+  const caller = new GrpcClient(`${called}:${port}`, credentials.createInsecure());
   closeLater(() => caller.close());
   return (headers: Readonly<Record<string, string>>) => {
     const metadata = new GrpcMetadata();
@@ -88,3 +94,27 @@ test('a gRPC server fails calls with UNAVAILABLE where the client denies what ha
   const call = await startServer(client);
   await expect(call({})).rejects.toMatchObject({ code: status.UNAVAILABLE });
 });
+
+test.each([
+  // trusted, the listener, the address called, X-Forwarded-For, the client
+  [0, '127.0.0.1', '127.0.0.1', undefined, '127.0.0.1'],
+  [0, '[::]', '127.0.0.1', undefined, '127.0.0.1'],
+  [0, '[::]', '[::1]', undefined, '::/64'],
+  [['loopback'], '127.0.0.1', '127.0.0.1', '203.0.113.9', '203.0.113.9'],
+  [['loopback'], '[::]', '127.0.0.1', '203.0.113.9', '203.0.113.9'],
+  [['loopback'], '[::]', '[::1]', '203.0.113.9', '203.0.113.9'],
+  [['10.0.0.0/8'], '[::]', '[::1]', '203.0.113.9', '::/64'],
+])(
+  'with trust in %j, a server on %s called at %s with %j counts %s',
+  async (trustProxy, bound, called, by, address) => {
+    const seen: string[] = [];
+    const key = (_: GrpcCall, client: string) => {
+      seen.push(client);
+      return undefined;
+    };
+    const client = await openClient({ target: service.grpc });
+    const call = await startServer(client, { trustProxy, key }, [bound, called]);
+    await call(by ? { 'x-forwarded-for': by } : {});
+    expect(seen).toEqual([address]);
+  },
+);

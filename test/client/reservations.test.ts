@@ -44,6 +44,15 @@ test('a commit of more than was reserved is an overrun, and one of 0 frees all o
   expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 15)).toMatchObject({ ok: true });
 });
 
+test('with targets of both kinds, reservations and their commits go over gRPC', async () => {
+  const client = await openClient({ target: [service.http, service.grpc] });
+  for (let calls = 0; calls < 20; calls++) {
+    const outcome = await client.reserve('demo', { tenant: `mixed-${calls}` }, 10);
+    if (!outcome.ok) throw new Error('not reserved');
+    expect(await outcome.reservation.commit(5)).toMatchObject({ charged: 5 });
+  }
+});
+
 test('a commit is sent again until the service is back', async () => {
   const ports = { GRPC_PORT: String(await freePort()) };
   const first = await startService(rules, ports);

@@ -39,7 +39,9 @@ function trustOf(trust: TrustProxy): (address: string, hop: number) => boolean {
     checkNumber('trustProxy', trust, [0, 100]);
     return (_, hop) => hop < trust;
   }
-  return trust.length === 0 ? () => false : proxyAddr.compile([...trust]);
+  if (trust.length === 0) return () => false;
+  const isTrusted = proxyAddr.compile([...trust]);
+  return (address, hop) => isTrusted(withoutPort(address), hop);
 }
 
 /** An IPv4 address as it is, or the network of an IPv6 address; undefined: neither. Some proxies append a port. */

@@ -1,4 +1,6 @@
-import type { Decision } from '../decision.ts';
+import { bareDecision, type Decision } from '../decision.ts';
+import { WeirUnavailable } from '../errors.ts';
+import { OversizedDescriptor } from '../request.ts';
 import { createAddressOf, type Origin } from './address.ts';
 import { type Field, fieldsOf, violatedPolicies } from './headers.ts';
 import type { LimitOptions } from './options.ts';
@@ -9,14 +11,14 @@ export type Passage = Passed | Refused;
 export interface Passed {
   readonly ok: true;
   readonly fields: readonly Field[];
-  /** Counts what the request has cost after all. Never throws, and never rejects. */
-  settle(cost: number | undefined | Promise<number | undefined>): Promise<void>;
+  /** Counts what the request has cost after all; `cost` is not called for unlimited requests. Never rejects. */
+  settle(cost: () => number | undefined | Promise<number | undefined>): Promise<void>;
 }
 
 export interface Refused {
   readonly ok: false;
   readonly fields: readonly Field[];
-  /** 429; 503 where the service has not answered. */
+  /** 429; 503 where the service has not answered; 400 where the request cannot be counted by its key. */
   readonly status: number;
   /** application/problem+json */
   readonly problem: Readonly<Record<string, unknown>>;
@@ -42,7 +44,8 @@ export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
     const descriptors = key ? await key(request, address) : { remote_address: address };
     if (descriptors === undefined) return unlimited;
     const hits = cost ? await cost(request) : 1;
-    const decision = await client.limit(domain, descriptors, { hits, ...callOptions });
+    const decision = await client.limit(domain, descriptors, { hits, ...callOptions }).catch(refuseOversized);
+    if (isInvalid(decision)) return { ok: false, fields: [], status: 400, problem: badRequest, decision };
     const fields = fieldsOf(decision, headers);
     if (!decision.ok) return refusal(decision, fields);
     return {
@@ -50,10 +53,10 @@ export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
       fields,
       async settle(total) {
         try {
-          const rest = Math.round((await total) ?? hits) - hits;
+          const rest = Math.round((await total()) ?? hits) - hits;
           if (rest !== 0) await client.limit(domain, descriptors, { hits: rest, ...callOptions });
         } catch {
-          // The response has been sent: an invalid cost is the only reason, and counts as none.
+          // The response has been sent: a cost that throws or is invalid counts as none.
         }
       },
     };
@@ -61,6 +64,17 @@ export function createGuard<R>(options: LimitOptions<R>): Guard<R> {
 }
 
 const unlimited: Passed = { ok: true, fields: [], settle: async () => {} };
+
+const badRequest = { type: 'about:blank', title: 'Bad Request', status: 400 };
+
+function refuseOversized(error: unknown): Decision {
+  if (error instanceof OversizedDescriptor) return bareDecision(false, 'client_deny', error);
+  throw error;
+}
+
+/** The key has what the service cannot count by. A client that sends such a key must not pass by `onError`. */
+const isInvalid = ({ error }: Decision): boolean =>
+  error instanceof OversizedDescriptor || (error instanceof WeirUnavailable && error.kind === 'invalid');
 
 function refusal(decision: Decision, fields: readonly Field[]): Refused {
   const isUnanswered = decision.source === 'client_deny';

@@ -37,10 +37,10 @@ const channelOptions: ChannelOptions = {
 const kinds: Readonly<Record<number, FailureKind>> = {
   3: 'invalid',
   4: 'timeout',
-  7: 'invalid',
-  9: 'invalid',
+  7: 'rejected',
+  9: 'rejected',
   12: 'unimplemented',
-  16: 'invalid',
+  16: 'rejected',
 };
 
 /** What a gRPC status means for the caller. */
@@ -136,9 +136,8 @@ function metadataOf(grpc: GrpcJs): MetadataOf {
 function createCaller(client: Client, metadata: MetadataOf): Caller {
   return (path, message, options, done) => {
     let isCancelled = false;
-    const callOptions = options.isBounded
-      ? { deadline: performance.timeOrigin + performance.now() + options.timeoutMs }
-      : {};
+    // biome-ignore lint/style/noRestrictedGlobals: grpc-js compares deadlines with the system's clock, which may change
+    const callOptions = options.isBounded ? { deadline: Date.now() + options.timeoutMs } : {};
     const onAnswer = (error: ServiceError | null, answer?: Buffer) => {
       if (isCancelled) return;
       if (answer) done(answer);

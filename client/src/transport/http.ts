@@ -3,6 +3,7 @@ import { request as requestHttps, Agent as TlsAgent } from 'node:https';
 import { WeirUnavailable } from '../errors.ts';
 import type { TlsOptions } from '../options.ts';
 import { replyFromJson, requestToJson } from '../wire/json.ts';
+import { isRefund } from '../wire/messages.ts';
 import type { Outcome, Transport } from './transport.ts';
 
 /** Connections to one server, busy and idle. */
@@ -42,7 +43,7 @@ export function createHttpTransport(origin: string, tls: TlsOptions | undefined)
         sent.end(body);
       };
       try {
-        attempt(MAX_IDLE_RETRIES);
+        attempt(isRefund(request) ? 0 : MAX_IDLE_RETRIES);
       } catch (cause) {
         queueMicrotask(() => done(new WeirUnavailable('unavailable', String(cause), { cause }))); // a certificate is none
       }
@@ -52,9 +53,7 @@ export function createHttpTransport(origin: string, tls: TlsOptions | undefined)
       };
     },
     sendAll: undefined,
-    call: async (method) => {
-      throw new WeirUnavailable('unimplemented', `${method} needs gRPC: install @grpc/grpc-js, and name the gRPC port`);
-    },
+    call: undefined,
     isReady: (timeoutMs) =>
       new Promise<boolean>((resolve) => {
         const outgoing = open(`${base}/healthcheck`, { agent });
@@ -106,9 +105,12 @@ const wasIdle = (outgoing: ClientRequest, { cause }: WeirUnavailable): boolean =
   // What the request has failed with is an error of the system.
   outgoing.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((cause as NodeJS.ErrnoException).code ?? '');
 
+/** The request itself is wrong, or too large. */
+const invalidStatuses: readonly number[] = [400, 413];
+
 function outcomeOf({ status, reason, body }: Answer): Outcome {
   if (status >= 400 && status !== 429) {
-    const kind = status < 500 ? 'invalid' : 'unavailable';
+    const kind = status >= 500 ? 'unavailable' : invalidStatuses.includes(status) ? 'invalid' : 'rejected';
     return new WeirUnavailable(kind, `HTTP ${status}: ${reason ?? body.slice(0, 100)}`);
   }
   try {

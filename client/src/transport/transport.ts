@@ -32,8 +32,13 @@ export interface Transport {
         done: (outcomes: readonly Outcome[] | WeirUnavailable) => void,
       ) => Cancel)
     | undefined;
-  /** Calls a method of Weir's own. Rejects with WeirUnavailable, or with the reason of the signal. */
-  call(method: SideMethod, message: Buffer, timeoutMs: number, signal?: AbortSignal): Promise<Buffer>;
+  /**
+   * Calls a method of Weir's own. Rejects with WeirUnavailable, or with the reason of the signal. Undefined: the
+   * transport has no such methods.
+   */
+  readonly call:
+    | ((method: SideMethod, message: Buffer, timeoutMs: number, signal?: AbortSignal) => Promise<Buffer>)
+    | undefined;
   /** Whether the server takes calls. Never rejects. */
   isReady(timeoutMs: number): Promise<boolean>;
   close(): void;

@@ -57,3 +57,6 @@ export const units: readonly (readonly [name: string, ms: number | undefined])[]
 /** The length of a window of `multiplier` units. */
 export const windowMsOf = (unitMs: number | undefined, multiplier: number): number | undefined =>
   unitMs === undefined ? undefined : unitMs * Math.max(multiplier, 1);
+
+/** Whether it gives hits back. It is sent once: given back twice, hits would exceed the limit. */
+export const isRefund = ({ hits }: LimitRequest): boolean => hits < 0;

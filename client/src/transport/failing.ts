@@ -1,0 +1,16 @@
+import type { WeirUnavailable } from '../errors.ts';
+import type { Transport } from './transport.ts';
+
+/** The transport of a server that cannot be called: all calls fail with the reason. */
+export const failingTransport = (reason: WeirUnavailable): Transport => ({
+  send(_, __, done) {
+    queueMicrotask(() => done(reason));
+    return () => {};
+  },
+  sendAll: undefined,
+  call: async () => {
+    throw reason;
+  },
+  isReady: async () => false,
+  close: () => {},
+});

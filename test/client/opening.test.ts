@@ -1,0 +1,49 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { freePort } from '../helpers/process.ts';
+import { closeAll, closeLater, openClient, RULES, startService } from './service.ts';
+
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
+const MAX_RUN_MS = 30_000;
+
+afterEach(closeAll);
+
+/** Runs a program in a process of its own, which a busy loop cannot keep from being killed. */
+async function runProgram(program: string): Promise<string> {
+  const args = ['--import', 'tsx', '--input-type', 'module', '--eval', program];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: PROJECT, timeout: MAX_RUN_MS });
+  return stdout;
+}
+
+test('a client that is closed before gRPC is loaded settles its calls, and lets the process end', async () => {
+  const program = `
+    import { createClient } from './client/src/index.ts';
+    const client = createClient({ target: '127.0.0.1:1' });
+    client.limit('demo', { user: 'a' }).then(({ error }) => console.log(error.kind));
+    setImmediate(() => client.close());`;
+  expect(await runProgram(program)).toBe('closed\n');
+});
+
+test('a target that cannot be called fails only its own calls', async () => {
+  const { http } = await startService(RULES);
+  const tls = { cert: 'a certificate without its key' };
+  const client = await openClient({ target: ['127.0.0.1:1', http], tls, timeoutMs: 5_000 });
+  expect(await client.limit('demo', { user: 'a' })).toMatchObject({ ok: true, error: undefined });
+  const alone = await openClient({ target: '127.0.0.1:1', tls, timeoutMs: 5_000 }, { isUp: false });
+  expect(await alone.ready({ timeoutMs: 100 })).toBe(false);
+  const { error } = await alone.limit('demo', { user: 'a' });
+  expect(String(error)).toContain('127.0.0.1:1 cannot be called');
+});
+
+test('a client is ready with its first server, whatever the others do', async () => {
+  const { grpc } = await startService(RULES);
+  const port = await freePort();
+  const silent = createServer(() => {});
+  await once(silent.listen(port, '127.0.0.1'), 'listening');
+  closeLater(() => silent.close());
+  const client = await openClient({ target: [`http://127.0.0.1:${port}`, grpc] }, { isUp: false });
+  expect(await client.ready({ timeoutMs: 600_000 })).toBe(true); // longer than the test may take
+});
