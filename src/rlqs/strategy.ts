@@ -48,9 +48,7 @@ function burstOf(limit: Limit): number | BucketStrategy {
       return unsupported('in_flight counts open requests, and a bucket only has a rate');
     case 'reservation':
       return unsupported('reserve counts what requests have used, and a proxy counts requests');
-    case 'sliding_window_log':
-    case 'sliding_window_counter':
-    case 'sliding_window_buckets':
+    default:
       return Math.max(Math.floor(limit.requestsPerUnit / SLIDING_BURST_PART), 1);
   }
 }
