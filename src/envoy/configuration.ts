@@ -3,12 +3,10 @@ import { gatewayPolicy } from './gateway-policy.ts';
 import { headerOf } from './headers.ts';
 import type { Kind } from './kinds.ts';
 import { type DescriptorShape, type ExpectedShapes, expectedShapes, type ShapeEntry, shortestTtlMs } from './shapes.ts';
+import { type GrpcTarget, grpcCluster, headerlessKeys, quoted, wholeEnvoy } from './whole-envoy.ts';
 
-export interface ConfigurationOptions {
+export interface ConfigurationOptions extends GrpcTarget {
   readonly kind: Kind;
-  /** Of the gRPC server. */
-  readonly host: string;
-  readonly port: number;
   readonly timeoutMs: number;
 }
 
@@ -31,7 +29,7 @@ export function envoyConfiguration(rules: RuleTree, domain: string, options: Con
   const ttlMs = shortestTtlMs(rules, domain);
   const routes = { ...expected, ...(ttlMs !== undefined && { ttlMs }), dropsId: takesRequestId(expected) };
   return (
-    notes + (options.kind === 'envoy' ? wholeEnvoy(domain, routes, options) : istioFilter(domain, routes, options))
+    notes + (options.kind === 'envoy' ? envoyAsking(domain, routes, options) : istioFilter(domain, routes, options))
   );
 }
 
@@ -48,7 +46,7 @@ const REQUEST_ID = 'x-request-id';
 const takesRequestId = ({ slots }: ExpectedShapes): boolean =>
   slots.some((shape) => shape.some(({ key }) => headerOf(key) === REQUEST_ID));
 
-/** What a virtual host sends; a descriptor that gives back slots can only stand in the configuration of the filter. */
+/** What a virtual host sends. Envoy takes descriptors that release slots only in `RateLimitPerRoute`. */
 function rateLimitsOf({ shapes, slots }: Routes, indent: string): string {
   if (slots.length === 0) return `${indent}rate_limits:\n${rateLimits(shapes, `${indent}  `)}`;
   return `${indent}typed_per_filter_config:
@@ -69,22 +67,11 @@ function rateLimits(shapes: readonly DescriptorShape[], indent: string): string 
     .join('');
 }
 
-/** Actions that take nothing, by the key that they make. */
-const actions: ReadonlySet<string> = new Set([
-  'remote_address',
-  'masked_remote_address',
-  'source_cluster',
-  'destination_cluster',
-]);
-
 function actionOf({ key, value }: ShapeEntry): string {
-  if (actions.has(key)) return `${key}: {}`;
+  if (headerlessKeys.has(key)) return `${key}: {}`;
   if (value !== undefined) return `generic_key: { descriptor_value: ${quoted(value)} }`;
   return `request_headers: { header_name: ${quoted(headerOf(key))}, descriptor_key: ${quoted(key)} }`;
 }
-
-/** JSON is YAML. */
-const quoted = (text: string): string => JSON.stringify(text);
 
 const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: string, indent: string): string =>
   [
@@ -98,21 +85,6 @@ const filter = (domain: string, { timeoutMs }: ConfigurationOptions, cluster: st
     '  rate_limit_service:',
     '    transport_api_version: V3',
     `    grpc_service: { envoy_grpc: { cluster_name: ${quoted(cluster)} } }`,
-  ].join(`\n${indent}`);
-
-const cluster = ({ host, port }: ConfigurationOptions, name: string, indent: string): string =>
-  [
-    `name: ${name}`,
-    'type: STRICT_DNS',
-    'connect_timeout: 1s',
-    'typed_extension_protocol_options:',
-    '  envoy.extensions.upstreams.http.v3.HttpProtocolOptions:',
-    '    "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions',
-    '    explicit_http_config: { http2_protocol_options: {} }',
-    'load_assignment:',
-    `  cluster_name: ${name}`,
-    '  endpoints:',
-    `    - lb_endpoints: [{ endpoint: { address: { socket_address: { address: ${quoted(host)}, port_value: ${port} } } } }]`,
   ].join(`\n${indent}`);
 
 /** What Envoy waits for an upstream where a route does not say. */
@@ -137,41 +109,17 @@ const dropId = (indent: string): string =>
     .map((line) => `${indent}${line}\n`)
     .join('');
 
-function wholeEnvoy(domain: string, routes: Routes, options: ConfigurationOptions): string {
-  return `static_resources:
-  listeners:
-    - name: limited
-      address: { socket_address: { address: 0.0.0.0, port_value: 10000 } }
-      filter_chains:
-        - filters:
-            - name: envoy.filters.network.http_connection_manager
-              typed_config:
-                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-                stat_prefix: limited
-${routes.dropsId ? dropId(' '.repeat(16)) : ''}                http_filters:
-                  - ${filter(domain, options, 'weir', ' '.repeat(20))}
-                  - name: envoy.filters.http.router
-                    typed_config:
-                      "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-                route_config:
-                  virtual_hosts:
-                    - name: everything
-                      domains: ["*"]
-                      # One request to Weir carries all descriptors; one whose header is missing is left out.
-${rateLimitsOf(routes, ' '.repeat(22))}                      routes:
-                        - match: { prefix: / }
-                          route: { cluster: upstream${routeTimeout(routes)} }${routes.ttlMs === undefined ? '' : ' # shorter than the ttl of a slot'}
-  clusters:
-    - ${cluster(options, 'weir', '      ')}
-    - name: upstream # yours
-      type: STRICT_DNS
-      connect_timeout: 1s
-      load_assignment:
-        cluster_name: upstream
-        endpoints:
-          - lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 8000 } } } }]
-`;
-}
+const envoyAsking = (domain: string, routes: Routes, options: ConfigurationOptions): string =>
+  wholeEnvoy(
+    {
+      manager: routes.dropsId ? dropId(' '.repeat(16)) : '',
+      filter: filter(domain, options, 'weir', ' '.repeat(20)),
+      virtualHost: `                      # One request to Weir carries all descriptors; one whose header is missing is left out.
+${rateLimitsOf(routes, ' '.repeat(22))}`,
+      route: `{ cluster: upstream${routeTimeout(routes)} }${routes.ttlMs === undefined ? '' : ' # shorter than the ttl of a slot'}`,
+    },
+    options,
+  );
 
 function istioFilter(domain: string, routes: Routes, options: ConfigurationOptions): string {
   const { dropsId, ttlMs } = routes;
@@ -192,7 +140,7 @@ spec:
       patch:
         operation: ADD
         value:
-          ${cluster(options, 'weir', ' '.repeat(10))}
+          ${grpcCluster(options, 'weir', ' '.repeat(10))}
     - applyTo: HTTP_FILTER
       match:
         context: GATEWAY

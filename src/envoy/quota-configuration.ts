@@ -3,11 +3,10 @@ import type { Level, Node, Rule, RuleTree } from '../rules/tree.ts';
 import { hasWildcard } from '../rules/wildcard.ts';
 import { wildcardRegex } from './gateway-policy.ts';
 import { headerOf } from './headers.ts';
+import { isConstant } from './shapes.ts';
+import { type GrpcTarget, headerlessKeys, quoted, wholeEnvoy } from './whole-envoy.ts';
 
-export interface QuotaConfigurationOptions {
-  /** Of the gRPC server. */
-  readonly host: string;
-  readonly port: number;
+export interface QuotaConfigurationOptions extends GrpcTarget {
   /** The name of the proxy; undefined: a comment says where it goes. */
   readonly proxy?: string | undefined;
 }
@@ -18,14 +17,6 @@ interface BucketPair {
   /** Undefined: any value; with a `*`: those that match. */
   readonly value: string | undefined;
 }
-
-/** Keys that no header has. */
-const withoutHeader: ReadonlySet<string> = new Set([
-  'remote_address',
-  'masked_remote_address',
-  'source_cluster',
-  'destination_cluster',
-]);
 
 /**
  * A whole Envoy whose rate limit quota filter asks for the rules of a domain, as YAML: one matcher for each rule, in
@@ -41,7 +32,8 @@ export function quotaConfiguration(rules: RuleTree, domain: string, options: Quo
   };
   const root = rules.domains.get(domain)?.root;
   if (root) walk(root, [], add);
-  return [...notes].join('') + wholeEnvoy(domain, [...matchers].join(''), options);
+  const filter = quotaFilter(domain, [...matchers].join(''), options.proxy);
+  return [...notes].join('') + wholeEnvoy({ filter, route: '{ cluster: upstream }' }, options);
 }
 
 /** Deeper rules first: they are narrower. */
@@ -69,18 +61,15 @@ function walk(
 function whyNot(pairs: readonly BucketPair[], rule: Rule): string | undefined {
   const strategy = strategyOf(rule);
   if (strategy.kind === 'unsupported') return strategy.reason;
-  const nameless = pairs.find(({ key }) => withoutHeader.has(key) || hasWildcard(key));
+  const nameless = pairs.find(({ key }) => headerlessKeys.has(key) || hasWildcard(key));
   return nameless && `no header has ${nameless.key}: write a matcher with an input of your own`;
 }
-
-/** JSON is YAML. */
-const quoted = (text: string): string => JSON.stringify(text);
 
 const headerInput = (key: string): string =>
   `{ "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ${quoted(headerOf(key))} }`;
 
 /** A pair that every request has: its value is the rule's. */
-const isConstant = ({ key }: BucketPair): boolean => key === 'generic_key';
+const isFixedPair = ({ key }: BucketPair): boolean => isConstant(key);
 
 function predicateOf({ key, value }: BucketPair): string {
   const valueMatch =
@@ -96,7 +85,7 @@ const EVERY_REQUEST =
   '{ single_predicate: { input: { name: path, typed_config: { "@type": type.googleapis.com/envoy.type.matcher.v3.HttpRequestHeaderMatchInput, header_name: ":path" } }, value_match: { prefix: "/" } } }';
 
 function predicates(pairs: readonly BucketPair[]): string {
-  const found = pairs.filter((pair) => !isConstant(pair)).map(predicateOf);
+  const found = pairs.filter((pair) => !isFixedPair(pair)).map(predicateOf);
   const [only = EVERY_REQUEST] = found;
   return found.length <= 1 ? only : `{ and_matcher: { predicate: [${found.join(', ')}] } }`;
 }
@@ -104,7 +93,7 @@ function predicates(pairs: readonly BucketPair[]): string {
 function matcher(pairs: readonly BucketPair[], rule: Rule): string {
   const indent = ' '.repeat(28);
   const isFixed = (pair: BucketPair): boolean =>
-    isConstant(pair) || (pair.value !== undefined && !hasWildcard(pair.value));
+    isFixedPair(pair) || (pair.value !== undefined && !hasWildcard(pair.value));
   const builder = pairs.map(
     (pair) =>
       `${indent}        ${quoted(pair.key)}: ${
@@ -113,7 +102,7 @@ function matcher(pairs: readonly BucketPair[], rule: Rule): string {
           : `{ custom_value: { name: ${quoted(pair.key)}, typed_config: ${headerInput(pair.key)} } }`
       }\n`,
   );
-  const note = pairs.every(isConstant) ? `${indent}# every request: choose those that are meant\n` : '';
+  const note = pairs.every(isFixedPair) ? `${indent}# every request: choose those that are meant\n` : '';
   return `${note}${indent}- predicate: ${predicates(pairs)}
 ${indent}  on_match:
 ${indent}    action:
@@ -132,20 +121,9 @@ ${indent}          fallback_rate_limit: { blanket_rule: ALLOW_ALL }
 `;
 }
 
-function wholeEnvoy(domain: string, matchers: string, { host, port, proxy }: QuotaConfigurationOptions): string {
+function quotaFilter(domain: string, matchers: string, proxy: string | undefined): string {
   const name = `initial_metadata: [{ key: x-weir-proxy, value: ${quoted(proxy ?? 'NAME')} }]`;
-  return `static_resources:
-  listeners:
-    - name: limited
-      address: { socket_address: { address: 0.0.0.0, port_value: 10000 } }
-      filter_chains:
-        - filters:
-            - name: envoy.filters.network.http_connection_manager
-              typed_config:
-                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-                stat_prefix: limited
-                http_filters:
-                  - name: envoy.filters.http.rate_limit_quota
+  return `name: envoy.filters.http.rate_limit_quota
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.rate_limit_quota.v3.RateLimitQuotaFilterConfig
                       domain: ${quoted(domain)}
@@ -158,34 +136,5 @@ function wholeEnvoy(domain: string, matchers: string, { host, port, proxy }: Quo
                       bucket_matchers:
                         matcher_list:
                           matchers:
-${matchers}                  - name: envoy.filters.http.router
-                    typed_config:
-                      "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-                route_config:
-                  virtual_hosts:
-                    - name: everything
-                      domains: ["*"]
-                      routes:
-                        - match: { prefix: / }
-                          route: { cluster: upstream }
-  clusters:
-    - name: weir
-      type: STRICT_DNS
-      connect_timeout: 1s
-      typed_extension_protocol_options:
-        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-          "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-          explicit_http_config: { http2_protocol_options: {} }
-      load_assignment:
-        cluster_name: weir
-        endpoints:
-          - lb_endpoints: [{ endpoint: { address: { socket_address: { address: ${quoted(host)}, port_value: ${port} } } } }]
-    - name: upstream # yours
-      type: STRICT_DNS
-      connect_timeout: 1s
-      load_assignment:
-        cluster_name: upstream
-        endpoints:
-          - lb_endpoints: [{ endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: 8000 } } } }]
-`;
+${matchers}`.trimEnd();
 }
