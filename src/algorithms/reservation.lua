@@ -6,7 +6,7 @@
   state    { how many numbers the counter's state has, that state …, holder, hits (0: settled), when it expires, when it
            was made (ms since the epoch), holder … }, the first to expire first, or nil for a new counter
   now_ms   may run backwards: nothing expires then
-  hits     to be reserved, or that were used; 0 peeks, or commits none; a negative number gives back what was charged
+  hits     reserve: hits to hold, 0 to peek; commit: hits used; negative: charged hits to return
   charge   false: says what would become of the request, but leaves the counter as it is
            'regardless': charges the hits whatever the limit says
   Returns  accepted, state, ttl (ms), report: { the event's place, hits reserved, charged and overrun, hits on hold after the

@@ -89,8 +89,7 @@ interface Done {
  * charged to the window of its own moment.
  *
  * @param nowMs   may run backwards (clock skew): nothing expires then
- * @param hits    to be reserved, or that were used; 0 peeks, or commits none; a negative number gives back what was
- * charged
+ * @param hits    reserve: hits to hold, 0 to peek; commit: hits used; negative: charged hits to return
  * @param charge  false: says what would become of the request, but leaves the counter as it is
  */
 function run(input: StepInput): Step {

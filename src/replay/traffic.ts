@@ -4,7 +4,7 @@ import type { RecordedRequest, RecordedTraffic } from './request.ts';
 
 /** Reads the lines of one file, in order, from the first on. */
 export interface TrafficReader {
-  /** One a line: its request, what is wrong with it, or undefined where it holds none. */
+  /** One result per line: its request; a text: its error; undefined: the line is not a request. */
   read(lines: readonly string[]): readonly (RecordedRequest | string | undefined)[];
 }
 

@@ -224,7 +224,7 @@ function buildCommit(block: Block<'node'>, { rule, levels, reserves }: Above, pr
     one.limit.algorithm === 'reservation' ? [{ ...one, limit: { ...one.limit, commits: true } }] : [],
   );
   if (rule && limits.length > 0) return { ...rule, limits, replaces: [], commitAt: levels.length };
-  if (reserves) return undefined; // what is wrong with that is reported
+  if (reserves) return undefined; // `reserve` itself is invalid, and already reported
   return wrong('not_counted: commit wants a limit with reserve on the node right above');
 }
 

@@ -33,7 +33,7 @@ async function startSilent(): Promise<string> {
   return `127.0.0.1:${port}`;
 }
 
-/** A certificate of a server, by an authority that is known to nobody, and the files of it. */
+/** The files of a server certificate from an authority that no client trusts. */
 function certificates() {
   const folder = mkdtempSync(join(tmpdir(), 'client-tls-'));
   closeLater(() => rmSync(folder, { recursive: true }));

@@ -18,8 +18,8 @@ const STREAMS = 100;
 const TOKENS = 'x-tokens';
 
 /**
- * A server that streams tokens as events, and says at the end how many there were: as many as the request names. It
- * fails, waits until it is told to go on, or until the request is gone, where the request wants that.
+ * A server that streams as many tokens as the request names, as events, and reports their number at the end. On request
+ * it fails, waits for `continue`, or never ends.
  */
 class Model {
   readonly #server: Server;

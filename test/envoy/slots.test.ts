@@ -103,7 +103,7 @@ test('Envoy acquires and releases slots by the configuration that is printed, an
   }
 });
 
-test('the doctor finds routes that outlast the ttl, and slots that no route gives back', async () => {
+test('the doctor reports routes that last longer than the ttl, and slots that are never released', async () => {
   const envoy = await startPrinted((config) =>
     config
       .replace('timeout: 8s }', 'timeout: 0s }')

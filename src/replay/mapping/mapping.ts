@@ -11,7 +11,7 @@ import { MappingBlock } from './mapping-block.ts';
 /** Turns the fields of a line of an access log into the request that a proxy would have sent. */
 export interface Mapping {
   readonly domain: string;
-  /** A text: what is wrong with the line. Undefined: no descriptor, so that the proxy would not have asked. */
+  /** A text: the line's error. Undefined: no descriptors, for which a proxy sends no request. */
   request(fields: LogFields): RecordedRequest | string | undefined;
 }
 
