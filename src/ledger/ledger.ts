@@ -120,6 +120,7 @@ export class Ledger {
   /** Answers one request's debits, in their order; never rejects. */
   debit(request: readonly Debit[], how: RunOptions): Entries | Promise<Entries> {
     const known = this.refusals || this.leases ? this.#knownOf(request, how) : undefined;
+    if (!how.receipts && known?.every(isDefined)) return known;
     const askedMs = this.refusals ? this.#options.monotonicMs() : 0;
     const replies = known ? this.#gather(request, known, how) : this.#ask(request, how);
     return after(replies, (all) => this.#conclude(request, all, how, askedMs));
@@ -363,6 +364,8 @@ const peekOf = (debit: Debit): Debit => (standsAlone(debit) ? debit : { ...debit
 
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
 const noLeases: Unavailable = { code: 'UNAVAILABLE', reason: 'nothing can be leased' };
+
+const isDefined = (decision: Decision | undefined): decision is Decision => decision !== undefined;
 
 const isKnown = (reply: Reply): boolean => reply.code !== 'UNAVAILABLE' && reply.fromCache === true;
 

@@ -22,6 +22,8 @@ export interface GrpcStatus {
 export interface Caller {
   /** Time left until the caller's deadline; `Infinity` without one. */
   readonly timeoutMs: number;
+  /** When that was, on the clock of `performance.now()`; absent: now. */
+  readonly startedMs?: number;
   /** A request header by its lower-case name; repeated headers are joined with commas. */
   header(name: string): string | undefined;
   /** The caller sent `x-weir-detail: 1`; absent: it did not. */
@@ -71,7 +73,7 @@ export function createRlsService(
   return {
     shouldRateLimit(request, caller, reply) {
       const { timeoutMs } = caller;
-      const startedMs = performance.now();
+      const { startedMs = performance.now() } = caller;
       const fail = (cause: unknown): void => {
         const error = toStatus(cause);
         reply({ error });

@@ -49,7 +49,7 @@ export async function startH2Server(
   limits: Http2Limits = defaultLimits,
 ): Promise<GrpcServer> {
   const router = new Router(MAX_REQUEST_BYTES);
-  const inFlight = addDecisions(router, options);
+  addDecisions(router, options);
   addHealth(router.host, options);
   if (options.rules) router.addOnDemand(rulesPaths, () => addRules(router.host, options));
   if (options.holds) router.addOnDemand(holdsPaths, () => addHolds(router.host, options));
@@ -90,7 +90,7 @@ export async function startH2Server(
   return {
     target: listener.target,
     async close(graceMs) {
-      await shutDown({ listener, sendGoaway, inFlight, end: listener.destroyAll }, graceMs);
+      await shutDown({ listener, sendGoaway, inFlight: options.overload.inFlight, end: listener.destroyAll }, graceMs);
       stallChecks.close();
     },
   };
@@ -103,20 +103,14 @@ async function addQuotas(router: Router, { quotas, overload }: GrpcServerOptions
   router.addHosted(quotaMethods, quotaHandlers(quotas, overload), quotaLimits);
 }
 
-/** @returns the number of decisions in flight */
-function addDecisions(router: Router, { service, overload, onCallFinished }: GrpcServerOptions): () => number {
-  let handled = 0;
+function addDecisions(router: Router, { service, overload, onCallFinished }: GrpcServerOptions): void {
   const { refusal, queue, tooLate } = overload;
   router.addUnary<WireRequest>(SHOULD_RATE_LIMIT, {
     ...{ refusal, queue, tooLate },
     decode: readRateLimitRequest,
     costOf,
     handle(request, call) {
-      handled++;
-      service.shouldRateLimit(request, call, (outcome) => {
-        handled--;
-        reply(call, outcome);
-      });
+      service.shouldRateLimit(request, call, (outcome) => reply(call, outcome));
     },
     onAnswered: (code, elapsedMs) => onCallFinished?.('ShouldRateLimit', code, elapsedMs),
   });
@@ -126,15 +120,10 @@ function addDecisions(router: Router, { service, overload, onCallFinished }: Grp
     decode: readBatchRequest,
     costOf: costOfBatch,
     handle(batch, call) {
-      handled++;
-      decideBatch(batch, call, (outcome) => {
-        handled--;
-        replyToBatch(call, outcome);
-      });
+      decideBatch(batch, call, (outcome) => replyToBatch(call, outcome));
     },
     onAnswered: (code, elapsedMs) => onCallFinished?.('Decide', code, elapsedMs),
   });
-  return () => handled + overload.queue.length;
 }
 
 function reply(call: UnaryCall<WireRequest>, outcome: CallOutcome): void {

@@ -64,6 +64,10 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     return this.#head.timeoutMs - this.#waitedMs;
   }
 
+  get startedMs(): number {
+    return this.completeAtMs + this.#waitedMs;
+  }
+
   header(name: string): string | undefined {
     return this.#head.header(name);
   }
@@ -109,7 +113,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   #complete(bytes: Buffer, from: number, to: number): void {
     messageLength(bytes, from, this.#method.maxRequestBytes);
     this.#stream.isBusy = true;
-    this.completeAtMs = performance.now();
+    this.completeAtMs = this.#stream.peer.readAtMs;
     const { queue } = this.#method;
     const octets = bytes[from] === 0 ? to - from : unpackedBound(this.#head.encoding, bytes, from + PREFIX_BYTES, to);
     const estimate = octets / OCTETS_PER_UNIT;

@@ -106,6 +106,7 @@ export class Http2Connection {
   /** @param chunk  undefined: resumes with what was left when reading was paused */
   #read(chunk: Buffer | undefined): void {
     if (this.#isOver) return;
+    this.#exchanges.peer.readAtMs = performance.now();
     try {
       if (chunk) {
         this.#reader.read(chunk);

@@ -29,6 +29,7 @@ export class Exchanges implements StreamWriter {
   readonly peer: PeerState = {
     sideStreams: 0,
     unreadBytes: () => this.output.unsent + this.send.bufferedBytes,
+    readAtMs: 0,
   };
   readonly #onRemoved: () => void;
 

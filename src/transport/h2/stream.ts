@@ -26,6 +26,8 @@ export interface PeerState {
   sideStreams: number;
   /** Octets of output that wait for the client's windows or its socket. */
   readonly unreadBytes: () => number;
+  /** When the octets that are being read were taken from the socket, on the clock of `performance.now()`. */
+  readAtMs: number;
 }
 
 /** One request and its answer. Writes after its end, or after the connection ended, are dropped. */
