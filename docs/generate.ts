@@ -1,14 +1,23 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { showUsage } from '../bench/usage.ts';
 import { dashboards } from '../deploy/grafana/dashboards.ts';
 import { type Field, format } from '../src/rules/format.ts';
 import { settingsTable } from '../src/settings.ts';
+import { wrapped } from '../test/words/wrap.ts';
+import { adminApiPage } from './admin-api-page.ts';
+import { commandLinePage } from './command-line-page.ts';
+import { withFigures } from './figures.ts';
 import { plots } from './plots.ts';
+import { ruleKeysPage } from './rule-keys-page.ts';
 import { scenariosPage } from './scenarios-page.ts';
 
 /** The files generated from the code, by path. `npm run docs` writes them; a test compares them. */
 export const generatedPages: ReadonlyMap<string, string> = new Map([
+  ['README.md', withFigures(readFileSync(new URL('../README.md', import.meta.url), 'utf8'))],
   ['docs/settings.md', settingsPage()],
+  ['docs/rule-keys.md', ruleKeysPage()],
+  ['docs/command-line.md', commandLinePage()],
+  ['docs/admin-api.md', adminApiPage()],
   ['docs/scenarios.md', scenariosPage()],
   ['config/schema/rules.schema.json', rulesSchema()],
   ...plots,
@@ -25,18 +34,21 @@ function settingsPage(): string {
     ...Object.entries(rows).map(([name, { fallback, meaning, formerName }]) => {
       const shown = fallback === undefined ? 'not set' : fallback === '' ? 'empty' : `\`${fallback}\``;
       const former = formerName === undefined ? '' : `. Former name, deprecated: \`${formerName}\``;
-      return `| \`${name}\` | ${shown} | ${meaning.replaceAll('|', '\\|')}${former} |`;
+      const text = meaning.replaceAll('|', '\\|').replace(/<(?=\w)/g, '&lt;');
+      return `| \`${name}\` | ${shown} | ${text}${former} |`;
     }),
   ]);
-  return `${[
-    '# Settings',
-    '',
-    'Environment variables, read once at the start. This page is generated from `src/settings.ts` by `npm run docs`.',
-    '',
-    'Flags are `true` or `false` (also `1`, `t`, `0`, `f`); durations are written as in Go: `150ms`, `10s`, `1h30m`. A variable',
-    'that is set but empty counts as set. Invalid settings stop start-up; all of them are listed.',
-    ...groups,
-  ].join('\n')}\n`;
+  return wrapped(
+    `${[
+      '# Settings',
+      '',
+      'Environment variables, read once at the start. This page is generated from `src/settings.ts` by `npm run docs`.',
+      '',
+      'Flags are `true` or `false` (also `1`, `t`, `0`, `f`); durations are written as in Go: `150ms`, `10s`, `1h30m`. A variable',
+      'that is set but empty counts as set. Invalid settings stop start-up; all of them are listed.',
+      ...groups,
+    ].join('\n')}\n`,
+  );
 }
 
 /**

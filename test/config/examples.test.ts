@@ -235,8 +235,8 @@ describe.each(names)('%s', (name) => {
     expect(text).toMatch(/^# yaml-language-server: \$schema=\.\.\/schema\/rules\.schema\.json\n/);
   });
 
-  test('is named in the README', () => {
-    expect(readFileSync(join(PROJECT, 'README.md'), 'utf8')).toContain(name);
+  test('is named in docs/rules.md', () => {
+    expect(readFileSync(join(PROJECT, 'docs/rules.md'), 'utf8')).toContain(`(../config/examples/${name})`);
   });
 
   test('does what it says', async () => {

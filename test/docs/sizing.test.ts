@@ -11,7 +11,7 @@ test.each([
   ['64 connections with one call at a time', 'Redis, 64 connections of one call'],
   ['a key over its limit, with `LOCAL_CACHE_SIZE_IN_BYTES`', 'Redis, a key over its limit, deny cache'],
 ])('the cost of %s is the measured one', (shown, measured) => {
-  const row = page('performance.md')
+  const row = page('results/bench.md')
     .split('\n')
     .find((line) => line.startsWith(`| ${measured} | Weir (h2) |`));
   const [, , , cpu, ofRedis] = row?.split(' | ') ?? [];

@@ -1,12 +1,11 @@
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { generatedPages } from '../../docs/generate.ts';
 import { loadRules } from '../../src/rules/load.ts';
-import { grpcurl } from '../helpers/tools.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
@@ -18,13 +17,10 @@ const blocks = Array.from(readme.matchAll(/^```(\w+)\n(.*?)^```/gms), ([, langua
   text,
 }));
 
-/** What why.test.ts runs, since it takes an Envoy. */
-const ELSEWHERE = /^npx weir (unmatched|explain|reset) /;
-
 /** Each command that is followed by what it prints. */
 const shown = blocks.flatMap(({ language, text }, at) => {
   const next = blocks[at + 1];
-  return language === 'sh' && !ELSEWHERE.test(text) && (next?.language === 'text' || next?.language === 'json')
+  return language === 'sh' && (next?.language === 'text' || next?.language === 'json')
     ? [[text.trim(), next.text] as const]
     : [];
 });
@@ -50,21 +46,18 @@ describe('README', () => {
       'npm ci &&',
       'npx weir ask',
       'npx weir ask',
-      'grpcurl -plaintext -d',
     ]);
   });
+
+  test('fits on a few screens', () => expect(readme.split('\n').length).toBeLessThanOrEqual(200));
 
   test('npm start prints what it shows', () => {
     expect(withPorts(weir.output())).toBe(shown[0]?.[1]);
   });
 
   test.each(shown.slice(1))('%s', async (command, printed) => {
-    const target = `localhost:${weir.grpcPort}`;
-    const here = command.startsWith('npx')
-      ? `${command} --target ${target}`
-      : command.replace('localhost:8081', target);
-    const PATH = [dirname(await grpcurl()), process.env.PATH].join(delimiter);
-    const { stdout } = await promisify(execFile)('bash', ['-c', here], { cwd: PROJECT, env: { ...process.env, PATH } });
+    const here = `${command} --target localhost:${weir.grpcPort}`;
+    const { stdout } = await promisify(execFile)('bash', ['-c', here], { cwd: PROJECT });
     expect(stdout).toBe(printed);
   });
 

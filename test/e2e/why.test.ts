@@ -10,13 +10,11 @@ import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const TOKEN = 'a token';
 
-const section = readFileSync(join(PROJECT, 'README.md'), 'utf8')
-  .split(/^## /m)
-  .find((text) => text.startsWith('Why was this request refused?'));
-/** Each command of the section with what it prints. */
+const page = readFileSync(join(PROJECT, 'docs/why-refused.md'), 'utf8');
+/** Each command of the page with what it prints. */
 const shown = new Map(
   Array.from(
-    (section ?? '').matchAll(/```sh\nnpx weir (\w+)([^\n]*)\n```\n\n```text\n(.*?)```/gs),
+    page.matchAll(/```sh\nnpx weir (\w+)([^\n]*)\n```\n\n```text\n(.*?)```/gs),
     ([, command = '', args = '', printed = '']) => [command, { args, printed }],
   ),
 );
@@ -41,7 +39,7 @@ async function nextMinuteUnlessEarly(): Promise<void> {
   if (atMs > LATEST_MS) await new Promise((resolve) => setTimeout(resolve, MINUTE_MS - atMs + 100));
 }
 
-test('a newcomer with a wrong descriptor in Envoy finds out why by one command, and resets a user by another, as README shows', async () => {
+test('a newcomer with a wrong descriptor in Envoy finds out why by one command, and resets a user by another, as docs/why-refused.md shows', async () => {
   expect([...shown.keys()]).toEqual(['unmatched', 'explain', 'reset']);
   const weir = await startWeir({ ADMIN_TOKEN: TOKEN, USE_STATSD: 'false', AUDIT_LOG: 'stderr' });
   const wrong = await startEnvoy(weir.grpcPort, (config) =>

@@ -15,7 +15,20 @@ project does not use, and names that several exported types share.
 `);
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PLACES = ['src', 'docs', 'config', 'test', 'bench', 'chaos', 'attack', 'deploy', 'console', 'client/src'];
+const PLACES = [
+  'src',
+  'docs',
+  'config',
+  'test',
+  'bench',
+  'chaos',
+  'attack',
+  'deploy',
+  'console',
+  'site',
+  'tour',
+  'client/src',
+];
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'envoy.yaml', 'client/README.md'];
 
 const files = [
@@ -27,7 +40,9 @@ const files = [
     ),
   ),
   ...PAGES,
-].filter((file) => !file.startsWith('test/words/') && !file.includes('/tools/') && !/^test\/.*\.yaml$/.test(file));
+].filter(
+  (file) => !file.startsWith('test/words/') && !/\/(?:tools|dist)\//.test(file) && !/^test\/.*\.yaml$/.test(file),
+);
 
 const contents = new Map(files.map((file) => [file, readFileSync(join(ROOT, file), 'utf8')]));
 const findings = [...contents].flatMap(([file, content]) => scan(file, content));

@@ -1,0 +1,84 @@
+import type { ApiOperation } from '../src/admin/api.ts';
+import { adminOperations } from '../src/admin/operations.ts';
+import type { AdminOptions } from '../src/admin/options.ts';
+import type { ObjectSchema, Schema } from '../src/admin/schema.ts';
+import { sessionOperations } from '../src/admin/session-operations.ts';
+import { type ConsoleOptions, consoleOperations } from '../src/console/operations.ts';
+import { wrapped } from '../test/words/wrap.ts';
+
+/** The operations without a service behind them: they are listed here, and never called. */
+function listedOperations(): readonly ApiOperation[] {
+  const options = { more: [], hasQuotas: true } as unknown as AdminOptions; // operations read the others when they are called
+  const access = {} as Parameters<typeof sessionOperations>[0];
+  const session = {} as Parameters<typeof sessionOperations>[1];
+  const live = {} as ConsoleOptions; // the same
+  return [...adminOperations(options), ...sessionOperations(access, session), ...consoleOperations(live)];
+}
+
+const needs = {
+  open: 'any client',
+  read: "a client that may read callers' values",
+  operate: 'the role `operate`',
+} as const;
+
+/** The reference of the admin API, out of its operations. */
+export function adminApiPage(): string {
+  const byPath = [...listedOperations()].sort((one, other) =>
+    one.path < other.path ? -1 : one.path > other.path ? 1 : 0,
+  );
+  return wrapped(
+    `${[
+      '# Admin API reference',
+      '',
+      'JSON over HTTP on the debug port (`DEBUG_PORT`, 6070). [Admin API](admin.md) says what the operations do, and which',
+      'command of `weir` calls which of them. This page is generated from them by `npm run docs`; a running service has the',
+      'same as an OpenAPI document under `/api/v1/openapi.json`.',
+      '',
+      'Errors are problem documents ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) with status 4xx or 5xx; `errors` has',
+      'everything that is wrong with a request, each with its place. What a client may do depends on its token:',
+      '[access](admin.md#access).',
+      ...byPath.flatMap(sectionOf),
+    ].join('\n')}\n`,
+  );
+}
+
+function sectionOf({ method, path, summary, need, query, body, answers }: ApiOperation): readonly string[] {
+  return [
+    '',
+    `## ${method} ${path}`,
+    '',
+    `${upper(summary)}. For ${needs[need]}.`,
+    '',
+    `**Answers:** ${answers}`,
+    ...tableOf('parameter', query),
+    ...(body === undefined || body === 'any' ? [] : tableOf('field of the body', body)),
+    ...(body === 'any' ? ['', 'The body is described in [Admin API](admin.md).'] : []),
+  ];
+}
+
+const upper = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+function tableOf(what: string, { properties, required }: ObjectSchema): readonly string[] {
+  const rows = Object.entries(properties).map(
+    ([name, schema]) =>
+      `| \`${name}\` | ${typeOf(schema)} | ${required.includes(name) ? 'yes' : ''} | ${(schema.description ?? '').replaceAll('|', '\\|')} |`,
+  );
+  return rows.length === 0 ? [] : ['', `| ${what} | type | required | meaning |`, '| --- | --- | --- | --- |', ...rows];
+}
+
+function typeOf(schema: Schema): string {
+  switch (schema.type) {
+    case 'string':
+      return schema.enum
+        ? schema.enum.map((word) => `\`${word}\``).join(', ')
+        : `text, at most ${schema.maxLength} characters`;
+    case 'integer':
+      return `${schema.minimum} to ${schema.maximum}`;
+    case 'array':
+      return `list of ${typeOf(schema.items)}, at most ${schema.maxItems}`;
+    case 'object':
+      return `object with ${Object.keys(schema.properties)
+        .map((name) => `\`${name}\``)
+        .join(', ')}`;
+  }
+}

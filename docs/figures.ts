@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs';
+
+const resultsOf = (name: string): string => readFileSync(new URL(`results/${name}.md`, import.meta.url), 'utf8');
+
+/** The figures that the README and the site begin with, out of the tables of docs/results. */
+export interface Figures {
+  readonly hotKey: Comparison;
+  readonly manyKeys: Comparison;
+  /** CPU of Redis for a decision, with many keys. */
+  readonly ofRedis: Comparison;
+  /** At the same rate of requests. */
+  readonly p99Ms: Comparison;
+  readonly faults: number;
+  readonly calls: number;
+  readonly startMs: number;
+  readonly memoryMib: number;
+}
+
+/** Of Weir and of envoyproxy/ratelimit, as the table has it: µs of CPU unless the name says another unit. */
+export interface Comparison {
+  readonly weir: string;
+  readonly reference: string;
+}
+
+/** @throws Error  a table has no such row */
+export function readFigures(): Figures {
+  const bench = resultsOf('bench');
+  const [calls, faults] = sumsOf(resultsOf('chaos'));
+  const [, startMs = '', memoryMib = ''] = cellsOf(resultsOf('rest'), /^Weir, memory$/).slice(1);
+  return {
+    hotKey: compare(bench, /^Redis, one hot key$/, 'cpu'),
+    manyKeys: compare(bench, /^Redis, 100000 keys$/, 'cpu'),
+    ofRedis: compare(bench, /^Redis, 100000 keys$/, 'ofRedis'),
+    p99Ms: compare(bench, /^Redis, 100000 keys, fixed rate/, 'p99'),
+    faults,
+    calls,
+    startMs: Number(startMs),
+    memoryMib: Math.round(Number(memoryMib)),
+  };
+}
+
+/** The columns of the table of `npm run bench`, after the calls and the service. */
+const columns = { cpu: 3, ofRedis: 4, p99: 6 } as const;
+
+function compare(page: string, calls: RegExp, column: keyof typeof columns): Comparison {
+  const of = (service: RegExp): string => cellsOf(page, calls, service)[columns[column]] ?? '';
+  return { weir: of(/^Weir \(h2\)$/), reference: of(/^envoyproxy\/ratelimit$/) };
+}
+
+/** The cells of the first row whose first cells match. */
+function cellsOf(page: string, ...starts: readonly RegExp[]): readonly string[] {
+  for (const line of page.split('\n')) {
+    const cells = line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim());
+    if (cells.length > starts.length && starts.every((start, at) => start.test(cells[at] ?? ''))) return cells;
+  }
+  throw new Error(`expected a row that begins with ${starts.join(', ')}`);
+}
+
+/** Calls and faults of all chaos runs, if every invariant held. */
+function sumsOf(page: string): readonly [calls: number, faults: number] {
+  const runs = [...page.matchAll(/: (\d+) calls, (\d+) faults: (.*)$/gm)];
+  if (runs.length === 0 || runs.some(([, , , outcome]) => outcome !== 'every invariant held.'))
+    throw new Error('expected chaos runs in which every invariant held');
+  const sum = (group: 1 | 2): number => runs.reduce((total, run) => total + Number(run[group]), 0);
+  return [sum(1), sum(2)];
+}
+
+export const inWords = (count: number): string => count.toLocaleString('en-US');
+
+/** How many times less, rounded down: `8`. */
+export const timesLess = ({ weir, reference }: Comparison): number =>
+  Math.floor(Number(reference) / Number(weir) + 0.05);
+
+const BEGIN = '<!-- figures: begin, written by `npm run docs` -->';
+const END = '<!-- figures: end -->';
+
+/** The README with the figures of the results. */
+export function withFigures(readme: string): string {
+  const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)];
+  if (begin < 0 || end < begin) throw new Error(`expected ${BEGIN} and ${END} in the README`);
+  return `${readme.slice(0, begin + BEGIN.length)}\n\n${figuresBlock()}\n\n${readme.slice(end)}`;
+}
+
+function figuresBlock(): string {
+  const { hotKey, manyKeys, ofRedis, p99Ms, ...figures } = readFigures();
+  const row = (what: string, { weir, reference }: Comparison, unit: string): string =>
+    `| ${what} | **${weir} ${unit}** | ${reference} ${unit} |`;
+  return [
+    '| on the same Redis, [measured](docs/results/bench.md) by `npm run bench` | Weir | envoyproxy/ratelimit |',
+    '| --- | ---: | ---: |',
+    row('CPU time of a decision, one hot key', hotKey, 'µs'),
+    row('CPU time of a decision, 100,000 keys', manyKeys, 'µs'),
+    row('CPU time of Redis for it', ofRedis, 'µs'),
+    row('99th percentile of the latency at a fixed rate', p99Ms, 'ms'),
+    '',
+    `In ${figures.faults} injected faults, from killed servers to failovers, no limit was exceeded by more than its documented`,
+    `bound ([\`npm run chaos\`](docs/results/chaos.md)). A process starts in ${figures.startMs} ms and takes ${figures.memoryMib} MiB at rest ([\`npm run`,
+    'rest`](docs/results/rest.md)).',
+  ].join('\n');
+}

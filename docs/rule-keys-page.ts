@@ -1,0 +1,70 @@
+import { type Field, format, type Shape } from '../src/rules/format.ts';
+
+const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> = {
+  file: ['A file', 'The keys at the top of a rule file.'],
+  node: ['A node', 'An element of `descriptors`.'],
+  rate_limit: ['A limit', 'The value of `rate_limit`, or an element of `rate_limits`.'],
+  reserve: ['A reservation', 'The value of `reserve` ([LLM tokens](llm-tokens.md)).'],
+  replaces: ['A replaced limit', 'An element of `replaces`.'],
+};
+
+/** The reference of rule files, out of the format that they are checked by. */
+export function ruleKeysPage(): string {
+  const sections = Object.entries(format).flatMap(([shape, fields]) => {
+    const [title, about] = titles[shape as Shape]; // Object.entries knows strings only
+    return ['', `## ${title}`, '', about, '', ...tableOf(fields)];
+  });
+  return `${[
+    '# Rule keys',
+    '',
+    'Every key of a rule file. [Rules](rules.md) introduces them by examples, and [Algorithms](algorithms.md) compares the',
+    'algorithms. This page is generated from `src/rules/format.ts` by `npm run docs`, as is the',
+    '[schema](../config/schema/rules.schema.json) for editors.',
+    '',
+    'A file that has only keys with ✓ is valid in envoyproxy/ratelimit, too.',
+    ...sections,
+  ].join('\n')}\n`;
+}
+
+function tableOf(fields: Readonly<Record<string, Field>>): readonly string[] {
+  const rows = Object.entries(fields).map(([key, field]) => {
+    const conditions = [
+      ...(field.required ? ['required'] : []),
+      ...(field.insteadOf ? [`not with ${listOf(field.insteadOf)}`] : []),
+      ...(field.goesWith ? [`only with \`algorithm\` ${listOf(field.goesWith)}`] : []),
+    ];
+    const meaning = [field.meaning, ...conditions].join('; ').replaceAll('|', '\\|');
+    return `| \`${key}\` | ${valueAsText(field)} | ${field.own ? '' : '✓'} | ${meaning} |`;
+  });
+  return ['| key | value | in envoyproxy/ratelimit | meaning |', '| --- | --- | --- | --- |', ...rows];
+}
+
+const listOf = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ');
+
+function valueAsText(field: Field): string {
+  switch (field.type) {
+    case 'text':
+      return field.choices ? listOf(field.choices) : field.pattern ? 'a text of a certain form' : 'a text';
+    case 'count': {
+      const { minimum = 0, maximum } = field;
+      return maximum === undefined
+        ? `a whole number${minimum > 0 ? `, at least ${minimum}` : ''}`
+        : `${minimum} to ${maximum}`;
+    }
+    case 'flag':
+      return '`true`, `false`';
+    case 'struct':
+      return 'a mapping';
+    case 'block':
+      return `[${lower(field.of)}](#${anchorOf(field.of)})`;
+    case 'list': {
+      const { minimum, maximum } = field;
+      const count = maximum === undefined ? 'a list' : `a list of ${minimum ?? 0} to ${maximum}`;
+      return `${count}: [${lower(field.of)}](#${anchorOf(field.of)})`;
+    }
+  }
+}
+
+const titleOf = (shape: string): string => titles[shape as Shape][0]; // `of` names a block of the format
+const lower = (shape: string): string => titleOf(shape).toLowerCase();
+const anchorOf = (shape: string): string => lower(shape).replaceAll(' ', '-');

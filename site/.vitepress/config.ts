@@ -1,0 +1,57 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitepress';
+import { home } from '../home.ts';
+import { sidebarOf } from '../navigation.ts';
+import { repositoryLinks } from '../repository-links.ts';
+import { githubSlug } from '../slug.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const REPOSITORY = 'https://github.com/weir-rls/weir';
+
+/** The site is docs/ as it is on GitHub; only the first page gets a head of its own. */
+export default defineConfig({
+  srcDir: '../docs',
+  outDir: 'dist',
+  rewrites: (page) => page.replace(/(^|\/)README\.md$/, '$1index.md'),
+  lang: 'en',
+  title: 'Weir',
+  titleTemplate: ':title · Weir',
+  description: 'A rate limit service for Envoy: drop-in for envoyproxy/ratelimit',
+  head: [
+    ['link', { rel: 'icon', href: '/logo.svg' }],
+    ['meta', { name: 'theme-color', content: '#17627d' }],
+  ],
+  lastUpdated: false,
+  markdown: {
+    attrs: { disable: true },
+    anchor: { slugify: githubSlug },
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+    languageAlias: { ndjson: 'json' },
+    config: (markdown) => {
+      repositoryLinks(ROOT, REPOSITORY)(markdown);
+      // a table scrolls inside of its frame; the page never does
+      markdown.renderer.rules.table_open = () => '<div class="table" tabindex="0"><table>\n';
+      markdown.renderer.rules.table_close = () => '</table></div>\n';
+    },
+  },
+  transformPageData: (page) => {
+    if (page.relativePath === 'index.md') Object.assign(page.frontmatter, home());
+  },
+  vite: { publicDir: `${ROOT}site/public`, build: { chunkSizeWarningLimit: 2_000 } },
+  themeConfig: {
+    logo: '/logo.svg',
+    search: { provider: 'local' },
+    nav: [
+      { text: 'Get started', link: '/get-started' },
+      { text: 'Tasks', link: '/#one-page-per-task' },
+      { text: 'Reference', link: '/settings', activeMatch: '^/(settings|rule-keys|command-line|admin-api|statistics)' },
+      { text: 'Results', link: '/results/' },
+    ],
+    sidebar: sidebarOf(`${ROOT}docs`),
+    outline: { level: [2, 3] },
+    socialLinks: [{ icon: 'github', link: REPOSITORY }],
+    editLink: { pattern: `${REPOSITORY}/edit/main/docs/:path`, text: 'Edit this page' },
+    footer: { message: 'Apache-2.0' },
+    docFooter: { prev: 'Previous', next: 'Next' },
+  },
+});

@@ -1,0 +1,58 @@
+import { inWords, readFigures, timesLess } from '../docs/figures.ts';
+
+/** The head of the first page, above docs/README.md. Its figures are those of docs/results. */
+export function home(): object {
+  const { hotKey, faults, calls, startMs, memoryMib } = readFigures();
+  return {
+    layout: 'home',
+    hero: {
+      name: 'Weir',
+      text: 'A rate limit service for Envoy',
+      tagline:
+        'A drop-in replacement for envoyproxy/ratelimit that shows why it refuses, and what a change would refuse.',
+      actions: [
+        { theme: 'brand', text: 'Get started', link: '/get-started' },
+        { theme: 'alt', text: 'Move from envoyproxy/ratelimit', link: '/migrating-from-envoyproxy-ratelimit' },
+      ],
+    },
+    features: [
+      {
+        title: `${timesLess(hotKey)} times less CPU`,
+        details: `A decision on a hot key in Redis takes ${hotKey.weir} µs of CPU time instead of ${hotKey.reference} µs.`,
+        link: '/results/bench',
+        linkText: 'npm run bench',
+      },
+      {
+        title: 'Bounds that hold in failures',
+        details: `${faults} injected faults in ${inWords(calls)} calls: no limit was exceeded by more than its documented bound.`,
+        link: '/results/chaos',
+        linkText: 'npm run chaos',
+      },
+      {
+        title: 'It says why',
+        details: 'One command shows the rule, the line and the sum that refused a request, or why nothing was limited.',
+        link: '/why-refused',
+        linkText: 'weir explain',
+      },
+      {
+        title: 'Changes without surprises',
+        details: 'Replay recorded traffic or an access log against new rules, and see which clients they would hit.',
+        link: '/change-a-limit',
+        linkText: 'weir replay',
+      },
+      {
+        title: 'Seven algorithms',
+        details:
+          'Windows, buckets, requests in flight over all proxies, and LLM tokens that are known only at the end.',
+        link: '/algorithms',
+        linkText: 'With plots',
+      },
+      {
+        title: 'Nothing else to run',
+        details: `One process without dependencies, up in ${startMs} ms with ${memoryMib} MiB. Add Redis when there are two.`,
+        link: '/results/rest',
+        linkText: 'npm run rest',
+      },
+    ],
+  };
+}

@@ -1,0 +1,132 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A group of the side bar: its title and its pages, by file name without `.md`. */
+export interface NavigationGroup {
+  readonly title: string;
+  readonly pages: readonly string[];
+  readonly isFolded?: boolean;
+}
+
+/** All pages of docs/, guides before reference. A test fails for a page that is missing here. */
+export const navigation: readonly NavigationGroup[] = [
+  { title: 'Start', pages: ['get-started', 'rules', 'algorithms', 'layers'] },
+  {
+    title: 'Tasks',
+    pages: [
+      'protect-a-login',
+      'plans-and-quotas',
+      'llm-tokens',
+      'in-flight',
+      'why-refused',
+      'change-a-limit',
+      'clients',
+      'node-client',
+      'rlqs',
+    ],
+  },
+  {
+    title: 'Move and connect',
+    pages: ['migrating-from-envoyproxy-ratelimit', 'envoy-gateway', 'ai-gateway', 'istio', 'xds', 'overlay'],
+  },
+  { title: 'Try rules', pages: ['rule-tests', 'replay', 'access-logs', 'scenarios'] },
+  {
+    title: 'Operate',
+    pages: [
+      'deploy',
+      'kubernetes',
+      'counters',
+      'redis-down',
+      'scaling',
+      'sizing',
+      'upgrades',
+      'monitoring',
+      'runbooks',
+      'console',
+      'security',
+      'reliability',
+    ],
+  },
+  {
+    title: 'Reference',
+    pages: [
+      'settings',
+      'rule-keys',
+      'command-line',
+      'admin-api',
+      'admin',
+      'statistics',
+      'headers',
+      'request-ids',
+      'http2',
+    ],
+  },
+  {
+    title: 'Results',
+    pages: [
+      'results/README',
+      'results/bench',
+      'results/rest',
+      'results/chaos',
+      'results/faults',
+      'results/overload',
+      'results/leases',
+      'performance',
+      'chaos',
+    ],
+  },
+];
+
+/** Shorter than the titles of the pages. */
+const labels: ReadonlyMap<string, string> = new Map([
+  ['llm-tokens', 'LLM tokens'],
+  ['clients', 'Go, Python and Java'],
+  ['node-client', 'Node'],
+  ['rlqs', 'Quotas for proxies'],
+  ['migrating-from-envoyproxy-ratelimit', 'From envoyproxy/ratelimit'],
+  ['envoy-gateway', 'Envoy Gateway'],
+  ['ai-gateway', 'Envoy AI Gateway'],
+  ['admin', 'Admin API explained'],
+  ['results/README', 'All results'],
+]);
+
+/** Pages that few readers need: at the end, folded. */
+const builtHow = ['architecture', 'decisions/README'];
+
+export interface SidebarItem {
+  readonly text: string;
+  readonly link: string;
+}
+
+export interface SidebarGroup {
+  readonly text: string;
+  readonly collapsed?: true;
+  readonly items: readonly SidebarItem[];
+}
+
+/** The side bar, with the titles that the pages have. */
+export function sidebarOf(docs: string): readonly SidebarGroup[] {
+  const decisions = readdirSync(join(docs, 'decisions'))
+    .filter((name) => /^\d{4}-.*\.md$/.test(name))
+    .sort()
+    .map((name) => `decisions/${name.replace(/\.md$/, '')}`);
+  const groups: readonly NavigationGroup[] = [
+    ...navigation,
+    { title: 'How it is built', pages: [...builtHow, ...decisions], isFolded: true },
+  ];
+  return groups.map(({ title, pages, isFolded = false }) => ({
+    text: title,
+    ...(isFolded && { collapsed: true }),
+    items: pages.map((page) => ({
+      text: labels.get(page) ?? titleOf(docs, page),
+      link: `/${page.replace(/(^|\/)README$/, '$1')}`,
+    })),
+  }));
+}
+
+/** The first heading of a page, without code marks. */
+function titleOf(docs: string, page: string): string {
+  const [, title] = /^# (.*)$/m.exec(readFileSync(join(docs, `${page}.md`), 'utf8')) ?? [];
+  if (title === undefined) throw new Error(`expected a heading in docs/${page}.md`);
+  return title.replaceAll('`', '').replace(/^Results: /, '');
+}

@@ -1,0 +1,60 @@
+import { statSync } from 'node:fs';
+import { posix } from 'node:path';
+
+/** A link token of markdown-it, as far as it is used here. */
+interface LinkToken {
+  readonly type: string;
+  readonly children: readonly LinkToken[] | null;
+  attrGet(name: string): string | null;
+  attrSet(name: string, value: string): void;
+}
+
+interface MarkdownParser {
+  readonly core: {
+    readonly ruler: {
+      push(name: string, rule: (state: { readonly tokens: readonly LinkToken[]; readonly env: PageEnv }) => void): void;
+    };
+  };
+}
+
+/** The page that is rendered: `decisions/0001-language-and-tools.md`. */
+interface PageEnv {
+  readonly relativePath?: string;
+}
+
+/**
+ * Makes links that leave docs/ lead to the repository: on GitHub they are relative paths, on the site there is nothing
+ * at these paths.
+ *
+ * @param root        of the project
+ * @param repository  its address: `https://github.com/weir-rls/weir`
+ */
+export function repositoryLinks(root: string, repository: string): (markdown: MarkdownParser) => void {
+  return (markdown) =>
+    markdown.core.ruler.push('repository-links', ({ tokens, env }) => {
+      for (const token of tokens.flatMap(({ children }) => children ?? [])) {
+        const href = token.type === 'link_open' ? token.attrGet('href') : null;
+        if (href === null) continue;
+        const path = inRepository(href, env.relativePath ?? '');
+        token.attrSet('href', path === undefined ? onSite(href) : addressOf(path, root, repository));
+      }
+    });
+}
+
+/** README.md is the page of its folder, on GitHub and here. */
+const onSite = (href: string): string =>
+  /^[a-z]+:/.test(href) ? href : href.replace(/(^|\/)README\.md/, '$1index.md');
+
+/** The path from the root of the project; undefined for what the site has itself. */
+export function inRepository(href: string, page: string): string | undefined {
+  if (/^(?:[a-z]+:|#|\/)/.test(href)) return undefined;
+  const path = posix.join('docs', posix.dirname(page), href);
+  const isOnSite = path.startsWith('docs/') && /\.(?:md|svg|png)(?:#|$)/.test(path);
+  return isOnSite ? undefined : path;
+}
+
+function addressOf(path: string, root: string, repository: string): string {
+  const [file = '', hash] = path.split('#');
+  const kind = statSync(posix.join(root, file), { throwIfNoEntry: false })?.isDirectory() ? 'tree' : 'blob';
+  return `${repository}/${kind}/main/${file}${hash === undefined ? '' : `#${hash}`}`;
+}

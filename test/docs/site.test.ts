@@ -1,0 +1,132 @@
+import '../helpers/realm.ts';
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, posix } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { sidebarOf } from '../../site/navigation.ts';
+import { inRepository } from '../../site/repository-links.ts';
+import { accessibilityViolations, overflowOf, startBrowser, type TestBrowser } from '../helpers/browser.ts';
+import { serveFolder } from '../helpers/static-server.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const REPOSITORY = 'https://github.com/weir-rls/weir';
+
+let folder: string;
+let server: Awaited<ReturnType<typeof serveFolder>>;
+let browser: TestBrowser;
+let pages: readonly string[];
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'site-'));
+  const args = ['--import', 'tsx', 'site/build.ts', '--out', folder];
+  await promisify(execFile)(process.execPath, args, { cwd: ROOT, env: { ...process.env, NODE_ENV: undefined } });
+  pages = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.html'));
+  server = await serveFolder(folder);
+  browser = await startBrowser();
+}, 300_000);
+
+afterAll(async () => {
+  await browser?.close();
+  server?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('every page of docs/ is in the side bar, and on the site', () => {
+  const sources = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md') && path !== 'README.md')
+    .map((path) => path.replace(/\.md$/, '').replace(/(^|\/)README$/, '$1'));
+  const links = sidebarOf(join(ROOT, 'docs')).flatMap(({ items }) => items.map(({ link }) => link.slice(1)));
+  expect([...links].sort()).toEqual(sources.sort());
+  for (const link of links) expect(pages).toContain(link.endsWith('/') ? `${link}index.html` : `${link}.html`);
+});
+
+/** Where the links and pictures of a page lead. */
+const targetsOf = (page: string): readonly string[] => {
+  const html = readFileSync(join(folder, page), 'utf8');
+  return Array.from(html.matchAll(/<(?:a|img)\b[^>]*?\s(?:href|src)="([^"]*)"/g), ([, target = '']) =>
+    target.replaceAll('&amp;', '&'),
+  );
+};
+
+const hasAnchor = (path: string, anchor: string): boolean =>
+  readFileSync(path, 'utf8').includes(` id="${decodeURIComponent(anchor)}"`);
+
+test('links and anchors of every page lead somewhere', () => {
+  expect(pages.length).toBeGreaterThan(60);
+  const broken = pages.flatMap((page) =>
+    targetsOf(page)
+      .filter((target) => !/^(?:[a-z]+:)/.test(target))
+      .filter((target) => {
+        const [path = '', anchor] = target.split('#');
+        const at = path === '' ? `/${page}` : posix.resolve('/', posix.dirname(page), path);
+        const file = join(folder, path.endsWith('/') || at === '/' ? `${at}/index.html` : at);
+        const found = existsSync(file) && statSync(file).isFile() ? file : `${file}.html`;
+        return !existsSync(found) || (anchor !== undefined && anchor !== '' && !hasAnchor(found, anchor));
+      })
+      .map((target) => `${page}: ${target}`),
+  );
+  expect([...new Set(broken)]).toEqual([]);
+});
+
+test('links to the repository lead to files that it has', () => {
+  const targets = pages.flatMap(targetsOf).filter((target) => target.startsWith(`${REPOSITORY}/`));
+  expect(targets.length).toBeGreaterThan(20);
+  const missing = targets.filter((target) => {
+    const [, kind, path = ''] = /^\/(blob|tree|edit)\/main\/([^#]*)/.exec(target.slice(REPOSITORY.length)) ?? [];
+    const found = statSync(join(ROOT, path), { throwIfNoEntry: false });
+    return kind === undefined || !(kind === 'tree' ? found?.isDirectory() : found?.isFile());
+  });
+  expect([...new Set(missing)]).toEqual([]);
+});
+
+test.each([
+  ['rules.md', 'counters.md', undefined],
+  ['decisions/0001-language-and-tools.md', '../counters.md#memory', undefined],
+  ['rules.md', '../config/rules.yaml', 'config/rules.yaml'],
+  ['decisions/0001-language-and-tools.md', '../../src', 'src'],
+  ['runbooks.md', 'mapping.yaml', 'docs/mapping.yaml'],
+  ['rules.md', 'https://example.com/a.yaml', undefined],
+  ['rules.md', '#by-growing-examples', undefined],
+])('on %s the link %s is outside of the site: %s', (page, href, path) => {
+  expect(inRepository(href, page)).toBe(path);
+});
+
+test('no page is wider than a phone of 360 px', async () => {
+  const page = await browser.open({ viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true });
+  const wide: string[] = [];
+  for (const path of pages) {
+    await page.goto(`${server.origin}/${path}`);
+    const overflow = await overflowOf(page);
+    if (overflow > 0) wide.push(`${path}: ${overflow} px`);
+  }
+  expect(wide).toEqual([]);
+}, 300_000);
+
+test('search works without network, and leads to the section', async () => {
+  const page = await browser.open();
+  await page.goto(`${server.origin}/`);
+  await page.locator('.VPNavBarSearchButton, .DocSearch-Button').first().click();
+  await page.locator('#localsearch-input').fill('unused lease');
+  await page.locator('.VPLocalSearchBox .result').first().waitFor();
+  const titles = await page.locator('.VPLocalSearchBox .result').allTextContents();
+  expect(titles.join('\n')).toMatch(/Leases|Hot keys/);
+  await page.locator('.VPLocalSearchBox .result').first().click();
+  await page.waitForURL(/\/(?:reliability|scaling|results\/leases).*\.html/);
+  expect(browser.problems).toEqual([]);
+});
+
+/** What axe-core finds in the theme of VitePress on any page, outside of what the pages say. */
+const ofTheme = /^(?:label-content-name-mismatch|landmark-one-main|region|nested-interactive):/;
+
+test.each(['index.html', 'why-refused.html', 'rule-keys.html'])('%s can be used by all readers', async (path) => {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const page = await browser.open({ colorScheme });
+    await page.goto(`${server.origin}/${path}`);
+    await page.locator('h1').first().waitFor();
+    const violations = (await accessibilityViolations(page)).filter((violation) => !ofTheme.test(violation));
+    expect({ colorScheme, violations }).toEqual({ colorScheme, violations: [] });
+    await page.context().close();
+  }
+});

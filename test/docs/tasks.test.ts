@@ -1,0 +1,134 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadRules } from '../../src/rules/load.ts';
+import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
+import { blocksOf, filesOf, lasting, runPage, withOutput } from '../helpers/page-commands.ts';
+import { startWeir } from '../helpers/weir.ts';
+
+/** Pages whose commands need nothing but the service. */
+const pages = ['get-started', 'protect-a-login', 'plans-and-quotas', 'change-a-limit'] as const;
+const textOf = (page: string): string => readFileSync(`docs/${page}.md`, 'utf8');
+
+test.each(pages)(
+  'the commands of docs/%s.md print what the page shows',
+  async (page) => {
+    const path = `docs/${page}.md`;
+    const ran = await runPage(path);
+    if (process.env.UPDATE_PAGES === '1') return writeFileSync(path, withOutput(path, ran));
+    expect(ran.filter(({ shown }) => shown !== undefined).length).toBeGreaterThan(1);
+    for (const { command, shown, printed } of ran) {
+      expect({ command, printed: shown === undefined ? printed : lasting(printed) }).toEqual({
+        command,
+        printed: shown === undefined ? expect.not.stringMatching(/error|unknown|expected/i) : lasting(shown),
+      });
+    }
+  },
+  120_000,
+);
+
+test.each(['rules', 'redis-down', ...pages])('the rules of docs/%s.md load without a warning', (page) => {
+  const rules = blocksOf(textOf(page))
+    .filter(({ language, text }) => language === 'yaml' && /^descriptors:$/m.test(text))
+    .map(({ text }) => text);
+  if (page !== 'get-started') expect(rules).not.toEqual([]);
+  const folder = mkdtempSync(join(tmpdir(), 'rules-'));
+  const path = join(folder, 'rules.yaml');
+  for (const text of rules) {
+    writeFileSync(path, text);
+    expect(loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false })).toMatchObject({
+      ok: true,
+      warnings: [],
+    });
+  }
+  rmSync(folder, { recursive: true });
+});
+
+test('docs/monitoring.md asks for metrics that there are', () => {
+  const statistics = textOf('statistics');
+  const metrics = new Set(textOf('monitoring').match(/\bweir_\w+/g));
+  expect(metrics.size).toBeGreaterThan(4);
+  for (const metric of metrics) if (metric !== 'weir_') expect(statistics).toContain(`\`${metric}\``);
+});
+
+test('the commands of the README that need a token are those of docs/why-refused.md', () => {
+  const readme = readFileSync('README.md', 'utf8');
+  for (const [command] of readme.matchAll(/^npx weir (?:explain|reset).*$/gm))
+    expect(textOf('why-refused')).toContain(`\n${command}\n`);
+});
+
+/** The YAML of a page that is for Envoy: under a comment that says what it is. */
+const envoyPart = (page: string, what: string): string => {
+  const start = `# envoy: ${what}\n`;
+  const found = blocksOf(textOf(page)).find(({ text }) => text.startsWith(start));
+  if (found === undefined) throw new Error(`expected a block of YAML in docs/${page}.md that begins with '${start}'`);
+  return found.text.slice(start.length);
+};
+
+/** Envoy with the rules of a page in force, and envoy.yaml changed as the page says. */
+async function behindEnvoy(page: string, edit: (config: string) => string, use: (envoy: Envoy) => Promise<void>) {
+  const folder = mkdtempSync(join(tmpdir(), 'task-'));
+  const [name = '', rules = ''] = [...filesOf(textOf(page))][0] ?? [];
+  writeFileSync(join(folder, name), rules);
+  const weir = await startWeir({}, { args: ['--rules', join(folder, name)] });
+  try {
+    const envoy = await startEnvoy(weir.grpcPort, (config) =>
+      edit(config).replaceAll('timeout: 0.25s\n', 'timeout: 5s\n'),
+    );
+    try {
+      await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has found Weir
+      await use(envoy);
+    } finally {
+      await envoy.stop();
+    }
+  } finally {
+    await weir.stop();
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const indented = (text: string, by: number): string => text.trimEnd().replace(/^(?=.)/gm, ' '.repeat(by));
+
+test('the route of docs/protect-a-login.md limits logins of an address and of an account, and nothing else', async () => {
+  const host = indented(envoyPart('protect-a-login', 'a virtual host'), 20);
+  const edit = (config: string) =>
+    config.replaceAll('domain: demo', 'domain: logins').replace(/^ {20}- name: everything\n.*?(?=\n\n)/ms, host);
+  await behindEnvoy('protect-a-login', edit, async (envoy) => {
+    const login = async (method: string, account: string) =>
+      (await fetch(`http://127.0.0.1:${envoy.portOf('10001')}/login`, { method, headers: { 'x-account': account } }))
+        .status;
+    const statuses: number[] = [];
+    for (let attempt = 0; attempt < 7; attempt++) statuses.push(await login('POST', `account-${attempt}`));
+    expect(statuses.slice(0, 5)).toEqual([200, 200, 200, 200, 200]);
+    expect(statuses.at(-1)).toBe(429);
+    for (let shown = 0; shown < 10; shown++) expect(await login('GET', 'ann')).toBe(200);
+  });
+});
+
+test('the headers of docs/plans-and-quotas.md choose the plan', async () => {
+  const limits = indented(envoyPart('plans-and-quotas', 'a route by headers'), 22);
+  const edit = (config: string) =>
+    config
+      .replaceAll('domain: demo', 'domain: api')
+      .replace(/^ {22}# Each `actions` list.*?(?=^ {22}routes:)/ms, `${limits}\n`);
+  await behindEnvoy('plans-and-quotas', edit, async (envoy) => {
+    const refusals = async (plan: string): Promise<number> => {
+      const headers = { 'x-plan': plan, 'x-customer': 'ann' };
+      const sent = Array.from({ length: 60 }, () => fetch(`http://127.0.0.1:${envoy.portOf('10001')}/`, { headers }));
+      return (await Promise.all(sent)).filter(({ status }) => status === 429).length;
+    };
+    expect(await refusals('free')).toBeGreaterThan(20);
+    expect(await refusals('pro')).toBe(0);
+    expect(await refusals('enterprise')).toBe(0);
+    expect(await refusals('none of these')).toBeGreaterThan(30);
+  });
+});
+
+test('Envoy accepts the descriptors by JWT of docs/plans-and-quotas.md', async () => {
+  const limits = indented(envoyPart('plans-and-quotas', 'a route by JWT'), 22);
+  const edit = (config: string) => config.replace(/^ {22}# Each `actions` list.*?(?=^ {22}routes:)/ms, `${limits}\n`);
+  await behindEnvoy('plans-and-quotas', edit, async (envoy) => {
+    expect((await envoy.get('10001', '/')).status).toBe(200);
+  });
+});

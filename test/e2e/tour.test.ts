@@ -1,0 +1,55 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { start } from '../helpers/process.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tour-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** The tour without pauses, with its temporary files in a folder of the test. */
+const startTour = (args = ['--auto'], readsInput = false) =>
+  start(process.execPath, ['--import', 'tsx', 'tour/run.ts', ...args], {
+    env: { ...process.env, TMPDIR: folder },
+    name: 'the tour',
+    readsInput,
+  });
+
+test('the tour shows a refusal, its reason, a reset and an outage, and leaves nothing behind', async () => {
+  const tour = await startTour();
+  expect(await tour.exited).toEqual({ code: 0, signal: null });
+  const shown = tour.output();
+  const steps = Array.from(shown.matchAll(/^── (\d) of (\d): /gm), ([, at, of]) => `${at}/${of}`);
+  expect(steps).toEqual(steps.map((_, at) => `${at + 1}/${steps.length}`));
+  expect(shown).toContain('HTTP 429\n    x-ratelimit-limit: 5');
+  expect(shown).toMatch(/OVER_LIMIT .*= \d+ > 5/);
+  expect(shown).toContain('0 used, 5 left  before:');
+  expect(shown).toContain('support case 4711');
+  expect(shown).toMatch(/\/items\/1 .*\n {4}(HTTP 200 *){8}\n/);
+  expect(shown).toMatch(/\/checkout .*\n {4}(HTTP 429 *){8}\n/);
+  expect(shown).toMatch(/user: carol.*\n {4}(HTTP 200 *){5}(HTTP 429 *){3}\n/);
+  expect(shown).toMatch(/store: down/);
+  expect(shown).toContain('Everything is counted in Redis again.');
+  expect(readdirSync(folder).filter((name) => !name.startsWith('tsx-'))).toEqual([]);
+}, 240_000);
+
+test('the tour waits for Enter, and Ctrl-C stops everything that it has started', async () => {
+  const tour = await startTour([], true);
+  await tour.waitFor('Press Enter to go on.', 120_000);
+  tour.write('\n');
+  await tour.waitFor('2 of ', 60_000);
+  expect(await tour.stop('SIGINT')).toEqual({ code: 130, signal: null });
+  expect(readdirSync(folder).filter((name) => !name.startsWith('tsx-'))).toEqual([]);
+}, 240_000);
+
+test('the tour goes on without Redis and Envoy', async () => {
+  const tour = await startTour(['--auto', '--without', 'redis,envoy']);
+  expect(await tour.exited).toEqual({ code: 0, signal: null });
+  const shown = tour.output();
+  expect(shown).toContain('Counters are in memory instead.');
+  expect(shown).toContain('HTTP 429');
+  expect(shown).toContain('This step takes a Redis');
+  expect(readdirSync(folder).filter((name) => !name.startsWith('tsx-'))).toEqual([]);
+}, 240_000);

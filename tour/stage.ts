@@ -1,0 +1,155 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { type Envoy, startEnvoy } from '../test/helpers/envoy.ts';
+import { type Redis, startRedis } from '../test/helpers/redis.ts';
+import { MAIN, startWeir, type Weir } from '../test/helpers/weir.ts';
+import { type Load, startLoad } from './load.ts';
+import type { Narrator } from './narrator.ts';
+
+const RULES_NAME = 'rules.yaml';
+const RULES = fileURLToPath(new URL(RULES_NAME, import.meta.url));
+const REMOVAL_MS = 2_000;
+
+/** What the tour shows of an answer. */
+export interface TourAnswer {
+  readonly status: number;
+  /** `x-ratelimit-*` and `retry-after`, a line each; empty without Envoy. */
+  readonly headers: readonly string[];
+}
+
+/** All that runs during the tour. */
+export interface Stage extends Narrator {
+  readonly weir: Weir;
+  /** Undefined: there is none here, and requests go to Weir's `/json`. */
+  readonly envoy: Envoy | undefined;
+  /** Undefined: there is none here, and counters are in memory. */
+  readonly redis: Redis | undefined;
+  readonly load: Load;
+  /** A copy of the rules, which a step may change. */
+  readonly rulesPath: string;
+  readonly token: string;
+  /** The address of a path, as the reader would type it. */
+  urlOf(path: string): string;
+  request(path: string, user?: string): Promise<TourAnswer>;
+  /** Runs `weir` with the token and the debug port, shows the command and what it printed, and returns that. */
+  run(...args: readonly string[]): Promise<string>;
+}
+
+/**
+ * Starts Redis, Weir, Envoy and the load. Says what cannot be had here, and goes on without it.
+ *
+ * @param without  `redis`, `envoy`: not started
+ * @param stops    what stops each part, to be called in reverse; also where the start fails half-way
+ */
+export async function openStage(
+  narrator: Narrator,
+  without: ReadonlySet<string>,
+  stops: (() => Promise<unknown>)[],
+): Promise<Stage> {
+  const folder = await openFolder(stops);
+  const rulesPath = join(folder, RULES_NAME);
+  await copyFile(RULES, rulesPath);
+  const token = randomBytes(8).toString('hex');
+  const redis = await orWithout(narrator, ['Redis', 'Counters are in memory instead.'], without, startRedis);
+  if (redis) stops.push(redis.stop);
+  const weir = await startWeir(
+    { ADMIN_TOKEN: token, USE_STATSD: 'false', STORE_TIMEOUT: '100ms', ...(redis && { REDIS_URL: redis.url }) },
+    { args: ['--rules', rulesPath] },
+  );
+  stops.push(weir.stop);
+  const envoy = await orWithout(narrator, ['Envoy', 'Requests go to /json of Weir instead.'], without, () =>
+    startEnvoy(weir.grpcPort),
+  );
+  if (envoy) {
+    stops.push(envoy.stop);
+    await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // it has found Weir
+  }
+  const request = envoy ? throughEnvoy(envoy) : overJson(weir);
+  const load = startLoad(request);
+  stops.push(load.stop);
+  const urlOf = (path: string): string =>
+    envoy ? `http://localhost:${envoy.portOf('10001')}${path}` : `http://localhost:${weir.httpPort}/json`;
+  return {
+    ...narrator,
+    weir,
+    envoy,
+    redis,
+    load,
+    rulesPath,
+    token,
+    urlOf,
+    request,
+    run: runner(narrator, weir, token),
+  };
+}
+
+/** A folder for all temporary files of the tour, those of the servers included. */
+async function openFolder(stops: (() => Promise<unknown>)[]): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-tour-'));
+  process.env.TMPDIR = folder;
+  stops.push(async () => {
+    const endMs = Date.now() + REMOVAL_MS; // servers that have ended remove their own folders
+    while ((await readdir(folder)).some((name) => !name.endsWith('.yaml')) && Date.now() < endMs) await sleep(10);
+    await rm(folder, { recursive: true, force: true });
+  });
+  return folder;
+}
+
+async function orWithout<T>(
+  { say }: Narrator,
+  [what, instead]: readonly [what: string, instead: string],
+  without: ReadonlySet<string>,
+  start: () => Promise<T>,
+): Promise<T | undefined> {
+  if (without.has(what.toLowerCase())) {
+    say(`${what} is not started. ${instead}`);
+    return undefined;
+  }
+  try {
+    return await start();
+  } catch (error) {
+    const [reason = ''] = String(error instanceof Error ? error.message : error).split('\n');
+    say(`${what} could not be started here (${reason}). ${instead}`);
+    return undefined;
+  }
+}
+
+type Request = Stage['request'];
+
+/** Port 10001 of envoy.yaml refuses requests while Weir is unreachable, so that an outage shows. */
+const throughEnvoy =
+  (envoy: Envoy): Request =>
+  async (path, user) => {
+    const { status, headers } = await envoy.get('10001', path, user);
+    const shown = [...headers].filter(([name]) => /^(x-ratelimit-|retry-after$)/.test(name));
+    return { status, headers: shown.map(([name, value]) => `${name}: ${value}`) };
+  };
+
+/** With the descriptors that envoy.yaml makes of a request. */
+const overJson =
+  ({ httpPort }: Weir): Request =>
+  async (path, user) => {
+    const ofUser = user === undefined ? [] : [{ entries: [{ key: 'user', value: user }] }];
+    const descriptors = [...ofUser, { entries: [{ key: 'path', value: path }] }];
+    const body = JSON.stringify({ domain: 'demo', descriptors });
+    const { status } = await fetch(`http://127.0.0.1:${httpPort}/json`, { method: 'POST', body });
+    return { status, headers: [] };
+  };
+
+const runner =
+  ({ show }: Narrator, { debugPort }: Weir, token: string): Stage['run'] =>
+  async (...args) => {
+    const command = [...args, '--target', `localhost:${debugPort}`];
+    const env = { PATH: process.env.PATH, WEIR_TOKEN: token, NO_COLOR: '1' };
+    const { stdout } = await promisify(execFile)(process.execPath, [MAIN, ...command], { env });
+    show(`npx weir ${command.map(quoted).join(' ')}`, stdout);
+    return stdout;
+  };
+
+const quoted = (argument: string): string => (/^[\w=/.:,@-]+$/.test(argument) ? argument : `'${argument}'`);
