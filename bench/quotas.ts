@@ -2,13 +2,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import { Redis as Connection } from 'ioredis';
 import { envoyConfiguration } from '../src/envoy/configuration.ts';
 import { type QuotaEnvoyOptions, startQuotaEnvoy } from '../test/helpers/quota-envoy.ts';
 import { mostAboveBound, startQuotaLoad } from '../test/helpers/quota-load.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 import { startWeir } from '../test/helpers/weir.ts';
-import { showUsage } from './usage.ts';
+import { measureBuckets } from './quota-buckets.ts';
+import { countOf } from './usage.ts';
 
 const RATE = 100;
 const BURST = 50;
@@ -16,6 +18,8 @@ const BURST = 50;
 const OFFERED = 2;
 const SETTLING_MS = 20_000;
 const MEASURED_SECONDS = 30;
+/** The most that RLQS_MAX_BUCKETS may be. */
+const MAX_BUCKETS = 10_000;
 
 interface Way {
   readonly name: string;
@@ -33,16 +37,38 @@ const ways: readonly Way[] = [
   { name: 'RLQS', consistency: '', settings: { RLQS: 'true' }, print: undefined },
 ];
 
-showUsage(`Usage: npm run quotas
+const usage = `Usage: npm run quotas -- [options]
 
 Measures what 1, 3 and 10 Envoys admit of twice the rate of one rule, when they ask for each request, when Weir answers from leases, and
 when they decide by themselves with quotas. Starts Envoys, Weir and a Redis of its own. Takes about ten minutes.
-`);
 
-measureAll().catch((error: Error) => {
-  console.error(error);
+  --buckets N  measures instead what reports of N buckets cost, every 5 s, with shares in memory and in Redis
+  --streams N  by so many proxies, which have an equal part of the buckets each, at most 10,000 (20)
+  --seconds N  for so long (30)
+  --help       prints this text
+`;
+
+const options = {
+  buckets: { type: 'string' },
+  streams: { type: 'string', default: '20' },
+  seconds: { type: 'string', default: '30' },
+  help: { type: 'boolean', default: false },
+} as const;
+
+run().catch((error: Error) => {
+  console.error(error.message);
   process.exitCode = 1;
 });
+
+async function run(): Promise<void> {
+  const { values } = parseArgs({ options });
+  if (values.help) return void process.stdout.write(usage);
+  if (values.buckets === undefined) return measureAll();
+  const [buckets, streams] = [countOf('--buckets', values.buckets), countOf('--streams', values.streams)];
+  if (buckets > streams * MAX_BUCKETS)
+    throw new Error(`--buckets must be at most ${MAX_BUCKETS} for each of the ${streams} streams, got ${buckets}`);
+  await measureBuckets({ buckets, streams, seconds: countOf('--seconds', values.seconds) });
+}
 
 async function measureAll(): Promise<void> {
   console.log(`A token bucket of ${RATE} requests a second, burst ${BURST}; half of the load goes to one Envoy. Bound: rate × T + burst + 1 for each Envoy.

@@ -13,6 +13,7 @@ import { median } from './median.ts';
 import { programOf } from './peers/peer.ts';
 import { referencePeer } from './peers/reference.ts';
 import { table } from './table.ts';
+import { countOf } from './usage.ts';
 
 const usage = `Usage: npm run rest -- [options]
 
@@ -58,8 +59,8 @@ measure().catch((error: Error) => {
 async function measure(): Promise<void> {
   const { values } = parseArgs({ options });
   if (values.help) return void process.stdout.write(usage);
-  const starts = numberOf('--starts', values.starts ?? (values.quick ? '5' : '15'));
-  const seconds = numberOf('--seconds', values.seconds ?? (values.quick ? '10' : '60'));
+  const starts = countOf('--starts', values.starts ?? (values.quick ? '5' : '15'));
+  const seconds = countOf('--seconds', values.seconds ?? (values.quick ? '10' : '60'));
   const redis = await startRedis();
   const sites: Site[] = [];
   try {
@@ -190,9 +191,3 @@ const toMarkdown = (rests: readonly Rest[]): string =>
       wakeUpsPerSecond.toFixed(1),
     ]),
   );
-
-function numberOf(name: string, written: string): number {
-  const value = Number(written);
-  if (Number.isInteger(value) && value > 0) return value;
-  throw new Error(`${name} must be a whole number above 0, got '${written}'`);
-}

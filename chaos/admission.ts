@@ -44,7 +44,8 @@ export function findOverruns(rule: ChaosRule, admitted: readonly Admitted[], los
     case 'sliding_window_buckets':
       return overrunsOfIntervals(admitted, losses, { base: limit, perMs: 0, aheadMs: 0, reachMs: windowMs });
     case 'in_flight':
-      return []; // slots are given back: see slots.ts
+    case 'reserve':
+      return []; // slots are given back, and what is reserved is not what is charged: see slots.ts, reservations.ts
     case 'token_bucket':
     case 'leaky_bucket': {
       const aheadMs = isLeased ? LONGEST_LEASE_MS : 0;

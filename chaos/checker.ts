@@ -1,5 +1,6 @@
 import { type Admitted, findOverruns, type Losses } from './admission.ts';
 import type { CallRecord, FaultRecord, RunLog } from './log.ts';
+import { findReservationFindings } from './reservations.ts';
 import type { ChaosRule } from './rules.ts';
 import { findSlotFindings } from './slots.ts';
 import { isTrouble, spellsOf } from './spells.ts';
@@ -15,6 +16,7 @@ export type Invariant =
   | 'answered in time'
   | 'within its limit'
   | 'every slot comes back'
+  | 'charged once, and free after the ttl'
   | 'as its policy says'
   | 'back to normal'
   | 'no instance ends by itself'
@@ -30,10 +32,10 @@ export function check(log: RunLog): readonly Violation[] {
     ...answeredLate(log),
     ...log.plan.rules.flatMap((rule) => {
       const calls = log.calls.filter(({ key }) => key === rule.key);
-      const ofSlots = rule.algorithm === 'in_flight' ? slotViolations(rule, calls, log) : [];
       return [
         ...overLimit(rule, calls, log),
-        ...ofSlots,
+        ...(rule.algorithm === 'in_flight' ? slotViolations(rule, calls, log) : []),
+        ...(rule.algorithm === 'reserve' ? reservationViolations(rule, calls, log) : []),
         ...againstPolicy(rule, calls, log),
         ...neverReached(rule, calls),
       ];
@@ -103,6 +105,21 @@ const slotViolations = (rule: ChaosRule, calls: readonly CallRecord[], { faults 
         },
   );
 
+const reservationViolations = (rule: ChaosRule, calls: readonly CallRecord[], { faults }: RunLog): Violation[] =>
+  findReservationFindings(rule, calls, faults).map(({ kind, atMs, hits, most, calls: evidence }) =>
+    kind === 'too many'
+      ? {
+          invariant: 'within its limit',
+          what: `${rule.key}: ${round(hits)} hits were charged or on hold at ${round(atMs)}, at most ${most} are right`,
+          evidence,
+        }
+      : {
+          invariant: 'charged once, and free after the ttl',
+          what: `${rule.key}: a request was refused at ${round(atMs)}, with which at most ${round(hits)} of ${most} hits were charged or on hold`,
+          evidence,
+        },
+  );
+
 const overruns = (rule: ChaosRule, admitted: readonly Admitted[], losses: Losses, admittedBy: string): Violation[] =>
   findOverruns(rule, admitted, losses).map(({ fromMs, toMs, hits, most, calls }) => ({
     invariant: 'within its limit',
@@ -159,7 +176,7 @@ const forbidden = { error: undefined, allow: 'OVER_LIMIT', deny: 'OK', local: un
 
 /** A limit that refuses nothing, or nothing but refuses, proves nothing. */
 function neverReached({ key }: ChaosRule, calls: readonly CallRecord[]): Violation[] {
-  const counted = calls.filter((call) => !isTrouble(call) && !call.isRelease);
+  const counted = calls.filter((call) => !isTrouble(call) && !call.isRelease && !call.isCommit);
   const missing = ['OK', 'OVER_LIMIT'].filter((expected) => !counted.some(({ outcome }) => outcome === expected));
   return missing.map((outcome) => {
     const what = `${key}: the counters answered ${outcome} to none of ${counted.length} calls`;

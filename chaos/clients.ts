@@ -4,7 +4,7 @@ import { fromStruct } from '../src/protobuf/struct.ts';
 import { shouldRateLimit } from '../src/rls/proto.ts';
 import type { WireResponse } from '../src/rls/wire.ts';
 import { type CallRecord, openCalls } from './log.ts';
-import { type ChaosRule, DOMAIN, ID_KEY } from './rules.ts';
+import { type ChaosRule, DOMAIN, hasIds, ID_KEY, USED_KEY } from './rules.ts';
 import { createDraw, type Draw } from './schedule.ts';
 
 export interface ClientOptions {
@@ -25,10 +25,15 @@ const EVERY_MS = [5, 40] as const;
 /** Calls of a volley: all for one key, each to any instance. */
 const VOLLEY = [1, 4] as const;
 const HITS = [1, 2] as const;
-/** How long a slot is held that is given back: some are longer than its ttl. */
+/** What a request reserves, and the part of it that it uses, in percent. */
+const RESERVED_HITS = [1, 8] as const;
+const USED_PERCENT = [0, 150] as const;
+/** Of so many commits one is sent twice. */
+const REPEATED_ONE_OF = 4;
+/** How long a slot or a reservation is held that is given back: some are longer than its ttl. */
 const HELD_MS = [20, 900] as const;
 const LONG_MS = [1_000, 2_500] as const;
-/** Of so many slots one is held for long, and one is never given back: its holder died. */
+/** Of so many slots or reservations one is held for long, and one is never given back: its holder died. */
 const ONE_OF = 12;
 /** A call without an answer after this time counts as hanging. */
 const DEADLINE_MS = 15_000;
@@ -57,7 +62,7 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
     void work.then(() => inFlight.delete(work));
   };
   let number = 0;
-  const send = async (asked: Pick<CallRecord, 'key' | 'hits' | 'id' | 'isRelease'>): Promise<string> => {
+  const send = async (asked: SentCall): Promise<string> => {
     const call = { call: `${client}-${number++}`, ...asked, instance: draw.whole(0, ports.length - 1) };
     const channel = channels[call.instance] as Client; // one each
     const sentMs = nowMs();
@@ -73,10 +78,21 @@ async function drive(client: number, options: ClientOptions, stopping: AbortSign
     if (outcome === 'OK') await sleep(plan.heldMs, undefined, { signal: stopping }).catch(() => {});
     await send({ ...asked, isRelease: true });
   };
+  const reserve = async (key: string): Promise<void> => {
+    const { heldMs, hits, used, isRepeated } = reservationPlan(draw);
+    const asked = { key, hits, id: `${client}-${number}` };
+    if ((await send(asked)) !== 'OK' || heldMs === undefined) return;
+    await sleep(heldMs, undefined, { signal: stopping }).catch(() => {});
+    const commit = () => send({ ...asked, hits: used, isCommit: true });
+    await Promise.all([commit(), isRepeated && commit()]);
+  };
+  const call = ({ key, algorithm }: ChaosRule): Promise<unknown> => {
+    if (!hasIds(algorithm)) return send({ key, hits: draw.whole(...HITS) });
+    return algorithm === 'in_flight' ? hold(key) : reserve(key);
+  };
   while (!stopping.aborted) {
-    const { key, algorithm } = draw.pick(byWeight);
-    for (let left = draw.whole(...VOLLEY); left > 0; left--)
-      follow(algorithm === 'in_flight' ? hold(key) : send({ key, hits: draw.whole(...HITS) }));
+    const rule = draw.pick(byWeight);
+    for (let left = draw.whole(...VOLLEY); left > 0; left--) follow(call(rule));
     await sleep(draw.whole(...EVERY_MS));
   }
   await Promise.all(inFlight);
@@ -93,6 +109,12 @@ function holdPlan(draw: Draw) {
   };
 }
 
+function reservationPlan(draw: Draw) {
+  const hits = draw.whole(...RESERVED_HITS);
+  const used = Math.floor((hits * draw.whole(...USED_PERCENT)) / 100);
+  return { hits, used, heldMs: holdPlan(draw).heldMs, isRepeated: draw.whole(1, REPEATED_ONE_OF) === 1 };
+}
+
 const openChannel = (port: number): Client =>
   new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
     'grpc.enable_retries': 0,
@@ -102,18 +124,19 @@ const openChannel = (port: number): Client =>
     'grpc.max_reconnect_backoff_ms': 300,
   });
 
+type SentCall = Pick<CallRecord, 'key' | 'hits' | 'id' | 'isRelease' | 'isCommit'>;
 type Answer = Pick<CallRecord, 'outcome' | 'degraded'>;
 
-function ask(
-  client: Client,
-  { key, hits, id, isRelease = false }: Pick<CallRecord, 'key' | 'hits' | 'id'> & { readonly isRelease?: boolean },
-): Promise<Answer> {
-  const entries = [{ key, value: '' }, ...(id === undefined ? [] : [{ key: ID_KEY, value: id }])];
+function ask(client: Client, { key, hits, id, isRelease, isCommit }: SentCall): Promise<Answer> {
+  const entries = [
+    { key, value: '' },
+    ...(id === undefined ? [] : [{ key: ID_KEY, value: id }]),
+    ...(isCommit ? [{ key: USED_KEY, value: '' }] : []),
+  ];
+  const hits_addend = isRelease || isCommit ? { value: hits } : null; // 0 of the request would be 1
   const request = {
     domain: DOMAIN,
-    descriptors: [
-      { entries, limit: null, hits_addend: isRelease ? { value: hits } : null, is_negative_hits: isRelease },
-    ],
+    descriptors: [{ entries, limit: null, hits_addend, is_negative_hits: isRelease ?? false }],
     hits_addend: hits,
   };
   const { path, requestSerialize, responseDeserialize } = shouldRateLimit;

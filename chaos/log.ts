@@ -40,6 +40,8 @@ export interface CallRecord {
   readonly id?: string;
   /** It gives a slot back. */
   readonly isRelease?: true;
+  /** Its hits are what the request has used. */
+  readonly isCommit?: true;
 }
 
 /** One fault. */

@@ -9,8 +9,10 @@ export interface ChaosRule {
   readonly limit: number;
   /** Of `in_flight` the ttl of a slot. */
   readonly windowMs: number;
-  /** Of the two buckets. */
+  /** Of the two buckets, and of `reserve`, which counts by a token bucket. */
   readonly burst?: number;
+  /** Of `reserve`: how long hits are on hold that are not committed. */
+  readonly ttlMs?: number;
   readonly onStoreFailure: 'error' | 'allow' | 'deny' | 'local';
   /** Of `local`: how many processes share the limit. */
   readonly localShare?: number;
@@ -26,11 +28,14 @@ export type ChaosAlgorithm =
   | 'sliding_window_buckets'
   | 'token_bucket'
   | 'leaky_bucket'
-  | 'in_flight';
+  | 'in_flight'
+  | 'reserve';
 
 export const DOMAIN = 'chaos';
 /** The key of the id of a request in flight. */
 export const ID_KEY = 'id';
+/** The key of the entry more that a commit has. */
+export const USED_KEY = 'used';
 
 /** Processes that answer, by instance of the service: one has workers. */
 export const WORKERS: readonly number[] = [1, 2, 1];
@@ -51,6 +56,7 @@ const rules: readonly ChaosRule[] = [
   { ...strict, key: 'token', algorithm: 'token_bucket', limit: 12, windowMs: 1_000, burst: 20 },
   { ...strict, key: 'leaky', algorithm: 'leaky_bucket', limit: 12, windowMs: 1_000, burst: 5 },
   { ...strict, key: 'slots', algorithm: 'in_flight', limit: 6, windowMs: 1_500 },
+  { ...strict, key: 'tokens', algorithm: 'reserve', limit: 20, windowMs: 1_000, burst: 60, ttlMs: 2_000, weight: 2 },
   { ...strict, key: 'allow', algorithm: 'fixed_window', limit: 25, windowMs: 2_000, onStoreFailure: 'allow' },
   { ...strict, key: 'deny', algorithm: 'sliding_window_log', limit: 25, windowMs: 2_000, onStoreFailure: 'deny' },
   { ...shared, key: 'local', algorithm: 'fixed_window', limit: 24, windowMs: 4_000 },
@@ -62,13 +68,14 @@ const rules: readonly ChaosRule[] = [
   },
 ];
 
-/** The rules that the counters of a topology can keep: memcached has no logs, no leases and no slots. */
+/** The rules that the counters of a topology can keep: memcached has no logs, leases, slots and reservations. */
 export const rulesOf = (topology: Topology): readonly ChaosRule[] =>
   topology === 'memcached'
-    ? rules
-        .filter(({ key, algorithm, isLeased }) => key !== 'log' && algorithm !== 'in_flight' && !isLeased)
-        .map(withoutLog)
+    ? rules.filter(({ key, algorithm, isLeased }) => key !== 'log' && !hasIds(algorithm) && !isLeased).map(withoutLog)
     : rules;
+
+/** Whether requests are named, as what they hold ends by itself. */
+export const hasIds = (algorithm: ChaosAlgorithm): boolean => algorithm === 'in_flight' || algorithm === 'reserve';
 
 const withoutLog = (rule: ChaosRule): ChaosRule =>
   rule.algorithm === 'sliding_window_log' ? { ...rule, algorithm: 'sliding_window_counter' } : rule;
@@ -78,11 +85,17 @@ export const ruleFile = (rules: readonly ChaosRule[]): string =>
   JSON.stringify({ domain: DOMAIN, descriptors: rules.map(nodeOf) });
 
 function nodeOf(rule: ChaosRule): object {
-  const { key, algorithm, limit, windowMs, burst, onStoreFailure, localShare, isLeased } = rule;
+  const { key, algorithm, limit, windowMs, burst, ttlMs, onStoreFailure, localShare, isLeased } = rule;
   const common = { algorithm, requests_per_unit: limit, on_store_failure: onStoreFailure };
   if (algorithm === 'in_flight') {
     const rate_limit = { ...common, ttl: `${windowMs}ms` };
     return { key, descriptors: [{ key: ID_KEY, not_counted: 'hold', rate_limit }] };
+  }
+  if (algorithm === 'reserve') {
+    const reserve = { ttl: `${ttlMs}ms`, on_overrun: 'debt' };
+    const rate_limit = { ...common, algorithm: 'token_bucket', window: `${windowMs}ms`, burst, reserve };
+    const descriptors = [{ key: USED_KEY, not_counted: 'commit' }];
+    return { key, descriptors: [{ key: ID_KEY, not_counted: 'hold', rate_limit, descriptors }] };
   }
   return {
     key,

@@ -114,8 +114,8 @@ function possibly(
   return { acquire, fromMs: acquire.sentMs, toMs: isReleased ? Math.min(release.answeredMs, expiresMs) : expiresMs };
 }
 
-/** A call without an answer of the counters may still be waiting for them. */
-function takenAtLatest(acquire: CallRecord, faults: readonly FaultRecord[]): number {
+/** When a call was counted at the latest: without an answer of the counters it may still be waiting for them. */
+export function takenAtLatest(acquire: CallRecord, faults: readonly FaultRecord[]): number {
   if (!isTrouble(acquire)) return acquire.answeredMs;
   const ends = faults
     .filter((fault) => fault.begunMs <= acquire.answeredMs && fault.endedMs >= acquire.sentMs)
@@ -123,8 +123,8 @@ function takenAtLatest(acquire: CallRecord, faults: readonly FaultRecord[]): num
   return Math.max(acquire.answeredMs, ...ends) + LATE_MS;
 }
 
-/** A replica that takes over may not have the release. */
-const isUndone = (release: CallRecord, untilMs: number, faults: readonly FaultRecord[]): boolean =>
+/** A replica that takes over may not have the release, or the commit. */
+export const isUndone = (release: CallRecord, untilMs: number, faults: readonly FaultRecord[]): boolean =>
   faults.some(
     ({ begunMs, endedMs, effects }) => effects.includes('data_lost') && begunMs <= untilMs && endedMs >= release.sentMs,
   );

@@ -278,6 +278,11 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
    * are.
    */
   standsAlone?(limit: L, hits: number): boolean;
+  /**
+   * For how long the store knows a step of the limit that it has counted, in milliseconds: the same one again changes
+   * nothing. 0, absent: each is counted.
+   */
+  repeatableForMs?(limit: L): number;
   /** How long a debited block stays valid, by when its counter resets; absent: nothing can be leased. */
   leaseMs?(untilResetMs: number): number;
   /**

@@ -217,6 +217,7 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
     },
     learns: ({ estimate }) => estimate === 'p95',
     standsAlone: ({ commits }) => commits,
+    repeatableForMs: ({ commits, holder, ttlMs }) => (commits && holder !== 0 ? ttlMs : 0),
     step: (limit, state, nowMs, hits, charge) => run({ ...inputOf(limit, state, nowMs), hits, charge }),
     describe: ({ inner }, report, nowMs, outcome) => describeReservation(rowOf(inner), inner, report, nowMs, outcome),
     refund: (limit, state, nowMs, hits, chargedAtMs) => refund(inputOf(limit, state, nowMs), hits, chargedAtMs),

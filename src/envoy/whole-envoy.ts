@@ -34,29 +34,37 @@ export const grpcCluster = ({ host, port }: GrpcTarget, name: string, indent: st
 /** What configurations of a whole Envoy differ in; whole lines, but for the filter and the route. */
 export interface EnvoyParts {
   /** Of the connection manager, indented by 16. */
-  readonly manager?: string;
+  readonly manager?: string | undefined;
   /** Before the router, indented by 20 but for the first line. */
   readonly filter: string;
   /** Of the virtual host, indented by 22. */
-  readonly virtualHost?: string;
+  readonly virtualHost?: string | undefined;
   readonly route: string;
 }
 
-/** An Envoy that listens on port 10000, asks Weir, and routes everything to a cluster `upstream`; as YAML. */
-export const wholeEnvoy = ({ manager = '', filter, virtualHost = '', route }: EnvoyParts, weir: GrpcTarget): string =>
-  `static_resources:
-  listeners:
-    - name: limited
-      address: { socket_address: { address: 0.0.0.0, port_value: 10000 } }
+/** What listeners differ in; `manager`, `filter` and `virtualHost` as in `EnvoyParts`. */
+export interface ListenerParts extends Partial<Pick<EnvoyParts, 'manager' | 'filter' | 'virtualHost'>> {
+  readonly name: string;
+  /** An address of this host. */
+  readonly host: string;
+  readonly port: number;
+  /** What its only route does. */
+  readonly action: string;
+}
+
+/** A listener that takes HTTP, as an item of `listeners`. */
+export const httpListener = (parts: ListenerParts): string => {
+  const { name, host, port, manager = '', filter, virtualHost = '', action } = parts;
+  return `    - name: ${name}
+      address: { socket_address: { address: ${host}, port_value: ${port} } }
       filter_chains:
         - filters:
             - name: envoy.filters.network.http_connection_manager
               typed_config:
                 "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-                stat_prefix: limited
+                stat_prefix: ${name}
 ${manager}                http_filters:
-                  - ${filter}
-                  - name: envoy.filters.http.router
+${filter === undefined ? '' : `                  - ${filter}\n`}                  - name: envoy.filters.http.router
                     typed_config:
                       "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
                 route_config:
@@ -65,8 +73,15 @@ ${manager}                http_filters:
                       domains: ["*"]
 ${virtualHost}                      routes:
                         - match: { prefix: / }
-                          route: ${route}
-  clusters:
+                          ${action}
+`;
+};
+
+/** An Envoy that listens on port 10000, asks Weir, and routes everything to a cluster `upstream`; as YAML. */
+export const wholeEnvoy = ({ manager, filter, virtualHost, route }: EnvoyParts, weir: GrpcTarget): string =>
+  `static_resources:
+  listeners:
+${httpListener({ name: 'limited', host: '0.0.0.0', port: 10_000, manager, filter, virtualHost, action: `route: ${route}` })}  clusters:
     - ${grpcCluster(weir, 'weir', '      ')}
     - name: upstream # yours
       type: STRICT_DNS

@@ -21,6 +21,7 @@ import { type Debit, debitOf } from './debit.ts';
 import { Debts, type DebtsOptions, isBySecond, RETRY_MS } from './debts.ts';
 import { type Entries, type LedgerEntry, Receipt } from './entry.ts';
 import { isLeased, Leases, type LeasesOptions } from './lease.ts';
+import { PendingCommits } from './pending-commits.ts';
 import { Refusals } from './refusals.ts';
 
 export interface Backends {
@@ -75,6 +76,8 @@ const OPERATION_TIMEOUT_MS = 1_000;
 export class Ledger {
   readonly refusals: Refusals | undefined;
   readonly leases: Leases | undefined;
+  /** Undefined: the backend is always there. */
+  readonly pendingCommits: PendingCommits | undefined;
   readonly #backends: Backends;
   readonly #debts: Debts | undefined;
   readonly #options: LedgerOptions;
@@ -102,8 +105,15 @@ export class Ledger {
     if (this.refusals || this.leases) this.#listen();
     if (local) {
       const debts = new Debts({ ...options, ...local, backendOf: (debit) => this.#backendOf(debit) });
+      const commits = new PendingCommits({ monotonicMs, run: (operations, how) => this.#run(operations, how) });
       this.#debts = debts;
-      this.#stops.push(every(SETTLE_INTERVAL_MS, () => void debts.settle()));
+      this.pendingCommits = commits;
+      this.#stops.push(
+        every(SETTLE_INTERVAL_MS, () => {
+          void debts.settle();
+          void commits.send();
+        }),
+      );
     }
   }
 
@@ -147,6 +157,7 @@ export class Ledger {
   async forget(counter: Counter, limit: Limit, policy: LimitPolicy = {}): Promise<Unavailable | undefined> {
     const debit = debitOf(counter, { limit, policy }, 0, false);
     await this.#debts?.forget(debit);
+    this.pendingCommits?.drop(counter.key);
     this.leases?.drop(counter.key);
     this.refusals?.changed(counter.key);
     const reply = await this.#runOne({ ...debit, kind: 'forget' }, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
@@ -203,6 +214,7 @@ export class Ledger {
     this.leases?.drop(key);
     this.refusals?.changed(key);
     this.#debts?.drop(key);
+    this.pendingCommits?.drop(key);
   }
 
   health(): BackendHealth {
@@ -215,7 +227,7 @@ export class Ledger {
 
   async close(): Promise<void> {
     for (const stop of this.#stops) stop();
-    await Promise.all([this.leases?.close(), this.#debts?.close()]);
+    await Promise.all([this.leases?.close(), this.#debts?.close(), this.pendingCommits?.close()]);
     await Promise.all(this.#all().map((backend) => backend.close()));
   }
 
@@ -236,6 +248,7 @@ export class Ledger {
         this.refusals?.changed(key);
         this.leases?.drop(key);
         this.#debts?.drop(key);
+        this.pendingCommits?.drop(key);
       },
       missed: () => this.refusals?.clear(),
     };
@@ -284,20 +297,21 @@ export class Ledger {
    */
   #ask(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
     if (this.#invalidations.size > 0 || this.refusals) this.#noteChanges(operations, false);
-    const run = (): Replies | Promise<Replies> =>
-      this.#backends.perSecond
-        ? scatter(
-            operations,
-            (operation) => this.#backendOf(operation),
-            (backend, own) => backend.run(own, how),
-          )
-        : this.#backends.main.run(operations, how);
-    const replies = this.#trace ? this.#trace(run) : run();
+    const replies = this.#trace ? this.#trace(() => this.#run(operations, how)) : this.#run(operations, how);
     if (this.#invalidations.size === 0 && !this.refusals) return replies;
     return after(replies, (all) => {
       this.#noteChanges(operations, true);
       return all;
     });
+  }
+
+  #run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
+    if (!this.#backends.perSecond) return this.#backends.main.run(operations, how);
+    return scatter(
+      operations,
+      (operation) => this.#backendOf(operation),
+      (backend, own) => backend.run(own, how),
+    );
   }
 
   #noteChanges(operations: readonly Operation[], isDone: boolean): void {
@@ -311,7 +325,9 @@ export class Ledger {
 
   #conclude(request: readonly Debit[], replies: Replies, how: RunOptions, askedMs: number): Entries {
     if (this.refusals) this.#remember(request, replies, how, askedMs);
-    const decided = this.#debts && replies.some(isUnavailable) ? this.#byPolicy(request, replies, how) : replies;
+    const hasFailed = this.#debts !== undefined && replies.some(isUnavailable);
+    if (hasFailed) this.pendingCommits?.keep(request, replies);
+    const decided = hasFailed ? this.#byPolicy(request, replies, how) : replies;
     return how.receipts ? decided.map((reply, at) => withReceipt(reply, request[at])) : decided;
   }
 

@@ -110,19 +110,20 @@ export class Refusals implements DenyCacheState {
    * Remembers a refusal of a counter.
    *
    * @param debit      the only one of its request on this counter
-   * @param isCharged  the hits were offered to the counter, whatever became of the other limits
+   * @param isCharged  hits of no peek were offered to the counter, whatever became of the other limits
    * @param askedMs    when the counter was asked
    */
   remember(debit: Debit, decision: Decision, isCharged: boolean, askedMs: number): void {
     const { kind, key, limit, hits } = debit;
     if (kind === 'charge') return; // each refusal makes the wait longer
     if (Math.max(this.#changes.get(key) ?? this.#allChangedAtMs, this.#allChangedAtMs) >= askedMs) return;
-    const holdsMs = algorithmFor(limit).refusalHoldsMs(limit, { decision, hits, charged: isCharged && hits > 0 });
+    const charged = isCharged && kind !== 'peek';
+    const holdsMs = algorithmFor(limit).refusalHoldsMs(limit, { decision, hits, charged: charged && hits > 0 });
     if (holdsMs <= 0) return;
     if (this.#remembered.has(key)) this.counts.overwritten++;
     this.#forget(key); // what is remembered anew is the newest
     const resetAtMs = askedMs + decision.durationUntilResetMs;
-    const isAbove = isCharged || hits === 0;
+    const isAbove = charged || hits === 0;
     this.#remembered.set(key, { limit, sinceMs: askedMs, untilMs: askedMs + holdsMs, resetAtMs, isAbove });
     this.#bytes += bytesOf(key);
     for (const oldest of this.#remembered.keys()) {

@@ -1,4 +1,5 @@
 import { version as nodeVersion } from 'node:process';
+import type { CommitCounts } from '../ledger/pending-commits.ts';
 import type { QuotaCounts } from '../rlqs/quota-counts.ts';
 import type { RuleLimit, RuleTree } from '../rules/tree.ts';
 import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from './exposition.ts';
@@ -18,6 +19,8 @@ export interface Load {
   readonly callerMaxBytes: number;
   /** Absent: the rate limit quota service is off. */
   readonly quotas?: Readonly<QuotaCounts>;
+  /** Absent: counters are in this process. */
+  readonly commits?: CommitCounts;
 }
 
 /** How it stands with the engine that keeps the counters. Times in milliseconds. */
@@ -57,7 +60,7 @@ const MAX_LIMITS = 10_000;
 export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFormat): Iterable<string> {
   yield* writeLimits(sources.rules(), format);
   const { gauge, counter } = metricsIn(format);
-  const { inFlight, held, connections, shedShare, quotas } = sources.load();
+  const { inFlight, held, connections, shedShare, quotas, commits } = sources.load();
   yield gauge(
     'weir_calls_in_flight',
     'Calls that are handled or wait for that, those that are held included.',
@@ -71,6 +74,7 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
     shedShare,
   );
   if (quotas) yield* writeQuotaCounts(quotas, format);
+  if (commits) yield* writeCommitCounts(commits, format);
   const store = sources.store();
   yield gauge(
     'weir_store_up',
@@ -138,6 +142,17 @@ function* writeQuotaCounts(quotas: QuotaCounts, format: ExpositionFormat): Itera
     'weir_rlqs_unavailable_total',
     'Reports of buckets that the store could not take: the proxy keeps its share until it expires.',
     quotas.unavailable,
+  );
+}
+
+function* writeCommitCounts({ pending, sent, dropped }: CommitCounts, format: ExpositionFormat): Iterable<string> {
+  const { gauge, counter } = metricsIn(format);
+  yield gauge('weir_pending_commits', 'Commits that the store could not take, kept to be sent again.', pending);
+  yield counter('weir_pending_commits_sent_total', 'Those that the store has taken since.', sent);
+  yield counter(
+    'weir_pending_commits_dropped_total',
+    'Those that are lost: their ttl was over, or there was no room for them.',
+    dropped,
   );
 }
 

@@ -187,6 +187,7 @@ function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Pr
     return [
       ...(isIdle ? [warning(node.place('not_counted'), NO_HOLDS)] : []),
       ...limitsOf(node).flatMap((limit) => lintInFlight(limit, hasOwn)),
+      ...lintReleases(node),
       ...lintHolds(descriptors, hasOwn),
     ];
   });
@@ -228,6 +229,16 @@ function lintInFlight({ values, place }: Block<'rate_limit'>, hasId: boolean): r
   ];
 }
 
+/** Limits beside those on what is in flight. */
+function lintReleases(node: Block<'node'>): readonly Problem[] {
+  const limits = limitsOf(node).filter(({ values }) => !values.unlimited);
+  const first = limits.find(({ values }) => values.algorithm === 'in_flight');
+  const isAlone = limits.every(({ values }) => values.algorithm === 'in_flight');
+  return first && !isAlone ? [warning(first.place('algorithm'), RELEASES_OTHERS)] : [];
+}
+
+const RELEASES_OTHERS =
+  'a release gives its hits back to the other limits of this node, too, even that of a refused request; put them on a node that only requests meet';
 const NO_HOLDS =
   'not_counted: hold has no effect but to leave the value out: no limit here or below has algorithm: in_flight or reserve';
 const NO_ID =

@@ -122,6 +122,7 @@ export function openResponder(
         callerBytes: overload.memory.bytes,
         callerMaxBytes: overload.memory.maxBytes,
         ...(quotas && { quotas: quotas.counts }),
+        ...(store.ledger.pendingCommits && { commits: store.ledger.pendingCommits.counts() }),
       }),
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);

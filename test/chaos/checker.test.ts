@@ -272,3 +272,72 @@ describe('slots', () => {
     expect(new Set(foundOf(...log))).toEqual(new Set([invariant]));
   });
 });
+
+describe('reservations', () => {
+  /** Ten at once, and one a second; for a second each. */
+  const tokens: ChaosRule = { ...fixed, algorithm: 'reserve', limit: 1, windowMs: 1_000, burst: 10, ttlMs: 1_000 };
+  const reserved = (id: string, atMs: number, hits: number): CallRecord => call(atMs, { id, hits });
+  const committed = (id: string, atMs: number, hits: number, changes: Partial<CallRecord> = {}): CallRecord =>
+    call(atMs, { id, hits, isCommit: true, ...changes });
+  const refused = (atMs: number, hits: number): CallRecord =>
+    call(atMs, { id: 'refused', hits, outcome: 'OVER_LIMIT' });
+  /** Without the refusal that other logs have. */
+  const foundOf = (made: readonly CallRecord[], faults: readonly FaultRecord[] = []): Invariant[] => {
+    const { plan } = logOf(tokens, []);
+    const reached = [reserved('x', -60_000, 10), refused(-59_900, 1)];
+    return check({ plan, calls: [...reached, ...made], faults }).map(({ invariant }) => invariant);
+  };
+
+  test.each<[string, CallRecord[], FaultRecord[]?]>([
+    ['ten on hold, and ten more after the ttl', [reserved('a', 0, 10), reserved('b', 1_020, 10)]],
+    ['what a commit leaves', [reserved('a', 0, 10), committed('a', 100, 4), reserved('b', 120, 6)]],
+    ['what drains', [reserved('a', 0, 10), committed('a', 100, 10), reserved('b', 3_200, 3)]],
+    ['a commit of more than was reserved', [reserved('a', 0, 5), committed('a', 50, 20), refused(100, 1)]],
+    ['a refusal while all is on hold', [reserved('a', 0, 10), refused(500, 1)]],
+    [
+      'a refusal after a commit that came twice',
+      [reserved('a', 0, 6), committed('a', 100, 6), committed('a', 101, 6), refused(200, 5)],
+    ],
+    [
+      'a refusal after a commit that may be kept',
+      [reserved('a', 0, 6), committed('a', 100, 6, { outcome: 'UNAVAILABLE' }), refused(2_000, 5)],
+      [fault('frozen', -5, 300)],
+    ],
+    [
+      'a refusal by a replica that does not have a commit',
+      [reserved('a', 0, 10), committed('a', 100, 0), refused(600, 5)],
+      [loss(150, 200)],
+    ],
+    ['another ten after a loss', [reserved('a', 0, 10), reserved('b', 200, 10)], [loss(100, 150)]],
+  ])('may be: %s', (_, ...log) => {
+    expect(foundOf(...log)).toEqual([]);
+  });
+
+  const ONCE = 'charged once, and free after the ttl';
+  test.each<[string, Invariant, CallRecord[], FaultRecord[]?]>([
+    ['more than the limit on hold', 'within its limit', [reserved('a', 0, 6), reserved('b', 100, 5)]],
+    [
+      'more than what was used leaves',
+      'within its limit',
+      [reserved('a', 0, 5), committed('a', 50, 12), reserved('b', 100, 1)],
+    ],
+    [
+      'more than charged and on hold leave',
+      'within its limit',
+      [reserved('a', 0, 5), committed('a', 50, 5), reserved('b', 100, 3), reserved('c', 200, 3)],
+    ],
+    [
+      'a refusal after what was reserved was not used',
+      ONCE,
+      [reserved('a', 0, 10), committed('a', 100, 0), refused(200, 5)],
+    ],
+    ['a refusal after the ttl', ONCE, [reserved('a', 0, 10), refused(1_100, 5)]],
+    [
+      'a refusal as if a commit had been charged twice',
+      ONCE,
+      [reserved('a', 0, 6), committed('a', 100, 6), committed('a', 101, 6), refused(200, 3)],
+    ],
+  ])('may not be: %s', (_, invariant, ...log) => {
+    expect(new Set(foundOf(...log))).toEqual(new Set([invariant]));
+  });
+});

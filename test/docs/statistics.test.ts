@@ -99,6 +99,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
     load: () => ({
       ...{ inFlight: 1, held: 0, connections: 1, shedShare: 0, callerBytes: 0, callerMaxBytes: 0 },
       quotas: noQuotaCounts(),
+      commits: { pending: 0, sent: 0, dropped: 0 },
     }),
     store: () => ({ isUp: true, latencyMs: 1, lastSuccessAtMs: 1_000 }),
     memory: () => ({ counters: 1, bytes: 100, evicted: 0 }),

@@ -3,6 +3,7 @@ import { Agent, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { quotaConfiguration } from '../../src/envoy/quota-configuration.ts';
+import { httpListener } from '../../src/envoy/whole-envoy.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
 import { accepts, freePort, type Running, start } from './process.ts';
 import { rulesFrom } from './rules.ts';
@@ -29,23 +30,11 @@ export interface QuotaEnvoyOptions {
 }
 
 /** A listener that answers every request with 200. */
-const upstream = (port: number): string => `    - name: upstream
-      address: { socket_address: { address: 127.0.0.1, port_value: ${port} } }
-      filter_chains:
-        - filters:
-            - name: envoy.filters.network.http_connection_manager
-              typed_config:
-                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-                stat_prefix: upstream
-                http_filters:
-                  - name: envoy.filters.http.router
-                    typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }
-                route_config:
-                  virtual_hosts:
-                    - name: everything
-                      domains: ["*"]
-                      routes: [{ match: { prefix: / }, direct_response: { status: 200, body: { inline_string: passed } } }]
-`;
+const upstream = (port: number): string =>
+  httpListener({
+    ...{ name: 'upstream', host: '127.0.0.1', port },
+    action: 'direct_response: { status: 200, body: { inline_string: passed } }',
+  });
 
 /** Starts Envoy with the configuration that `weir envoy rlqs` prints for these rules. */
 export async function startQuotaEnvoy(

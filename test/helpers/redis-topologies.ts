@@ -148,11 +148,17 @@ export interface Watched {
   stop(): Promise<void>;
 }
 
-/** @param password  of the sentinel; empty: none */
-export async function startWatched(password = ''): Promise<Watched> {
+/**
+ * @param password  of the sentinel; empty: none
+ * @param others    arguments of further replicas
+ */
+export async function startWatched(password = '', others: readonly (readonly string[])[] = []): Promise<Watched> {
   const name = 'mymaster';
   const master = await startRedis();
-  const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port)] });
+  const startReplica = (args: readonly string[]) =>
+    startRedis({ args: ['--replicaof', '127.0.0.1', String(master.port), ...args] });
+  const replica = await startReplica([]);
+  const otherReplicas = await Promise.all(others.map(startReplica));
   const sentinelPort = await freePort();
   const folder = mkdtempSync(join(tmpdir(), 'sentinel-'));
   const config = join(folder, 'sentinel.conf');
@@ -168,7 +174,7 @@ export async function startWatched(password = ''): Promise<Watched> {
   writeFileSync(config, `${lines.join('\n')}\n`);
   const sentinel: Running = await start(await redisServer(), [config, '--sentinel'], { name: 'sentinel' });
   const client = clientOf({ port: sentinelPort }, password);
-  await until(() => knowsReplica(client, name));
+  await until(() => knowsReplicas(client, name, 1 + others.length));
   client.disconnect();
   return {
     name,
@@ -176,14 +182,15 @@ export async function startWatched(password = ''): Promise<Watched> {
     replica,
     sentinelPort,
     async stop() {
-      await Promise.all([sentinel.stop(), master.stop(), replica.stop()]);
+      await Promise.all([sentinel, master, replica, ...otherReplicas].map((one) => one.stop()));
       rmSync(folder, { recursive: true });
     },
   };
 }
 
 /** Before, a failover would find no replica. */
-async function knowsReplica(client: Client, name: string): Promise<boolean> {
+async function knowsReplicas(client: Client, name: string, count: number): Promise<boolean> {
   const replicas = (await client.call('SENTINEL', 'REPLICAS', name)) as readonly (readonly string[])[]; // by its documentation
-  return replicas.some((fields) => fields[fields.indexOf('master-link-status') + 1] === 'ok');
+  const isLinked = (fields: readonly string[]) => fields[fields.indexOf('master-link-status') + 1] === 'ok';
+  return replicas.filter(isLinked).length === count;
 }

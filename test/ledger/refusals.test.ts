@@ -91,6 +91,16 @@ describe('a peek', () => {
   });
 });
 
+test('a peek for more hits than are left is not remembered as if they had been charged', async () => {
+  const { each, cache } = cached();
+  for (const one of limitsOfEach(2)) {
+    const key = JSON.stringify(one);
+    expect(await each({ ...on(key, one, 3), kind: 'peek' })).toMatchObject([{ code: 'OVER_LIMIT' }]);
+    expect(await each(on(key, one))).toMatchObject([{ code: 'OK' }]);
+  }
+  expect(cache.size()).toBe(0);
+});
+
 describe('hits that are given back', () => {
   test('make the refusal be forgotten', async () => {
     const { each } = cached();

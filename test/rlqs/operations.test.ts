@@ -1,18 +1,14 @@
 import '../helpers/realm.ts';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { loadSync, type MethodDefinition, type ServiceDefinition } from '@grpc/proto-loader';
 import descriptor from 'protobufjs/ext/descriptor/index.js';
 import type { QuotaReport } from '../../src/rlqs/quota-report.ts';
-import { openQuotaStream, type QuotaStreamClient } from '../helpers/quota-client.ts';
-import { type Redis, startRedis } from '../helpers/redis.ts';
-import { MAIN, startWeir, type Weir } from '../helpers/weir.ts';
+import { useQuotaService } from '../helpers/quota-service.ts';
+import { MAIN, type Weir } from '../helpers/weir.ts';
 
 const RULES = `
 domain: edge
@@ -21,40 +17,13 @@ descriptors:
   - { key: free, rate_limit: { unlimited: true } }
 `;
 
-let folder: string;
-let weir: Weir;
-let redis: Redis;
-let streams: QuotaStreamClient[] = [];
+const stage = useQuotaService(RULES);
+const { launch, open } = stage;
 
-const launch = (env: Readonly<Record<string, string>> = {}): Promise<Weir> =>
-  startWeir({ RLQS: 'true', RULES_PATH: join(folder, 'rules.yaml'), USE_STATSD: 'false', ...env });
-
-const open = (proxy?: string, of = weir): QuotaStreamClient => {
-  const stream = openQuotaStream(`127.0.0.1:${of.grpcPort}`, 'edge', proxy);
-  streams.push(stream);
-  return stream;
-};
-
-const page = async (path: string, of = weir, init: RequestInit = {}) => {
+const page = async (path: string, of = stage.weir, init: RequestInit = {}) => {
   const response = await fetch(`http://127.0.0.1:${of.debugPort}/api/v1/${path}`, init);
   return { status: response.status, body: (await response.json()) as QuotaReport }; // as the operation declares
 };
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'rules-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
-  redis = await startRedis();
-  weir = await launch();
-});
-afterEach(() => {
-  for (const stream of streams) stream.close();
-  streams = [];
-});
-afterAll(async () => {
-  await weir.stop();
-  await redis.stop();
-  rmSync(folder, { recursive: true });
-});
 
 test('the admin API lists share, demand and use of each proxy, the highest demand first', async () => {
   const [one, two] = [open('a'), open()];
@@ -94,7 +63,7 @@ test('explain and the command show what proxies have of a bucket', async () => {
   const stream = open('b');
   stream.report({ user: 'bob' }, 20, 5);
   await stream.next();
-  const target = `localhost:${weir.debugPort}`;
+  const target = `localhost:${stage.weir.debugPort}`;
   const run = promisify(execFile);
   const weirCommand = (...args: readonly string[]) =>
     run(process.execPath, [MAIN, ...args, '--target', target], { env: { ...process.env, NO_COLOR: '1' } });
@@ -133,7 +102,7 @@ test('workers share pools in Redis, and are listed together', async () => {
   const pair = await launch({
     WORKERS: '2',
     BACKEND_TYPE: 'redis',
-    REDIS_URL: redis.url,
+    REDIS_URL: stage.redis.url,
     CACHE_KEY_PREFIX: 'workers|',
   });
   try {
@@ -154,7 +123,7 @@ test('workers share pools in Redis, and are listed together', async () => {
 });
 
 test('SIGTERM ends streams with OK, and a proxy keeps its share on another service', async () => {
-  const env = { BACKEND_TYPE: 'redis', REDIS_URL: redis.url, CACHE_KEY_PREFIX: 'drain|' };
+  const env = { BACKEND_TYPE: 'redis', REDIS_URL: stage.redis.url, CACHE_KEY_PREFIX: 'drain|' };
   const [leaving, staying] = await Promise.all([launch(env), launch(env)]);
   try {
     const stream = open('d', leaving);
@@ -220,13 +189,13 @@ test('reflection lists the service where it is served, with the files of its mes
   const name = 'envoy.service.rate_limit_quota.v3.RateLimitQuotaService';
   const plain = await launch({ RLQS: 'false' });
   try {
-    const [listed, without] = [await ask(weir, { list_services: '' }), await ask(plain, { list_services: '' })];
+    const [listed, without] = [await ask(stage.weir, { list_services: '' }), await ask(plain, { list_services: '' })];
     expect(listed.list_services_response?.service).toContainEqual({ name });
     expect(listed.list_services_response?.service).toContainEqual({
       name: 'envoy.service.ratelimit.v3.RateLimitService',
     });
     expect(without.list_services_response?.service).not.toContainEqual({ name });
-    const described = await ask(weir, { file_containing_symbol: name });
+    const described = await ask(stage.weir, { file_containing_symbol: name });
     const files = described.file_descriptor_response?.file_descriptor_proto.map((bytes) =>
       descriptor.FileDescriptorProto.toObject(descriptor.FileDescriptorProto.decode(bytes)),
     );

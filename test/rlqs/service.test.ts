@@ -1,12 +1,9 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
-import { openQuotaStream, type QuotaStreamClient, type SentAction } from '../helpers/quota-client.ts';
-import { type Redis, startRedis } from '../helpers/redis.ts';
+import type { SentAction } from '../helpers/quota-client.ts';
+import { useQuotaService } from '../helpers/quota-service.ts';
 import { until } from '../helpers/until.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const RULES = `
 domain: edge
@@ -17,40 +14,13 @@ descriptors:
   - { key: held, rate_limit: { algorithm: in_flight, requests_per_unit: 2, ttl: 9s } }
 `;
 
-let folder: string;
-let weir: Weir;
-let redis: Redis;
-let streams: QuotaStreamClient[] = [];
-
-const launch = (env: Readonly<Record<string, string>> = {}): Promise<Weir> =>
-  startWeir({ RLQS: 'true', RULES_PATH: join(folder, 'rules.yaml'), USE_STATSD: 'false', ...env });
-
-const open = (proxy?: string, of = weir, domain = 'edge'): QuotaStreamClient => {
-  const stream = openQuotaStream(`127.0.0.1:${of.grpcPort}`, domain, proxy);
-  streams.push(stream);
-  return stream;
-};
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'rules-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
-  redis = await startRedis();
-  weir = await launch();
-});
-afterEach(() => {
-  for (const stream of streams) stream.close();
-  streams = [];
-});
-afterAll(async () => {
-  await weir.stop();
-  await redis.stop();
-  rmSync(folder, { recursive: true });
-});
+const stage = useQuotaService(RULES);
+const { launch, open } = stage;
 
 const strategyOf = ([action]: readonly SentAction[]) => action?.quota_assignment_action?.rate_limit_strategy;
 const bucketOf = (actions: readonly SentAction[]) => strategyOf(actions)?.token_bucket;
 
-const metric = async (name: string, of = weir): Promise<number> => {
+const metric = async (name: string, of = stage.weir): Promise<number> => {
   const page = await (await fetch(`http://127.0.0.1:${of.debugPort}/metrics`)).text();
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1]);
 };
@@ -132,7 +102,7 @@ test('streams, buckets and assignments are counted, and gone with their stream',
   await stream.next();
   expect(await metric('weir_rlqs_streams')).toBeGreaterThanOrEqual(1);
   expect(await metric('weir_rlqs_buckets')).toBeGreaterThanOrEqual(1);
-  for (const one of streams) one.close();
+  stage.closeStreams();
   let left: number | undefined;
   await until('no stream is open', () => {
     metric('weir_rlqs_streams').then((count) => {
@@ -144,7 +114,7 @@ test('streams, buckets and assignments are counted, and gone with their stream',
 });
 
 test('a stream whose first report has no domain, or that cannot be decoded, is ended', async () => {
-  const stream = open('f', weir, '');
+  const stream = open('f', stage.weir, '');
   stream.report({ user: 'ann' }, 1);
   expect(await stream.ended).toMatchObject({ code: status.INVALID_ARGUMENT });
 });
@@ -185,7 +155,7 @@ test('a warning at the start says that overrides do not apply to quotas if ADMIN
 });
 
 test('several services share a pool in Redis, and a proxy keeps its share when the service is killed', async () => {
-  const env = { BACKEND_TYPE: 'redis', REDIS_URL: redis.url };
+  const env = { BACKEND_TYPE: 'redis', REDIS_URL: stage.redis.url };
   const [one, two] = await Promise.all([launch(env), launch(env)]);
   try {
     const stream = open('alpha', one);
@@ -202,5 +172,26 @@ test('several services share a pool in Redis, and a proxy keeps its share when t
     expect(after?.tokens_per_fill?.value).toBeGreaterThanOrEqual(2_900);
   } finally {
     await Promise.all([one.stop(), two.stop()]);
+  }
+});
+
+test('the share of a proxy without a name counts until it has expired after its stream broke; then the proxy has one again', async () => {
+  const TTL_MS = 15_000;
+  const short = await launch({ RLQS_TTL: '15s' });
+  try {
+    const before = open(undefined, short);
+    before.report({ user: 'gone' }, 1);
+    const lost = bucketOf(await before.next())?.tokens_per_fill?.value ?? 0;
+    const receivedMs = performance.now();
+    before.close();
+    const again = open(undefined, short);
+    for (let units = 0; units < lost; ) {
+      again.report({ user: 'gone' }, 600, 5);
+      await sleep(250);
+      while (again.waiting > 0) units = bucketOf(await again.next())?.tokens_per_fill?.value ?? 0;
+      if (performance.now() - receivedMs < TTL_MS) expect(lost + units).toBeLessThanOrEqual(6_000);
+    }
+  } finally {
+    await short.stop();
   }
 });

@@ -211,6 +211,8 @@ const messages: Readonly<Record<string, string>> = {
 
 /** What is told about files that load all the same. */
 const warnings: Readonly<Record<string, string>> = {
+  'warning-in-flight-beside-another-limit.yaml':
+    '7: warning: descriptors[0].rate_limits[1].algorithm: a release gives its hits back to the other limits of this node, too, even that of a refused request; put them on a node that only requests meet',
   'warning-reserve-without-commit.yaml':
     '8: warning: descriptors[0].rate_limit.reserve: no node below has not_counted: commit, by which a proxy says what a request has used: only weir.v1.Holds can commit',
   'warning-reserve-allow.yaml':

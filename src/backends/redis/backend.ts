@@ -166,6 +166,7 @@ export class RedisBackend implements Backend {
   async close(): Promise<void> {
     this.#invalidations?.close();
     this.#redis.disconnect();
+    for (const batcher of this.#batchers.values()) batcher.close();
   }
 
   #unavailable(reason: string): Unavailable {

@@ -84,6 +84,11 @@ export class Batcher {
     });
   }
 
+  /** Stops watching for deadlines: the connection has ended, and with it every call. */
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
   /**
    * Why a request with so much time left is refused; undefined: it may wait. The very next call is never refused, so
    * that recovery is measured.

@@ -145,20 +145,39 @@ function connectEachNode(cluster: Cluster): void {
 }
 
 /**
- * Works around two defects of ioredis behind sentinels: it writes errors of sentinels to stderr, and it never
- * reconnects after a failover that is announced during a connection attempt.
+ * Works around three defects of ioredis behind sentinels: it writes errors of sentinels to stderr, it leaves a master
+ * that it has just found, and it never reconnects after a failover that is announced during a connection attempt.
  */
 export function mendSentinelClient(redis: Redis): void {
-  muteListeners(redis);
+  mendListeners(redis);
   outliveFailovers(redis);
 }
 
-/** It listens to every sentinel for failovers. One that is away needs no line on stderr: the next one is asked. */
-function muteListeners(redis: Redis): void {
+/**
+ * It listens to every sentinel for failovers, and disconnects at each. One that is away needs no line on stderr: the
+ * next one is asked. A failover of another master, or to the master that it is connected to, is no reason to
+ * disconnect: sentinels name a new master before they announce it, when its other replicas have followed.
+ */
+function mendListeners(redis: Redis): void {
   // private in the types; one of sentinels, as asked for
   const { connector } = redis as unknown as { connector: SentinelConnections };
   const connect = connector.connectToSentinel.bind(connector);
-  connector.connectToSentinel = (...args) => connect(...args).on('error', () => {});
+  connector.connectToSentinel = (...args) => {
+    const sentinel = connect(...args).on('error', () => {});
+    const emit = sentinel.emit.bind(sentinel);
+    sentinel.emit = (event, ...values) => {
+      const isForOthers = event === 'message' && !concerns(redis, String(values[1]));
+      return !isForOthers && emit(event, ...values);
+    };
+    return sentinel;
+  };
+}
+
+/** @param announcement  of `+switch-master`: the master's name, its old host and port, the new ones */
+function concerns({ options, stream }: Redis, announcement: string): boolean {
+  const [name, , , host, port] = announcement.split(' ');
+  const isThere = stream?.remoteAddress === host && stream?.remotePort === Number(port);
+  return name === options.name && !isThere;
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { CommitCounts } from '../../ledger/pending-commits.ts';
 import type { DenyCacheCounts, DenyCacheState } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
 import type { Statistics } from '../../observe/stats.ts';
@@ -65,7 +66,18 @@ const addLoads = (one: Load, other: Load): Load => ({
   callerBytes: one.callerBytes + other.callerBytes,
   callerMaxBytes: one.callerMaxBytes + other.callerMaxBytes,
   ...addQuotas(one.quotas, other.quotas),
+  ...addCommits(one.commits, other.commits),
 });
+
+const NO_COMMITS: CommitCounts = { pending: 0, sent: 0, dropped: 0 };
+
+function addCommits(one: Load['commits'], other: Load['commits']): Pick<Load, 'commits'> {
+  if (!one && !other) return {};
+  const [a, b] = [one ?? NO_COMMITS, other ?? NO_COMMITS];
+  return {
+    commits: { pending: a.pending + b.pending, sent: a.sent + b.sent, dropped: a.dropped + b.dropped },
+  };
+}
 
 function addQuotas(one: Load['quotas'], other: Load['quotas']): Pick<Load, 'quotas'> {
   const known = one ?? other;

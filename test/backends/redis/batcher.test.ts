@@ -50,7 +50,7 @@ function started({ slowMs = 10_000, lateMs = 0 } = {}) {
   const ask = (times: number, timeoutMs: number) =>
     Array.from({ length: times }, () => batcher.run(asked, timeoutMs).then(([answer]) => answer));
   const sizes = () => calls.map(({ requests }) => requests.length);
-  return { calls, sizes, ask, breaker };
+  return { calls, sizes, ask, breaker, batcher };
 }
 
 test('requests of one turn of the event loop share one call, and those that arrive while two calls are in flight share the next', async () => {
@@ -182,4 +182,15 @@ describe('a call whose time is over', () => {
     breaker.inconclusive();
     expect(breaker.refusal).toBeUndefined();
   });
+});
+
+test('no timer is left of a batcher that is closed, so that its process can end', async () => {
+  const { calls, ask, batcher } = started();
+  const answers = ask(2, 60_000);
+  await turns();
+  calls[0]?.answer();
+  expect(await Promise.all(answers)).toEqual([decided, decided]);
+  expect(jest.getTimerCount()).toBe(1); // for the deadline
+  batcher.close();
+  expect(jest.getTimerCount()).toBe(0);
 });

@@ -252,6 +252,38 @@ describe('behind a sentinel', () => {
     expect(await apply(store, hitOn(key))).toMatchObject([{ code: 'OK', hitsBefore: 5 }]); // it had been replicated
   }, 120_000);
 
+  test('stays connected to the new master when the failover is announced after that was found', async () => {
+    // cannot follow the new master, so that the failover lasts until its timeout
+    const stubborn = ['--replica-priority', '0', '--rename-command', 'SLAVEOF', 'HIDDEN_SLAVEOF'];
+    const watched = await startWatched('', [stubborn]);
+    closing.push(() => watched.stop());
+    const operator = clientOf({ port: watched.sentinelPort });
+    const listener = clientOf({ port: watched.sentinelPort });
+    for (const client of [operator, listener]) closing.push(() => client.disconnect());
+    await listener.subscribe('+switch-master');
+    const announced = once(listener, 'message');
+    const sentinels = [{ host: '127.0.0.1', port: watched.sentinelPort }];
+    const connection = connect({ ...ordinary, address: { kind: 'sentinel', master: watched.name, sentinels } });
+    connection.on('error', () => {});
+    const store = new RedisBackend(connection, Date.now);
+    closing.push(() => store.close());
+    await isReady(store);
+    await watched.master.stop();
+    await eventually(() => !store.health().ready);
+    let isAnnounced = false;
+    void announced.then(() => {
+      isAnnounced = true;
+    });
+    await until('the connection has found the new master', () => store.health().ready, FAILOVER_MS);
+    expect(isAnnounced).toBe(false);
+    let closed = 0;
+    connection.on('close', () => closed++);
+    await announced;
+    for (let times = 0; times < 2; times++) await operator.ping(); // what was announced has arrived everywhere
+    expect(await apply(store, hitOn(newKey()))).toMatchObject([{ code: 'OK' }]);
+    expect(closed).toBe(0);
+  }, 120_000);
+
   test('comes back when a failover is announced while it asks the sentinel for the master', async () => {
     const watched = await startWatched();
     closing.push(() => watched.stop());

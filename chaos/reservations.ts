@@ -1,0 +1,150 @@
+import { CLOCK_SLACK_MS } from './admission.ts';
+import type { CallRecord, FaultRecord } from './log.ts';
+import type { ChaosRule } from './rules.ts';
+import { isUndone, takenAtLatest } from './slots.ts';
+import { isTrouble } from './spells.ts';
+
+/** More was charged and on hold than the limit, or a request was refused although less can have been. */
+export interface ReservationFinding {
+  readonly kind: 'too many' | 'not free';
+  readonly atMs: number;
+  readonly hits: number;
+  readonly most: number;
+  readonly calls: readonly CallRecord[];
+}
+
+/** What is known of one request: it reserved hits, and may have committed what it used, more than once. */
+interface Reservation {
+  readonly reserve: CallRecord;
+  readonly commits: readonly CallRecord[];
+}
+
+/** Hits that were charged at some moment. */
+interface Charged {
+  readonly hits: number;
+  readonly atMs: number;
+}
+
+const MAX_FINDINGS = 3;
+/** Older charges are left out where only so much is known to be charged at least. */
+const REACH_MS = 10_000;
+/** A part of a hit may be refused. */
+const ROUNDING = 1;
+
+/**
+ * Finds where a request was admitted although what was charged and what was on hold left no room for it, each time that the counters may
+ * have lost some counted as another whole limit; and where one was refused although there was room, were each commit charged once and each
+ * reservation free after its ttl. The counter is a bucket that drains; commits are charged beyond the limit, too.
+ *
+ * @param calls  of one key, in any order
+ */
+export function findReservationFindings(
+  rule: ChaosRule,
+  calls: readonly CallRecord[],
+  faults: readonly FaultRecord[],
+): readonly ReservationFinding[] {
+  const commits = new Map<string | undefined, CallRecord[]>();
+  for (const call of calls) if (call.isCommit) commits.set(call.id, [...(commits.get(call.id) ?? []), call]);
+  const reservations = calls
+    .filter(({ isCommit }) => !isCommit)
+    .map((reserve): Reservation => ({ reserve, commits: commits.get(reserve.id) ?? [] }));
+  return [...tooMany(rule, reservations, faults), ...notFree(rule, reservations, faults)];
+}
+
+const hasEffect =
+  (effect: FaultRecord['effects'][number]) =>
+  ({ effects }: FaultRecord): boolean =>
+    effects.includes(effect);
+
+const overlaps = ({ begunMs, endedMs }: FaultRecord, fromMs: number, toMs: number): boolean =>
+  begunMs <= toMs && endedMs >= fromMs;
+
+function tooMany(rule: ChaosRule, all: readonly Reservation[], faults: readonly FaultRecord[]): ReservationFinding[] {
+  const { limit, burst = limit, windowMs, ttlMs = 0 } = rule;
+  const [frozen, lost] = [faults.filter(hasEffect('clock_frozen')), faults.filter(hasEffect('data_lost'))];
+  const earliest = ({ sentMs, answeredMs }: CallRecord): number =>
+    Math.min(sentMs, ...frozen.filter((one) => overlaps(one, sentMs, answeredMs)).map(({ begunMs }) => begunMs));
+  const admitted = all.filter(({ reserve }) => reserve.outcome === 'OK');
+  const charges = admitted
+    .filter(({ commits }) => commits.some(isDone))
+    .map(({ commits }) => ({
+      hits: commits[0]?.hits ?? 0,
+      atMs: Math.min(...commits.map(earliest)),
+      doneMs: Math.min(...commits.filter(isDone).map(({ answeredMs }) => answeredMs)),
+    }))
+    .toSorted((one, other) => other.atMs - one.atMs);
+  const findings: ReservationFinding[] = [];
+  for (const { reserve: call } of admitted) {
+    const { sentMs, answeredMs } = call;
+    const before = charges.filter(({ atMs, doneMs }) => doneMs <= sentMs && atMs > sentMs - REACH_MS);
+    const held = admitted.filter(
+      ({ reserve, commits }) =>
+        reserve !== call &&
+        reserve.answeredMs <= sentMs &&
+        earliest(reserve) + ttlMs - CLOCK_SLACK_MS > answeredMs &&
+        commits.every((commit) => commit.sentMs > answeredMs),
+    );
+    const level = levelOf(before, answeredMs + CLOCK_SLACK_MS, limit / windowMs);
+    const hits = level + sumOf(held) + call.hits;
+    const fromMs = Math.min(sentMs - ttlMs, ...before.map(({ atMs }) => atMs));
+    const most = burst * (1 + lost.filter((one) => overlaps(one, fromMs, answeredMs)).length);
+    if (hits <= most) continue;
+    const evidence = [call, ...held.map(({ reserve }) => reserve)];
+    findings.push({ kind: 'too many', atMs: sentMs, hits, most, calls: evidence });
+  }
+  return findings.slice(0, MAX_FINDINGS);
+}
+
+function notFree(rule: ChaosRule, all: readonly Reservation[], faults: readonly FaultRecord[]): ReservationFinding[] {
+  const { limit, burst = limit, windowMs, ttlMs = 0 } = rule;
+  const frozen = faults.filter(hasEffect('clock_frozen'));
+  const possible = all.filter(({ reserve }) => reserve.outcome === 'OK' || isTrouble(reserve));
+  // one that failed is sent again for a ttl
+  const latest = (commit: CallRecord): number => takenAtLatest(commit, faults) + (isTrouble(commit) ? ttlMs : 0);
+  const charges = possible
+    .filter(({ commits }) => commits.length > 0)
+    .map(({ commits }) => ({
+      hits: commits[0]?.hits ?? 0,
+      sentMs: Math.min(...commits.map(({ sentMs }) => sentMs)),
+      atMs: Math.max(...commits.map(latest)),
+    }))
+    .toSorted((one, other) => other.atMs - one.atMs);
+  const findings: ReservationFinding[] = [];
+  for (const { reserve: call } of all) {
+    const { sentMs, answeredMs } = call;
+    if (call.outcome !== 'OVER_LIMIT' || frozen.some((one) => overlaps(one, sentMs, answeredMs))) continue;
+    const before = charges
+      .filter((one) => one.sentMs <= answeredMs)
+      .map(({ hits, atMs }) => ({ hits, atMs: Math.min(atMs, answeredMs) }));
+    const held = possible.filter(({ reserve, commits }) => {
+      const expiresMs = takenAtLatest(reserve, faults) + ttlMs + CLOCK_SLACK_MS;
+      const isEnded = commits.some(
+        (one) => isDone(one) && one.answeredMs <= sentMs && !isUndone(one, expiresMs, faults),
+      );
+      return reserve !== call && reserve.sentMs <= answeredMs && expiresMs >= sentMs && !isEnded;
+    });
+    const hits = levelOf(before, sentMs - CLOCK_SLACK_MS, limit / windowMs) + sumOf(held) + call.hits;
+    if (hits > burst - ROUNDING) continue;
+    const evidence = [call, ...held.map(({ reserve }) => reserve)];
+    findings.push({ kind: 'not free', atMs: sentMs, hits, most: burst, calls: evidence });
+  }
+  return findings.slice(0, MAX_FINDINGS);
+}
+
+const isDone = ({ outcome }: CallRecord): boolean => outcome === 'OK';
+
+const sumOf = (held: readonly Reservation[]): number => held.reduce((sum, { reserve }) => sum + reserve.hits, 0);
+
+/**
+ * What a bucket holds that these hits have filled and that drains at this rate.
+ *
+ * @param charges  the last first
+ */
+function levelOf(charges: readonly Charged[], nowMs: number, perMs: number): number {
+  let [sum, level] = [0, 0];
+  for (const { hits, atMs } of charges) {
+    sum += hits;
+    level = Math.max(level, sum - perMs * Math.max(nowMs - atMs, 0));
+  }
+  return level;
+}

@@ -1,0 +1,96 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type GrpcTarget, wholeEnvoy } from '../../src/envoy/whole-envoy.ts';
+import { startQuotaEnvoy } from '../helpers/quota-envoy.ts';
+import { eventually } from '../helpers/statsd.ts';
+import { startWeir } from '../helpers/weir.ts';
+
+/** Quotas of two backends that could serve a request, as AI Gateway names them. */
+const RULES = `
+domain: ai-gateway-quota
+descriptors:
+  - key: backend_name
+    value: default/reserved
+    descriptors: [{ key: model_name_override, quota_mode: true, rate_limit: { unit: year, requests_per_unit: 2 } }]
+  - key: backend_name
+    value: default/on-demand
+    descriptors: [{ key: model_name_override, quota_mode: true, rate_limit: { unit: year, requests_per_unit: 3 } }]
+`;
+
+const passed = (...names: readonly string[]) =>
+  names.map((name) => ({ backend_name: `default/${name}`, model_name_override: 'gpt-4o' }));
+
+const METADATA = '%DYNAMIC_METADATA(envoy.filters.http.ratelimit:passedDescriptors)%';
+
+const folder = mkdtempSync(join(tmpdir(), 'passed-'));
+const [rules, envoyLog, upstreamLog] = ['rules.yaml', 'envoy.log', 'upstream.log'].map((name) => join(folder, name));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const logTo = (path = '', line = ''): string =>
+  `access_log: ${JSON.stringify([
+    {
+      name: 'envoy.access_loggers.file',
+      typed_config: {
+        '@type': 'type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog',
+        ...{ path, log_format: { text_format_source: { inline_string: `${line}\n` } } },
+      },
+    },
+  ])}`;
+
+/** Asks for both backends with one call, logs what the answer names, and sends it to the upstream. */
+const asking = (weir: GrpcTarget): string =>
+  wholeEnvoy(
+    {
+      manager: `                ${logTo(envoyLog, METADATA)}\n`,
+      filter: `name: envoy.filters.http.ratelimit
+                    typed_config:
+                      "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+                      domain: ai-gateway-quota
+                      timeout: 5s
+                      failure_mode_deny: true
+                      rate_limit_service: { transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: weir } } }`,
+      virtualHost: `                      request_headers_to_add: [{ header: { key: x-passed, value: "${METADATA}" } }]
+                      rate_limits:
+                        - actions:
+                            - generic_key: { descriptor_key: backend_name, descriptor_value: default/reserved }
+                            - request_headers: { header_name: x-model, descriptor_key: model_name_override }
+                        - actions:
+                            - generic_key: { descriptor_key: backend_name, descriptor_value: default/on-demand }
+                            - request_headers: { header_name: x-model, descriptor_key: model_name_override }
+`,
+      route: '{ cluster: upstream }',
+    },
+    weir,
+  );
+
+const linesOf = (path = ''): readonly unknown[] => {
+  const lines = readFileSync(path, 'utf8').split('\n');
+  return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
+};
+
+test("a real Envoy has passedDescriptors in the rate limit filter's metadata, for its log and for the filters that follow", async () => {
+  writeFileSync(rules ?? '', RULES);
+  const settings = { RESPONSE_PASSED_DESCRIPTORS: 'true', RULES_PATH: rules ?? '', USE_STATSD: 'false' };
+  const weir = await startWeir(settings);
+  const envoy = await startQuotaEnvoy(RULES, weir.grpcPort, {
+    print: (_, __, at) => asking(at),
+    edit: (config) =>
+      config.replace(
+        'stat_prefix: upstream',
+        `stat_prefix: upstream\n                ${logTo(upstreamLog, '%REQ(X-PASSED)%')}`,
+      ),
+  });
+  try {
+    const answers: boolean[] = [];
+    for (let at = 0; at < 4; at++) answers.push(await envoy.passes({ 'x-model': 'gpt-4o' }));
+    expect(answers).toEqual([true, true, true, false]);
+    await eventually(() => linesOf(envoyLog).length === 4 && linesOf(upstreamLog).length === 3);
+    const both = passed('reserved', 'on-demand');
+    expect(linesOf(envoyLog)).toEqual([both, both, passed('on-demand'), []]);
+    expect(linesOf(upstreamLog)).toEqual([both, both, passed('on-demand')]);
+  } finally {
+    await Promise.all([envoy.stop(), weir.stop()]);
+  }
+});
