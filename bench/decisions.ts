@@ -10,7 +10,7 @@ import { type MeasureOptions, measureShape, type Row } from './measure.ts';
 import { programOf } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
 import { type Shape, shapes, viewShapes } from './shapes.ts';
-import { weirOn, weirWithConsole } from './subjects.ts';
+import { weirOn, weirWithCandidate, weirWithConsole } from './subjects.ts';
 import { comparisonsToMarkdown, toMarkdown } from './table.ts';
 
 const ownTransports = Object.keys(transports).join(',');
@@ -35,6 +35,7 @@ environment names (REFERENCE_BIN, envoyproxy/ratelimit; LIMITADOR_BIN, limitador
   --quick            shorter rounds (1 s; with --against 24 rounds of 0.5 s)
   --transports LIST  values of GRPC_TRANSPORT, separated by commas (${ownTransports}; with --against h2)
   --console          Weir alone, with and without an open console
+  --candidate        Weir alone, with and without a candidate that is tried
   --views            Weir alone, with and without top keys and unmatched descriptors
   --levers           Weir alone, with each thing that makes it cheaper switched off in turn
   --only TEXT        only rows whose name contains it
@@ -52,6 +53,7 @@ const options = {
   transports: { type: 'string' },
   levers: { type: 'boolean', default: false },
   console: { type: 'boolean', default: false },
+  candidate: { type: 'boolean', default: false },
   views: { type: 'boolean', default: false },
   only: { type: 'string', default: '' },
   json: { type: 'string' },
@@ -64,6 +66,7 @@ interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
   readonly transports: readonly string[];
   readonly levers: boolean;
   readonly console: boolean;
+  readonly candidate: boolean;
   readonly views: boolean;
   readonly json: string | undefined;
 }
@@ -82,7 +85,7 @@ async function bench(): Promise<void> {
   const { against, levers, json } = values;
   const chosen = (values.views ? viewShapes : shapes).filter(({ name }) => name.includes(values.only));
   if (chosen.length === 0) throw new Error(`--only must be part of a row's name, got '${values.only}'`);
-  const alone = (['levers', 'console', 'views'] as const).find((name) => values[name]);
+  const alone = (['levers', 'console', 'candidate', 'views'] as const).find((name) => values[name]);
   if (against !== undefined && alone !== undefined) throw new Error(`--${alone} cannot be combined with --against`);
   const fallback = defaults[`${against === undefined ? 'sideBySide' : 'against'}${values.quick ? 'Quick' : ''}`];
   const plan: Plan = {
@@ -93,6 +96,7 @@ async function bench(): Promise<void> {
     warmUpMs: fallback.warmUpMs,
     levers,
     console: values.console,
+    candidate: values.candidate,
     views: values.views,
     json,
     onRound: (round) => console.error(`  round ${round} …`),
@@ -108,7 +112,7 @@ async function bench(): Promise<void> {
 
 async function measureSideBySide(plan: Plan, generator: Generator): Promise<void> {
   const own = plan.views ? [withoutViews()] : plan.transports.map((transport) => weirOn(transport));
-  const isAlone = plan.levers || plan.console || plan.views;
+  const isAlone = plan.levers || plan.console || plan.candidate || plan.views;
   const candidates = (isAlone ? [] : peers).map((peer) => ({
     peer,
     program: programOf(peer, process.env),
@@ -120,6 +124,7 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
     ...present,
     ...(plan.levers ? withoutEach() : []),
     ...(plan.console ? [weirWithConsole('h2')] : []),
+    ...(plan.candidate ? [weirWithCandidate('h2')] : []),
     ...(plan.views ? [weirOn('h2')] : []),
   ];
   const rows: Row[] = [];

@@ -35,21 +35,23 @@ export interface Service {
 export const weirOn = (transport: string, main?: string): Subject => ({
   name: `Weir (${transport})`,
   serves: () => true,
-  start: (shape, site) => weirService(transport, shape, site, main),
+  start: (shape, site) => weirService(transport, shape, site, { main }),
 });
 
 async function weirService(
   transport: string,
   { store, rules, denyCacheBytes }: Shape,
   { folder, redisUrl }: Site,
-  main?: string,
+  { main, hasCandidate = false }: { readonly main?: string | undefined; readonly hasCandidate?: boolean } = {},
 ) {
+  const path = written(folder, 'rules.yaml', envoyRules(rules));
   const weir = await startWeir(
     {
       GRPC_TRANSPORT: transport,
       BACKEND_TYPE: store,
       ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
-      RULES_PATH: written(folder, 'rules.yaml', envoyRules(rules)),
+      RULES_PATH: path,
+      ...(hasCandidate && { CANDIDATE_RULES_PATH: path }),
       LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
       STORE_TIMEOUT: '10s', // a call waits here no shorter than at the others, on a machine that is busy with all of them
     },
@@ -77,6 +79,16 @@ export const weirWithConsole = (transport: string): Subject => {
         },
       };
     },
+  };
+};
+
+/** Weir on one of its transports, while it tries a candidate: the same rules once more. */
+export const weirWithCandidate = (transport: string): Subject => {
+  const subject = weirOn(transport);
+  return {
+    ...subject,
+    name: `${subject.name} with a candidate`,
+    start: (shape, site) => weirService(transport, shape, site, { hasCandidate: true }),
   };
 };
 

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { addAdminCommands, type Surroundings } from './commands/admin.ts';
+import { addCandidateCommand } from './commands/candidate.ts';
 import { addDiffCommand } from './commands/diff.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
@@ -110,6 +111,7 @@ addAdminCommands(program, surroundings);
 addEnvoyCommands(program, surroundings);
 addDiffCommand(program, surroundings);
 addRecordCommand(program, surroundings);
+addCandidateCommand(program, surroundings);
 addQuotasCommand(program, surroundings);
 const replaySurroundings: ReplaySurroundings = {
   ...surroundings,

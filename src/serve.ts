@@ -50,7 +50,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
     const core = add(await openCore(settings, open, context));
     const responders = add(
       workers > 1
-        ? openWorkers(settings, core.rules.book, statistics, log)
+        ? openWorkers(settings, core.rules, statistics, log)
         : await openLocalResponder(settings, core, statistics, context),
     );
     const ops = add(await openOps(settings, { core, responders, statistics, version }, context));

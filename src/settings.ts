@@ -78,6 +78,8 @@ export async function readSettings(env: Environment) {
     },
     /** Undefined: requests are not recorded. */
     recording: values.RECORD_TO === '' ? undefined : recordingOf(values),
+    /** Rules that are tried on live traffic. */
+    candidate: candidateOf(values),
     statistics: { nearLimitRatio: values.NEAR_LIMIT_RATIO, maxNameBytes: values.STATISTICS_MAX_BYTES },
     sink: sinkOf(values),
     tracing: values.TRACING_ENABLED ? tracingOf(values) : undefined,
@@ -89,6 +91,7 @@ function rulesOf(values: CheckedValues) {
     /** A path, a runtime directory of envoyproxy/ratelimit, or the address of a control plane. */
     origin: values.rules,
     overlayPath: given(values.RULES_OVERLAY),
+    candidate: { path: given(values.CANDIDATE_RULES_PATH) },
     mergeDomains: values.MERGE_DOMAIN_CONFIG,
     controlPlane: {
       nodeId: values.CONFIG_GRPC_XDS_NODE_ID,
@@ -232,6 +235,12 @@ function recordingOf(values: CheckedValues) {
     },
   };
 }
+
+const candidateOf = (values: CheckedValues) => ({
+  sample: values.CANDIDATE_SAMPLE,
+  maxInFlight: values.CANDIDATE_MAX_IN_FLIGHT,
+  redis: values.candidateRedis,
+});
 
 function tracingOf(values: CheckedValues) {
   return {

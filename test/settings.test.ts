@@ -344,6 +344,22 @@ describe('where counters live', () => {
   ])('problems of %j are reported without its credentials', (url) => {
     expect(problems({ REDIS_URL: url })).toEqual([expect.stringMatching(/^REDIS_URL must be /)]);
     expect(problems({ REDIS_URL: url }).join()).not.toContain('secret');
+    const ofCandidate = problems({ REDIS_URL: 'redis', CANDIDATE_REDIS_URL: url });
+    expect(ofCandidate).toEqual([expect.stringMatching(/^CANDIDATE_REDIS_URL must be /)]);
+    expect(ofCandidate.join()).not.toContain('secret');
+  });
+
+  test('the counters of a candidate may be in a Redis of their own, where the others are in Redis', () => {
+    const url = { CANDIDATE_REDIS_URL: 'rediss://:secret@other:6380/2' };
+    expect(readValues({ ...url, REDIS_URL: 'redis' }).candidateRedis).toEqual({
+      address: { ...tcp, host: 'other', port: 6380, database: 2, password: 'secret', tls: true },
+      tls: { caFile: '', certFile: '', keyFile: '', skipHostnameVerification: false },
+      ...{ sentinelCredentials: {}, connectTimeoutMs: 10_000 },
+    });
+    expect(readValues({ REDIS_URL: 'redis' }).candidateRedis).toBeUndefined();
+    const { candidateRedis, warnings } = readValues(url);
+    expect(candidateRedis).toBeUndefined();
+    expect(warnings).toEqual(['CANDIDATE_REDIS_URL is set but has no effect: counters are in memory']);
   });
 });
 
@@ -460,7 +476,7 @@ test('secrets are not shown, even if they are invalid', () => {
   expect(rows.filter(([, row]) => row.secret).map(([name]) => name)).toEqual([
     ...['REDIS_URL', 'REDIS_AUTH', 'REDIS_SENTINEL_AUTH'],
     ...['REDIS_PERSECOND_URL', 'REDIS_PERSECOND_AUTH', 'REDIS_PERSECOND_SENTINEL_AUTH'],
-    ...['ADMIN_TOKEN', 'RECORD_HASH_KEY'],
+    ...['ADMIN_TOKEN', 'RECORD_HASH_KEY', 'CANDIDATE_REDIS_URL'],
   ]);
 });
 

@@ -1,4 +1,5 @@
 import type { CounterKey } from '../backends/key.ts';
+import type { TrialReport } from '../candidate/report.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer } from '../decide.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -25,6 +26,8 @@ export type AgentQuestion =
   | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] }
   /** The quotas of proxies. */
   | { readonly kind: 'quotas'; readonly query: QuotaQuery }
+  /** What the candidate would change: so many keys of each rule. `rule`: of this one alone. */
+  | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }
   /** Record requests until then, in milliseconds since the epoch; absent: as before. */
   | { readonly kind: 'record'; readonly untilMs?: number };
 
@@ -39,6 +42,8 @@ export type AgentReply =
   | { readonly kind: 'recheck' }
   /** Undefined: none are served. */
   | { readonly kind: 'quotas'; readonly report: QuotaReport | undefined }
+  /** Undefined: none is tried. */
+  | { readonly kind: 'candidate'; readonly report: TrialReport | undefined }
   /** Until when requests are recorded; undefined: there is no directory for it. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
 
@@ -69,6 +74,8 @@ export interface AgentOptions extends ExplainOptions {
   readonly record?: ((untilMs: number | undefined) => number) | undefined;
   /** Absent: no quotas are served. */
   readonly quotas?: ((query: QuotaQuery) => Promise<QuotaReport>) | undefined;
+  /** What the candidate would change; undefined: none is tried. */
+  readonly candidate: (keys: number, rule?: string) => TrialReport | undefined;
   /** Calls the function now and then, until the returned one is called. */
   readonly every: (intervalMs: number, run: () => void) => () => void;
 }
@@ -123,6 +130,8 @@ export class AdminAgent {
         return { kind: 'recheck' };
       case 'quotas':
         return { kind: 'quotas', report: await this.#options.quotas?.(question.query) };
+      case 'candidate':
+        return { kind: 'candidate', report: this.#options.candidate(question.keys, question.rule) };
       case 'record':
         return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }

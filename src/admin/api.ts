@@ -33,6 +33,8 @@ export interface ApiOperation {
   readonly query: ObjectSchema;
   /** Absent: the operation takes no body. `any`: it reads the body itself. */
   readonly body?: ObjectSchema | 'any';
+  /** The type of a body that is not JSON. */
+  readonly consumes?: 'application/yaml';
   /** What a 200 has. */
   readonly answers: string;
   /** A JSON value or `WrittenJson`, unless it is of `produces`. */

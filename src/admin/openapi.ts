@@ -52,7 +52,8 @@ const problemSchema = {
   },
 } as const;
 
-function operationObject({ method, path, summary, need, query, body, answers, produces }: ApiOperation): object {
+function operationObject(declared: ApiOperation): object {
+  const { method, path, summary, need, query, body, answers, produces, consumes } = declared;
   const content = produces
     ? { [produces]: { schema: { type: 'string' } } }
     : { 'application/json': { schema: { type: 'object' } } };
@@ -72,7 +73,9 @@ function operationObject({ method, path, summary, need, query, body, answers, pr
     ...(body && {
       requestBody: {
         required: true,
-        content: { 'application/json': { schema: body === 'any' ? { type: 'object' } : body } },
+        content: consumes
+          ? { [consumes]: { schema: { type: 'string' } } }
+          : { 'application/json': { schema: body === 'any' ? { type: 'object' } : body } },
       },
     }),
     responses: {

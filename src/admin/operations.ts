@@ -1,5 +1,6 @@
 import { type ApiOperation, operation } from './api.ts';
 import { auditOperations } from './audit-operations.ts';
+import { candidateOperations } from './candidate-operations.ts';
 import { counterOperations } from './counter-operations.ts';
 import { explainOperations } from './explain-operations.ts';
 import { openApiDocument } from './openapi.ts';
@@ -9,6 +10,7 @@ import { overrideOperations } from './override-operations.ts';
 import { noQuery } from './parameters.ts';
 import { quotaOperations } from './quota-operations.ts';
 import { recordOperations } from './record-operations.ts';
+import { ruleTextOperations } from './rule-text-operations.ts';
 import { viewOperations } from './view-operations.ts';
 
 /** All operations of the admin API. */
@@ -30,6 +32,8 @@ export function adminOperations(options: AdminOptions): readonly ApiOperation[] 
     ...overrideOperations(options),
     ...recordOperations(options),
     ...quotaOperations(options),
+    ...candidateOperations(options),
+    ...ruleTextOperations(options),
     ...options.more,
   ];
   return operations;

@@ -1,8 +1,11 @@
 import type { Counters } from '../backends/key.ts';
+import type { CandidateBook } from '../candidate/book.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { AgentQuestion, NamedReply, ReplyTo } from './agent.ts';
 import type { ApiOperation } from './api.ts';
+import type { CandidateRecords } from './candidate-records.ts';
+import type { TrialTerms } from './candidate-view.ts';
 import type { ExplainOptions } from './explain.ts';
 import type { OverrideOptions } from './override-operations.ts';
 
@@ -18,6 +21,13 @@ export interface AdminOptions extends ExplainOptions, OverrideOptions {
   readonly hasWorkers: boolean;
   /** `RLQS`: proxies have quotas. */
   readonly hasQuotas: boolean;
+  readonly candidate: CandidateBook;
+  readonly candidateRecords: CandidateRecords;
+  /** `CANDIDATE_RULES_PATH`. */
+  readonly candidatePath: string | undefined;
+  readonly trial: TrialTerms;
+  /** Rules come from files, not from a control plane. */
+  readonly hasRuleFiles: boolean;
   /** Operations of other parts. */
   readonly more: readonly ApiOperation[];
 }

@@ -278,10 +278,13 @@ export function span(written: string): number {
 /** Those that the help of `weir` leaves out: docs/admin.md has them. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['audit', 'quotas', 'record', 'refusals']);
 
+/** The subcommand that is run where none is named. */
+export const SHOW = 'show';
+
 /** Adds a command that speaks to the admin API. */
 export function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
   return program
-    .command(name, { hidden: LEFT_OUT.has(name) })
+    .command(name, { hidden: LEFT_OUT.has(name), isDefault: name === SHOW })
     .description(description)
     .option('--target <host:port>', 'debug port of the service', 'localhost:6070')
     .option(

@@ -12,6 +12,14 @@ export class CommandFailed extends Error {
 
 const TIMEOUT_MS = 10_000;
 
+/** A body that is not JSON. */
+export interface SentText {
+  readonly type: 'application/yaml';
+  readonly text: string;
+}
+
+const isText = (body: object): body is SentText => 'text' in body && 'type' in body;
+
 /** @throws CommandFailed */
 export async function callApi<T>({ target, token }: Target, method: string, path: string, body?: object): Promise<T> {
   const origin = /^https?:\/\//.test(target) ? target : `http://${target}`;
@@ -21,9 +29,9 @@ export async function callApi<T>({ target, token }: Target, method: string, path
       method,
       headers: {
         ...(token && { authorization: `Bearer ${token}` }),
-        ...(body && { 'content-type': 'application/json' }),
+        ...(body && { 'content-type': isText(body) ? body.type : 'application/json' }),
       },
-      ...(body && { body: JSON.stringify(body) }),
+      ...(body && { body: isText(body) ? body.text : JSON.stringify(body) }),
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
   } catch (error) {

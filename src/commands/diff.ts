@@ -22,9 +22,10 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
     .option('--exit-code', 'exit with 1 where anything differs', false)
     .action(
       guarded(fail, async (before: string, after: string, { json, exitCode }: DiffFlags) => {
-        const [{ diffRules }, { diffJson, diffText }, { loadRulesAt }, { readSettings }, { InvalidSettings }] =
+        const [{ diffRules }, { diffJson }, { diffText }, { loadRulesAt }, { readSettings }, { InvalidSettings }] =
           await Promise.all([
             import('../rules/diff.ts'),
+            import('../rules/diff-json.ts'),
             import('./render-diff.ts'),
             import('./load-rules.ts'),
             import('../settings.ts'),

@@ -1,28 +1,7 @@
-import { describeLimit, describeRuleFully, ruleAsJson } from '../rules/describe.ts';
+import { describeLimit, describeRuleFully } from '../rules/describe.ts';
 import type { CounterFate, RuleDiff } from '../rules/diff.ts';
 import type { Rule } from '../rules/tree.ts';
 import type { Paint } from './paint.ts';
-
-const fateJson = ({ limit, isKept }: CounterFate) => ({
-  limit: describeLimit(limit),
-  counters: isKept ? 'kept' : 'new',
-});
-
-/** The comparison for programs. */
-export const diffJson = ({ added, removed, changed, spends }: RuleDiff): object => ({
-  added: added.map(({ rule, before, counters }) => ({
-    rule: ruleAsJson(rule),
-    ...(before && { before: before.path }),
-    counters: counters.map(fateJson),
-  })),
-  removed: removed.map(({ rule, after }) => ({ rule: ruleAsJson(rule), ...(after && { after: after.path }) })),
-  changed: changed.map(({ before, after, counters }) => ({
-    before: ruleAsJson(before),
-    after: ruleAsJson(after),
-    counters: counters.map(fateJson),
-  })),
-  spends: Object.fromEntries(spends),
-});
 
 /** The comparison for people. */
 export function diffText({ added, removed, changed, spends }: RuleDiff, paint: Paint): string {

@@ -45,7 +45,6 @@ type Waiting = WaitingRequest | string;
 export class Recorder {
   readonly #options: RecorderOptions;
   readonly #files: RecordingFiles;
-  readonly #timeouts = new WeakMap<WireRequest, number>();
   #waiting: Waiting[] = [];
   #isWriting = false;
   /** Of the last request that was written. */
@@ -90,15 +89,16 @@ export class Recorder {
   service(inner: RlsService): RlsService {
     const { clock } = this.#options;
     return {
-      shouldRateLimit: (request, caller, reply) => {
-        if (caller.timeoutMs !== Number.POSITIVE_INFINITY) this.#timeouts.set(request, caller.timeoutMs);
-        return clock.during(() => inner.shouldRateLimit(request, caller, reply));
-      },
+      shouldRateLimit: (request, caller, reply) => clock.during(() => inner.shouldRateLimit(request, caller, reply)),
     };
   }
 
-  /** Called after an answer was sent. */
-  answered(request: WireRequest, answer: Answer): void {
+  /**
+   * Called after an answer was sent.
+   *
+   * @param timeoutMs  what was left of the caller's deadline
+   */
+  answered(request: WireRequest, answer: Answer, timeoutMs: number): void {
     const { decider, clock, header } = this.#options;
     const nowMs = clock.read();
     if (nowMs >= this.#untilMs) return;
@@ -112,7 +112,6 @@ export class Recorder {
     if (this.#dropped > 0) this.#waiting.push(JSON.stringify({ dropped: this.#dropped }));
     this.#dropped = 0;
     const timeMs = storeTimeOf(answer) ?? nowMs;
-    const timeoutMs = this.#timeouts.get(request) ?? Number.POSITIVE_INFINITY;
     if (decider.overrides && decider.overrides.revision !== this.#overridesRevision) this.#noteOverrides();
     this.#waiting.push({ request, answer, timeMs, timeoutMs, rules, overrides: this.#overrides });
     this.#options.onRecorded(1, 0);

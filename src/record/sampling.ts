@@ -1,4 +1,4 @@
-import type { WireRequest } from '../rls/wire.ts';
+import type { WireDescriptor, WireRequest } from '../rls/wire.ts';
 import { type Entry, match } from '../rules/match.ts';
 import type { RuleTree } from '../rules/tree.ts';
 
@@ -13,10 +13,22 @@ const TWO_TO_32 = 2 ** 32;
  */
 export function isSampled({ domain, descriptors }: WireRequest, rules: RuleTree | undefined, sample: number): boolean {
   if (sample >= 1) return true;
-  return descriptors.some(({ entries }) => {
-    const found = rules && match(rules, domain, { entries, requestLimit: undefined });
-    return hashOf(domain, found?.kind === 'limited' ? found.entries : entries) < sample * TWO_TO_32;
-  });
+  return descriptors.some((descriptor) => isCounterSampled(domain, descriptor, rules, sample));
+}
+
+/** The places of the descriptors whose counters are among the sampled ones. */
+export function sampledOf({ domain, descriptors }: WireRequest, rules: RuleTree, sample: number): readonly number[] {
+  return descriptors.flatMap((one, at) => (isCounterSampled(domain, one, rules, sample) ? at : []));
+}
+
+function isCounterSampled(
+  domain: string,
+  { entries }: WireDescriptor,
+  rules: RuleTree | undefined,
+  sample: number,
+): boolean {
+  const found = rules && match(rules, domain, { entries, requestLimit: undefined });
+  return hashOf(domain, found?.kind === 'limited' ? found.entries : entries) < sample * TWO_TO_32;
 }
 
 /** 32 bits of what a counter is named by. */

@@ -48,7 +48,8 @@ export interface RlsService {
 
 /** Notified of each decision, after the answer was sent; for a held request, immediately. */
 export interface Observer {
-  answered(request: WireRequest, answer: Answer): void;
+  /** @param timeoutMs  what was left of the caller's deadline when the request came; `Infinity` without one */
+  answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
   /** @param cause  what was thrown; a bug in this service if the status is INTERNAL */
   failed(status: GrpcStatus, cause: unknown): void;
 }
@@ -91,7 +92,7 @@ export function createRlsService(
         const holdMs = Math.min(answer.delayMs, leftMs);
         if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
         else reply({ response });
-        notify(observer, () => observer.answered(request, answer));
+        notify(observer, () => observer.answered(request, answer, timeoutMs));
       };
       let answer: Answer | Promise<Answer>;
       try {

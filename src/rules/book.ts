@@ -153,8 +153,8 @@ class LoadHistory {
   }
 }
 
-/** Checks rule files in a thread. */
-function openFileChecker(options: LoadOptions): FileChecker {
+/** Checks rule files in a thread, which it starts with the first of them. */
+export function openFileChecker(options: LoadOptions): FileChecker {
   const thread = openThread<FileCheck, CheckedRules>(new URL('./file-check-thread.js', import.meta.url), options);
   return { do: (files, overlay) => thread.do({ files, overlay }), close: thread.close };
 }

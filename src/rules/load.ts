@@ -55,7 +55,13 @@ export function loadRules(files: readonly RuleFile[], options: LoadOptions): Loa
  * threads.
  */
 export type CheckedRules =
-  | { readonly ok: true; readonly packed: PackedRules; readonly warnings: readonly Problem[] }
+  | {
+      readonly ok: true;
+      readonly packed: PackedRules;
+      readonly warnings: readonly Problem[];
+      /** The number of rules; absent: not counted. */
+      readonly ruleCount?: number;
+    }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /** A rule file, and a text that differs whenever its content may. */
@@ -79,10 +85,10 @@ export function createFileChecker(
   let known = new Map<string, { readonly state: string; readonly read: ReadFile }>();
   return (files, overlay = []) => {
     const kept = new Map<string, { readonly state: string; readonly read: ReadFile }>();
-    for (const { path, name, state } of files) {
-      const before = known.get(path);
+    for (const { state, ...file } of files) {
+      const before = known.get(file.path);
       const isKnown = before?.state === state && before.read.wasReadable;
-      kept.set(path, isKnown ? before : { state, read: readRuleFile({ path, name }) });
+      kept.set(file.path, isKnown ? before : { state, read: readRuleFile(file) });
     }
     known = kept;
     const read = Array.from(kept.values(), (file) => file.read);
@@ -105,7 +111,8 @@ export function checkBlocks(
   const laid = layOver(blocks, overlay, problems);
   const loaded = loadBlocks(laid, problems.all, others);
   if (!loaded.ok) return loaded;
-  return { ok: true, packed: pack(laid, options.mergeDomains), warnings: loaded.warnings };
+  const ruleCount = loaded.rules.rules.length;
+  return { ok: true, packed: pack(laid, options.mergeDomains), warnings: loaded.warnings, ruleCount };
 }
 
 interface ReadFile {

@@ -1,3 +1,4 @@
+import { candidateMetrics } from '../admin/candidate-metrics.ts';
 import { overrideMetrics, unmatchedMetrics } from '../admin/metrics.ts';
 import { type DebugSources, debugRoutes } from '../http/debug.ts';
 import { shareRendering } from '../http/share-rendering.ts';
@@ -12,6 +13,7 @@ import { openConsole } from './console.ts';
 import type { Core } from './core.ts';
 import { openParts, type Part, type ProcessContext } from './parts.ts';
 import type { Responders } from './responders.ts';
+import type { SourcedRules } from './rules.ts';
 import { at, openHttp, openTls } from './servers.ts';
 import { openSink } from './sinks.ts';
 
@@ -24,7 +26,7 @@ export interface Ops extends Part {
 }
 
 export interface OpsSources {
-  readonly core: Core;
+  readonly core: Core<SourcedRules>;
   readonly responders: Responders;
   readonly statistics: Statistics;
   readonly version: string;
@@ -60,7 +62,8 @@ export function openOps(
       async metrics(format = 'text') {
         await refreshed();
         const ofOverrides = overrideMetrics(store.overrides, rules.book.rules(), format);
-        const first = Buffer.from(`${await unmatchedMetrics(ask, format)}${ofOverrides}`);
+        const ofCandidate = await candidateMetrics({ ask, candidate: rules.candidate }, format);
+        const first = Buffer.from(`${await unmatchedMetrics(ask, format)}${ofOverrides}${ofCandidate}`);
         const { contentType, body } = metrics.render(format);
         return { contentType, body: following(first, body) };
       },

@@ -17,7 +17,7 @@ export interface Recording extends Part {
   /** What requests are to be decided with: its answers say when the store has charged them. */
   readonly decider: Decider;
   service(inner: RlsService): RlsService;
-  answered(request: WireRequest, answer: Answer): void;
+  answered(request: WireRequest, answer: Answer, timeoutMs: number): void;
   /** Records until a time, if it is given; returns until when: milliseconds since the epoch. */
   record(untilMs: number | undefined): number;
 }
@@ -58,7 +58,7 @@ export async function openRecording(
     decider: settings.BACKEND_TYPE === 'memory' ? decider : withReceipts(decider),
     service: (inner) => recorder.service(inner),
     record: (untilMs) => recorder.record(untilMs),
-    answered: (request, answer) => recorder.answered(request, answer),
+    answered: (request, answer, timeoutMs) => recorder.answered(request, answer, timeoutMs),
     async close() {
       stopFlushing();
       await recorder.close();

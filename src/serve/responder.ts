@@ -20,6 +20,7 @@ import { createKuadrantLimits } from '../slots/kuadrant.ts';
 import { createReservations } from '../slots/reservations.ts';
 import { createSlots } from '../slots/slots.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
+import { openCandidate } from './candidate.ts';
 import type { Core } from './core.ts';
 import { type Add, openParts, type Part, type ProcessContext } from './parts.ts';
 import type { openQuotas } from './quotas.ts';
@@ -103,6 +104,7 @@ export function openResponder(
         ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
         ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger },
         ...(quotas && { quotas: (query) => quotas.report(query) }),
+        candidate: (keys, rule) => candidate.report(keys, rule),
       }),
     );
     const held = { count: 0 };
@@ -111,6 +113,8 @@ export function openResponder(
     const unrecorded = createRlsService(decider, extras, observer, held);
     const untraced = recording ? recording.service(unrecorded) : unrecorded;
     const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
+    const isLate = (): boolean => overload.shedShare() > 0;
+    const candidate = add(openCandidate(settings, { core, decider: plain, observer, isLate }, context));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     return {
       agent,
@@ -203,8 +207,8 @@ function createObserver(
   const isMore = logDecision !== undefined || recording !== undefined;
   return {
     answered: isMore
-      ? (request, answer) => {
-          recording?.answered(request, answer);
+      ? (request, answer, timeoutMs) => {
+          recording?.answered(request, answer, timeoutMs);
           answered(request, answer);
           logDecision?.(request, answer);
         }

@@ -1,3 +1,5 @@
+import type { CandidateBook } from '../candidate/book.ts';
+import type { CandidateFeed } from '../candidate/feed.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { openRuleBook, type RuleBook } from '../rules/book.ts';
@@ -10,6 +12,7 @@ import { Overlay } from '../rules/overlay-files.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatProblem, type Problem } from '../rules/problem.ts';
 import type { Settings } from '../settings.ts';
+import { openCandidateBook } from './candidate-book.ts';
 import { CannotStart, start } from './cannot-start.ts';
 import type { ProcessContext } from './parts.ts';
 
@@ -37,6 +40,13 @@ export interface OpenRules {
   readonly description: string;
   /** For operators: how the source is read, if that is not obvious. */
   readonly notes: readonly string[];
+  /** The rules that are tried beside those in force. */
+  readonly candidate: CandidateFeed;
+}
+
+/** The rules of the process that reads them from their source. */
+export interface SourcedRules extends OpenRules {
+  readonly candidate: CandidateBook;
 }
 
 /** Called with the result of each load and the source of the rules. */
@@ -90,17 +100,20 @@ function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
  * be used
  */
 export async function openRules(
-  { origin, overlayPath, mergeDomains, controlPlane }: Settings['rules'],
+  options: Settings['rules'],
   store: StoreTraits,
   onLoad: OnLoad,
-  { clock, log }: ProcessContext,
-): Promise<OpenRules> {
+  context: ProcessContext,
+): Promise<SourcedRules> {
+  const { origin, overlayPath, mergeDomains, controlPlane } = options;
+  const { clock, log } = context;
   const overlay = overlayPath === undefined ? undefined : await openOverlay(overlayPath, log);
   const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
   let last: LoadedRules | undefined;
   let loadedRules: Omit<RulesLoaded, 'isNewest'> | undefined;
-  const opened = (book: RuleBook, from: string, notes: readonly string[] = []): OpenRules => ({
+  const opened = (book: RuleBook, from: string, notes: readonly string[] = []): SourcedRules => ({
     ...{ book, description: overlaid(from), notes },
+    candidate: openCandidateBook(options, store, overlay, context),
     lastLoad: () => last,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
   });
@@ -114,11 +127,11 @@ export async function openRules(
   });
   if ('controlPlane' in origin) {
     const from = `the control plane at ${origin.controlPlane}`;
-    const options = { ...optionsOf(from), ...logConnection(from, log) };
+    const loading = { ...optionsOf(from), ...logConnection(from, log) };
     const book = await start('CONFIG_GRPC_XDS_*', `${from} cannot be used`, async () => {
       // loads a gRPC library, which no other setting needs
       const { openDiscoveredRules } = await import('../xds/book.ts');
-      return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, options);
+      return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, loading);
     });
     return opened(book, from);
   }

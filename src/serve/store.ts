@@ -80,7 +80,7 @@ export function every(intervalMs: number, run: () => void): () => void {
 }
 
 /** A client library is loaded only for the kind of store that is used. */
-async function openBackends(options: Settings['counters'], context: BackendContext): Promise<OpenBackends> {
+export async function openBackends(options: Settings['counters'], context: BackendContext): Promise<OpenBackends> {
   switch (options.store.kind) {
     case 'memory': {
       const main = createMemoryBackend(context.clock, options.memory);

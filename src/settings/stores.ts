@@ -87,6 +87,24 @@ function chooseRedis(
   };
 }
 
+/** The Redis of the candidate's counters; undefined: that of the others. */
+export function chooseCandidateRedis(
+  values: Values,
+  { kind }: StoreSettings,
+  problems: string[],
+): RedisSettings | undefined {
+  const { CANDIDATE_REDIS_URL: url } = values;
+  if (url === undefined || kind !== 'redis') return undefined;
+  const address = parseAddress(url, 'SINGLE', { socket: undefined, auth: undefined });
+  if (!address || 'refusal' in address) {
+    const expected = address ? address.refusal : `${expectedAddress.SINGLE}, got '${withoutCredentials(url)}'`;
+    problems.push(`CANDIDATE_REDIS_URL must be ${expected}`);
+    return undefined;
+  }
+  const tls = 'tls' in address && address.tls ? clientTls(values, 'REDIS') : undefined;
+  return { address, tls, sentinelCredentials: {}, connectTimeoutMs: values.REDIS_TIMEOUT };
+}
+
 /** Both Redis have the same CA and client certificate. */
 const clientTls = (values: Values, prefix: 'REDIS' | 'MEMCACHE'): ClientTls => ({
   caFile: values[`${prefix}_TLS_CACERT`],

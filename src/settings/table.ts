@@ -1,5 +1,6 @@
 import { adminRows } from './admin.ts';
 import { answerRows, statisticsRows } from './answers.ts';
+import { candidateRows } from './candidate.ts';
 import { counterRows } from './counters.ts';
 import type { Mismatch, Parse } from './kinds.ts';
 import { quotaRows } from './quotas.ts';
@@ -18,6 +19,7 @@ export const groups = {
   Statistics: statisticsRows,
   'The admin API': adminRows,
   Recording: recordRows,
+  'Candidate rules': candidateRows,
   Traces: tracingRows,
 } as const satisfies Readonly<Record<string, Rows>>;
 
@@ -29,6 +31,7 @@ type Table = typeof serverRows &
   typeof statisticsRows &
   typeof adminRows &
   typeof recordRows &
+  typeof candidateRows &
   typeof tracingRows;
 type Read<R> = R extends { readonly parse: Parse<infer T> } ? Exclude<T, Mismatch> : never;
 

@@ -9,7 +9,7 @@ import { Mismatch } from './kinds.ts';
 import { type Environment, nearMisses } from './near-misses.ts';
 import type { Rows, Setting } from './row.ts';
 import { chooseSink, type SinkSettings } from './sinks.ts';
-import { chooseStore, type StoreSettings } from './stores.ts';
+import { chooseCandidateRedis, chooseStore, type RedisSettings, type StoreSettings } from './stores.ts';
 import { table, type Values } from './table.ts';
 
 /** The values by variable name, and options derived from several variables. */
@@ -17,6 +17,8 @@ export type CheckedValues = Values & {
   /** The source of the rules: a path, a runtime directory of envoyproxy/ratelimit, or a control plane. */
   readonly rules: { readonly path: string } | { readonly runtime: RuntimeLayout } | { readonly controlPlane: string };
   readonly store: StoreSettings;
+  /** The Redis of the candidate's counters; undefined: that of the others. */
+  readonly candidateRedis: RedisSettings | undefined;
   readonly sink: SinkSettings;
   /** What a request that a limit refuses spends, unless its rules specify it. */
   readonly spend: Spend;
@@ -59,13 +61,15 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   if (problems.length > 0) throw new InvalidSettings(problems);
   const values = Object.fromEntries(read) as Values; // each parsed by its own row
   const store = chooseStore(values, problems);
+  const candidateRedis = chooseCandidateRedis(values, store, problems);
   const sink = chooseSink(values, env, problems, compile);
   checkTls(values, problems);
   checkHeaders(values, problems);
   checkQuotas(values, store, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
-  return { ...values, rules: chooseRules(values, env), store, sink, spend, warnings: warningsOf(env, store) };
+  const warnings = warningsOf(env, store);
+  return { ...values, rules: chooseRules(values, env), store, candidateRedis, sink, spend, warnings };
 }
 
 /** The default path, or the file of that name in the package if there is none in the working directory. */
@@ -128,6 +132,7 @@ function warningsOf(env: Environment, { kind }: StoreSettings): readonly string[
 /** Variables that only have an effect with these stores. */
 const storeOnly: Readonly<Record<string, readonly StoreSettings['kind'][]>> = {
   REDIS_URL: ['redis'],
+  CANDIDATE_REDIS_URL: ['redis'],
   REDIS_PERSECOND: ['redis'],
   MEMCACHE_HOST_PORT: ['memcache'],
   MEMCACHE_SRV: ['memcache'],

@@ -1,6 +1,8 @@
 import '../helpers/realm.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { candidateMetrics } from '../../src/admin/candidate-metrics.ts';
+import type { TrialReport } from '../../src/candidate/report.ts';
 import { cutName, MAX_NAME_LENGTH, MAX_NAME_LEVELS, MAX_NAMES, OTHER } from '../../src/observe/caller-names.ts';
 import { createMetrics } from '../../src/observe/prometheus.ts';
 import { createReferenceMetrics } from '../../src/observe/prometheus-reference.ts';
@@ -121,6 +123,23 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
       ]);
     }
   }
+});
+
+test('docs/statistics.md names every metric of a candidate', async () => {
+  const tally = { requests: 4, liveRefused: 1, candidateRefused: 2, newlyRefused: 1, newlyPassed: 0 };
+  const keys = { list: { entries: [], total: 0, unlistedAtMost: 0 }, count: 0, isAtLeast: false };
+  const report: TrialReport = {
+    ...{ sinceMs: 0, ruleCount: 1, hash: 'abc', inFlight: 1, inFlightBytes: 100, failed: 0, evicted: 0, moreRules: 0 },
+    ...{ dropped: { behind: 1, overload: 1 }, totals: tally },
+    rules: [{ ...tally, rule: 'd.k', inLive: true, inCandidate: true, newlyRefusedKeys: keys, newlyPassedKeys: keys }],
+  };
+  const ask = async () => [{ process: 'this process', reply: { kind: 'candidate', report } }];
+  const facts = { state: 'on', hash: 'abc' };
+  const text = await candidateMetrics({ ask, candidate: { facts } } as never, 'text'); // all that it reads
+  expect(metricsIn(text)).toEqual(tableBelow('Candidate'));
+  expect(text).toContain('weir_candidate_decisions_total{rule="d.k",live="ok",candidate="ok"} 2\n');
+  const off = await candidateMetrics({ ask, candidate: { facts: { state: 'off' } } } as never, 'text');
+  expect([...parseExposition(off).keys()]).toEqual(['weir_candidate_on']);
 });
 
 test.each([

@@ -121,7 +121,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
   });
   const service = recorder.service(
     createRlsService(decider, extrasOf(), {
-      answered: (request, answer) => recorder.answered(request, answer),
+      answered: (request, answer, timeoutMs) => recorder.answered(request, answer, timeoutMs),
       failed: () => {},
     }),
   );

@@ -26,6 +26,8 @@ type Resets = Map<CounterKey, { readonly atMs: number; readonly untilMs: number 
 /** Counters in this process, and what they come to. */
 export interface MemoryBackend extends Backend {
   held(): { readonly counters: number; readonly bytes: number; readonly evicted: number };
+  /** The time at which it has run a request last. */
+  ranAtMs(): number;
   /** What the counter holds now; undefined for a new one. */
   stateOf(key: CounterKey): State | undefined;
   fork(counters: readonly Pick<Operation, 'key'>[]): Fork & { readonly backend: MemoryBackend };
@@ -67,13 +69,16 @@ export function createMemoryBackend(
       spare(counters, operation, together[at] ?? 0, accepted[at] ?? false, mayCharge, nowMs),
     );
   };
+  let ranAtMs = 0;
   return {
     atomic: 'request',
     run(operations, how) {
       const nowMs = clock();
+      ranAtMs = nowMs;
       const decisions = run(operations, how, nowMs);
       return how.receipts ? decisions.map((decision) => ({ ...decision, chargedAtMs: nowMs })) : decisions;
     },
+    ranAtMs: () => ranAtMs,
     held: () => ({ counters: counters.size, bytes: counters.bytes, evicted: counters.evicted }),
     shardOf: () => '',
     async settle({ operations }) {

@@ -44,6 +44,8 @@ export type RulesMessage =
 /** Messages of the primary process to a worker. */
 export type ToWorker =
   | RulesMessage
+  /** The candidate, in the same way; an end without rules: there is none. */
+  | { readonly kind: 'candidate'; readonly message: RulesMessage }
   /** Requests a report with this number. */
   | { readonly kind: 'report'; readonly number: number }
   /** Answer an operator's question, under this number. */

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type AgentQuestion, type NamedReply, type ReplyTo, replyTo } from '../../admin/agent.ts';
+import type { CandidateFeed } from '../../candidate/feed.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { Statistics } from '../../observe/stats.ts';
 import type { RuleBook } from '../../rules/book.ts';
@@ -25,13 +26,19 @@ const MAX_DELAY_MS = 10_000;
  */
 const END_GRACE_MS = 10_000;
 
+/** What the primary process sends to workers. */
+export interface WorkerRules {
+  readonly book: Pick<RuleBook, 'packed' | 'onChange'>;
+  readonly candidate: Pick<CandidateFeed, 'packed' | 'onChange'>;
+}
+
 /**
  * Answers requests in worker processes on the same ports, among which connections are distributed, and replaces those
  * that end. There are none before `listen`, which sends them the rules in force, then each change.
  */
 export function openWorkers(
   { workers: count, grpc, drain }: Pick<Settings, 'workers' | 'grpc' | 'drain'>,
-  rules: Pick<RuleBook, 'packed' | 'onChange'>,
+  { book: rules, candidate }: WorkerRules,
   statistics: Statistics,
   log: Logger,
 ): Responders {
@@ -41,6 +48,9 @@ export function openWorkers(
   let restarts = 0;
   rules.onChange(() => {
     for (const worker of workers) worker.sendRules();
+  });
+  candidate.onChange(() => {
+    for (const worker of workers) worker.sendCandidate();
   });
   const refresh = async (): Promise<void> => {
     await Promise.all(Array.from(workers, (worker) => worker.report()));
@@ -59,7 +69,8 @@ export function openWorkers(
       cluster.schedulingPolicy = cluster.SCHED_RR;
       cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
       const spawn = (): WorkerHandle => {
-        const worker = spawnWorker(rules.packed, (id, report) => totals.add(id, report, onCallFinished));
+        const sent = { rules: rules.packed, candidate: () => candidate.packed() };
+        const worker = spawnWorker(sent, (id, report) => totals.add(id, report, onCallFinished));
         workers.add(worker);
         void worker.ended.then(() => {
           workers.delete(worker);

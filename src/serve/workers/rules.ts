@@ -1,3 +1,4 @@
+import { ReceivedCandidate } from '../../candidate/feed.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { RuleBook } from '../../rules/book.ts';
 import { RulesInForce } from '../../rules/in-force.ts';
@@ -21,13 +22,14 @@ export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMes
 /** The rules of a worker, received from the primary process, which alone reads files or connects to a control plane. */
 export interface ReceivedRules extends OpenRules {
   receive(message: RulesMessage): void;
+  receiveCandidate(message: RulesMessage): void;
   /** Resolves when the first rules have been received: a worker must not listen without the rules in force. */
   readonly arrived: Promise<void>;
 }
 
 export function receiveRules(log: Logger): ReceivedRules {
   const inForce = new RulesInForce();
-  let parts: PackedDomain[] = [];
+  const candidate = new ReceivedCandidate();
   let last: Promise<void> = Promise.resolve();
   let arrive = (): void => {};
   const arrived = new Promise<void>((resolve) => {
@@ -53,15 +55,25 @@ export function receiveRules(log: Logger): ReceivedRules {
     description: 'the primary process',
     notes: [],
     arrived,
-    receive(message) {
-      if (message.kind === 'rules_part') {
-        parts.push(message.part);
-        return;
-      }
-      const packed = message.areLoaded ? joined(parts) : undefined;
-      parts = [];
+    candidate,
+    receive: receiver((packed) => {
       last = last.then(() => put(packed));
-    },
+    }),
+    receiveCandidate: receiver((packed) => candidate.put(packed)),
+  };
+}
+
+/** Puts the parts of rules together. @param onEnd  is given them when all have come; undefined: none are loaded */
+function receiver(onEnd: (packed: PackedRules | undefined) => void): (message: RulesMessage) => void {
+  let parts: PackedDomain[] = [];
+  return (message) => {
+    if (message.kind === 'rules_part') {
+      parts.push(message.part);
+      return;
+    }
+    const packed = message.areLoaded ? joined(parts) : undefined;
+    parts = [];
+    onEnd(packed);
   };
 }
 

@@ -20,6 +20,8 @@ export interface WorkerHandle {
   readonly ended: Promise<string>;
   /** Sends the rules in force, if it is ready to receive them. */
   sendRules(): void;
+  /** Sends the candidate, or that there is none, in the same way. */
+  sendCandidate(): void;
   /** Requests a report; resolves when it has been read, or after a timeout. */
   report(): Promise<void>;
   /** Sends a question; undefined if it does not reply in time. */
@@ -34,9 +36,15 @@ const REPORT_TIMEOUT_MS = 1_000;
 /** Timeout of a reply to an operator's question: longer than reading counters may take. */
 const REPLY_TIMEOUT_MS = 3_000;
 
+/** What workers are sent: the rules in force, and the candidate. */
+export interface SentRules {
+  rules(): PackedRules | undefined;
+  candidate(): PackedRules | undefined;
+}
+
 /** Starts a worker process. */
 export function spawnWorker(
-  rules: () => PackedRules | undefined,
+  { rules, candidate }: SentRules,
   onReport: (id: number, report: Report) => void,
 ): WorkerHandle {
   const worker = cluster.fork();
@@ -52,7 +60,8 @@ export function spawnWorker(
       switch (message.kind) {
         case 'takes_rules':
           takesRules = true;
-          return sendRules();
+          sendRules();
+          return candidate() ? sendCandidate() : undefined;
         case 'listening':
           isListening = true;
           return resolve(message.at);
@@ -80,8 +89,12 @@ export function spawnWorker(
     if (takesRules) for (const message of messagesOf(rules())) send(message);
   };
 
+  const sendCandidate = (): void => {
+    if (takesRules) for (const message of messagesOf(candidate())) send({ kind: 'candidate', message });
+  };
+
   return {
-    ...{ id, name, listening, ended, sendRules },
+    ...{ id, name, listening, ended, sendRules, sendCandidate },
     async report() {
       await reports.request((number, onLost) => send({ kind: 'report', number }, onLost));
     },

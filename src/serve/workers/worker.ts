@@ -72,6 +72,8 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
       }
       case 'report':
         return void reports.send().then(() => send({ kind: 'reported', number: message.number }));
+      case 'candidate':
+        return rules.receiveCandidate(message.message);
       default:
         return rules.receive(message);
     }

@@ -1,0 +1,151 @@
+import type { CandidateBook, CandidateFacts } from '../candidate/book.ts';
+import { mergeReports, type TrialReport } from '../candidate/report.ts';
+import { hashed } from '../hashed.ts';
+import { diffRules } from '../rules/diff.ts';
+import { diffJson } from '../rules/diff-json.ts';
+import { RulesInForce } from '../rules/in-force.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { type ApiOperation, operation } from './api.ts';
+import type { Audit } from './audit.ts';
+import type { CandidateRecords } from './candidate-records.ts';
+import { showCandidate, type TrialTerms } from './candidate-view.ts';
+import type { AdminOptions } from './options.ts';
+import { noQuery, pageSize, reason, text } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { textOf } from './rule-text-operations.ts';
+import { object } from './schema.ts';
+
+export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | 'hashKeys'> {
+  readonly audit: Audit;
+  readonly candidate: CandidateBook;
+  readonly candidateRecords: Pick<CandidateRecords, 'put'>;
+  /** `CANDIDATE_RULES_PATH`. */
+  readonly candidatePath: string | undefined;
+  readonly trial: TrialTerms;
+}
+
+const PATH = '/api/v1/candidate';
+const MAX_KEYS = 100;
+const DEFAULT_KEYS = 10;
+/** Rules that are compared: more take too long beside requests. */
+const MAX_COMPARED_RULES = 5_000;
+
+/** Rules that are tried on live traffic. */
+export function candidateOperations(options: CandidateOptions): readonly ApiOperation[] {
+  return [...viewOperations(options), ...changeOperations(options)];
+}
+
+function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
+  const { candidate } = options;
+  return [
+    operation({
+      path: PATH,
+      method: 'GET',
+      summary: 'the candidate: whether it is tried, its problems, and what it would change by rule and key',
+      need: 'read',
+      query: object({ rule: { ...text, description: 'the path of one rule' }, count: pageSize(MAX_KEYS) }, []),
+      answers:
+        'State, figures since `since`, and the rules with the most changes first. `newlyRefused` were passed by the live rules.',
+      answer: ({ query }) => shown(options, query.count, query.rule),
+    }),
+    operation({
+      path: `${PATH}/text`,
+      method: 'GET',
+      summary: 'the candidate that was sent last, as it was sent',
+      need: 'read',
+      query: noQuery,
+      answers: '`text`.',
+      answer: () => {
+        const { posted } = candidate.facts;
+        if (!posted) throw new ApiProblem(404, 'there is no candidate that was sent by the admin API');
+        return { text: posted.text };
+      },
+    }),
+    operation({
+      path: `${PATH}/diff`,
+      method: 'GET',
+      summary: 'what it does to put the candidate in force, as weir diff prints it',
+      need: 'read',
+      query: noQuery,
+      answers: 'Rules added, removed and changed in the domains of the candidate; whether counters are kept.',
+      answer: () => compared(options),
+    }),
+  ];
+}
+
+function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
+  const { audit, candidate, candidateRecords } = options;
+  return [
+    operation({
+      path: PATH,
+      method: 'POST',
+      summary: 'tries a rule file on live traffic, instead of the candidate before',
+      need: 'operate',
+      query: object({ reason }, ['reason']),
+      body: 'any',
+      consumes: 'application/yaml',
+      answers: 'The same as GET. Where `state` is `wrong`, `problems` say why, and nothing is tried.',
+      answer: async ({ client, query, rawBody }) => {
+        const posted = { text: textOf(rawBody), by: client.name, reason: query.reason };
+        const after = { characters: posted.text.length };
+        await audit.change(changeOf(candidate.facts, posted, after), () => candidateRecords.put(posted));
+        return shown(options);
+      },
+    }),
+    operation({
+      path: PATH,
+      method: 'DELETE',
+      summary: 'ends the trial, until another candidate is sent or files at CANDIDATE_RULES_PATH change',
+      need: 'operate',
+      query: noQuery,
+      body: object({ reason }, ['reason']),
+      answers: 'The same as GET.',
+      answer: async ({ client, body }) => {
+        const by = { by: client.name, reason: body.reason };
+        await audit.change(changeOf(candidate.facts, by, null), () => candidateRecords.put(undefined));
+        return shown(options);
+      },
+    }),
+  ];
+}
+
+const changeOf = (
+  { state, hash }: CandidateFacts,
+  { by, reason: why }: { readonly by: string; readonly reason: string },
+  after: object | null,
+) => ({ who: by, change: 'candidate', reason: why, what: {}, before: { state, ...(hash && { hash }) }, after });
+
+async function shown(options: CandidateOptions, keys = DEFAULT_KEYS, rule?: string): Promise<object> {
+  const { candidate, candidatePath: path, trial: terms, hashKeys } = options;
+  const report = await reportOf(options, keys, rule);
+  return showCandidate({ facts: candidate.facts, path, terms }, report, keys, hashKeys ? hashed : undefined);
+}
+
+/** What all processes have found out about the candidate that is on. */
+export async function reportOf(
+  { ask, candidate }: Pick<CandidateOptions, 'ask' | 'candidate'>,
+  keys: number,
+  rule?: string,
+): Promise<TrialReport | undefined> {
+  const { hash } = candidate.facts;
+  if (hash === undefined) return undefined;
+  const replies = await ask({ kind: 'candidate', keys, ...(rule !== undefined && { rule }) });
+  // a process may still try the one before
+  return mergeReports(replies.flatMap(({ reply }) => (reply.report?.hash === hash ? reply.report : [])));
+}
+
+async function compared({ candidate, rules }: CandidateOptions): Promise<object> {
+  const packed = candidate.packed();
+  if (!packed) throw new ApiProblem(404, 'no candidate is tried');
+  const after = await new RulesInForce().replace(packed);
+  const before = partOf(rules(), new Set(after.domains.keys()));
+  if (before.rules.length + after.rules.length > MAX_COMPARED_RULES)
+    throw new ApiProblem(413, `more than ${MAX_COMPARED_RULES} rules are not compared here: use weir diff`);
+  return diffJson(await diffRules(before, after));
+}
+
+/** The rules of some domains. */
+const partOf = (tree: RuleTree | undefined, names: ReadonlySet<string>): RuleTree => ({
+  domains: new Map(Array.from(tree?.domains ?? []).filter(([name]) => names.has(name))),
+  rules: (tree?.rules ?? []).filter(({ domain }) => names.has(domain)),
+});

@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import type { CandidateBook, PostedCandidate } from '../candidate/book.ts';
+import { ApiProblem } from './problem.ts';
+import type { Records } from './records.ts';
+
+/** Small, since it is read all the time: names the newest text. */
+const NEWEST = 'candidate';
+const TEXTS = 'candidate_text';
+const FIELD = 'newest';
+
+/** How often the records are read: other instances may have changed them. */
+export const CANDIDATE_INTERVAL_MS = 2_000;
+
+/** What was sent last. */
+interface SentCandidate {
+  readonly id: string;
+  /** Absent: the trial was ended. */
+  readonly posted?: PostedCandidate;
+}
+
+/** Keeps the candidate that operators send in the records, and has this instance follow it. */
+export class CandidateRecords {
+  readonly #records: Records;
+  readonly #book: CandidateBook;
+  #seen: string | undefined;
+  #reading: Promise<void> | undefined;
+
+  constructor(records: Records, book: CandidateBook) {
+    this.#records = records;
+    this.#book = book;
+  }
+
+  /**
+   * Has all instances try it. Resolves when this one does, or has found it wrong.
+   *
+   * @param posted  undefined: ends the trial
+   * @throws ApiProblem  503: the records cannot be reached, and nothing has changed
+   */
+  async put(posted: PostedCandidate | undefined): Promise<void> {
+    const sent: SentCandidate = { id: randomUUID(), ...(posted && { posted }) };
+    try {
+      await this.#records.put(TEXTS, FIELD, JSON.stringify(sent));
+      await this.#records.put(NEWEST, FIELD, sent.id);
+    } catch (error) {
+      throw new ApiProblem(503, `the store cannot be reached: ${error instanceof Error ? error.message : error}`);
+    }
+    await this.#reading?.catch(() => {}); // it may have read what was before
+    await this.follow();
+  }
+
+  /** Reads the records. While they cannot be read, the candidate that was read last stays. */
+  follow(): Promise<void> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #read(): Promise<void> {
+    const id = (await this.#records.all(NEWEST)).get(FIELD);
+    if (id === undefined || id === this.#seen) return;
+    const text = (await this.#records.all(TEXTS)).get(FIELD);
+    if (text === undefined) return;
+    const { id: found, posted } = JSON.parse(text) as SentCandidate; // as `put` wrote it
+    this.#seen = found;
+    if (posted) await this.#book.load(posted);
+    else if (this.#book.facts.state !== 'off') this.#book.clear();
+  }
+}

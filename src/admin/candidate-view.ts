@@ -1,0 +1,79 @@
+import { type CandidateFacts, POSTED_NAME } from '../candidate/book.ts';
+import { type ChangedKeys, noTally, type RuleTrial, type TrialReport } from '../candidate/report.ts';
+import type { Problem } from '../rules/problem.ts';
+import { rfc3339 } from './times.ts';
+import { describeTop } from './top-keys.ts';
+
+/** How a candidate is tried. */
+export interface TrialTerms {
+  readonly sample: number;
+  /** In all processes together. */
+  readonly maxInFlight: number;
+}
+
+const MAX_PROBLEMS = 200;
+const MAX_SHOWN_RULES = 500;
+
+/** Problems of rules, so many at most; a posted text has no name. */
+export const shownProblems = (problems: readonly Problem[]) => ({
+  problems: problems.slice(0, MAX_PROBLEMS).map(({ file, ...problem }) => ({
+    ...(file !== POSTED_NAME && { file }),
+    ...problem,
+  })),
+  moreProblems: Math.max(problems.length - MAX_PROBLEMS, 0),
+});
+
+/**
+ * The candidate as the API shows it.
+ *
+ * @param path  `CANDIDATE_RULES_PATH`
+ * @param report  of all processes; undefined: none tries it yet
+ * @param hash  how callers' values are shown; undefined: as they are
+ */
+export function showCandidate(
+  {
+    facts,
+    path,
+    terms,
+  }: { readonly facts: CandidateFacts; readonly path: string | undefined; readonly terms: TrialTerms },
+  report: TrialReport | undefined,
+  keys: number,
+  hash: ((text: string) => string) | undefined,
+): object {
+  const { state, origin, posted, loadedAtMs, domains, ruleCount } = facts;
+  const rules = report?.rules ?? [];
+  return {
+    state,
+    origin: origin ?? null,
+    from: origin === 'file' ? (path ?? null) : origin === 'api' ? 'the admin API' : null,
+    by: posted?.by ?? null,
+    reason: posted?.reason ?? null,
+    loadedAt: loadedAtMs === undefined ? null : rfc3339(loadedAtMs),
+    hash: facts.hash ?? null,
+    ...{ domains, ruleCount, ...shownProblems(facts.problems) },
+    sample: terms.sample,
+    since: report ? rfc3339(report.sinceMs) : null,
+    inFlight: report?.inFlight ?? 0,
+    inFlightBytes: report?.inFlightBytes ?? 0,
+    maxInFlight: terms.maxInFlight,
+    dropped: report?.dropped ?? { behind: 0, overload: 0 },
+    failed: report?.failed ?? 0,
+    evicted: report?.evicted ?? 0,
+    totals: report?.totals ?? noTally,
+    rules: rules.slice(0, MAX_SHOWN_RULES).map((rule) => showRule(rule, keys, hash)),
+    moreRules: (report?.moreRules ?? 0) + Math.max(rules.length - MAX_SHOWN_RULES, 0),
+  };
+}
+
+function showRule(rule: RuleTrial, keys: number, hash: ((text: string) => string) | undefined): object {
+  const shown = (changed: ChangedKeys): object => {
+    const { list, count, isAtLeast } = changed;
+    const { unlistedAtMost, keys: listed } = describeTop({ rule: rule.rule, by: 'refusals', list }, keys, hash);
+    return { count, isAtLeast, unlistedAtMost, keys: listed };
+  };
+  return {
+    ...rule,
+    newlyRefusedKeys: shown(rule.newlyRefusedKeys),
+    newlyPassedKeys: shown(rule.newlyPassedKeys),
+  };
+}

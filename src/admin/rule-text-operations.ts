@@ -1,0 +1,86 @@
+import { readFile, stat } from 'node:fs/promises';
+import { type CandidateBook, TooManyChecks } from '../candidate/book.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { type ApiOperation, operation } from './api.ts';
+import { shownProblems } from './candidate-view.ts';
+import { domain, noQuery } from './parameters.ts';
+import { ApiProblem } from './problem.ts';
+import { object } from './schema.ts';
+
+export interface RuleTextOptions {
+  readonly candidate: Pick<CandidateBook, 'check'>;
+  readonly rules: () => RuleTree | undefined;
+  /** Rules come from files, not from a control plane. */
+  readonly hasRuleFiles: boolean;
+}
+
+/** A file that is sent whole. */
+const MAX_FILE_BYTES = 1024 * 1024;
+
+/** The text of rules, and what is wrong with a text. */
+export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperation[] {
+  return [
+    operation({
+      path: '/api/v1/rules/check',
+      method: 'POST',
+      summary: 'what weir check says of a rule file on this service; changes nothing',
+      need: 'read',
+      query: noQuery,
+      body: 'any',
+      consumes: 'application/yaml',
+      answers: '`ok`, and `problems` with line and column.',
+      answer: ({ rawBody }) => checked(options, textOf(rawBody)),
+    }),
+    operation({
+      path: '/api/v1/rules/text',
+      method: 'GET',
+      summary: 'the rule files of a domain in force',
+      need: 'read',
+      query: object({ domain }, ['domain']),
+      answers: '`files`, each with its name and text.',
+      answer: ({ query }) => filesOf(options, query.domain),
+    }),
+  ];
+}
+
+/** @throws ApiProblem  400: it is no text */
+export function textOf(body: Buffer): string {
+  try {
+    return utf8.decode(body);
+  } catch {
+    throw new ApiProblem(400, 'the body must be UTF-8');
+  }
+}
+
+/** Throws where bytes are no UTF-8; takes a byte order mark away. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+async function checked({ candidate }: RuleTextOptions, text: string): Promise<object> {
+  try {
+    const found = await candidate.check(text);
+    if (!found.ok) return { ok: false, ...shownProblems(found.problems) };
+    const [first] = found.packed;
+    return { ok: true, ...shownProblems(found.warnings), domain: first?.name, rules: found.ruleCount };
+  } catch (error) {
+    if (!(error instanceof TooManyChecks)) throw error;
+    throw new ApiProblem(503, `${error.message}: try again`, { headers: { 'retry-after': '1' } });
+  }
+}
+
+async function filesOf({ rules, hasRuleFiles }: RuleTextOptions, name: string): Promise<object> {
+  if (!hasRuleFiles) throw new ApiProblem(404, 'the rules come from a control plane');
+  const names = new Set<string>();
+  for (const rule of rules()?.rules ?? []) if (rule.domain === name && rule.place) names.add(rule.place.file);
+  if (names.size === 0) throw new ApiProblem(404, `no rules of domain '${name}' are in force`);
+  const files: object[] = [];
+  for (const file of names) files.push({ name: file, text: await readBounded(file) });
+  return { domain: name, files };
+}
+
+/** @throws ApiProblem  it is too large, or is gone */
+async function readBounded(file: string): Promise<string> {
+  const { size } = await stat(file).catch(() => ({ size: undefined }));
+  if (size === undefined) throw new ApiProblem(404, `${file} cannot be read`);
+  if (size > MAX_FILE_BYTES) throw new ApiProblem(413, `${file} has more than ${MAX_FILE_BYTES} bytes`);
+  return readFile(file, 'utf8');
+}

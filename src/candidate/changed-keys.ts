@@ -1,0 +1,57 @@
+import type { ByteBudget } from '../admin/rotating-top.ts';
+import { SpaceSaving, slotBytes, TABLE_BYTES } from '../admin/space-saving.ts';
+import { topNameOf } from '../admin/top-name.ts';
+import type { Entry } from '../rules/match.ts';
+import type { ChangedKeys } from './report.ts';
+
+/** Keys of one table. */
+const CAPACITY = 200;
+
+const noKeys: ChangedKeys = {
+  list: { entries: [], total: 0, unlistedAtMost: 0 },
+  count: 0,
+  isAtLeast: false,
+};
+
+/** Counts the descriptors that are answered otherwise: the most frequent ones, in bounded memory. */
+export class ChangedKeyTable {
+  readonly #budget: ByteBudget;
+  /** Absent: nothing was counted. */
+  #table: SpaceSaving | undefined;
+  /** Some key has no counter of its own. */
+  #isFull = false;
+
+  /** @param budget  shared with other tables */
+  constructor(budget: ByteBudget) {
+    this.#budget = budget;
+  }
+
+  add(entries: readonly Entry[]): void {
+    const name = topNameOf(entries);
+    const table = this.#table ?? new SpaceSaving();
+    if (table.addToKnown(name, 1)) return;
+    const bytes = slotBytes(name) + (this.#table ? 0 : TABLE_BYTES);
+    const mayGrow = table.size < CAPACITY && this.#budget.hasRoomFor(bytes);
+    if (!mayGrow) this.#isFull = true;
+    if (!this.#table && !mayGrow) return;
+    const before = this.#table?.bytes ?? 0;
+    this.#table = table;
+    table.addNew(name, 1, mayGrow);
+    this.#budget.change(table.bytes - before);
+  }
+
+  /** @param count  the longest list; 0: none is made */
+  report(count: number): ChangedKeys {
+    const table = this.#table;
+    if (!table || count === 0) return { ...noKeys, count: table?.size ?? 0, isAtLeast: this.#isFull };
+    const entries = [...table.entries()].sort((one, other) => other.count - one.count);
+    // a key that is cut off was counted no more often than the last one that is listed
+    const cut = entries.length > count ? (entries[count]?.count ?? 0) : 0;
+    const unlistedAtMost = Math.max(table.minimum, cut);
+    return {
+      list: { entries: entries.slice(0, count), total: table.total, unlistedAtMost },
+      count: table.size,
+      isAtLeast: this.#isFull,
+    };
+  }
+}

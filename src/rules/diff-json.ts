@@ -1,0 +1,23 @@
+import { describeLimit, ruleAsJson } from './describe.ts';
+import type { CounterFate, RuleDiff } from './diff.ts';
+
+const fateJson = ({ limit, isKept }: CounterFate) => ({
+  limit: describeLimit(limit),
+  counters: isKept ? 'kept' : 'new',
+});
+
+/** The comparison for programs. */
+export const diffJson = ({ added, removed, changed, spends }: RuleDiff): object => ({
+  added: added.map(({ rule, before, counters }) => ({
+    rule: ruleAsJson(rule),
+    ...(before && { before: before.path }),
+    counters: counters.map(fateJson),
+  })),
+  removed: removed.map(({ rule, after }) => ({ rule: ruleAsJson(rule), ...(after && { after: after.path }) })),
+  changed: changed.map(({ before, after, counters }) => ({
+    before: ruleAsJson(before),
+    after: ruleAsJson(after),
+    counters: counters.map(fateJson),
+  })),
+  spends: Object.fromEntries(spends),
+});

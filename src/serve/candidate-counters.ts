@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import { Breakers } from '../backends/breaker.ts';
+import { createCounterKeys, ownCounters } from '../backends/key.ts';
+import type { TrialCounters } from '../candidate/trial.ts';
+import { Ledger } from '../ledger/ledger.ts';
+import type { StoreSettings } from '../settings/stores.ts';
+import type { Settings } from '../settings.ts';
+import { watchLateness } from './lateness.ts';
+import type { ProcessContext } from './parts.ts';
+import { openBackends } from './store.ts';
+
+/** Put before the names of the candidate's counters, after `CACHE_KEY_PREFIX`. */
+const CANDIDATE_PREFIX = 'candidate|';
+/** A slower call counts as failed: no caller waits for it. */
+const SLOW_MS = 1_000;
+/** The part of the memory for counters that the candidate's may take besides. */
+const MEMORY_PART = 1 / 2;
+
+/**
+ * Opens the counters of the candidate: on a connection of their own to the store of the others, so that neither waits
+ * for the other, without leases, remembered refusals and failure policies.
+ *
+ * @throws CannotStart if a certificate file cannot be read
+ */
+export async function openTrialCounters(
+  { counters, candidate }: Pick<Settings, 'counters' | 'candidate'>,
+  { clock, log }: ProcessContext,
+): Promise<TrialCounters> {
+  const isMemory = counters.store.kind === 'memory';
+  let nowMs = 0;
+  const own = isMemory ? () => nowMs : clock;
+  const monotonicMs = (): number => performance.now();
+  const lateness = watchLateness(monotonicMs);
+  const { memory, keys } = counters;
+  const prefix = `${keys.prefix}${CANDIDATE_PREFIX}`;
+  const options = {
+    ...{ ...counters, timeoutMs: SLOW_MS, store: storeOf(counters.store, candidate.redis) },
+    memory: { ...memory, maxBytes: Math.floor(memory.maxBytes * MEMORY_PART) },
+    keys: { ...keys, kind: 'own' as const, prefix },
+  };
+  const opened = await openBackends(options, {
+    ...{ clock: own, monotonicMs, lateness, breakers: new Breakers(monotonicMs) },
+    log: log.child({}, { msgPrefix: 'candidate: ' }),
+  });
+  const ledger = new Ledger(opened.backends, {
+    ...{ clock: own, monotonicMs, instance: randomUUID(), denyCacheBytes: 0, every: () => () => {} },
+  });
+  return {
+    ledger: {
+      debit: (debits, how) => ledger.debit(debits, how),
+      async close() {
+        await ledger.close();
+        lateness.close();
+      },
+    },
+    counters: ownCounters(createCounterKeys(prefix, keys)),
+    ...(isMemory && {
+      setTime: (ms: number) => {
+        nowMs = ms;
+      },
+    }),
+    evicted: () => opened.memory?.held().evicted ?? 0,
+  };
+}
+
+function storeOf(store: StoreSettings, redis: Settings['candidate']['redis']): StoreSettings {
+  if (store.kind !== 'redis') return store;
+  return { ...store, main: redis ?? store.main, perSecond: undefined };
+}

@@ -1,0 +1,60 @@
+import '../helpers/realm.ts';
+import { CandidateRecords } from '../../src/admin/candidate-records.ts';
+import { memoryRecords, type Records } from '../../src/admin/records.ts';
+import { CandidateBook } from '../../src/candidate/book.ts';
+import { createFileChecker } from '../../src/rules/load.ts';
+import { fakeClock } from '../helpers/clock.ts';
+
+const posted = (perMinute: number) => ({
+  ...{ by: 'anna', reason: 'a test' },
+  text: `{ domain: demo, descriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: ${perMinute} } }] }`,
+});
+
+/** An instance that shares these records. */
+function instanceOn(records: Records) {
+  const check = createFileChecker({ mergeDomains: false });
+  const book = new CandidateBook({
+    ...{ clock: fakeClock(), pollIntervalMs: 1_000, source: undefined, overlay: () => [], every: () => () => {} },
+    ...{ checker: { do: async (files, overlay) => check(files, overlay), close: () => {} }, onState: () => {} },
+  });
+  return { book, records: new CandidateRecords(records, book) };
+}
+
+test('instances follow the candidate that one of them is sent, and its end; a later one as well', async () => {
+  const shared = memoryRecords();
+  const [one, other] = [instanceOn(shared), instanceOn(shared)];
+  await one.records.put(posted(5));
+  expect(one.book.facts).toMatchObject({ state: 'on', posted: { by: 'anna' } });
+  expect(other.book.facts.state).toBe('off');
+  await other.records.follow();
+  expect(other.book.facts.hash).toBe(one.book.facts.hash);
+  const later = instanceOn(shared);
+  await later.records.follow();
+  expect(later.book.facts.state).toBe('on');
+  await other.records.put(undefined);
+  await one.records.follow();
+  expect([one, other].map(({ book }) => book.facts.state)).toEqual(['off', 'off']);
+});
+
+test('an instance that has followed the newest candidate does not read its text again', async () => {
+  const shared = memoryRecords();
+  const read: string[] = [];
+  const { book, records } = instanceOn({
+    ...shared,
+    all: (map) => {
+      read.push(map);
+      return shared.all(map);
+    },
+  });
+  await records.put(posted(5));
+  expect(read).toEqual(['candidate', 'candidate_text']);
+  await records.follow();
+  expect(read).toEqual(['candidate', 'candidate_text', 'candidate']);
+  expect(book.facts.state).toBe('on');
+});
+
+test('a candidate that cannot be recorded is refused, and nothing changes', async () => {
+  const { book, records } = instanceOn({ ...memoryRecords(), put: () => Promise.reject(new Error('gone')) });
+  await expect(records.put(posted(5))).rejects.toMatchObject({ status: 503, message: expect.stringContaining('gone') });
+  expect(book.facts.state).toBe('off');
+});

@@ -1,0 +1,193 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CandidateBook, type CandidateFacts, TooManyChecks } from '../../src/candidate/book.ts';
+import type { FileChecker } from '../../src/rules/book.ts';
+import { plainPath } from '../../src/rules/files.ts';
+import { type CheckedRules, createFileChecker } from '../../src/rules/load.ts';
+import type { OverlayFile } from '../../src/rules/overlay.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { until } from '../helpers/until.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'candidate-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const rules = (perMinute: number | string): string => `
+domain: demo
+descriptors:
+  - key: user
+    rate_limit: { unit: minute, requests_per_unit: ${perMinute} }
+`;
+
+/** A book whose polls are made by `poll`. */
+function bookOf(path?: string, overlay: () => readonly OverlayFile[] = () => [], checker = inThisThread()) {
+  const states: CandidateFacts[] = [];
+  let poll = (): void => {};
+  const book = new CandidateBook({
+    ...{ checker, overlay, clock: fakeClock(), pollIntervalMs: 1_000 },
+    source: path === undefined ? undefined : plainPath(path),
+    every: (_, run) => {
+      poll = run;
+      return () => {};
+    },
+    onState: (facts) => void states.push(facts),
+  });
+  let changes = 0;
+  book.onChange(() => changes++);
+  return { book, states, poll: () => poll(), changes: () => changes };
+}
+
+function inThisThread(): FileChecker {
+  const check = createFileChecker({ mergeDomains: false });
+  return { do: async (files, overlay) => check(files, overlay), close: () => {} };
+}
+
+const posted = (text: string) => ({ text, by: 'anna', reason: 'a test' });
+
+test('there is no candidate before one is sent', () => {
+  const { book, changes } = bookOf();
+  expect(book.facts).toMatchObject({ state: 'off', origin: undefined, domains: [], ruleCount: 0, problems: [] });
+  expect(book.packed()).toBeUndefined();
+  expect(changes()).toBe(0);
+});
+
+test('a candidate that is sent is on until it is cleared', async () => {
+  const { book, changes } = bookOf();
+  await book.load(posted(rules(5)));
+  expect(book.facts).toMatchObject({
+    ...{ state: 'on', origin: 'api', domains: ['demo'], ruleCount: 1, problems: [] },
+    posted: { by: 'anna', reason: 'a test' },
+  });
+  expect(book.packed()).toHaveLength(1);
+  book.clear();
+  expect(book.facts).toMatchObject({ state: 'off', origin: 'api', posted: undefined });
+  expect(book.packed()).toBeUndefined();
+  expect(changes()).toBe(2);
+});
+
+test('a wrong candidate is off, also where the one before was right', async () => {
+  const { book } = bookOf();
+  await book.load(posted(rules(5)));
+  await book.load(posted(rules('five')));
+  expect(book.facts).toMatchObject({
+    state: 'wrong',
+    posted: { text: rules('five') },
+    problems: [{ file: 'candidate', line: 5, severity: 'error', path: 'descriptors[0].rate_limit.requests_per_unit' }],
+  });
+  expect(book.packed()).toBeUndefined();
+});
+
+test('warnings do not keep a candidate from being tried', async () => {
+  const { book } = bookOf();
+  await book.load(posted('domain: demo\ndescriptors: [{ key: user, rate_limit: { unit: minute } }]'));
+  expect(book.facts).toMatchObject({ state: 'on', problems: [{ severity: 'warning' }] });
+});
+
+test('files are followed: wrong ones end the trial, and right ones begin it again', async () => {
+  const path = join(folder, 'candidate.yaml');
+  const { book, states, poll } = bookOf(path);
+  await until('the file is missing', () => book.facts.state === 'wrong');
+  expect(book.facts.problems).toMatchObject([{ file: path, message: expect.stringContaining('cannot be read') }]);
+  const write = async (text: string, state: CandidateFacts['state']) => {
+    writeFileSync(path, text);
+    poll();
+    await until(`the candidate is ${state}`, () => book.facts.state === state);
+  };
+  await write(rules(5), 'on');
+  expect(book.facts).toMatchObject({ origin: 'file', posted: undefined });
+  await write(rules('five hundred'), 'wrong');
+  expect(book.facts.problems).toMatchObject([{ file: path, line: 5 }]);
+  await write(rules(7_000), 'on');
+  expect(states.map(({ state }) => state)).toEqual(['wrong', 'on', 'wrong', 'on']);
+});
+
+test('files that cannot be read once are read again, though they have not changed', async () => {
+  const path = join(folder, 'candidate.yaml');
+  writeFileSync(path, rules(5));
+  let mustFail = true;
+  const right = inThisThread();
+  const checker: FileChecker = {
+    ...right,
+    do: (files, overlay) => (mustFail ? Promise.reject(new Error('out of memory')) : right.do(files, overlay)),
+  };
+  const { book, poll } = bookOf(path, () => [], checker);
+  await until('the thread has failed', () => book.facts.state === 'wrong');
+  expect(book.facts.problems).toMatchObject([{ message: 'cannot be read: out of memory' }]);
+  mustFail = false;
+  await until('the file is read', () => {
+    poll();
+    return book.facts.state === 'on';
+  });
+});
+
+test('files that are too large are not read', async () => {
+  const path = join(folder, 'candidate.yaml');
+  writeFileSync(path, rules(5));
+  truncateSync(path, 8 * 1024 * 1024 + 1);
+  const { book } = bookOf(folder);
+  await until('the candidate is wrong', () => book.facts.state === 'wrong');
+  expect(book.facts.problems).toMatchObject([
+    { file: folder, message: expect.stringContaining('may have at most 8388608 bytes, got 8388609') },
+  ]);
+});
+
+test('a candidate that an operator sends replaces files until they change', async () => {
+  const path = join(folder, 'candidate.yaml');
+  writeFileSync(path, rules(5));
+  const { book, poll } = bookOf(path);
+  await until('the file is on', () => book.facts.state === 'on');
+  await book.load(posted(rules(6)));
+  poll();
+  expect(book.facts).toMatchObject({ state: 'on', origin: 'api' });
+  book.clear();
+  poll();
+  expect(book.facts.state).toBe('off');
+  writeFileSync(path, rules(1_234));
+  await until('the file is on again', () => {
+    poll();
+    return book.facts.state === 'on';
+  });
+  expect(book.facts.origin).toBe('file');
+});
+
+test('the newest of several candidates is on, whichever is checked first', async () => {
+  const checks: (() => void)[] = [];
+  const right = inThisThread();
+  const checker: FileChecker = {
+    ...right,
+    do: (files, overlay) =>
+      new Promise<CheckedRules>((resolve) => void checks.push(() => resolve(right.do(files, overlay)))),
+  };
+  const { book } = bookOf(undefined, () => [], checker);
+  const both = [book.load(posted(rules(5))), book.load(posted(rules('five')))];
+  expect(book.facts.state).toBe('loading');
+  for (const check of checks.reverse()) check();
+  await Promise.all(both);
+  expect(book.facts.state).toBe('wrong');
+});
+
+test('the overlay of the rules is laid over the candidate, too', async () => {
+  let text = 'domain: demo\ndescriptors: [{ key: user, rate_limit: { soft: 1 } }]';
+  const { book } = bookOf(undefined, () => [{ name: 'overlay.yaml', text }]);
+  await book.load(posted(rules(5)));
+  const before = book.facts.hash;
+  text = 'domain: demo\ndescriptors: [{ key: user, rate_limit: { soft: 2 } }]';
+  await book.checkAgain();
+  expect(book.facts.state).toBe('on');
+  expect(book.facts.hash).not.toBe(before);
+});
+
+test('a check of a text says what is wrong, and changes nothing; few wait at a time', async () => {
+  const { book, changes } = bookOf();
+  expect(await book.check(rules('five'))).toMatchObject({ ok: false, problems: [{ line: 5 }] });
+  expect(await book.check(rules(5))).toMatchObject({ ok: true, ruleCount: 1 });
+  const several = Array.from({ length: 6 }, () => book.check(rules(5)));
+  const results = await Promise.allSettled(several);
+  expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(4);
+  expect(results.filter((one) => one.status === 'rejected' && one.reason instanceof TooManyChecks)).toHaveLength(2);
+  expect([book.facts.state, changes()]).toEqual(['off', 0]);
+});

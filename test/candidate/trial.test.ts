@@ -1,0 +1,205 @@
+import '../helpers/realm.ts';
+import type { Backend, Replies } from '../../src/backends/backend.ts';
+import { mergeReports } from '../../src/candidate/report.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { backendThat } from '../helpers/ledger.ts';
+import { rulesFrom } from '../helpers/rules.ts';
+import { requestOf, tryCandidate } from '../helpers/trial.ts';
+import { until } from '../helpers/until.ts';
+
+const rulesWith = (users: number, more = ''): ReturnType<typeof rulesFrom> =>
+  rulesFrom(`
+domain: demo
+descriptors:
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: ${users} } }
+${more}`);
+
+const PATH = '  - { key: path, rate_limit: { unit: minute, requests_per_unit: 1 } }\n';
+
+/** @param changes  what differs from a trial of 1 a minute beside 3 a minute */
+const started = (changes: Partial<Parameters<typeof tryCandidate>[0]> = {}) =>
+  tryCandidate({ time: fakeClock(), live: rulesWith(3), candidate: rulesWith(1), ...changes });
+
+async function askTimes(ask: ReturnType<typeof started>['ask'], count: number, descriptor: string): Promise<void> {
+  for (let at = 0; at < count; at++) await ask(requestOf(descriptor));
+}
+
+test('figures say what the candidate refuses and passes, by rule and key', async () => {
+  const { trial, ask, flush } = started({ live: rulesWith(3, PATH), candidate: rulesWith(1) });
+  await askTimes(ask, 4, 'user=alice');
+  await askTimes(ask, 1, 'user=bob');
+  await askTimes(ask, 3, 'path=/login');
+  flush();
+  const { totals, rules, ruleCount, moreRules } = trial.report(10);
+  expect(totals).toEqual({ requests: 8, liveRefused: 3, candidateRefused: 3, newlyRefused: 2, newlyPassed: 2 });
+  expect([ruleCount, moreRules]).toEqual([1, 0]);
+  expect(rules).toMatchObject([
+    {
+      rule: 'demo.user',
+      ...{ inLive: true, inCandidate: true },
+      ...{ requests: 5, liveRefused: 1, candidateRefused: 3, newlyRefused: 2, newlyPassed: 0 },
+      newlyRefusedKeys: {
+        count: 1,
+        isAtLeast: false,
+        list: { entries: [{ key: '|4:user|5:alice', count: 2, error: 0 }] },
+      },
+      newlyPassedKeys: { count: 0 },
+    },
+    {
+      rule: 'demo.path',
+      ...{ inLive: true, inCandidate: false },
+      ...{ requests: 3, liveRefused: 2, candidateRefused: 0, newlyRefused: 0, newlyPassed: 2 },
+      newlyPassedKeys: { count: 1, list: { entries: [{ key: '|4:path|6:/login', count: 2, error: 0 }] } },
+    },
+  ]);
+  expect(trial.report(10, 'demo.path').rules.map(({ rule }) => rule)).toEqual(['demo.path']);
+});
+
+test('a request of a domain that the candidate does not have is not tried', async () => {
+  const { tried, ask, flush } = started();
+  await ask({ ...requestOf('user=alice'), domain: 'other' });
+  flush();
+  expect(tried).toEqual([]);
+});
+
+test('peeks and hits that are given back are decided, and are no requests in the figures', async () => {
+  const { trial, tried, ask, flush } = started();
+  for (const request of ['user=alice', 'user=alice*0', 'user=alice*-1', 'user=alice']) await ask(requestOf(request));
+  flush();
+  expect(tried).toHaveLength(4);
+  expect(trial.report(1).totals).toMatchObject({ requests: 2, candidateRefused: 0 });
+});
+
+test('limits that requests bring along are one rule, whatever values they are for', async () => {
+  const { trial, ask, flush } = started();
+  const limit = { requests_per_unit: 1, unit: 2, unit_multiplier: null };
+  for (const user of ['alice', 'bob']) {
+    const { descriptors, ...request } = requestOf(`user=${user}`);
+    await ask({ ...request, descriptors: descriptors.map((one) => ({ ...one, limit })) });
+  }
+  flush();
+  expect(trial.report(1).rules).toMatchObject([{ rule: '(limits in requests)', requests: 2 }]);
+});
+
+test('more requests than may be in flight are dropped and counted, by number', async () => {
+  const { trial, ask, flush } = started({ options: { maxInFlight: 3 } });
+  await askTimes(ask, 5, 'user=alice');
+  expect(trial.report(1)).toMatchObject({ inFlight: 3, dropped: { behind: 2, overload: 0 } });
+  flush();
+  expect(trial.report(1)).toMatchObject({ inFlight: 0, inFlightBytes: 0, totals: { requests: 3 } });
+});
+
+test('more requests than may be in flight are dropped and counted, by size', async () => {
+  const { trial, ask } = started();
+  const long = 'x'.repeat(16_000);
+  await askTimes(ask, 200, `user=${long}`);
+  const { inFlight, inFlightBytes, dropped } = trial.report(1);
+  expect(inFlight + dropped.behind).toBe(200);
+  expect(dropped.behind).toBeGreaterThan(0);
+  expect(inFlightBytes).toBeLessThanOrEqual(4 * 1024 * 1024);
+});
+
+test('nothing is tried while the process has too much to do', async () => {
+  const { trial, ask } = started({ options: { isLate: () => true } });
+  await askTimes(ask, 2, 'user=alice');
+  expect(trial.report(1)).toMatchObject({ inFlight: 0, dropped: { behind: 0, overload: 2 } });
+});
+
+test('counters that never reply hold requests up to the bound, and no live answer', async () => {
+  const open = (): Backend => backendThat(() => new Promise<Replies>(() => {}));
+  const { trial, ask, flush } = started({ open, options: { maxInFlight: 10 } });
+  await askTimes(ask, 100, 'user=alice'); // each is answered
+  flush();
+  await askTimes(ask, 100, 'user=alice');
+  expect(trial.report(1)).toMatchObject({ inFlight: 10, dropped: { behind: 190 }, totals: { requests: 0 } });
+});
+
+test('requests whose counters fail are counted, and are not in the figures', async () => {
+  const unavailable: Replies = [{ code: 'UNAVAILABLE', reason: 'gone' }];
+  const { trial, ask, flush } = started({ open: () => backendThat(async () => unavailable) });
+  await askTimes(ask, 3, 'user=alice');
+  flush();
+  await until('all have failed', () => trial.report(1).failed === 3);
+  expect(trial.report(1)).toMatchObject({ inFlight: 0, inFlightBytes: 0, totals: { requests: 0 } });
+});
+
+test('a sample has all requests of a counter or none, and no counter that is not in it', async () => {
+  const { trial, tried, ask, flush } = started({ options: { sample: 0.5 } });
+  for (let user = 0; user < 100; user++) {
+    for (let at = 0; at < 2; at++) await ask(requestOf(`user=${user}`, 'user=0'));
+  }
+  flush();
+  const counts = new Map<string, number>();
+  for (const { descriptors } of tried)
+    for (const { entries } of descriptors)
+      counts.set(entries[0]?.value ?? '', (counts.get(entries[0]?.value ?? '') ?? 0) + 1);
+  counts.delete('0');
+  expect(counts.size).toBeGreaterThan(20);
+  expect(counts.size).toBeLessThan(80);
+  expect([...counts.values()].every((count) => count === 2)).toBe(true);
+  expect(trial.report(1).rules[0]?.newlyRefusedKeys.count).toBeLessThan(80);
+});
+
+test('figures begin anew with other rules, without what was in flight, and counters go on', async () => {
+  const time = fakeClock();
+  const { trial, tried, ask, flush } = started({ time });
+  await askTimes(ask, 2, 'user=alice');
+  flush();
+  await askTimes(ask, 1, 'user=alice');
+  time.advance(5);
+  trial.follow(rulesWith(2), 'another');
+  flush();
+  expect(trial.report(1)).toMatchObject({ totals: { requests: 0 }, inFlight: 0, sinceMs: time() });
+  await askTimes(ask, 1, 'user=alice');
+  flush();
+  expect(tried.at(-1)?.candidate.overallCode).toBe('OVER_LIMIT'); // the third and fourth hit of a minute with 2
+  trial.follow(rulesWith(2), 'another');
+  expect(trial.report(1).totals.requests).toBe(1);
+  trial.beginAnew();
+  expect(trial.report(1).totals.requests).toBe(0);
+});
+
+test('a table of keys says how many there are at least when it is full', async () => {
+  const { trial, ask, flush } = started({ options: { maxInFlight: 1_000 } });
+  for (let user = 0; user < 300; user++) await askTimes(ask, 2, `user=${user}`);
+  flush();
+  const [rule] = trial.report(5).rules;
+  expect(rule?.newlyRefusedKeys).toMatchObject({ count: 200, isAtLeast: true, list: { total: 300 } });
+  expect(rule?.newlyRefusedKeys.list.entries).toHaveLength(5);
+});
+
+test('a trial that is closed drops what waits, and takes nothing more', async () => {
+  const { trial, tried, ask, flush } = started();
+  await askTimes(ask, 2, 'user=alice');
+  await trial.close();
+  await askTimes(ask, 2, 'user=alice');
+  flush();
+  expect(tried).toEqual([]);
+});
+
+test('a few requests are decided in a turn', async () => {
+  const turns: (() => void)[] = [];
+  const { tried, ask } = started({ options: { later: (run) => void turns.push(run) } });
+  await askTimes(ask, 200, 'user=alice');
+  expect(turns).toHaveLength(1);
+  turns[0]?.();
+  expect(tried).toHaveLength(64);
+  expect(turns).toHaveLength(2);
+});
+
+test('the reports of several processes are one', async () => {
+  const reports = [];
+  for (const user of ['alice', 'bob']) {
+    const { trial, ask, flush } = started();
+    await askTimes(ask, 2, `user=${user}`);
+    await askTimes(ask, 2, 'user=carol');
+    flush();
+    reports.push(trial.report(10));
+  }
+  const merged = mergeReports(reports);
+  expect(merged?.totals).toMatchObject({ requests: 8, newlyRefused: 4 });
+  expect(merged?.rules).toHaveLength(1);
+  expect(merged?.rules[0]?.newlyRefusedKeys).toMatchObject({ count: 3, list: { total: 4 } });
+  expect(merged?.rules[0]?.newlyRefusedKeys.list.entries[0]).toEqual({ key: '|4:user|5:carol', count: 2, error: 0 });
+  expect(mergeReports([])).toBeUndefined();
+});

@@ -1,0 +1,146 @@
+import type { Backend } from '../../src/backends/backend.ts';
+import { createCounterKeys, ownCounters } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import type { TriedRequest } from '../../src/candidate/comparison.ts';
+import { Trial, type TrialOptions } from '../../src/candidate/trial.ts';
+import type { Answer, Decider } from '../../src/decide.ts';
+import { createEstimates } from '../../src/ledger/estimates.ts';
+import type { Overrides } from '../../src/overrides.ts';
+import { createRlsService, type RlsService } from '../../src/rls/service.ts';
+import type { WireRequest } from '../../src/rls/wire.ts';
+import type { RuleTree } from '../../src/rules/tree.ts';
+import type { FakeClock } from './clock.ts';
+import { extrasOf } from './extras.ts';
+import { ledgerOf } from './ledger.ts';
+
+/** How requests are decided, whatever the rules. */
+export type Modes = Pick<Decider, 'shadowMode' | 'quotaMode' | 'spend'>;
+
+export const noModes: Modes = { shadowMode: false, quotaMode: false, spend: 'each' };
+
+interface TrialSetup {
+  readonly time: FakeClock;
+  readonly live: RuleTree;
+  readonly candidate: RuleTree;
+  readonly modes?: Modes;
+  readonly overrides?: Overrides;
+  /** Opens the counters of the candidate; absent: in memory. */
+  readonly open?: (clock: () => number) => Backend;
+  readonly maxCounters?: number;
+  readonly options?: Partial<TrialOptions>;
+}
+
+/** A service that tries a candidate; what waits is decided by `flush`. */
+export function tryCandidate({
+  time,
+  live,
+  candidate,
+  modes = noModes,
+  overrides,
+  open,
+  maxCounters = 1_000,
+  options = {},
+}: TrialSetup) {
+  const common = { ...modes, storeTimeoutMs: 5_000, ...(overrides && { overrides }) };
+  const counters = ownCounters(createCounterKeys(''));
+  const memory = createMemoryBackend(time, { maxCounters });
+  const decider: Decider = {
+    ...{ ...common, counters, rules: () => live, estimates: createEstimates() },
+    ledger: ledgerOf(memory, { clock: time }),
+  };
+  let nowMs = 0;
+  const clock = (): number => nowMs;
+  const ledger = ledgerOf(open?.(clock) ?? createMemoryBackend(clock, { maxCounters }), { clock });
+  const tried: TriedRequest[] = [];
+  const turns: (() => void)[] = [];
+  const trial = new Trial({
+    decider: { ...common, estimates: createEstimates() },
+    counters: {
+      ...{ ledger, counters: ownCounters(createCounterKeys('candidate|')), evicted: () => 0 },
+      setTime: (ms) => {
+        nowMs = ms;
+      },
+    },
+    decidedAtMs: (answer) => (answer.verdicts.some(({ kind }) => kind === 'limited') ? memory.ranAtMs() : time()),
+    ...{ clock: time, sample: 1, maxInFlight: 10_000, isLate: () => false },
+    later: (run) => void turns.push(run),
+    onTried: (request) => void tried.push(request),
+    ...options,
+  });
+  trial.follow(candidate, 'candidate');
+  const service = createRlsService(decider, extrasOf(), {
+    answered: (request, answer, timeoutMs) => trial.answered(request, answer, timeoutMs),
+    failed: () => {},
+  });
+  return {
+    trial,
+    /** What both have answered, in order. */
+    tried,
+    ask: (request: WireRequest, timeoutMs = Number.POSITIVE_INFINITY) => askOf(service, request, timeoutMs),
+    /** Takes all turns in which requests are decided by the candidate. */
+    flush: () => {
+      for (let turn = turns.shift(); turn; turn = turns.shift()) turn();
+    },
+  };
+}
+
+/** A service with these rules, and its answers in order. */
+export function serviceWith(
+  rules: RuleTree,
+  {
+    modes = noModes,
+    overrides,
+    backend,
+    clock,
+  }: Pick<TrialSetup, 'modes' | 'overrides'> & {
+    readonly backend: Backend;
+    readonly clock: () => number;
+  },
+) {
+  const answers: Answer[] = [];
+  const service = createRlsService(
+    {
+      ...{ ...modes, storeTimeoutMs: 5_000, ...(overrides && { overrides }), rules: () => rules },
+      ...{ counters: ownCounters(createCounterKeys('')), estimates: createEstimates() },
+      ledger: ledgerOf(backend, { clock }),
+    },
+    extrasOf(),
+    { answered: (_, answer) => void answers.push(answer), failed: () => {} },
+  );
+  return {
+    answers,
+    ask: (request: WireRequest, timeoutMs = Number.POSITIVE_INFINITY) => askOf(service, request, timeoutMs),
+  };
+}
+
+const askOf = (service: RlsService, request: WireRequest, timeoutMs: number): Promise<void> =>
+  service.shouldRateLimit(request, { timeoutMs, header: () => undefined }, () => {});
+
+/** What an answer says, without the objects of the rules. */
+export const plainAnswer = ({ overallCode, shadowed, delayMs, verdicts }: Answer): object => ({
+  ...{ overallCode, shadowed, delayMs },
+  verdicts: verdicts.map((verdict) =>
+    verdict.kind === 'limited'
+      ? { kind: 'limited', rule: verdict.rule.path, code: verdict.code, decision: verdict.decision }
+      : { kind: verdict.kind },
+  ),
+});
+
+/** A request of the domain `demo`, a descriptor each, `key=value,…` with the number of hits after a `*`. */
+export function requestOf(...descriptors: readonly string[]): WireRequest {
+  return {
+    domain: 'demo',
+    descriptors: descriptors.map((written) => {
+      const [, entries = '', hits] = /^(.*?)(?:\*(-?\d+))?$/.exec(written) ?? [];
+      const value = Math.abs(Number(hits ?? 1));
+      return {
+        entries: entries.split(',').map((entry) => {
+          const [key = '', text = ''] = entry.split('=');
+          return { key, value: text };
+        }),
+        ...{ limit: null, hits_addend: { value }, is_negative_hits: Number(hits ?? 1) < 0 },
+      };
+    }),
+    hits_addend: 0,
+  };
+}
