@@ -163,9 +163,9 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^client/src/',
-        pathNot: '^client/src/(middleware/|(index|express|fastify|hono|koa|nestjs|grpc)\\.ts$)',
+        pathNot: '^client/src/(middleware/|deferral/|(index|express|fastify|hono|koa|nestjs|grpc|bullmq)\\.ts$)',
       },
-      to: { path: '^client/src/(middleware/|(express|fastify|hono|koa|nestjs|grpc)\\.ts$)' },
+      to: { path: '^client/src/(middleware/|deferral/|(express|fastify|hono|koa|nestjs|grpc|bullmq)\\.ts$)' },
     },
     { name: 'no-circular', severity: 'error', from: {}, to: { circular: true } },
     {

@@ -1,9 +1,9 @@
 /** `npm run test:quick`: no servers but Redis, on one transport, and nothing that takes more than about ten seconds. */
 const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
-  '/test/(attack|bench|chaos|deploy|e2e|console/browser)/',
+  '/test/(attack|bench|chaos|deploy|e2e|examples|console/browser)/',
   '/test/algorithms/(oracle|properties)',
-  '/test/client/(faults|frameworks|package|readme|reference)',
+  '/test/client/(deferral-|faults|frameworks|package|readme|reference)',
   '/test/backends/(memcached|black-hole|formats|redis/(expiry|faults|leases|topologies))',
   '/test/(conformance/process|docs/(clients|layers|site|tasks)|main|observe/pages|rls/service|serve/workers|xds/go-control-plane)',
   '/test/rlqs/(bound|configuration|envoy-traps)',

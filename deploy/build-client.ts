@@ -9,10 +9,10 @@ const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const CLIENT = join(PROJECT, 'client');
 
 /** The modules that can be imported, each with its types. */
-const ENTRIES = ['index', 'express', 'fastify', 'hono', 'koa', 'nestjs', 'grpc'];
+const ENTRIES = ['index', 'express', 'fastify', 'hono', 'koa', 'nestjs', 'grpc', 'bullmq'];
 
 /** Installed by those that use them. */
-const PEERS = ['@grpc/grpc-js', '@nestjs/common', 'express', 'fastify', 'hono', 'koa'];
+const PEERS = ['@grpc/grpc-js', '@nestjs/common', 'bullmq', 'express', 'fastify', 'hono', 'koa'];
 
 /**
  * Builds the package of the client into `client/dist`: its modules, with the code of the packages that it needs, their

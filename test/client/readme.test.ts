@@ -3,16 +3,20 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { startRedis } from '../helpers/redis.ts';
 import { closeAll, closeLater, RULES, startService } from './service.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 const TIMEOUT_MS = 120_000;
 
+const snippetsOf = (page: string): readonly string[] =>
+  Array.from(readFileSync(join(PROJECT, page), 'utf8').matchAll(/```ts\n(.*?)```/gs), ([, program = '']) => program);
+
 /** The programs in the README of the client. */
-const snippets = Array.from(
-  readFileSync(join(PROJECT, 'client/README.md'), 'utf8').matchAll(/```ts\n(.*?)```/gs),
-  ([, program = '']) => program,
-);
+const snippets = snippetsOf('client/README.md');
+
+/** Programs that do not end, so that only their types are checked. */
+const endless = snippetsOf('docs/deferral.md');
 
 /** Where the packages of the project are found, and no tool searches. */
 function newFolder(): string {
@@ -26,16 +30,21 @@ function newFolder(): string {
 afterEach(closeAll);
 
 test(
-  'the programs in the README of the client are valid TypeScript, and run against a service',
+  'the programs in the README of the client, and about deferral, are valid TypeScript, and the former run against a service',
   async () => {
     expect(snippets.length).toBeGreaterThanOrEqual(9);
     const service = await startService(RULES);
+    const redis = await startRedis();
+    closeLater(() => redis.stop());
     const folder = newFolder();
     const names = snippets.map((_, at) => `snippet-${at}.ts`);
     for (const [at, name] of names.entries()) {
       const program = (snippets[at] ?? '').replaceAll('localhost:8081', service.grpc);
-      writeFileSync(join(folder, name), program.replaceAll('http://localhost:8080', service.http));
+      const withPorts = program.replaceAll('http://localhost:8080', service.http).replace('6379', String(redis.port));
+      writeFileSync(join(folder, name), withPorts);
     }
+    const endlessNames = endless.map((_, at) => `endless-${at}.ts`);
+    for (const [at, name] of endlessNames.entries()) writeFileSync(join(folder, name), endless[at] ?? '');
     const compilerOptions = {
       target: 'es2023',
       module: 'nodenext',
@@ -47,7 +56,7 @@ test(
       types: ['node'],
     };
     const config = join(folder, 'tsconfig.json');
-    writeFileSync(config, JSON.stringify({ compilerOptions, files: names }));
+    writeFileSync(config, JSON.stringify({ compilerOptions, files: [...names, ...endlessNames] }));
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
     const run = (args: readonly string[]) =>
       promisify(execFile)(process.execPath, args, {

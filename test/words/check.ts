@@ -28,13 +28,14 @@ const PLACES = [
   'site',
   'tour',
   'client/src',
+  'examples',
 ];
 const PAGES = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'envoy.yaml', 'client/README.md'];
 
 const files = [
   ...PLACES.flatMap((place) =>
     readdirSync(join(ROOT, place), { recursive: true, withFileTypes: true }).flatMap((entry) =>
-      entry.isFile() && /\.(?:tsx?|lua|md|yaml)$/.test(entry.name)
+      entry.isFile() && /\.(?:tsx?|mjs|lua|md|yaml)$/.test(entry.name)
         ? [relative(ROOT, join(entry.parentPath, entry.name))]
         : [],
     ),

@@ -1,0 +1,65 @@
+import type { Lines, QueueKeys } from './lines.ts';
+
+/** How long a job that is not the first of its line is among the delayed jobs, unless it is woken. */
+export const PARK_MS = 86_400_000;
+
+/** Has the heads of lines run: a job waits among BullMQ's delayed jobs until it is the first of its line. */
+export class Heads {
+  readonly #lines: Lines;
+  readonly #queue: QueueKeys;
+  #seen: ReadonlyMap<string, string> = new Map();
+
+  constructor(lines: Lines, queue: QueueKeys) {
+    this.#lines = lines;
+    this.#queue = queue;
+  }
+
+  /** Removes a job from its line, and wakes the next one if it was the first. */
+  async advance(line: string, id: string): Promise<void> {
+    await this.#wakeFirst(line, await this.#lines.leave(line, id));
+  }
+
+  /** Has a job run as soon as a worker is free. @returns  false: it has ended, or was removed */
+  async wake(id: string): Promise<boolean> {
+    try {
+      await this.#queue.backend.promote(id);
+      return true;
+    } catch {
+      return !hasEnded(await this.#queue.backend.getState(id)); // it is not delayed, or Redis fails again
+    }
+  }
+
+  /**
+   * Wakes heads that nothing else will: those whose predecessor was on a worker that died at that moment, and those
+   * behind jobs that were removed from the queue. It wakes only what has been at the head of an open line since the
+   * last check.
+   *
+   * @returns  how many lines go on
+   */
+  async check(): Promise<number> {
+    const heads = new Map<string, string>();
+    let woken = 0;
+    for await (const [line, head] of this.#lines.open()) {
+      if (this.#seen.get(line) !== head) heads.set(line, head);
+      else if (await this.#recover(line, head)) woken++;
+      else heads.set(line, head);
+    }
+    this.#seen = heads;
+    return woken;
+  }
+
+  async #recover(line: string, head: string): Promise<boolean> {
+    const state = await this.#queue.backend.getState(head);
+    if (state === 'delayed') return this.wake(head);
+    if (!hasEnded(state)) return false; // it waits for a worker, or is on one
+    await this.advance(line, head);
+    return true;
+  }
+
+  async #wakeFirst(line: string, head: string | undefined): Promise<void> {
+    let next = head;
+    while (next !== undefined && !(await this.wake(next))) next = await this.#lines.leave(line, next);
+  }
+}
+
+const hasEnded = (state: string): boolean => ['completed', 'failed', 'unknown'].includes(state);

@@ -1,0 +1,91 @@
+import type { Queue } from 'bullmq';
+import type { Key } from '../middleware/options.ts';
+import { requestOf } from '../request.ts';
+import { scripts } from './scripts.ts';
+
+/** A queue or a worker of BullMQ, by its connection and its keys. */
+export type QueueKeys = Pick<Queue, 'backend' | 'toKey'>;
+
+/** How many lines are read in one call. */
+const PAGE = 1_000;
+
+/**
+ * Where jobs wait for their turn: a line for each key, in the order of arrival, in Redis beside BullMQ's own keys.
+ * Only the first job of a line, its head, may ask; a refusal closes its line for a while.
+ */
+export class Lines {
+  readonly #queue: QueueKeys;
+  #client: QueueKeys['backend']['client'] | undefined;
+
+  constructor(queue: QueueKeys) {
+    this.#queue = queue;
+  }
+
+  /** Appends jobs in this order. @returns  the head of the line */
+  async arrive(line: string, ids: readonly string[]): Promise<string> {
+    return String(await this.#run('weirArrive', line, ...ids));
+  }
+
+  /**
+   * A worker has the job, which is put into the line if it is not there.
+   *
+   * @param goesFirst  it has been started before
+   * @returns  0: it is its turn; else in how many ms it is; undefined: another job is first
+   */
+  async enter(line: string, id: string, goesFirst: boolean): Promise<number | undefined> {
+    const waitMs = Number(await this.#run('weirEnter', line, id, goesFirst ? '1' : '0'));
+    return waitMs < 0 ? undefined : waitMs;
+  }
+
+  /** Closes the line for so long. @returns  how often this job has been refused, if this counts as a refusal */
+  async close(line: string, id: string, ms: number, isRefusal: boolean): Promise<number> {
+    return Number(await this.#run('weirRefuse', line, id, Math.ceil(ms), isRefusal ? 1 : 0));
+  }
+
+  /** Removes a job. @returns  the new head, if this was the head */
+  async leave(line: string, id: string): Promise<string | undefined> {
+    return textOf(await this.#run('weirLeave', line, id));
+  }
+
+  async head(line: string): Promise<string | undefined> {
+    return textOf(await this.#run('weirHead', line));
+  }
+
+  /** The lines that are not closed, each with its head. */
+  async *open(): AsyncGenerator<readonly [line: string, head: string]> {
+    for (let offset = 0; ; offset += PAGE) {
+      const found = await this.#run('weirOpenLines', '', this.#key('line:'), offset, PAGE);
+      const texts = Array.isArray(found) ? found.map(String) : [];
+      for (let at = 0; at < texts.length; at += 2) yield [texts[at] ?? '', texts[at + 1] ?? ''];
+      if (texts.length < 2 * PAGE) return;
+    }
+  }
+
+  #key(name: string): string {
+    return this.#queue.toKey(`weir:${name}`);
+  }
+
+  async #run(script: keyof typeof scripts, line: string, ...rest: readonly (string | number)[]): Promise<unknown> {
+    this.#client ??= this.#define();
+    const client = await this.#client;
+    const keys = [this.#key('lines'), this.#key(`line:${line}`), this.#key('arrivals'), this.#key('refusals')];
+    const named = script === 'weirOpenLines' ? rest : [line, ...rest];
+    return client.runCommand(script, [...keys, ...named]);
+  }
+
+  async #define() {
+    const client = await this.#queue.backend.client;
+    for (const [name, lua] of Object.entries(scripts)) client.defineCommand(name, { numberOfKeys: 4, lua });
+    return client;
+  }
+}
+
+const textOf = (reply: unknown): string | undefined => (typeof reply === 'string' && reply !== '' ? reply : undefined);
+
+/**
+ * The line of what is counted by these descriptors.
+ *
+ * @throws TypeError  the service cannot count by them
+ */
+export const lineOf = (domain: string, key: NonNullable<Key>): string =>
+  JSON.stringify([domain, ...requestOf(domain, key, 1).descriptors]);

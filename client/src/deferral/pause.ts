@@ -1,0 +1,41 @@
+import type { Decision } from '../decision.ts';
+import { checkNumber } from '../options.ts';
+
+/** Until the next question, where the service has not answered. */
+const UNANSWERED_MS = 1_000;
+
+/** Until the next question, where nothing passes until an operator changes that, as with a block. */
+const BLOCKED_MS = 60_000;
+
+/** The jitter is this part of a wait at most. */
+const JITTER_PART = 0.1;
+const DEFAULT_MAX_JITTER_MS = 1_000;
+const MAX_MS = 86_400_000;
+
+/** What becomes of a line whose head was not admitted. */
+export type Pause =
+  | { readonly kind: 'refused' | 'unanswered'; readonly ms: number }
+  /** The head asks for more hits than its limit ever admits. */
+  | { readonly kind: 'never' };
+
+/** @param decision  with `ok: false` */
+export function pauseAfter(decision: Decision): Pause {
+  const { error, retryAfterMs, resetMs, source, limit } = decision;
+  if (error) return { kind: 'unanswered', ms: UNANSWERED_MS };
+  if (retryAfterMs !== undefined) return { kind: 'refused', ms: retryAfterMs };
+  // Weir names its source, and leaves the time out where waiting does not help. A limit of 0 is a block.
+  if (source !== undefined && source !== 'client_refusal' && limit) return { kind: 'never' };
+  return { kind: 'refused', ms: resetMs || BLOCKED_MS };
+}
+
+/**
+ * Adds a random time to the wait of a key, so that keys which are refused together do not return together. It is drawn
+ * again for each refusal, so that none is always the last.
+ *
+ * @param maxMs  default: 1,000; never more than a tenth of the wait
+ * @param random  from 0 to 1
+ */
+export function createJitter(maxMs = DEFAULT_MAX_JITTER_MS, random = Math.random): (waitMs: number) => number {
+  checkNumber('jitterMs', maxMs, [0, MAX_MS]);
+  return (waitMs) => Math.ceil(waitMs + Math.min(waitMs * JITTER_PART, maxMs) * random());
+}

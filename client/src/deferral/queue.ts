@@ -1,0 +1,63 @@
+import { type Job, Queue, type QueueOptions } from 'bullmq';
+import { Heads, PARK_MS } from './heads.ts';
+import { Lines, lineOf } from './lines.ts';
+import type { DeferredJob, DeferredQueue, LineOptions } from './options.ts';
+
+/** Runs that throw are tried again, unless a job says otherwise. */
+const DEFAULT_JOB_OPTIONS = { attempts: 5, backoff: { type: 'exponential', delay: 1_000 } };
+
+/** @see createDeferredQueue */
+export function openDeferredQueue<D, R>(name: string, options: LineOptions<D> & QueueOptions): DeferredQueue<D, R> {
+  const { domain, key, defaultJobOptions, ...queueOptions } = options;
+  if (!domain || !key) throw new TypeError('expected the options domain and key');
+  const queue = new Queue<D, R, string, D, R, string>(name, {
+    ...queueOptions,
+    defaultJobOptions: { ...DEFAULT_JOB_OPTIONS, ...defaultJobOptions },
+  });
+  const lines = new Lines(queue);
+  const heads = new Heads(lines, queue);
+
+  async function addBulk(jobs: readonly DeferredJob<D>[]): Promise<Job<D, R, string>[]> {
+    const lineOfJob = await Promise.all(jobs.map(lineToJoin));
+    // They are in the queue before they are in a line, so that each head can be woken.
+    const added = await queue.addBulk(
+      jobs.map(({ name, data, opts }, at) => ({
+        name,
+        data,
+        opts: lineOfJob[at] === undefined ? { ...opts } : { ...opts, delay: PARK_MS },
+      })),
+    );
+    const arrivals = new Map<string, string[]>();
+    for (const [at, { id }] of added.entries()) {
+      const line = lineOfJob[at];
+      if (line === undefined || id === undefined) continue;
+      const ids = arrivals.get(line);
+      if (ids) ids.push(id);
+      else arrivals.set(line, [id]);
+    }
+    for (const [line, ids] of arrivals) {
+      const head = await lines.arrive(line, ids);
+      if (ids.includes(head) && !(await heads.wake(head))) await heads.advance(line, head);
+    }
+    return added;
+  }
+
+  /** Undefined: the job is not limited, arrives later, or is a repetition of one that has begun. */
+  async function lineToJoin({ data, opts }: DeferredJob<D>): Promise<string | undefined> {
+    const descriptors = opts?.delay ? undefined : key(data);
+    if (descriptors === undefined) return undefined;
+    const state = opts?.jobId === undefined ? 'unknown' : await queue.getJobState(opts.jobId);
+    return state === 'unknown' || state === 'delayed' ? lineOf(domain, descriptors) : undefined;
+  }
+
+  return {
+    queue,
+    addBulk,
+    async add(jobName, data, opts) {
+      const [job] = await addBulk([{ name: jobName, data, ...(opts && { opts }) }]);
+      if (!job) throw new Error('BullMQ has added no job');
+      return job;
+    },
+    close: () => queue.close(),
+  };
+}

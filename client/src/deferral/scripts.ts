@@ -1,0 +1,62 @@
+/**
+ * The scripts that change lines, each atomic. Their keys: the set of all lines, scored by the time (ms, of Redis) until
+ * which each is closed; the line, scored by arrival; the number of the last arrival; the refusals of each head.
+ */
+export const scripts = {
+  /** Appends the jobs that are not in the line yet. ARGV: line, ids. @returns the head */
+  weirArrive: `
+    for at = 2, #ARGV do
+      if not redis.call('ZSCORE', KEYS[2], ARGV[at]) then
+        redis.call('ZADD', KEYS[2], redis.call('INCR', KEYS[3]), ARGV[at])
+      end
+    end
+    redis.call('ZADD', KEYS[1], 'NX', 0, ARGV[1])
+    return redis.call('ZRANGE', KEYS[2], 0, 0)[1]`,
+
+  /**
+   * A worker has the job. ARGV: line, id, '1' to put it first if it is not in the line, instead of last.
+   * @returns  -1: another job is first; 0: it is its turn; else in how many ms it is
+   */
+  weirEnter: `
+    local line, id, first = ARGV[1], ARGV[2], ARGV[3] == '1'
+    if not redis.call('ZSCORE', KEYS[2], id) then
+      local head = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+      local score = first and head[2] and tonumber(head[2]) - 1 or redis.call('INCR', KEYS[3])
+      redis.call('ZADD', KEYS[2], score, id)
+      redis.call('ZADD', KEYS[1], 'NX', 0, line)
+    end
+    if redis.call('ZRANGE', KEYS[2], 0, 0)[1] ~= id then return -1 end
+    local time = redis.call('TIME')
+    local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+    return math.max(0, tonumber(redis.call('ZSCORE', KEYS[1], line) or 0) - now_ms)`,
+
+  /** Closes the line. ARGV: line, id, ms, 1 to count a refusal of this job, else 0. @returns its refusals */
+  weirRefuse: `
+    local time = redis.call('TIME')
+    local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+    redis.call('ZADD', KEYS[1], 'XX', now_ms + ARGV[3], ARGV[1])
+    return redis.call('HINCRBY', KEYS[4], ARGV[2], ARGV[4])`,
+
+  /** Removes a job. ARGV: line, id. @returns the new head, if it was the head; else nil */
+  weirLeave: `
+    local head = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+    redis.call('ZREM', KEYS[2], ARGV[2])
+    redis.call('HDEL', KEYS[4], ARGV[2])
+    local next = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+    if not next then redis.call('ZREM', KEYS[1], ARGV[1]) end
+    return head == ARGV[2] and next or nil`,
+
+  /** The first of a line. @returns its id, or nil */
+  weirHead: `return redis.call('ZRANGE', KEYS[2], 0, 0)[1]`,
+
+  /** Lines that are not closed. ARGV: what precedes a line in its key, offset, count. @returns line, head, line, … */
+  weirOpenLines: `
+    local time = redis.call('TIME')
+    local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+    local found = {}
+    for _, line in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], 0, now_ms, 'LIMIT', ARGV[2], ARGV[3])) do
+      table.insert(found, line)
+      table.insert(found, redis.call('ZRANGE', ARGV[1] .. line, 0, 0)[1] or '')
+    end
+    return found`,
+} as const;

@@ -1,0 +1,48 @@
+import { appendFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createClient } from 'weir-client';
+import { createDeferredWorker } from 'weir-client/bullmq';
+
+/** A job of the tests: the so-many-th of its key. */
+interface Work {
+  readonly key: string;
+  readonly at: number;
+  readonly runMs: number;
+}
+
+const [target = '', redisPort = '', log = '', lockDuration = ''] = process.argv.slice(2);
+
+const client = createClient({ target, timeoutMs: 5_000 });
+
+/** Processes of one machine have the same monotonic clock, and what was appended outlives a process that is killed. */
+const note = (what: string, { key, at }: Work) =>
+  appendFileSync(log, `${process.hrtime.bigint()} ${what} ${key} ${at} ${process.pid}\n`);
+
+const { worker, close, stats } = createDeferredWorker<Work>(
+  'work',
+  async ({ data }) => {
+    note('start', data);
+    if (data.runMs > 0) await sleep(data.runMs);
+    note('end', data);
+  },
+  {
+    connection: { host: '127.0.0.1', port: Number(redisPort) },
+    client,
+    domain: 'work',
+    key: ({ key }) => ({ key }),
+    concurrency: 20,
+    lockDuration: Number(lockDuration),
+    stalledInterval: 1_000,
+    checkIntervalMs: 1_000,
+    timeoutMs: 5_000,
+  },
+);
+worker.on('error', () => {}); // of a Redis that is restarted
+await worker.waitUntilReady();
+process.stdout.write('ready\n');
+process.once('SIGTERM', async () => {
+  await close();
+  client.close();
+  process.stdout.write(`${JSON.stringify(stats())}\n`);
+  process.exit();
+});

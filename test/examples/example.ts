@@ -1,0 +1,60 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { accepts, freePort, type Running, start } from '../helpers/process.ts';
+import { envoy as envoyBinary } from '../helpers/tools.ts';
+
+const EXAMPLES = fileURLToPath(new URL('../../examples', import.meta.url));
+
+/** The environment of a program: where it finds the others. */
+export type Env = Readonly<Record<string, string>>;
+
+/** An example, whose programs run with Node as its README says. */
+export interface Example {
+  readonly rules: string;
+  /** Starts a program; ready when it has printed this. */
+  run(
+    program: string,
+    options: { readonly args?: readonly string[]; readonly env: Env; readonly ready: string },
+  ): Promise<Running>;
+  /**
+   * Starts Envoy with its envoy.yaml on free ports; ready when it accepts connections on the one that it has for clients.
+   *
+   * @param ports  of the other programs, by their ports in envoy.yaml
+   */
+  startEnvoy(ports: ReadonlyMap<number, number>): Promise<Running & { readonly port: number }>;
+}
+
+export async function openExample(name: string): Promise<Example> {
+  const folder = join(EXAMPLES, name);
+  return {
+    rules: await readFile(join(folder, 'rules.yaml'), 'utf8'),
+    async run(program, { args = [], env, ready }) {
+      const { PATH, HOME } = process.env;
+      const options = { cwd: folder, env: { PATH, HOME, ...env }, name: program };
+      const running = await start(process.execPath, [program, ...args], options);
+      await running.waitFor(ready, START_TIMEOUT_MS);
+      return running;
+    },
+    async startEnvoy(ports) {
+      const portFor = new Map(ports);
+      const port = await freePort();
+      portFor.set(10000, port);
+      for (const own of [9901, 10001]) portFor.set(own, await freePort());
+      const text = await readFile(join(folder, 'envoy.yaml'), 'utf8');
+      const config = text
+        .replaceAll(/(?<=port_value: )\d+/g, (written) => String(portFor.get(Number(written))))
+        .replace('timeout: 0.25s', 'timeout: 5s'); // the machine has more to do than the test
+      const aside = await mkdtemp(join(tmpdir(), 'envoy-'));
+      const path = join(aside, 'envoy.yaml');
+      await writeFile(path, config);
+      const args = ['-c', path, '--use-dynamic-base-id', '--concurrency', '2', '--log-level', 'warning'];
+      const envoy = await start(await envoyBinary(), args, { name: 'envoy' });
+      envoy.exited.then(() => rm(aside, { recursive: true }));
+      await envoy.waitFor(() => accepts(port));
+      return { ...envoy, port };
+    },
+  };
+}
+const START_TIMEOUT_MS = 60_000;
