@@ -54,6 +54,7 @@ const mayImport = {
     'src/candidate/(book|report)\\.ts',
     'src/observe/exposition.ts',
     'src/decide.ts',
+    'src/descriptor-text.ts',
     'src/overrides.ts',
     'src/rules/',
     'src/ledger/',

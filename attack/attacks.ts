@@ -5,6 +5,8 @@ import { floods } from './attacks/floods.ts';
 import { headers } from './attacks/headers.ts';
 import { json } from './attacks/json.ts';
 import { load } from './attacks/load.ts';
+import { quotas } from './attacks/quotas.ts';
+import { reservations } from './attacks/reservations.ts';
 import { state } from './attacks/state.ts';
 import { streams } from './attacks/streams.ts';
 import { windows } from './attacks/windows.ts';
@@ -12,5 +14,5 @@ import { windows } from './attacks/windows.ts';
 /** Every attack, in the order of the table. */
 export const attacks: readonly Attack[] = [
   ...[...compressed, ...windows, ...streams, ...floods, ...headers],
-  ...[...connections, ...state, ...json, ...load],
+  ...[...connections, ...state, ...quotas, ...reservations, ...json, ...load],
 ];

@@ -42,4 +42,9 @@ export const ordinaryMessage = (user: string): Buffer =>
 export const limitOf = (requestsPerUnit: number, unit: number): Buffer =>
   field(2, Buffer.concat([varintField(1, requestsPerUnit), varintField(2, unit)]));
 
-const varintField = (number: number, value: number): Buffer => Buffer.concat([varint(number << 3), varint(value)]);
+/** What a proxy reports of a bucket with these pairs, as a field of the report. */
+export const usage = (...pairs: readonly Buffer[]): Buffer =>
+  field(2, Buffer.concat([field(1, Buffer.concat(pairs)), field(2, varintField(1, 5)), varintField(3, 1)]));
+
+export const varintField = (number: number, value: number): Buffer =>
+  Buffer.concat([varint(number << 3), varint(value)]);

@@ -5,11 +5,9 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { createGzip } from 'node:zlib';
-import { showUsage } from './usage.ts';
 
-const REQUESTS = 2_000_000;
-const USERS = 100_000;
 const START_MS = 1_700_000_000_000;
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const RULES = `
@@ -26,11 +24,28 @@ rate_limits:
 /** Has Node report what it has used when it ends. */
 const REPORT_USAGE = `data:text/javascript,process.on('exit',()=>process._rawDebug(JSON.stringify(process.resourceUsage())))`;
 
-showUsage(`Usage: npm run replay-cost
+const usage = `Usage: npm run replay-cost -- [options]
 
 Measures the CPU time that \`weir replay\` takes for each request of a compressed recording, and of a compressed access
-log of Envoy Gateway. Takes about two minutes.
-`);
+log of Envoy Gateway, and its largest memory. Takes about two minutes.
+
+  --requests N  in each file (2000000)
+  --users N     keys that these requests have, most of them a few times (100000)
+  --help        this text
+`;
+
+const { values } = parseArgs({
+  options: {
+    requests: { type: 'string', default: '2000000' },
+    users: { type: 'string', default: '100000' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(usage);
+  process.exit(0);
+}
+const [REQUESTS, USERS] = [Number(values.requests), Number(values.users)];
 
 type LineOf = (user: string, timeMs: number) => object;
 

@@ -4,6 +4,7 @@ import { addAdminCommands, type Surroundings } from './commands/admin.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
 import { addDiffCommand } from './commands/diff.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
+import { groupCommands } from './commands/groups.ts';
 import { addQuotasCommand } from './commands/quotas.ts';
 import { addRecordCommand } from './commands/record.ts';
 import { addReplayCommands } from './commands/replay.ts';
@@ -121,6 +122,7 @@ const replaySurroundings: ReplaySurroundings = {
 };
 addReplayCommands(program, replaySurroundings);
 addSimulateCommand(program, replaySurroundings);
+groupCommands(program);
 
 await program.parseAsync();
 

@@ -53,7 +53,7 @@ export async function readSettings(env: Environment) {
       ttlMs: values.RLQS_TTL,
       unknown: values.RLQS_UNKNOWN,
       maxBuckets: values.RLQS_MAX_BUCKETS,
-      maxBytes: values.RLQS_MAX_BYTES,
+      maxBytes: values.RLQS_MAX_BYTES ?? defaultShareBytes(),
     },
     grpc: grpcOf(values),
     http: { address: { host: values.HOST, port: values.PORT }, maxConnections: values.HTTP_MAX_CONNECTIONS },
@@ -119,6 +119,13 @@ function rulesOf(values: CheckedValues) {
 const MIN_CACHE_BYTES = 512 * 1024;
 /** Default share of V8's heap limit for counters in memory. */
 const DEFAULT_HEAP_SHARE = 1 / 4;
+
+/** Default share of V8's heap limit for shares of proxies, and the most that it comes to. */
+const DEFAULT_HEAP_SHARE_OF_SHARES = 1 / 8;
+const DEFAULT_MAX_SHARE_BYTES = 128 * 1024 * 1024;
+
+const defaultShareBytes = (): number =>
+  Math.min(Math.floor(getHeapStatistics().heap_size_limit * DEFAULT_HEAP_SHARE_OF_SHARES), DEFAULT_MAX_SHARE_BYTES);
 
 function countersOf(values: CheckedValues) {
   const { MEMORY_MAX_BYTES: together, LOCAL_CACHE_SIZE_IN_BYTES: cacheBytes, WORKERS: processes } = values;

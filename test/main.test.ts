@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
@@ -153,6 +153,8 @@ describe('serve', () => {
     const statuses: unknown[] = [];
     const first = new Promise<void>((resolve) => watch.on('data', (status) => statuses.push(status) && resolve()));
     await first;
+    const metrics = await (await fetch(`http://127.0.0.1:${running.debugPort}/metrics`)).text();
+    expect(metrics).toMatch(/^weir_health_watches 1$/m);
     expect(await running.stop('SIGTERM')).toEqual({ code: 0, signal: null });
     client.close();
     expect(statuses).toEqual([{ status: 'SERVING' }, { status: 'NOT_SERVING' }]);
@@ -477,12 +479,26 @@ test('flags of serve override the environment', async () => {
   expect(running.output()).toContain('INFO: loaded 1 rules of 1 domains from');
 });
 
-test('the help of weir fits a screen of 80 columns and 24 lines', async () => {
+test('the help of weir lists every command, a line each below what it is for', async () => {
   const { output } = await weir(['--help']);
   const lines = output.trimEnd().split('\n');
-  expect(lines.length).toBeLessThan(24);
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
+  const headings = lines.filter((line) => /^\S.*:$/.test(line));
+  expect(headings).toEqual(['Options:', 'Run:', 'Change rules safely:', 'Ask why:', 'Operate:', 'Envoy:']);
+  const listed = lines.slice(lines.indexOf('Run:')).flatMap((line) => /^ {2}(\w+) .* {2,}\S/.exec(line)?.[1] ?? []);
+  expect(listed.toSorted()).toEqual([...commandsInSource()].sort());
+  expect(lines).toHaveLength(lines.indexOf('Run:') + listed.length + 9); // five headings, with lines between
 });
+
+/** The commands of the program by name, as its source adds them; without those below another command. */
+function commandsInSource(): ReadonlySet<string> {
+  const src = join(__dirname, '../src');
+  const files = ['main.ts', ...readdirSync(join(src, 'commands')).map((name) => join('commands', name))];
+  const added = files.flatMap((name) => [
+    ...readFileSync(join(src, name), 'utf8').matchAll(/(?:program\s*\.command\(|\bcommand\(\s*program,\s*)'(\w+)'/g),
+  ]);
+  return new Set(added.map(([, name = '']) => name));
+}
 
 describe('the log of rules at info', () => {
   const infos = ({ output }: Weir) => output().match(/INFO: .*(rules|shutting down).*/g) ?? [];

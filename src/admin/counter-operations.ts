@@ -1,13 +1,12 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { Operation as StoreOperation } from '../backends/backend.ts';
 import { debitOf } from '../ledger/debit.ts';
-import type { Entry } from '../rules/match.ts';
 import { type ApiOperation, operation } from './api.ts';
 import { listCounters } from './counter-listing.ts';
 import { countersOf, describeCounter, type FoundCounter, STORE_TIMEOUT_MS, statesOf } from './counter-states.ts';
 import { type CounterState, counterState } from './explain.ts';
 import type { AdminOptions } from './options.ts';
-import { type ChangeBody, descriptor, domain, MAX_HITS, noQuery, reason, text } from './parameters.ts';
+import { type ChangeBody, descriptor, domain, MAX_HITS, noQuery, readDescriptor, reason, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 import { shownBy } from './shown-value.ts';
@@ -68,7 +67,7 @@ async function counters(
   if (query.descriptor === undefined) return listCounters(options, query);
   if (query.domain === undefined)
     throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
-  const entries = parseDescriptor(query.descriptor);
+  const entries = readDescriptor(query.descriptor);
   const found = countersOf(options, query.domain, entries);
   const states = await statesOf(
     options,
@@ -79,17 +78,6 @@ async function counters(
     entries,
     counters: found.map((one, at) => describeCounter(one, states[at] as CounterState)),
   }; // one each
-}
-
-/**
- * `user=alice,path=/login`: two entries. A value goes to the next comma and may hold further `=`. @throws Problem  400
- */
-export function parseDescriptor(written: string): readonly Entry[] {
-  return written.split(',').map((one) => {
-    const equals = one.indexOf('=');
-    if (equals < 1) throw new ApiProblem(400, `a descriptor must be key=value[,key=value…], got '${written}'`);
-    return { key: one.slice(0, equals), value: one.slice(equals + 1) };
-  });
 }
 
 async function reset(options: AdminOptions, who: string, body: ChangeBody): Promise<object> {

@@ -61,27 +61,7 @@ export function overrideOperations(options: OverrideOptions): readonly ApiOperat
         ['domain', 'descriptor', 'effect', 'until', 'reason'],
       ),
       answers: 'The override.',
-      answer: async ({ client, body }) => {
-        const override: StandingOverride = {
-          domain: body.domain,
-          entries: body.descriptor,
-          effect: effectOf(body),
-          untilMs: untilOf(body.until, options.clock()),
-          by: client.name,
-          reason: body.reason,
-        };
-        const before = await known(options, override);
-        const change = {
-          who: client.name,
-          change: 'override set',
-          reason: body.reason,
-          what: whatOf(override, options),
-        };
-        await options.audit.change({ ...change, before: before && shown(before), after: shown(override) }, () =>
-          options.overrides.put(override),
-        );
-        return shown(override);
-      },
+      answer: ({ client, body }) => set(options, client.name, body),
     }),
     operation({
       path: PATH,
@@ -94,6 +74,31 @@ export function overrideOperations(options: OverrideOptions): readonly ApiOperat
       answer: ({ client, body }) => remove(options, client.name, body),
     }),
   ];
+}
+
+interface SetBody extends ChangeBody {
+  readonly effect: string;
+  readonly requestsPerUnit?: number;
+  readonly unit?: string;
+  readonly until: string;
+}
+
+async function set(options: OverrideOptions, by: string, body: SetBody): Promise<ListedOverride> {
+  const shown = (one: StandingOverride) => listedOverride(one, shownBy(true, options.hashKeys));
+  const override: StandingOverride = {
+    domain: body.domain,
+    entries: body.descriptor,
+    effect: effectOf(body),
+    untilMs: untilOf(body.until, options.clock()),
+    by,
+    reason: body.reason,
+  };
+  const before = await known(options, override);
+  const change = { who: by, change: 'override set', reason: body.reason, what: whatOf(override, options) };
+  await options.audit.change({ ...change, before: before && shown(before), after: shown(override) }, () =>
+    options.overrides.put(override),
+  );
+  return shown(override);
 }
 
 async function remove(
@@ -148,11 +153,7 @@ async function known(
   });
 }
 
-function effectOf(body: {
-  readonly effect: string;
-  readonly requestsPerUnit?: number;
-  readonly unit?: string;
-}): OverrideEffect {
+function effectOf(body: Pick<SetBody, 'effect' | 'requestsPerUnit' | 'unit'>): OverrideEffect {
   const { effect, requestsPerUnit } = body;
   const unit = units.find((one) => one === body.unit);
   if (effect === 'limit') {

@@ -1,5 +1,7 @@
+import { InvalidDescriptor, parseDescriptor } from '../descriptor-text.ts';
 import { MAX_UINT32, maximumRequest } from '../rls/wire.ts';
 import type { Entry } from '../rules/match.ts';
+import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 
 export const MAX_HITS = MAX_UINT32;
@@ -22,4 +24,17 @@ export interface ChangeBody {
   readonly domain: string;
   readonly descriptor: readonly Entry[];
   readonly reason: string;
+}
+
+/**
+ * Reads `key=value[,key=value…]`.
+ *
+ * @throws ApiProblem  400
+ */
+export function readDescriptor(written: string): readonly Entry[] {
+  try {
+    return parseDescriptor(written);
+  } catch (error) {
+    throw error instanceof InvalidDescriptor ? new ApiProblem(400, error.message) : error;
+  }
 }

@@ -1,8 +1,7 @@
 import type { ProxyQuota, QuotaQuery, QuotaReport } from '../rlqs/quota-report.ts';
 import { type ApiOperation, operation } from './api.ts';
-import { parseDescriptor } from './counter-operations.ts';
 import type { AdminOptions } from './options.ts';
-import { domain, pageSize, text } from './parameters.ts';
+import { domain, pageSize, readDescriptor, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { object } from './schema.ts';
 import { shownBy } from './shown-value.ts';
@@ -43,7 +42,7 @@ async function listQuotas(
   const { descriptor, count = DEFAULT_QUOTAS, ...rest } = query;
   if (descriptor !== undefined && rest.domain === undefined)
     throw new ApiProblem(400, 'the query is not valid: domain is required with descriptor');
-  const entries = descriptor === undefined ? {} : { entries: parseDescriptor(descriptor) };
+  const entries = descriptor === undefined ? {} : { entries: readDescriptor(descriptor) };
   return quotasOf(options, { ...rest, ...entries, count });
 }
 

@@ -8,20 +8,18 @@ import { tokenOf } from './tokens.ts';
 
 const PATH = '/api/v1/session';
 
+/** What the console shows of the service. */
+interface SessionFacts {
+  readonly hashKeys: boolean;
+  readonly version: string;
+  readonly grpcPort: number | undefined;
+  readonly hasQuotas: boolean;
+}
+
 /** Operations by which a browser signs in, so that it need not keep a token. */
 export function sessionOperations(
   { tokens, sessions }: AccessOptions,
-  {
-    hashKeys,
-    version,
-    grpcPort,
-    hasQuotas,
-  }: {
-    readonly hashKeys: boolean;
-    readonly version: string;
-    readonly grpcPort: number | undefined;
-    readonly hasQuotas: boolean;
-  },
+  { hashKeys, version, grpcPort, hasQuotas }: SessionFacts,
 ): readonly ApiOperation[] {
   return [
     operation({
@@ -52,12 +50,7 @@ export function sessionOperations(
       answers: 'Name, role, and `csrf`, which changes need in the header x-weir-csrf.',
       answer: ({ body, request, headers }) => {
         refuseOtherSites(request);
-        const token = tokens.length > 0 ? tokenOf(`Bearer ${body.token}`, tokens) : undefined;
-        if (!token)
-          throw new ApiProblem(
-            403,
-            tokens.length > 0 ? 'the token is not one of ADMIN_TOKEN' : 'ADMIN_TOKEN is not set',
-          );
+        const token = knownToken(body.token, tokens);
         const { session, setCookie } = sessions.open(token, request);
         headers.set('set-cookie', setCookie);
         return { name: token.name, role: token.role, csrf: session.csrf };
@@ -77,6 +70,14 @@ export function sessionOperations(
       },
     }),
   ];
+}
+
+/** @throws ApiProblem  403 */
+function knownToken(written: string, tokens: AccessOptions['tokens']) {
+  if (tokens.length === 0) throw new ApiProblem(403, 'ADMIN_TOKEN is not set');
+  const token = tokenOf(`Bearer ${written}`, tokens);
+  if (!token) throw new ApiProblem(403, 'the token is not one of ADMIN_TOKEN');
+  return token;
 }
 
 const csrfOf = (csrf: string | undefined): object => (csrf === undefined ? {} : { csrf });

@@ -4,6 +4,7 @@ import type { Clock } from '../clock.ts';
 import { MAX_UINT32, type WireRequest } from '../rls/wire.ts';
 import { CommandFailed, callApi, guarded, type Target } from './client.ts';
 import type { SentExplanation } from './explain.ts';
+import { inGroups } from './groups.ts';
 import { type Paint, paintFor } from './paint.ts';
 import {
   renderAudit,
@@ -54,8 +55,7 @@ interface RefusalOptions extends Common {
 export function addAdminCommands(program: Command, surroundings: Surroundings): void {
   program.configureHelp({
     subcommandTerm: termOf,
-    // the list of commands fits a screen
-    visibleCommands: (parent) => new Help().visibleCommands(parent).filter((one) => one.name() !== 'help'),
+    visibleCommands: (parent) => inGroups(new Help().visibleCommands(parent).filter((one) => one.name() !== 'help')),
   });
   addExplain(program, surroundings);
   addViews(program, surroundings);
@@ -275,16 +275,13 @@ export function span(written: string): number {
   return Number(number) * spanMs[unit as keyof typeof spanMs]; // as the pattern says
 }
 
-/** Those that the help of `weir` leaves out: docs/admin.md has them. */
-const LEFT_OUT: ReadonlySet<string> = new Set(['audit', 'quotas', 'record', 'refusals']);
-
 /** The subcommand that is run where none is named. */
 export const SHOW = 'show';
 
 /** Adds a command that speaks to the admin API. */
 export function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {
   return program
-    .command(name, { hidden: LEFT_OUT.has(name), isDefault: name === SHOW })
+    .command(name, { isDefault: name === SHOW })
     .description(description)
     .option('--target <host:port>', 'debug port of the service', 'localhost:6070')
     .option(

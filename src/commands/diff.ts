@@ -11,7 +11,7 @@ interface DiffFlags {
 /** Adds the command that compares rules. */
 export function addDiffCommand(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
   program
-    .command('diff', { hidden: true }) // the list of commands fits a screen
+    .command('diff')
     .summary('compare rule files')
     .description(
       'Print what it does to replace rules: rules added, removed and changed; counters kept or started anew.',
@@ -22,21 +22,27 @@ export function addDiffCommand(program: Command, { print, fail, isTerminal, env 
     .option('--exit-code', 'exit with 1 where anything differs', false)
     .action(
       guarded(fail, async (before: string, after: string, { json, exitCode }: DiffFlags) => {
-        const [{ diffRules }, { diffJson }, { diffText }, { loadRulesAt }, { readSettings }, { InvalidSettings }] =
-          await Promise.all([
-            import('../rules/diff.ts'),
-            import('../rules/diff-json.ts'),
-            import('./render-diff.ts'),
-            import('./load-rules.ts'),
-            import('../settings.ts'),
-            import('../settings/values.ts'),
-          ]);
+        const [
+          { countDifferences, diffRules },
+          { diffJson },
+          { diffText },
+          { loadRulesAt },
+          { readSettings },
+          { InvalidSettings },
+        ] = await Promise.all([
+          import('../rules/diff.ts'),
+          import('../rules/diff-json.ts'),
+          import('./render-diff.ts'),
+          import('./load-rules.ts'),
+          import('../settings.ts'),
+          import('../settings/values.ts'),
+        ]);
         const settings = await readSettings(env).catch((error: unknown) => {
           throw error instanceof InvalidSettings ? new CommandFailed(error.message) : error;
         });
-        const diff = await diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));
+        const diff = diffRules(await loadRulesAt(before, [], settings), await loadRulesAt(after, [], settings));
         print(json ? JSON.stringify(diffJson(diff), undefined, 2) : diffText(diff, paintFor(isTerminal, env.NO_COLOR)));
-        const count = diff.added.length + diff.removed.length + diff.changed.length + diff.spends.size;
+        const count = countDifferences(diff);
         if (exitCode && count > 0) throw new CommandFailed(`${count} differences`);
       }),
     );

@@ -6,7 +6,8 @@ import { CommandFailed, guarded } from './client.ts';
 import { paintFor } from './paint.ts';
 
 /** Adds the commands about Envoy's configuration. */
-export function addEnvoyCommands(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
+export function addEnvoyCommands(program: Command, surroundings: Surroundings): void {
+  const { print, fail } = surroundings;
   program
     .command('envoy')
     .summary("print Envoy's configuration for rules")
@@ -39,6 +40,10 @@ export function addEnvoyCommands(program: Command, { print, fail, isTerminal, en
         print(quotaConfiguration(rules, domainOf(rules, options.domain), more).trimEnd());
       }),
     );
+  addDoctor(program, surroundings);
+}
+
+function addDoctor(program: Command, { print, fail, isTerminal, env }: Surroundings): void {
   program
     .command('doctor')
     .summary('examine a running Envoy')

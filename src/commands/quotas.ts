@@ -15,6 +15,7 @@ interface QuotaFlags extends Target {
 /** Adds the command that shows what proxies have and use. */
 export function addQuotasCommand(program: Command, { print, fail, ...around }: Surroundings): void {
   command(program, 'quotas', 'list share, demand and use of proxies (RLQS)', around.env)
+    .summary('list share and use of proxies (RLQS)')
     .argument('[domain]', 'of this domain alone')
     .argument('[descriptor]', 'key=value[,key=value…]: of this bucket alone')
     .option('--rule <path>', 'of this rule alone')

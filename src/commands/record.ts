@@ -24,6 +24,7 @@ export function addRecordCommand(program: Command, { clock, print, fail, env }: 
     'record requests of a service that has RECORD_TO; without options, say whether it does',
     env,
   )
+    .summary('record the requests of a service')
     .option('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
     .option('--stop', 'end the recording', false)
     .option('--reason <text>', 'why: for the audit log')

@@ -1,7 +1,7 @@
 import { DEFAULT_REORDER_MS, openAccessLogs } from '../replay/access-logs.ts';
 import { AnswerLines } from '../replay/answers.ts';
 import { ReplayEngine } from '../replay/engine.ts';
-import { ReplayFigures } from '../replay/figures.ts';
+import { type Figures, ReplayFigures } from '../replay/figures.ts';
 import { HashedValues } from '../replay/hashed-values.ts';
 import { type Input, inputAt, STANDARD_INPUT } from '../replay/input.ts';
 import { inOrder } from '../replay/order.ts';
@@ -10,7 +10,7 @@ import { RecordingNotes } from '../replay/recording-notes.ts';
 import { openRecordings } from '../replay/recordings.ts';
 import { replay } from '../replay/replay.ts';
 import { ReportData } from '../replay/report/report-data.ts';
-import { reportJson, reportText } from '../replay/report.ts';
+import { boundWarnings, reportJson, reportText } from '../replay/report.ts';
 import type { RecordedTraffic } from '../replay/request.ts';
 import { exceeded } from '../replay/thresholds.ts';
 import { TrafficCounts } from '../replay/traffic.ts';
@@ -89,7 +89,10 @@ export async function answerTraffic(
   });
   progress?.clear();
   const found = figures.result();
-  const warnings = [...counts.notes, ...notes.warnings(), ...evictionsOf(engines), ...unreadOf(found, counts, flags)];
+  const warnings = [
+    ...[...counts.notes, ...notes.warnings(), ...evictionsOf(engines), ...boundWarnings(found)],
+    ...unreadOf(found, counts, flags),
+  ];
   const source = { figures: found, counts, warnings };
   if (!flags.answers) print(flags.json ? JSON.stringify(reportJson(source), undefined, 2) : reportText(source));
   if (data && flags.html !== undefined)
@@ -149,7 +152,7 @@ function evictionsOf(engines: readonly ReplayEngine[]): readonly string[] {
 
 /** An access log that was taken for a recording has no line that is one. */
 function unreadOf(
-  { rules: { requests } }: ReturnType<ReplayFigures['result']>,
+  { rules: { requests } }: Figures,
   { broken }: TrafficCounts,
   { mapping }: AnswerFlags,
 ): readonly string[] {
@@ -158,7 +161,7 @@ function unreadOf(
     : ['no line is of a recording; an access log needs --mapping, and weir replay --learn prints a first one'];
 }
 
-function differences({ recorded }: ReturnType<ReplayFigures['result']>): readonly string[] {
+function differences({ recorded }: Figures): readonly string[] {
   if (!recorded) return ['no answers were recorded: nothing can be verified'];
   const count = recorded.answers - recorded.same;
   return count === 0 ? [] : [`${count} of ${recorded.answers} answers differ from what was recorded`];

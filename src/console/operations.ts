@@ -87,21 +87,20 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       query: noQuery,
       answers: 'Server-sent events. `refusedKeys` is there for clients that may see values.',
       produces: 'text/event-stream',
-      answer: ({ client, request }): Page => {
-        if (live.readers >= MAX_READERS)
-          throw new ApiProblem(503, `at most ${MAX_READERS} clients can read the stream`);
-        return {
-          status: 200,
-          contentType: 'text/event-stream',
-          headers: { 'cache-control': 'no-store', 'x-accel-buffering': 'no' }, // nginx would collect snapshots
-          body: 'retry: 1000\n\n',
-          ...(request.method !== 'HEAD' && {
-            follow: (output) => live.follow(output, client.seesValues ? 'values' : 'hidden'),
-          }),
-        };
-      },
+      answer: ({ client, request }) => eventsPage(live, request.method !== 'HEAD', client.seesValues),
     }),
   ];
+}
+
+function eventsPage(live: Live, isFollowed: boolean, seesValues: boolean): Page {
+  if (live.readers >= MAX_READERS) throw new ApiProblem(503, `at most ${MAX_READERS} clients can read the stream`);
+  return {
+    status: 200,
+    contentType: 'text/event-stream',
+    headers: { 'cache-control': 'no-store', 'x-accel-buffering': 'no' }, // nginx would collect snapshots
+    body: 'retry: 1000\n\n',
+    ...(isFollowed && { follow: (output) => live.follow(output, seesValues ? 'values' : 'hidden') }),
+  };
 }
 
 async function listInstances({ heartbeat }: ConsoleOptions): Promise<object> {

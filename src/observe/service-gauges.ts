@@ -12,6 +12,8 @@ export interface Load {
   readonly held: number;
   /** Connections of callers, gRPC and HTTP. */
   readonly connections: number;
+  /** Streams of health Watch. */
+  readonly watches: number;
   /** Of all calls the share that is refused since there is too much to do, 0 to 1: of the process that refuses most. */
   readonly shedShare: number;
   /** Memory that is held for callers, and the most that may be. */
@@ -60,7 +62,7 @@ const MAX_LIMITS = 10_000;
 export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFormat): Iterable<string> {
   yield* writeLimits(sources.rules(), format);
   const { gauge, counter } = metricsIn(format);
-  const { inFlight, held, connections, shedShare, quotas, commits } = sources.load();
+  const { inFlight, held, connections, watches, shedShare, quotas, commits } = sources.load();
   yield gauge(
     'weir_calls_in_flight',
     'Calls that are handled or wait for that, those that are held included.',
@@ -68,6 +70,7 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
   );
   yield gauge('weir_calls_held', 'Calls that are held until their turn: max_delay.', held);
   yield gauge('weir_connections', 'Connections of callers, gRPC and HTTP.', connections);
+  yield gauge('weir_health_watches', 'Open streams of the gRPC health service (Watch).', watches);
   yield gauge(
     'weir_shed_share',
     'Share of calls that the busiest process refuses since there is too much to do, 0 to 1.',

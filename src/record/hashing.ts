@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { Entry } from '../rules/match.ts';
-import type { Level, Node, RuleTree } from '../rules/tree.ts';
+import type { Level, Node, RuleTree, WildcardNode } from '../rules/tree.ts';
 
 const MARK = '#';
 /** Characters of a hash: 96 bits. */
@@ -40,12 +40,17 @@ function addLevel({ byKey, keyWildcards }: Level, add: Add): void {
   for (const [key, { byValue, anyValue, wildcards }] of sorted(byKey)) {
     add(`key ${key}`);
     for (const [value, node] of sorted(byValue)) addNode(`value ${value}`, node, add);
-    for (const { node } of wildcards.all) addNode(`pattern ${node.composite}`, node, add);
+    for (const wildcard of wildcards.all) addPattern(wildcard, add);
     if (anyValue) addNode('any value', anyValue, add);
   }
   add('keys');
-  for (const { node } of keyWildcards.all) addNode(`pattern ${node.composite}`, node, add);
+  for (const wildcard of keyWildcards.all) addPattern(wildcard, add);
   add('end');
+}
+
+function addPattern({ key, value, node }: WildcardNode, add: Add): void {
+  add(`pattern ${key.text}`);
+  addNode(value ? `value ${value.text}` : 'any value', node, add);
 }
 
 function addNode(name: string, { rule, children }: Node, add: Add): void {

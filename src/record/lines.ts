@@ -25,7 +25,10 @@ export function requestLine(answered: AnsweredRequest, hashKey: string | undefin
   const fields: RequestLineFields = {
     time: timeMs,
     ...(Number.isFinite(timeoutMs) && { timeoutMs: Math.floor(timeoutMs) }),
-    answer: { code: answer.overallCode, descriptors: answer.verdicts.map(lineOf) },
+    answer: {
+      code: answer.overallCode,
+      descriptors: answer.verdicts.map((verdict) => lineOf(verdict, hash !== undefined)),
+    },
     ...(hash && { hashed: true }),
   };
   return JSON.stringify({
@@ -53,10 +56,16 @@ function descriptorOf({ limit, hits_addend, is_negative_hits }: WireDescriptor, 
   };
 }
 
-function lineOf(verdict: Answer['verdicts'][number]): LineDescriptor {
+function lineOf(verdict: Answer['verdicts'][number], isHashed: boolean): LineDescriptor {
   switch (verdict.kind) {
-    case 'limited':
-      return { code: verdict.code, remaining: remainingOf(verdict), rule: verdict.rule.path };
+    case 'limited': {
+      const { path, place } = verdict.rule;
+      const showsValues = place === undefined; // a limit that the request brought: its path is of plain values
+      return {
+        ...{ code: verdict.code, remaining: remainingOf(verdict) },
+        ...(!(isHashed && showsValues) && { rule: path }),
+      };
+    }
     case 'unlimited':
       return { code: 'OK', remaining: MAX_UINT32, rule: verdict.rule.path };
     default:

@@ -10,6 +10,7 @@ import { Overrides } from '../overrides.ts';
 import { remainingOf } from '../rls/codec.ts';
 import { MAX_UINT32 } from '../rls/wire.ts';
 import type { RuleTree } from '../rules/tree.ts';
+import { hashBlind } from './hash-blind.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedDescriptor } from './request.ts';
 
 /** What decides besides the rules: as the service's settings say. */
@@ -33,6 +34,10 @@ export class ReplayEngine {
   /** The counters of the request that is decided now, in the order of its descriptors. */
   readonly #named: Named[] = [];
   #nowMs = 0;
+  /** Some values of the request that is decided now are hashes. */
+  #isHashed = false;
+  /** For those. */
+  #hashBlind: RuleTree | undefined;
 
   constructor(rules: RuleTree, { memory, ...modes }: EngineOptions) {
     const clock = (): number => this.#nowMs;
@@ -41,7 +46,11 @@ export class ReplayEngine {
     this.#overrides = new Overrides(clock, (unit) => unitMs[unit]);
     this.#decider = {
       ...modes,
-      rules: () => rules,
+      rules: () => {
+        if (!this.#isHashed) return rules;
+        this.#hashBlind ??= hashBlind(rules);
+        return this.#hashBlind;
+      },
       ledger: new Ledger(
         { main: this.#memory },
         { clock, monotonicMs: clock, instance: 'replay', denyCacheBytes: 0, every: () => () => {} },
@@ -63,8 +72,9 @@ export class ReplayEngine {
   }
 
   /** @throws InvalidRequest  a request that the service refuses to answer */
-  answer({ timeMs, request, timeoutMs, overrides }: RecordedRequest): ReplayedAnswer {
+  answer({ timeMs, request, timeoutMs, overrides, hashedBy }: RecordedRequest): ReplayedAnswer {
     this.#nowMs = timeMs;
+    this.#isHashed = hashedBy !== undefined;
     this.#named.length = 0;
     if (overrides) this.#overrides.replace(overrides);
     const answer = decide(request, this.#decider, timeoutMs ?? Number.POSITIVE_INFINITY);

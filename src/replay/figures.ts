@@ -1,4 +1,4 @@
-import { HurtKeys, type KeyAtTime, type KeyBudget, PeakHits } from './key-figures.ts';
+import { HurtKeys, type KeyAtTime, type KeyBudget, type KeyRefusals, mostRefused, PeakHits } from './key-figures.ts';
 import type { RecordedRequest, ReplayedAnswer, ReplayedCode, ReplayedDescriptor, ReplayObserver } from './request.ts';
 
 /** What became of requests. */
@@ -19,7 +19,7 @@ export interface RuleFigures extends Readonly<Counts> {
   /** The most hits of one key that were admitted within one window of the rule: see `PeakHits`. */
   readonly peak: (KeyAtTime & { readonly hits: number; readonly windowMs: number; readonly limit: number }) | undefined;
   /** The keys with the most refusals. */
-  readonly mostRefused: readonly { readonly key: string; readonly refusals: number }[];
+  readonly mostRefused: readonly KeyRefusals[];
 }
 
 /** What one rule set did. */
@@ -38,7 +38,7 @@ export interface ChangeFigures {
   readonly keysNewlyHurt: number;
   readonly keysNewlySpared: number;
   /** Those with the most refusals. */
-  readonly newlyHurt: readonly { readonly key: string; readonly refusals: number }[];
+  readonly newlyHurt: readonly KeyRefusals[];
 }
 
 export interface Figures {
@@ -54,6 +54,10 @@ export interface Figures {
   readonly recorded: { readonly answers: number; readonly same: number } | undefined;
   /** Only where requests have a label. Of the last rule set: refused but to be allowed, and admitted but not to be. */
   readonly labels: { readonly labelled: number; readonly wrong: number; readonly missed: number } | undefined;
+  /** Refused keys of one side that are distinguished, at most. */
+  readonly maxHurtKeys: number;
+  /** Refusals of further keys, of the side that has most of them: the rules, the other rules, or what was recorded. */
+  readonly untrackedRefusals: number;
 }
 
 /** Keys whose refusals are counted one by one. */
@@ -69,7 +73,8 @@ const MAX_LISTED = 10;
 
 /** Sums up a replay, in bounded memory. */
 export class ReplayFigures implements ReplayObserver {
-  readonly #rules = new Side();
+  readonly #maxHurtKeys: number;
+  readonly #rules: Side;
   #against: Side | undefined;
   /** What was refused when it was recorded, by the keys of the rules. */
   #recorded: HurtKeys | undefined;
@@ -79,12 +84,18 @@ export class ReplayFigures implements ReplayObserver {
   readonly #labels = { labelled: 0, wrong: 0, missed: 0 };
   readonly #change = { compared: 0, newlyRefused: 0, newlyAdmitted: 0 };
 
+  /** @param maxHurtKeys  refused keys of one side that are distinguished */
+  constructor(maxHurtKeys = MAX_HURT_KEYS) {
+    this.#maxHurtKeys = maxHurtKeys;
+    this.#rules = new Side(maxHurtKeys);
+  }
+
   observe(recorded: RecordedRequest, answer: ReplayedAnswer, against?: ReplayedAnswer): void {
     this.#firstMs ??= recorded.timeMs;
     this.#lastMs = recorded.timeMs;
     this.#rules.add(recorded, answer);
     if (against) {
-      this.#against ??= new Side();
+      this.#against ??= new Side(this.#maxHurtKeys);
       this.#against.add(recorded, against);
       this.#compare(answer.code, against.code);
     }
@@ -93,16 +104,21 @@ export class ReplayFigures implements ReplayObserver {
   }
 
   result(): Figures {
-    const before = this.#against ? this.#rules.hurtSubjects() : this.#recorded && subjectsOf([this.#recorded]);
-    const after = (this.#against ?? this.#rules).hurtSubjects();
+    const own = this.#rules.hurtSubjects();
+    const others = this.#against?.hurtSubjects();
+    const before = others ? own : this.#recorded && subjectsOf([this.#recorded]);
     return {
       firstMs: this.#firstMs,
       lastMs: this.#lastMs,
-      rules: this.#rules.figures(),
-      against: this.#against?.figures(),
-      change: before && { ...this.#change, ...keyChanges(before, after) },
+      rules: this.#rules.figures(own.size),
+      against: others && this.#against?.figures(others.size),
+      change: before && { ...this.#change, ...keyChanges(before, others ?? own) },
       recorded: this.#answers.answers > 0 ? this.#answers : undefined,
       labels: this.#labels.labelled > 0 ? this.#labels : undefined,
+      maxHurtKeys: this.#maxHurtKeys,
+      untrackedRefusals: Math.max(
+        ...[this.#rules.untracked, this.#against?.untracked ?? 0, this.#recorded?.untracked ?? 0],
+      ),
     };
   }
 
@@ -115,7 +131,7 @@ export class ReplayFigures implements ReplayObserver {
     this.#answers.answers++;
     if (isSameAnswer(recorded, answer)) this.#answers.same++;
     if (hasAgainst) return;
-    this.#recorded ??= new HurtKeys({ left: MAX_HURT_KEYS });
+    this.#recorded ??= new HurtKeys({ left: this.#maxHurtKeys });
     if (recorded.code === 'OVER_LIMIT') {
       const refused = recorded.descriptors ?? codesBehind(recorded.code, answer);
       for (const [at, { key }] of answer.descriptors.entries())
@@ -193,11 +209,11 @@ class RuleSide implements Counts {
   figures(): RuleFigures {
     const { requests, admitted, refused, hurt, peaks, limit } = this;
     return {
-      ...{ requests, admitted, refused, keysHurt: hurt.keys.size, untrackedRefusals: hurt.untracked },
+      ...{ requests, admitted, refused, keysHurt: hurt.size, untrackedRefusals: hurt.untracked },
       firstRefusal: hurt.first,
       longestLockOut: hurt.longest,
       peak: peaks?.peak && { ...peaks.peak, windowMs: peaks.windowMs, limit },
-      mostRefused: mostOf(Array.from(hurt.keys, ([key, { refusals }]) => ({ key, refusals }))),
+      mostRefused: mostRefused(hurt.refusals(), MAX_LISTED),
     };
   }
 }
@@ -207,8 +223,12 @@ class Side implements Counts {
   admitted = 0;
   refused = 0;
   readonly #rules = new Map<string, RuleSide>();
-  readonly #hurtKeys: KeyBudget = { left: MAX_HURT_KEYS };
+  readonly #hurtKeys: KeyBudget;
   readonly #recentKeys: KeyBudget = { left: MAX_RECENT_KEYS };
+
+  constructor(maxHurtKeys: number) {
+    this.#hurtKeys = { left: maxHurtKeys };
+  }
 
   add({ request, timeMs }: RecordedRequest, { code, descriptors }: ReplayedAnswer): void {
     this.requests++;
@@ -230,11 +250,19 @@ class Side implements Counts {
     return rule;
   }
 
-  figures(): SideFigures {
+  /** Refusals of keys beyond the bound. */
+  get untracked(): number {
+    let untracked = 0;
+    for (const { hurt } of this.#rules.values()) untracked += hurt.untracked;
+    return untracked;
+  }
+
+  /** @param keysHurt  the number of `hurtSubjects` */
+  figures(keysHurt: number): SideFigures {
     const { requests, admitted, refused } = this;
     const rules = [...this.#rules].sort(([one], [other]) => (one < other ? -1 : 1));
     return {
-      ...{ requests, admitted, refused, keysHurt: this.hurtSubjects().size },
+      ...{ requests, admitted, refused, keysHurt },
       rules: new Map(rules.map(([path, rule]) => [path, rule.figures()])),
     };
   }
@@ -247,9 +275,9 @@ class Side implements Counts {
 
 function subjectsOf(all: readonly HurtKeys[]): ReadonlyMap<string, number> {
   const refusals = new Map<string, number>();
-  for (const { keys } of all)
-    for (const [key, one] of keys) {
-      const subject = subjectOf(key);
+  for (const hurt of all)
+    for (const one of hurt.refusals()) {
+      const subject = subjectOf(one.key);
       refusals.set(subject, (refusals.get(subject) ?? 0) + one.refusals);
     }
   return refusals;
@@ -265,15 +293,20 @@ function keyChanges(
   before: ReadonlyMap<string, number>,
   after: ReadonlyMap<string, number>,
 ): Pick<ChangeFigures, 'keysNewlyHurt' | 'keysNewlySpared' | 'newlyHurt'> {
-  const newlyHurt = [...after].filter(([subject]) => !before.has(subject));
   return {
-    keysNewlyHurt: newlyHurt.length,
-    keysNewlySpared: [...before.keys()].filter((subject) => !after.has(subject)).length,
-    newlyHurt: mostOf(newlyHurt.map(([key, refusals]) => ({ key, refusals }))),
+    keysNewlyHurt: countMissing(after, before),
+    keysNewlySpared: countMissing(before, after),
+    newlyHurt: mostRefused(missing(after, before), MAX_LISTED),
   };
 }
 
-type Listed = { readonly key: string; readonly refusals: number };
+/** The keys of one side that the other has not. */
+function* missing(keys: ReadonlyMap<string, number>, others: ReadonlyMap<string, number>): Iterable<KeyRefusals> {
+  for (const [key, refusals] of keys) if (!others.has(key)) yield { key, refusals };
+}
 
-const mostOf = (keys: readonly Listed[]): readonly Listed[] =>
-  keys.toSorted((one, other) => other.refusals - one.refusals || (one.key < other.key ? -1 : 1)).slice(0, MAX_LISTED);
+function countMissing(keys: ReadonlyMap<string, number>, others: ReadonlyMap<string, number>): number {
+  let count = 0;
+  for (const key of keys.keys()) if (!others.has(key)) count++;
+  return count;
+}

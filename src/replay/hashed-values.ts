@@ -1,49 +1,76 @@
 import { isHashedValue, matchDigest } from '../record/hashing.ts';
-import type { Branch, Level, Node, RuleTree } from '../rules/tree.ts';
-import type { RecordedRequest, ReplayObserver } from './request.ts';
+import { type Entry, findNode } from '../rules/match.ts';
+import type { Level, RuleTree } from '../rules/tree.ts';
+import { hashBlind } from './hash-blind.ts';
+import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from './request.ts';
 
-/** Counts requests with hashed values at levels where the rules name values: those cannot be matched. */
+/** Rules that answer requests with hashed values. */
+interface Side {
+  /** See `hashBlind`. */
+  readonly rules: RuleTree;
+  readonly digest: string;
+  /** They match as all rules did that were in force while the requests were recorded. */
+  isAsRecorded: boolean;
+}
+
+/** Counts requests with hashed values that rules cannot match, or match unlike the rules that were recorded. */
 export class HashedValues implements ReplayObserver {
-  readonly #trees: readonly RuleTree[];
-  readonly #digests: readonly string[];
-  /** Rule sets that match unlike some that were in force while the requests were recorded. */
-  #others: readonly RuleTree[] = [];
+  readonly #sides: readonly Side[];
+  #isAnyRecorded = false;
+  /** Requests with hashes where rules that were not recorded name values. */
   unmatchable = 0;
+  /** Requests that met other rules when they were recorded, though the rules are the same. */
+  mismatched = 0;
 
   constructor(trees: readonly RuleTree[]) {
-    this.#trees = trees;
-    this.#digests = trees.map(matchDigest);
+    this.#sides = trees.map((tree) => ({ rules: hashBlind(tree), digest: matchDigest(tree), isAsRecorded: false }));
   }
 
   /** These rules have matched before values were hashed. */
   recordedUnder(digest: string): void {
-    const others = this.#trees.filter((_, at) => this.#digests[at] !== digest);
-    this.#others = [...new Set([...this.#others, ...others])];
+    for (const side of this.#sides)
+      side.isAsRecorded = (side.isAsRecorded || !this.#isAnyRecorded) && side.digest === digest;
+    this.#isAnyRecorded = true;
   }
 
-  observe({ request, hashedBy }: RecordedRequest): void {
-    if (!hashedBy || this.#others.length === 0) return;
-    const isUnmatchable = this.#others.some((tree) => {
-      const root = tree.domains.get(request.domain)?.root;
-      return root && request.descriptors.some(({ entries }) => meetsHash(root, entries));
-    });
+  observe({ request, hashedBy }: RecordedRequest, ...answers: readonly (ReplayedAnswer | undefined)[]): void {
+    if (!hashedBy) return;
+    let [isUnmatchable, isMismatched] = [false, false];
+    for (const [at, { rules, isAsRecorded }] of this.#sides.entries()) {
+      if (isAsRecorded) isMismatched ||= meetsOthers(request, hashedBy, answers[at]);
+      else {
+        const root = rules.domains.get(request.domain)?.root;
+        isUnmatchable ||= root !== undefined && request.descriptors.some(({ entries }) => meetsHash(root, entries));
+      }
+    }
     if (isUnmatchable) this.unmatchable++;
+    if (isMismatched) this.mismatched++;
   }
 }
 
+/** Whether some descriptor met another rule than when it was recorded; one with a limit of its own meets none. */
+function meetsOthers(
+  { descriptors }: RecordedRequest['request'],
+  hashedBy: readonly (string | undefined)[],
+  answer: ReplayedAnswer | undefined,
+): boolean {
+  if (!answer || hashedBy.length !== descriptors.length) return false;
+  return descriptors.some(
+    ({ requestLimit }, at) => requestLimit === undefined && answer.descriptors[at]?.rule !== hashedBy[at],
+  );
+}
+
 /** Whether the way down meets a hash where other values have nodes of their own. */
-function meetsHash(root: Level, entries: RecordedRequest['request']['descriptors'][number]['entries']): boolean {
+function meetsHash(root: Level, entries: readonly Entry[]): boolean {
   let level: Level | undefined = root;
-  for (const { key, value } of entries) {
-    const branch: Branch | undefined = level.byKey.get(key);
-    if (isHashedValue(value)) {
-      if (branch && (branch.byValue.size > 0 || branch.wildcards.all.length > 0)) return true;
-      if (!branch && level.keyWildcards.all.some((node) => node.value !== undefined)) return true;
-    }
-    const node: Node | undefined =
-      branch?.byValue.get(value) ?? (branch?.wildcards ?? level.keyWildcards).find(key, value) ?? branch?.anyValue;
-    level = node?.children;
+  for (const entry of entries) {
     if (!level) return false;
+    const branch = level.byKey.get(entry.key);
+    if (isHashedValue(entry.value)) {
+      if (branch && (branch.byValue.size > 0 || branch.wildcards.all.some(({ value }) => value))) return true;
+      if (!branch && level.keyWildcards.all.some(({ key, value }) => value && key.matches(entry.key))) return true;
+    }
+    level = findNode(level, entry)?.children;
   }
   return false;
 }

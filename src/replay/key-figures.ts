@@ -1,15 +1,7 @@
+import { NumberRows } from './number-rows.ts';
+
 /** Parts of a window that hits are summed up in. */
 const PARTS = 20;
-
-/** The refusals of a key. */
-export interface HurtKey {
-  refusals: number;
-  readonly firstMs: number;
-  /** The first of the refusals that nothing admitted has interrupted yet; undefined: the last hits were admitted. */
-  lockedSinceMs: number | undefined;
-  lastMs: number;
-  longestLockOutMs: number;
-}
 
 /** A time, and whose it is. */
 export interface KeyAtTime {
@@ -22,9 +14,17 @@ export interface KeyBudget {
   left: number;
 }
 
+/** Of a row of `HurtKeys`: how often the key was refused. */
+const REFUSALS = 0;
+/** The first of the refusals that nothing admitted has interrupted yet; `NOT_LOCKED`: the last hits were admitted. */
+const LOCKED_SINCE_MS = 1;
+const HURT_WIDTH = 2;
+const NOT_LOCKED = -1;
+
 /** Refused keys of one rule. */
 export class HurtKeys {
-  readonly keys = new Map<string, HurtKey>();
+  readonly #places = new Map<string, number>();
+  readonly #rows = new NumberRows(HURT_WIDTH);
   readonly #budget: KeyBudget;
   first: KeyAtTime | undefined;
   longest: (KeyAtTime & { readonly ms: number }) | undefined;
@@ -35,21 +35,28 @@ export class HurtKeys {
     this.#budget = budget;
   }
 
+  /** Keys that were refused, within the budget. */
+  get size(): number {
+    return this.#places.size;
+  }
+
   refused(key: string, timeMs: number): void {
-    const known = this.keys.get(key);
-    if (!known) return this.#begin(key, timeMs);
-    known.refusals++;
-    known.lastMs = timeMs;
-    known.lockedSinceMs ??= timeMs;
-    const ms = timeMs - known.lockedSinceMs;
-    if (ms <= known.longestLockOutMs) return;
-    known.longestLockOutMs = ms;
-    if (ms > (this.longest?.ms ?? 0)) this.longest = { key, timeMs: known.lockedSinceMs, ms };
+    const row = this.#places.get(key);
+    if (row === undefined) return this.#begin(key, timeMs);
+    const { values } = this.#rows;
+    values[row + REFUSALS] = (values[row + REFUSALS] ?? 0) + 1;
+    const since = values[row + LOCKED_SINCE_MS] ?? NOT_LOCKED;
+    if (since === NOT_LOCKED) values[row + LOCKED_SINCE_MS] = timeMs;
+    else if (timeMs - since > (this.longest?.ms ?? 0)) this.longest = { key, timeMs: since, ms: timeMs - since };
   }
 
   admitted(key: string): void {
-    const known = this.keys.size === 0 ? undefined : this.keys.get(key);
-    if (known) known.lockedSinceMs = undefined;
+    const row = this.#places.size === 0 ? undefined : this.#places.get(key);
+    if (row !== undefined) this.#rows.values[row + LOCKED_SINCE_MS] = NOT_LOCKED;
+  }
+
+  *refusals(): Iterable<KeyRefusals> {
+    for (const [key, row] of this.#places) yield { key, refusals: this.#rows.values[row + REFUSALS] ?? 0 };
   }
 
   #begin(key: string, timeMs: number): void {
@@ -59,17 +66,41 @@ export class HurtKeys {
       return;
     }
     this.#budget.left--;
-    this.keys.set(key, { refusals: 1, firstMs: timeMs, lockedSinceMs: timeMs, lastMs: timeMs, longestLockOutMs: 0 });
+    const row = this.#rows.add();
+    this.#places.set(key, row);
+    this.#rows.values[row + REFUSALS] = 1;
+    this.#rows.values[row + LOCKED_SINCE_MS] = timeMs;
   }
 }
 
-interface RecentHits {
-  /** Hits of the last `PARTS` parts of a window, by the part's number modulo `PARTS`. */
-  readonly parts: Float64Array;
-  /** Of the part that the last hits were in. */
-  part: number;
-  sum: number;
+/** How often a key was refused. */
+export interface KeyRefusals {
+  readonly key: string;
+  readonly refusals: number;
 }
+
+/** The keys with the most refusals, the most first. */
+export function mostRefused(keys: Iterable<KeyRefusals>, count: number): readonly KeyRefusals[] {
+  const most: KeyRefusals[] = [];
+  for (const one of keys) {
+    const at = most.findIndex((other) => isMore(one, other));
+    if (at < 0 && most.length >= count) continue;
+    most.splice(at < 0 ? most.length : at, 0, one);
+    if (most.length > count) most.pop();
+  }
+  return most;
+}
+
+const isMore = (one: KeyRefusals, other: KeyRefusals): boolean =>
+  one.refusals > other.refusals || (one.refusals === other.refusals && one.key < other.key);
+
+/** Of a row of `PeakHits`: the number of the part that the last hits were in. */
+const PART = 0;
+/** Hits of the last `PARTS` parts. */
+const SUM = 1;
+/** Hits of each of these, by the part's number modulo `PARTS`. */
+const FIRST_PART = 2;
+const PEAK_WIDTH = FIRST_PART + PARTS;
 
 /**
  * The most hits of one key that were admitted within a window, wherever it begins. It begins at a twentieth of the
@@ -78,7 +109,8 @@ interface RecentHits {
 export class PeakHits {
   readonly windowMs: number;
   readonly #budget: KeyBudget;
-  readonly #recent = new Map<string, RecentHits>();
+  readonly #places = new Map<string, number>();
+  readonly #rows = new NumberRows(PEAK_WIDTH);
   #sweptAtPart = Number.NEGATIVE_INFINITY;
   peak: (KeyAtTime & { readonly hits: number }) | undefined;
   /** Hits of keys beyond the budget. */
@@ -91,43 +123,49 @@ export class PeakHits {
 
   admitted(key: string, hits: number, timeMs: number): void {
     const part = Math.floor((timeMs * PARTS) / this.windowMs);
-    let recent = this.#recent.get(key);
-    if (!recent) {
+    let row = this.#places.get(key);
+    if (row === undefined) {
       if (this.#budget.left <= 0 && !this.#sweep(part)) {
         this.untracked += hits;
         return;
       }
       this.#budget.left--;
-      recent = { parts: new Float64Array(PARTS), part, sum: 0 };
-      this.#recent.set(key, recent);
+      row = this.#rows.add();
+      this.#rows.values[row + PART] = part;
+      this.#places.set(key, row);
     }
-    if (part > recent.part) advance(recent, part);
-    const at = recent.part % PARTS;
-    recent.parts[at] = (recent.parts[at] ?? 0) + hits;
-    recent.sum += hits;
-    if (recent.sum > (this.peak?.hits ?? 0)) this.peak = { key, timeMs, hits: recent.sum };
+    const { values } = this.#rows;
+    if (part > (values[row + PART] ?? 0)) advance(values, row, part);
+    const at = row + FIRST_PART + ((values[row + PART] ?? 0) % PARTS);
+    values[at] = (values[at] ?? 0) + hits;
+    const sum = (values[row + SUM] ?? 0) + hits;
+    values[row + SUM] = sum;
+    if (sum > (this.peak?.hits ?? 0)) this.peak = { key, timeMs, hits: sum };
   }
 
   /** Forgets keys without hits in the last window; tried once a part. */
   #sweep(part: number): boolean {
     if (part === this.#sweptAtPart) return false;
     this.#sweptAtPart = part;
-    for (const [key, recent] of this.#recent)
-      if (recent.part <= part - PARTS && this.#recent.delete(key)) this.#budget.left++;
+    for (const [key, row] of this.#places) {
+      if ((this.#rows.values[row + PART] ?? 0) > part - PARTS) continue;
+      this.#places.delete(key);
+      this.#rows.remove(row);
+      this.#budget.left++;
+    }
     return this.#budget.left > 0;
   }
 }
 
 /** Drops the parts that are a window old. */
-function advance(recent: RecentHits, part: number): void {
-  const { parts } = recent;
-  if (part - recent.part >= PARTS) {
-    parts.fill(0);
-    recent.sum = 0;
-  } else
-    for (let one = recent.part + 1; one <= part; one++) {
-      recent.sum -= parts[one % PARTS] ?? 0;
-      parts[one % PARTS] = 0;
+function advance(values: Float64Array, row: number, part: number): void {
+  const last = values[row + PART] ?? 0;
+  if (part - last >= PARTS) values.fill(0, row + SUM, row + PEAK_WIDTH);
+  else
+    for (let one = last + 1; one <= part; one++) {
+      const at = row + FIRST_PART + (one % PARTS);
+      values[row + SUM] = (values[row + SUM] ?? 0) - (values[at] ?? 0);
+      values[at] = 0;
     }
-  recent.part = part;
+  values[row + PART] = part;
 }

@@ -49,10 +49,14 @@ export class RecordingNotes {
       );
     if (this.#dropped > 0)
       found.push(`${this.#dropped} requests are missing, since too many came at once (RECORD_MAX_PER_SECOND)`);
-    const { unmatchable } = this.#hashed;
+    const { unmatchable, mismatched } = this.#hashed;
     if (unmatchable > 0)
       found.push(
         `${unmatchable} requests have hashed values where these rules name values: they were matched as any other value`,
+      );
+    if (mismatched > 0)
+      found.push(
+        `${mismatched} requests with hashed values met other rules in the service, though the rules match alike: a value looks like a hash, or other limits replace some`,
       );
     return found;
   }

@@ -12,6 +12,14 @@ export interface ReportSource {
   readonly warnings: readonly string[];
 }
 
+/** What the bound of the figures leaves out, one text each. */
+export const boundWarnings = ({ untrackedRefusals, maxHurtKeys }: Figures): readonly string[] =>
+  untrackedRefusals === 0
+    ? []
+    : [
+        `more than ${number(maxHurtKeys)} keys were refused: ${number(untrackedRefusals)} refusals of further keys are counted, but these keys are not among those hurt, newly hurt or spared`,
+      ];
+
 /** The report for programs. */
 export function reportJson({ figures, counts, warnings }: ReportSource): object {
   const { rules, against, change, recorded, labels, firstMs, lastMs } = figures;

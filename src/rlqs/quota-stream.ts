@@ -22,14 +22,18 @@ export interface QuotaContext {
   readonly onUnavailable: (reason: string) => void;
 }
 
-/** The transport of one proxy's stream. */
-export interface QuotaCall {
-  /** Names the proxy among the holders of its buckets. */
+/** How the proxy of a stream is known. */
+export interface ProxyNames {
+  /** Names it among the holders of its buckets. */
   readonly holder: string;
-  /** Its name, as written. */
+  /** As written. */
   readonly name: string | undefined;
   /** The name is kept over connections. */
   readonly isNamed: boolean;
+}
+
+/** The transport of one proxy's stream. */
+export interface QuotaCall extends ProxyNames {
   readonly write: (actions: readonly BucketAction[]) => void;
   /** Charges memory to the connection; negative: releases it. */
   readonly charge: (bytes: number) => void;
@@ -73,7 +77,7 @@ export class QuotaStream {
   async handle(report: UsageReport, arrivedMs: number): Promise<void> {
     this.#context.counts.reports++;
     for (let at = 0; at < report.positions.length && !this.#call.isOver(); ) {
-      if (at > 0) await this.#context.turns.next();
+      if (at > 0) await this.#context.turns.next(this.#call.isOver);
       const usages = readSlice(report, at);
       at += 2 * usages.length;
       await this.#handleSlice(usages, arrivedMs);

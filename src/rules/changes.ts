@@ -44,7 +44,7 @@ async function textsOf(
   if ([...domains.keys()].every((name) => leftOut.has(name))) return texts;
   let left = RULES_PER_TURN;
   for (const rule of rules) {
-    if (!leftOut.has(rule.domain)) texts.set(rule.path, textOf(rule));
+    if (!leftOut.has(rule.domain)) texts.set(rule.path, ruleText(rule));
     if (--left > 0) continue;
     await nextTurn();
     left = RULES_PER_TURN;
@@ -52,7 +52,8 @@ async function textsOf(
   return texts;
 }
 
-const textOf = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);
+/** All that a rule says, but for where it stands. */
+export const ruleText = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);
 
 /** Paths that are named of each kind. */
 const MAX_NAMED = 5;

@@ -7,7 +7,7 @@ const fateJson = ({ limit, isKept }: CounterFate) => ({
 });
 
 /** The comparison for programs. */
-export const diffJson = ({ added, removed, changed, spends }: RuleDiff): object => ({
+export const diffJson = ({ added, removed, changed, rerouted, domains, spends }: RuleDiff): object => ({
   added: added.map(({ rule, before, counters }) => ({
     rule: ruleAsJson(rule),
     ...(before && { before: before.path }),
@@ -19,5 +19,6 @@ export const diffJson = ({ added, removed, changed, spends }: RuleDiff): object 
     after: ruleAsJson(after),
     counters: counters.map(fateJson),
   })),
+  ...{ rerouted, domains },
   spends: Object.fromEntries(spends),
 });

@@ -1,14 +1,25 @@
-import { findChanges } from './changes.ts';
+import { ruleText } from './changes.ts';
 import { type Entry, match } from './match.ts';
-import type { Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
+import { findRerouted, type Rerouted } from './rerouted.ts';
+import { Siblings } from './siblings.ts';
+import type { Domain, Level, Rule, RuleLimit, RuleTree } from './tree.ts';
+import { hasWildcard } from './wildcard.ts';
 
-/** What replacing one rule set by another does. */
+/** What replacing one rule set by another does: whatever can change an answer is in it. */
 export interface RuleDiff {
   readonly added: readonly AddedRule[];
   readonly removed: readonly RemovedRule[];
   readonly changed: readonly ChangedRule[];
+  readonly rerouted: readonly Rerouted[];
+  readonly domains: readonly DomainChange[];
   /** Domains whose requests spend otherwise, by name. */
   readonly spends: ReadonlyMap<string, { readonly before: string | undefined; readonly after: string | undefined }>;
+}
+
+/** A domain that is new or gone, or where other entries are ids of requests. */
+export interface DomainChange {
+  readonly name: string;
+  readonly kind: 'added' | 'removed' | 'ids';
 }
 
 export interface AddedRule {
@@ -36,29 +47,33 @@ export interface CounterFate {
   readonly isKept: boolean;
 }
 
-/** Compares rules by their paths. Counters go on where their names stay: by algorithm, window and entries. */
-export async function diffRules(before: RuleTree, after: RuleTree): Promise<RuleDiff> {
-  const { added, removed, changed } = await findChanges({ rules: before, packed: [] }, { rules: after, packed: [] });
-  const old = placesOf(before);
-  const now = placesOf(after);
+/** Compares rules by the nodes above them. Counters go on where their names stay: by algorithm, window and entries. */
+export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
+  const [old, now] = [new Places(before), new Places(after)];
+  const added: AddedRule[] = [];
+  const changed: ChangedRule[] = [];
+  for (const [id, place] of now.byId) {
+    const was = old.byId.get(id);
+    if (!was) {
+      const met = old.metBy(place);
+      added.push({ rule: place.rule, before: met?.rule, counters: fatesOf(met, place) });
+    } else if (ruleText(was.rule) !== ruleText(place.rule) || isRegrouped(was, place))
+      changed.push({ before: was.rule, after: place.rule, counters: fatesOf(was, place) });
+  }
+  const removed = [...old.byId].flatMap(([id, place]) =>
+    now.byId.has(id) ? [] : { rule: place.rule, after: now.metBy(place)?.rule },
+  );
   return {
-    added: added.flatMap((path) => {
-      const place = now.get(path);
-      if (!place) return [];
-      const met = metBy(before, old, place);
-      return { rule: place.rule, before: met?.rule, counters: fatesOf(met, place) };
-    }),
-    removed: removed.flatMap((path) => {
-      const place = old.get(path);
-      return place ? { rule: place.rule, after: metBy(after, now, place)?.rule } : [];
-    }),
-    changed: [...changed, ...regrouped(old, now, changed)].flatMap((path) => {
-      const [was, is] = [old.get(path), now.get(path)];
-      return was && is ? { before: was.rule, after: is.rule, counters: fatesOf(was, is) } : [];
-    }),
+    ...{ added, removed, changed },
+    rerouted: findRerouted(before, after),
+    domains: domainChanges(before.domains, after.domains),
     spends: spendsOf(before, after),
   };
 }
+
+/** How many differences there are. */
+export const countDifferences = ({ spends, ...lists }: RuleDiff): number =>
+  Object.values(lists).reduce((sum, { length }) => sum + length, spends.size);
 
 /** A rule, and what names its counters. */
 interface RulePlace {
@@ -69,57 +84,57 @@ interface RulePlace {
   readonly entries: readonly Entry[];
 }
 
-function placesOf({ domains }: RuleTree): ReadonlyMap<string, RulePlace> {
-  const places = new Map<string, RulePlace>();
-  for (const { root } of domains.values()) addPlaces(places, root, [], []);
-  return places;
+/** The rules of a tree, by the nodes down to them. */
+class Places {
+  readonly byId = new Map<string, RulePlace>();
+  readonly #byRule = new Map<Rule, RulePlace>();
+  readonly #rules: RuleTree;
+
+  constructor(rules: RuleTree) {
+    this.#rules = rules;
+    for (const { name, root } of rules.domains.values()) this.#add(root, { id: `${name}/`, shared: [], entries: [] });
+  }
+
+  /** The rule here that the descriptors of a rule of another tree meet. */
+  metBy({ rule, entries }: RulePlace): RulePlace | undefined {
+    const found = match(this.#rules, rule.domain, { entries, requestLimit: undefined });
+    return 'rule' in found ? this.#byRule.get(found.rule) : undefined;
+  }
+
+  #add(level: Level, above: Omit<RulePlace, 'rule'> & { readonly id: string }): void {
+    for (const { id: own, key, value, node } of new Siblings(level).all.values()) {
+      const id = `${above.id}${own}/`;
+      const entry = { key: unnamed(key), value: value === '' ? UNNAMED_VALUE : unnamed(value) };
+      const [shared, entries] = [
+        [...above.shared, node.sharedValue],
+        [...above.entries, entry],
+      ];
+      if (node.rule) {
+        const place = { rule: shownRule(node.rule, node.composite), shared, entries };
+        this.byId.set(id, place);
+        this.#byRule.set(node.rule, place);
+      }
+      if (node.children) this.#add(node.children, { id, shared, entries });
+    }
+  }
 }
 
-function addPlaces(
-  into: Map<string, RulePlace>,
-  { byKey, keyWildcards }: Level,
-  shared: RulePlace['shared'],
-  entries: RulePlace['entries'],
-): void {
-  const add = (node: Node, entry: Entry): void => {
-    const below = [...entries, entry];
-    const sharedBelow = [...shared, node.sharedValue];
-    if (node.rule && !into.has(node.rule.path))
-      into.set(node.rule.path, { rule: node.rule, shared: sharedBelow, entries: below });
-    if (node.children) addPlaces(into, node.children, sharedBelow, below);
-  };
-  for (const [key, { byValue, anyValue, wildcards }] of byKey) {
-    for (const [value, node] of byValue) add(node, { key, value });
-    if (anyValue) add(anyValue, { key, value: UNNAMED_VALUE });
-    for (const { node, value } of wildcards.all) add(node, { key, value: unnamed(value?.text) });
-  }
-  for (const { node, key, value } of keyWildcards.all)
-    add(node, { key: unnamed(key.text), value: unnamed(value?.text) });
-}
+/** A rule that charges what a reservation used has the path of the one above it. */
+const shownRule = (rule: Rule, composite: string): Rule =>
+  rule.commitAt === undefined ? rule : { ...rule, path: `${rule.path}.${composite}` };
 
 /** No rule names it: what meets a rule for any value. */
 const UNNAMED_VALUE = '\u0000';
 
-/** What matches a pattern, and is named by no rule. */
-const unnamed = (pattern = '*'): string => pattern.replaceAll('*', UNNAMED_VALUE);
-
-function metBy(
-  rules: RuleTree,
-  places: ReadonlyMap<string, RulePlace>,
-  { rule, entries }: RulePlace,
-): RulePlace | undefined {
-  const found = match(rules, rule.domain, { entries, requestLimit: undefined });
-  return 'rule' in found ? places.get(found.rule.path) : undefined;
-}
+/** What matches a text or pattern, and is named by no rule if that is a pattern. */
+const unnamed = (pattern: string): string => (hasWildcard(pattern) ? pattern.replaceAll('*', UNNAMED_VALUE) : pattern);
 
 /** Where the entries stand that counters are not named by. */
 const idPlaces = ({ ids = [] }: Rule): string => ids.map(({ at }) => at).join();
 
 function fatesOf(before: RulePlace | undefined, after: RulePlace): readonly CounterFate[] {
   const isNamedAlike =
-    before !== undefined &&
-    idPlaces(before.rule) === idPlaces(after.rule) &&
-    before.shared.every((text, at) => text === after.shared[at]);
+    before !== undefined && idPlaces(before.rule) === idPlaces(after.rule) && !isRegrouped(before, after);
   const counters = new Set(before?.rule.limits.map(({ limit }) => limit.counter));
   return after.rule.limits.map((limit) => ({
     limit,
@@ -127,17 +142,20 @@ function fatesOf(before: RulePlace | undefined, after: RulePlace): readonly Coun
   }));
 }
 
-/** Rules that say the same, but whose values share counters otherwise. */
-function regrouped(
-  old: ReadonlyMap<string, RulePlace>,
-  now: ReadonlyMap<string, RulePlace>,
-  changed: readonly string[],
-): readonly string[] {
-  const known = new Set(changed);
-  return [...now].flatMap(([path, { shared }]) => {
-    const was = old.get(path);
-    return was && !known.has(path) && shared.some((text, at) => text !== was.shared[at]) ? [path] : [];
-  });
+/** Whether values share counters otherwise. */
+const isRegrouped = (before: RulePlace, after: RulePlace): boolean =>
+  after.shared.some((text, at) => text !== before.shared[at]);
+
+function domainChanges(before: RuleTree['domains'], after: RuleTree['domains']): readonly DomainChange[] {
+  const idsOf = ({ ids = [] }: Domain): string => JSON.stringify(ids);
+  const found: DomainChange[] = [];
+  for (const [name, domain] of after) {
+    const was = before.get(name);
+    if (!was) found.push({ name, kind: 'added' });
+    else if (idsOf(was) !== idsOf(domain)) found.push({ name, kind: 'ids' });
+  }
+  for (const name of before.keys()) if (!after.has(name)) found.push({ name, kind: 'removed' });
+  return found;
 }
 
 function spendsOf(before: RuleTree, after: RuleTree): RuleDiff['spends'] {

@@ -34,6 +34,20 @@ function commonPrefix(one: string, other: string): number {
 
 export const hasWildcard = (text: string): boolean => text.includes('*');
 
+/** Whether some text matches both patterns: where both have a `*`, only their beginnings and ends can exclude that. */
+export function overlap(one: string, other: string): boolean {
+  if (!hasWildcard(one)) return compileWildcard(other).matches(one);
+  if (!hasWildcard(other)) return compileWildcard(one).matches(other);
+  const [starts, ends] = [[one, other].map(prefixOf), [one, other].map(suffixOf)];
+  const [short = '', long = ''] = starts.sort(byLength);
+  const [shortEnd = '', longEnd = ''] = ends.sort(byLength);
+  return long.startsWith(short) && longEnd.endsWith(shortEnd);
+}
+
+const prefixOf = (pattern: string): string => pattern.slice(0, pattern.indexOf('*'));
+const suffixOf = (pattern: string): string => pattern.slice(pattern.lastIndexOf('*') + 1);
+const byLength = (one: string, other: string): number => one.length - other.length;
+
 /**
  * Compiles a pattern; one without `*` matches itself alone. `api/*` matches `api/` and `api/v1`; `bar*b` matches `barb`
  * and `bar1b`, not `bara`.

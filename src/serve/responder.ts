@@ -9,6 +9,7 @@ import type { Load } from '../observe/service-gauges.ts';
 import { openOverload } from '../overload/overload.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
+import { createHealth } from '../rls/health.ts';
 import { createHoldsService } from '../rls/holds.ts';
 import { createKuadrantService } from '../rls/kuadrant.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
@@ -116,12 +117,14 @@ export function openResponder(
     const isLate = (): boolean => overload.shedShare() > 0;
     const candidate = add(openCandidate(settings, { core, decider: plain, observer, isLate }, context));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
+    const health = createHealth(() => core.readiness.state());
     return {
       agent,
       load: () => ({
         inFlight: overload.inFlight(),
         held: held.count,
         connections: overload.memory.connections,
+        watches: health.openWatches,
         shedShare: overload.shedShare(),
         callerBytes: overload.memory.bytes,
         callerMaxBytes: overload.memory.maxBytes,
@@ -135,8 +138,8 @@ export function openResponder(
         const holds = createHoldsService(createSlots(plain), reservations);
         const kuadrant = createKuadrantService(createKuadrantLimits(plain, reservations), extras);
         const routes = tracing?.routes;
-        const handlers = { service, overload, holds, kuadrant, quotas, routes, onCallFinished, onConnectionError };
-        return openServers(settings, core, handlers, context);
+        const handlers = { service, overload, health, holds, kuadrant, quotas, routes };
+        return openServers(settings, core, { ...handlers, onCallFinished, onConnectionError }, context);
       },
     };
   });

@@ -5,7 +5,7 @@ import { type HttpServer, type Route, startHttpServer } from '../http/server.ts'
 import type { Logger } from '../observe/log.ts';
 import type { Overload } from '../overload/overload.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
-import { createHealth } from '../rls/health.ts';
+import type { Health } from '../rls/health.ts';
 import type { HoldsService } from '../rls/holds.ts';
 import type { KuadrantService } from '../rls/kuadrant.ts';
 import type { RlsService } from '../rls/service.ts';
@@ -27,6 +27,8 @@ export interface Servers extends Part {
 export interface Handlers {
   readonly service: RlsService;
   readonly overload: Overload;
+  /** Closed with the servers. */
+  readonly health: Health;
   /** Wraps the pages for callers; undefined: not wrapped. */
   readonly routes: ((pages: ReadonlyMap<string, Route>) => ReadonlyMap<string, Route>) | undefined;
   readonly holds: HoldsService;
@@ -77,11 +79,11 @@ async function openGrpc(
   context: ProcessContext,
 ): Promise<GrpcServer> {
   const certificates = tls && add(await openTls('GRPC_SERVER_USE_TLS', tls.files, context));
-  const health = add(createHealth(() => core.readiness.state()));
+  add(handlers.health);
   const [variable, place] = 'path' in address ? ['GRPC_UDS', address.path] : ['GRPC_PORT', at(address)];
   return start(variable, `cannot listen on ${place}`, () =>
     transports[transport]({
-      ...{ ...handlers, address, health, connections, rules: core.rules.book.rules, clock: context.clock },
+      ...{ ...handlers, address, connections, rules: core.rules.book.rules, clock: context.clock },
       tls: certificates && { certificates, clientName: tls.clientName },
     }),
   );

@@ -1,5 +1,5 @@
 import { choice, commaSeparated, durationMs, flag, integer, Mismatch, type Parse } from './kinds.ts';
-import { type Rows, setting } from './row.ts';
+import { optional, type Rows, setting } from './row.ts';
 
 /** Three reports of Envoy. */
 const MIN_TTL_MS = 15_000;
@@ -39,9 +39,8 @@ export const quotaRows = {
     '10000',
     'maximum number of buckets of one proxy; further ones are handled as RLQS_UNKNOWN says',
   ),
-  RLQS_MAX_BYTES: setting(
+  RLQS_MAX_BYTES: optional(
     integer(2 ** 16, 2 ** 40, 'bytes'),
-    '134217728',
-    'memory for the shares of all buckets, with counters in memory: buckets and proxies beyond it get no assignment',
+    "memory for the shares of all buckets, with counters in memory: buckets and proxies beyond it get no assignment. Unset: an eighth of V8's heap limit, 128 MiB at most",
   ),
 } as const satisfies Rows;

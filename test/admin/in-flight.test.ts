@@ -1,8 +1,5 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { type Administered, startAdministered } from '../helpers/administered.ts';
 
 const RULES = `
 domain: demo
@@ -16,18 +13,11 @@ descriptors:
   - {key: anyone, rate_limit: {algorithm: in_flight, requests_per_unit: 2, ttl: 1h}}
 `;
 
-let folder: string;
-let weir: Weir;
+let service: Administered;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'in-flight-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
-  const env = { ADMIN_TOKEN: 'token', USE_STATSD: 'false' };
-  weir = await startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
+  service = await startAdministered(RULES);
 });
-afterAll(async () => {
-  await weir.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => service.stop());
 
 const pair = (key: string, value: string) => ({ key, value });
 const entries = (tenant: string, id: string) => [pair('tenant', tenant), pair('request_id', id), pair('kind', 'k')];
@@ -38,17 +28,10 @@ const request = (descriptor: readonly object[], isRelease = false) => ({
 });
 
 /** The status of /json. */
-const ask = async (descriptor: readonly object[], isRelease = false): Promise<number> => {
-  const body = JSON.stringify(request(descriptor, isRelease));
-  return (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body })).status;
-};
+const ask = (descriptor: readonly object[], isRelease = false): Promise<number> =>
+  service.ask(request(descriptor, isRelease));
 
-async function call(method: string, path: string, body?: object) {
-  const headers = { authorization: 'Bearer token' };
-  const url = `http://127.0.0.1:${weir.debugPort}${path}`;
-  const answer = await fetch(url, { method, headers, ...(body && { body: JSON.stringify(body) }) });
-  return { status: answer.status, body: JSON.parse(await answer.text()) };
-}
+const call: Administered['call'] = (...asked) => service.call(...asked);
 
 const counters = (descriptor: string) =>
   call('GET', `/api/v1/counters?domain=demo&descriptor=${encodeURIComponent(descriptor)}`);
@@ -121,7 +104,7 @@ test('an empty id counts like none', async () => {
 test('metrics have the slots that are held by rule', async () => {
   const own = [pair('anyone', 'x')];
   expect([await ask(own), await ask(own), await ask(own, true)]).toEqual([200, 200, 200]);
-  const page = await (await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`)).text();
+  const page = await (await fetch(`http://127.0.0.1:${service.weir.debugPort}/metrics`)).text();
   expect(page).toContain('weir_slots_held{domain="demo",rule="anyone",algorithm="in_flight"} 2');
   expect(page).toContain('weir_slots_expired_total{domain="demo",rule="anyone",algorithm="in_flight"} 0');
   expect(page).toMatch(/weir_slots_oldest_seconds\{domain="demo",rule="anyone",algorithm="in_flight"\} \d/);

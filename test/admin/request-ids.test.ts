@@ -1,8 +1,5 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { type Administered, startAdministered } from '../helpers/administered.ts';
 
 const RULES = `
 domain: demo
@@ -25,33 +22,19 @@ descriptors:
             rate_limit: {algorithm: in_flight, requests_per_unit: 1, ttl: 1h}
 `;
 
-let folder: string;
-let weir: Weir;
+let service: Administered;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'request-ids-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
-  const env = { ADMIN_TOKEN: 'token', EXPLAIN_SAMPLE: '10', USE_STATSD: 'false' };
-  weir = await startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
+  service = await startAdministered(RULES, { EXPLAIN_SAMPLE: '10' });
 });
-afterAll(async () => {
-  await weir.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => service.stop());
 
 const entriesOf = (text: string) =>
   text.split(',').map((one) => ({ key: one.split('=')[0], value: one.split('=')[1] ?? '' }));
 
-const ask = async (descriptor: string): Promise<number> => {
-  const body = JSON.stringify({ domain: 'demo', descriptors: [{ entries: entriesOf(descriptor) }] });
-  return (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body })).status;
-};
+const ask = (descriptor: string): Promise<number> =>
+  service.ask({ domain: 'demo', descriptors: [{ entries: entriesOf(descriptor) }] });
 
-async function call(method: string, path: string, body?: object) {
-  const headers = { authorization: 'Bearer token' };
-  const url = `http://127.0.0.1:${weir.debugPort}${path}`;
-  const answer = await fetch(url, { method, headers, ...(body && { body: JSON.stringify(body) }) });
-  return { status: answer.status, body: JSON.parse(await answer.text()) };
-}
+const call: Administered['call'] = (...asked) => service.call(...asked);
 
 test('requests with ids share a counter, and the refused one is found by its id', async () => {
   const answers = [];
@@ -76,7 +59,7 @@ test('counters, top keys and statistics have no ids', async () => {
   expect(listed.body.counters).toMatchObject([{ entries: [{ key: 'tenant', value: 'acme' }], used: 1 }]);
   const top = await call('GET', '/api/v1/top?rule=demo.user.request_id');
   expect(top.body.rules[0].keys).toContainEqual(expect.objectContaining({ descriptor: 'user=bob', hits: 3 }));
-  const stats = await (await fetch(`http://127.0.0.1:${weir.debugPort}/stats`)).text();
+  const stats = await (await fetch(`http://127.0.0.1:${service.weir.debugPort}/stats`)).text();
   expect(stats).toContain('demo.user.request_id.total_hits');
   expect(stats).toContain('demo.tenant_acme.slot.request_id.total_hits: 2');
   expect(stats).not.toMatch(/t1|s1/);

@@ -1,10 +1,7 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { paintFor } from '../../src/commands/paint.ts';
 import { renderCounters } from '../../src/commands/render.ts';
-import { startWeir, type Weir } from '../helpers/weir.ts';
+import { type Administered, startAdministered } from '../helpers/administered.ts';
 
 const RULES = `
 domain: llm
@@ -33,18 +30,11 @@ descriptors:
         descriptors: [{key: used, not_counted: commit}]
 `;
 
-let folder: string;
-let weir: Weir;
+let service: Administered;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'reservations-'));
-  writeFileSync(join(folder, 'rules.yaml'), RULES);
-  const env = { ADMIN_TOKEN: 'token', USE_STATSD: 'false' };
-  weir = await startWeir(env, { args: ['--rules', join(folder, 'rules.yaml')] });
+  service = await startAdministered(RULES);
 });
-afterAll(async () => {
-  await weir.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => service.stop());
 
 const pair = (key: string, value: string) => ({ key, value });
 const entries = (key: string, tenant: string, id: string, commits: boolean) => [
@@ -58,20 +48,12 @@ const request = (descriptor: readonly object[], hits: number) => ({
 });
 
 /** The status of /json. */
-async function send(descriptor: readonly object[], hits: number): Promise<number> {
-  const body = JSON.stringify(request(descriptor, hits));
-  return (await fetch(`http://127.0.0.1:${weir.httpPort}/json`, { method: 'POST', body })).status;
-}
+const send = (descriptor: readonly object[], hits: number): Promise<number> => service.ask(request(descriptor, hits));
 const reserve = (tenant: string, id: string, hits: number, key = 'tenant') =>
   send(entries(key, tenant, id, false), hits);
 const commit = (tenant: string, id: string, hits: number, key = 'tenant') => send(entries(key, tenant, id, true), hits);
 
-async function call(method: string, path: string, body?: object) {
-  const headers = { authorization: 'Bearer token' };
-  const url = `http://127.0.0.1:${weir.debugPort}${path}`;
-  const answer = await fetch(url, { method, headers, ...(body && { body: JSON.stringify(body) }) });
-  return { status: answer.status, body: JSON.parse(await answer.text()) };
-}
+const call: Administered['call'] = (...asked) => service.call(...asked);
 const countersOf = async (descriptor: string) =>
   (await call('GET', `/api/v1/counters?domain=llm&descriptor=${encodeURIComponent(descriptor)}`)).body.counters;
 const explain = async (descriptor: readonly object[], hits: number) =>
@@ -166,7 +148,7 @@ test('metrics have what was reserved, committed, overrun, late and unknown, and 
   await commit('m', '1', 50, 'named');
   await commit('m', '1', 50, 'named');
   await commit('m', '2', 5, 'named');
-  const page = await (await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`)).text();
+  const page = await (await fetch(`http://127.0.0.1:${service.weir.debugPort}/metrics`)).text();
   const labels = '{domain="llm",rule="named_m.request_id",algorithm="reservation"}';
   for (const [name, value] of Object.entries({
     weir_reservations_reserved_hits_total: 30,
@@ -181,7 +163,7 @@ test('metrics have what was reserved, committed, overrun, late and unknown, and 
 });
 
 test('the rules are listed as they are written, and a commit is no rule of its own', async () => {
-  const page = await (await fetch(`http://127.0.0.1:${weir.debugPort}/rlconfig`)).text();
+  const page = await (await fetch(`http://127.0.0.1:${service.weir.debugPort}/rlconfig`)).text();
   expect(page).toContain('reserve: { ttl: 3600000ms, on_overrun: debt, estimate: p95 }');
   expect(page).not.toContain('used');
 });

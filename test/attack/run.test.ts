@@ -17,6 +17,8 @@ test.each([
   'reflection: 30 connections that never read',
   'requests that lack their last byte: 2,000 of 15 KB on each of 10 connections',
   '/json: {} 1.4 million times',
+  'quotas: streams of new proxies, each closed after a report of 100 buckets',
+  'Reserve on distinct counters',
 ])(
   'the service stays alive, and its memory in bounds: %s',
   async (name) => {

@@ -1,54 +1,33 @@
-import { randomUUID } from 'node:crypto';
 import { heldLimit, type Limit } from '../../src/algorithms/index.ts';
 import { type Spend, spends } from '../../src/algorithms/limit.ts';
-import { type Backend, operationOf, type Replies } from '../../src/backends/backend.ts';
+import { type Backend, operationOf } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
-import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { RedisBackend } from '../../src/backends/redis/backend.ts';
-import { openReady } from '../helpers/connection.ts';
 import { fixedWindowOf, inFlightOf } from '../helpers/limits.ts';
-import { type Redis, startRedis } from '../helpers/redis.ts';
+import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../helpers/shared-stores.ts';
 
-const TIMEOUT_MS = 10_000; // the machine has more to do than this test
 const ACQUIRES = 400;
 
-let server: Redis;
-let connections: readonly RedisBackend[];
-beforeAll(async () => {
-  server = await startRedis();
-  const opened = await Promise.all(Array.from({ length: 4 }, () => openReady(server)));
-  connections = opened.map((connection) => new RedisBackend(connection, Date.now));
-});
-afterAll(async () => {
-  await Promise.all(connections.map((one) => one.close()));
-  await server.stop();
-});
+withRedis();
 
-/** Backends that share counters, as instances of the service do. */
-const stores: Readonly<Record<string, () => readonly [Backend, ...Backend[]]>> = {
-  memory: () => [createMemoryBackend(Date.now, { maxCounters: 1_000 })],
-  Redis: () => connections as readonly RedisBackend[] as readonly [RedisBackend, ...RedisBackend[]], // four of them
-};
-
-const codes = (replies: Replies): readonly string[] => replies.map(({ code }) => code);
-const newKey = () => `${randomUUID()}` as CounterKey;
-
-describe.each(Object.entries(stores))('in %s', (_, open) => {
+describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
   /** Runs hits on limits as one request. */
   const request = async (
     store: Backend,
     asked: readonly (readonly [key: CounterKey, limit: Limit, hits: number])[],
     spend: Spend,
   ) =>
-    codes(
+    codesOf(
       await store.run(
         asked.map(([key, limit, hits]) => operationOf({ key }, limit, hits, true)),
-        { spend, timeoutMs: TIMEOUT_MS },
+        { spend, timeoutMs: STORE_TIMEOUT_MS },
       ),
     );
 
   const held = async (store: Backend, key: CounterKey, limit: Limit): Promise<number | undefined> => {
-    const [reply] = await store.run([operationOf({ key }, limit, 0, true)], { spend: 'each', timeoutMs: TIMEOUT_MS });
+    const [reply] = await store.run([operationOf({ key }, limit, 0, true)], {
+      spend: 'each',
+      timeoutMs: STORE_TIMEOUT_MS,
+    });
     return reply && 'holds' in reply ? reply.holds?.held : undefined;
   };
 

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { Limit } from '../../src/algorithms/index.ts';
 import { type ReservationReport, type Spend, spends } from '../../src/algorithms/limit.ts';
 import type { ReservationLimit } from '../../src/algorithms/reservation.ts';
@@ -6,37 +5,15 @@ import { MAX_RESERVATIONS } from '../../src/algorithms/reservation-list.ts';
 import { type Backend, operationOf, type Replies, type RequestOperation } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { RedisBackend } from '../../src/backends/redis/backend.ts';
 import { fakeClock } from '../helpers/clock.ts';
-import { openReady } from '../helpers/connection.ts';
 import { fixedWindowOf, reservationOf, slidingWindowCounterOf, tokenBucketOf } from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
-import { type Redis, startRedis } from '../helpers/redis.ts';
+import { codesOf, newKey, STORE_TIMEOUT_MS, sharedStores, withRedis } from '../helpers/shared-stores.ts';
 
-const TIMEOUT_MS = 10_000; // the machine has more to do than this test
 const REQUESTS = 400;
 const DAY_MS = 86_400_000;
 
-let server: Redis;
-let connections: readonly RedisBackend[];
-beforeAll(async () => {
-  server = await startRedis();
-  const opened = await Promise.all(Array.from({ length: 4 }, () => openReady(server)));
-  connections = opened.map((connection) => new RedisBackend(connection, Date.now));
-});
-afterAll(async () => {
-  await Promise.all(connections.map((one) => one.close()));
-  await server.stop();
-});
-
-/** Backends that share counters, as instances of the service do. */
-const stores: Readonly<Record<string, () => readonly [Backend, ...Backend[]]>> = {
-  memory: () => [createMemoryBackend(Date.now, { maxCounters: 1_000 })],
-  Redis: () => connections as readonly RedisBackend[] as readonly [RedisBackend, ...RedisBackend[]], // four of them
-};
-
-const newKey = () => `${randomUUID()}` as CounterKey;
-const codes = (replies: Replies): readonly string[] => replies.map(({ code }) => code);
+withRedis();
 
 const reserve = (key: CounterKey, limit: ReservationLimit, holder: number, hits: number): RequestOperation =>
   operationOf({ key }, { ...limit, holder }, hits, true);
@@ -46,13 +23,13 @@ const commit = (key: CounterKey, limit: ReservationLimit, holder: number, hits: 
 });
 
 async function report(store: Backend, operation: RequestOperation): Promise<ReservationReport | undefined> {
-  const [reply] = await store.run([operation], { spend: 'each', timeoutMs: TIMEOUT_MS });
+  const [reply] = await store.run([operation], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
   return reply && 'reservation' in reply ? reply.reservation : undefined;
 }
 
 /** What has been charged, and what is on hold. */
 async function standing(store: Backend, key: CounterKey, limit: ReservationLimit) {
-  const [reply] = await store.run([reserve(key, limit, 0, 0)], { spend: 'each', timeoutMs: TIMEOUT_MS });
+  const [reply] = await store.run([reserve(key, limit, 0, 0)], { spend: 'each', timeoutMs: STORE_TIMEOUT_MS });
   if (!reply || !('reservation' in reply)) throw new Error('the store does not answer');
   const held = reply.reservation?.held ?? 0;
   return { charged: reply.hitsBefore - held, held };
@@ -65,9 +42,9 @@ const counters: readonly Limit[] = [
   tokenBucketOf(1, DAY_MS, { burst: 1_000 }),
 ];
 
-describe.each(Object.entries(stores))('in %s', (_, open) => {
+describe.each(Object.entries(sharedStores))('in %s', (_, open) => {
   const run = (store: Backend, operations: readonly RequestOperation[], spend: Spend) =>
-    store.run(operations, { spend, timeoutMs: TIMEOUT_MS });
+    store.run(operations, { spend, timeoutMs: STORE_TIMEOUT_MS });
 
   test.each(
     spends.flatMap((spend) => counters.map((inner) => ({ spend, name: inner.counter, inner: inner as never }))),
@@ -78,7 +55,7 @@ describe.each(Object.entries(stores))('in %s', (_, open) => {
       const storeOf = (at: number): Backend => stored[at % stored.length] ?? stored[0];
       const answers = await Promise.all(
         Array.from({ length: REQUESTS }, async (__, at) => {
-          const [code] = codes(await run(storeOf(at), [reserve(key, limit, at + 1, 7)], spend));
+          const [code] = codesOf(await run(storeOf(at), [reserve(key, limit, at + 1, 7)], spend));
           return code;
         }),
       );
@@ -98,7 +75,7 @@ describe.each(Object.entries(stores))('in %s', (_, open) => {
       let used = 0;
       await Promise.all(
         Array.from({ length: REQUESTS }, async (__, at) => {
-          const [code] = codes(await run(storeOf(at), [reserve(key, limit, at + 1, 10)], spend));
+          const [code] = codesOf(await run(storeOf(at), [reserve(key, limit, at + 1, 10)], spend));
           const { charged, held } = await standing(storeOf(at + 1), key, limit);
           expect(charged + held).toBeLessThanOrEqual(500);
           if (code !== 'OK') return;
@@ -119,7 +96,7 @@ describe.each(Object.entries(stores))('in %s', (_, open) => {
       reserved: 60,
       held: 60,
     });
-    expect(codes(await run(store, [reserve(key, limit, 2, 60)], 'each'))).toEqual(['OVER_LIMIT']);
+    expect(codesOf(await run(store, [reserve(key, limit, 2, 60)], 'each'))).toEqual(['OVER_LIMIT']);
     expect(await report(store, commit(key, limit, 1, 20))).toMatchObject({ event: 'committed', charged: 20, held: 0 });
     expect(await report(store, commit(key, limit, 1, 20))).toMatchObject({ event: 'repeated', charged: 0 });
     expect(await report(store, commit(key, limit, 3, 30))).toMatchObject({ event: 'unknown', charged: 30 });
@@ -152,7 +129,7 @@ describe.each(Object.entries(stores))('in %s', (_, open) => {
       const [[store], key, other] = [open(), newKey(), newKey()];
       const limit = reservationOf(fixedWindowOf(100, DAY_MS));
       const asked = [reserve(key, limit, 1, 10), operationOf({ key: other }, fixedWindowOf(0), 1, true)];
-      expect(codes(await run(store, asked, spend))).toEqual(['OK', 'OVER_LIMIT']);
+      expect(codesOf(await run(store, asked, spend))).toEqual(['OK', 'OVER_LIMIT']);
       expect(await standing(store, key, limit)).toEqual({ charged: 0, held: spend === 'each' ? 10 : 0 });
     },
   );
@@ -175,8 +152,8 @@ describe.each(Object.entries(stores))('in %s', (_, open) => {
       reservationOf(tokenBucketOf(1, DAY_MS, { burst: 100 })),
     ];
     const both = (holder: number) => [reserve(wide, large, holder, 60), reserve(narrow, small, holder, 60)];
-    expect(codes(await run(store, both(1), 'all_or_nothing'))).toEqual(['OK', 'OK']);
-    expect(codes(await run(store, both(2), 'all_or_nothing'))).toEqual(['OK', 'OVER_LIMIT']);
+    expect(codesOf(await run(store, both(1), 'all_or_nothing'))).toEqual(['OK', 'OK']);
+    expect(codesOf(await run(store, both(2), 'all_or_nothing'))).toEqual(['OK', 'OVER_LIMIT']);
     expect(await standing(store, wide, large)).toEqual({ charged: 0, held: 60 });
     expect(await standing(store, narrow, small)).toEqual({ charged: 0, held: 60 });
   });
@@ -191,7 +168,7 @@ describe.each(Object.entries(stores))('in %s', (_, open) => {
     const [refusal] = await run(store, [reserve(key, limit, 5_000, 1)], 'each');
     expect(refusal).toMatchObject({ code: 'OVER_LIMIT', reservation: { open: MAX_RESERVATIONS } });
     expect(await report(store, commit(key, limit, 3, 1))).toMatchObject({ event: 'committed' });
-    expect(codes(await run(store, [reserve(key, limit, 5_000, 1)], 'each'))).toEqual(['OK']);
+    expect(codesOf(await run(store, [reserve(key, limit, 5_000, 1)], 'each'))).toEqual(['OK']);
     expect(await report(store, commit(key, limit, 3, 1))).toMatchObject({ event: 'unknown', charged: 1 });
   });
 });

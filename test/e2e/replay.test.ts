@@ -357,6 +357,29 @@ describe('weir replay', () => {
 });
 
 describe('weir diff', () => {
+  test('says which nodes without a limit hide a rule, and which patterns have changed places', async () => {
+    const limit = 'rate_limit: { unit: minute, requests_per_unit: 10 }';
+    const user = `  - { key: user, ${limit} }\n`;
+    const [a, ab] = ['a*', 'ab*'].map((value) => `  - { key: path, value: "${value}", ${limit} }\n`);
+    const before = file('nodes-before.yaml', `domain: demo\ndescriptors:\n${user}${a}${ab}`);
+    const admin = '  - { key: user, value: admin }\n';
+    const after = file('nodes-after.yaml', `domain: demo\ndescriptors:\n${user}${ab}${a}${admin}`);
+    const { code, output } = await weir(['diff', before, after, '--exit-code']);
+    expect(code).toBe(1);
+    expect(output.trim().split('\n')).toEqual([
+      '~ demo.user_admin',
+      '    is new: its descriptors no longer meet demo.user',
+      '~ demo.path_ab*',
+      '    is held against descriptors before demo.path_a* now',
+      '0 added, 0 removed, 0 changed, 2 rerouted',
+      'weir: 2 differences',
+    ]);
+    const { output: json } = await weir(['diff', before, after, '--json']);
+    expect(JSON.parse(json)).toMatchObject({
+      rerouted: [{ kind: 'hides', node: 'demo.user_admin', others: ['demo.user'] }, { kind: 'precedes' }],
+    });
+  });
+
   test('says what is added, removed and changed, and which counters go on', async () => {
     const before = file(
       'before.yaml',

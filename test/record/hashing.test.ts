@@ -17,5 +17,6 @@ test.each([
   ['a node without a rule', [user], [user, 'key: user, value: admin']],
   ['the order of patterns', [a, ab], [ab, a]],
   ['a level below', [user], [`${user}, descriptors: [{ key: path }]`]],
+  ['where the key of a pattern ends', [`key: "us*_a", ${limit(2)}`], [`key: "us*", value: a, ${limit(2)}`]],
   ['a pattern for keys', [user], [user, `key: "us*", ${limit(2)}`]],
 ])('%s makes another digest', (_, one, other) => expect(digestOf(...one)).not.toBe(digestOf(...other)));

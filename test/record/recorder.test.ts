@@ -313,6 +313,17 @@ test('with a key, values that no rule names are hashes, the same for the same va
   expect(first).toMatchObject({ hashed: true, answer: { descriptors: [{ rule: 'demo.user' }, {}, {}, {}] } });
 });
 
+test('with a key, a limit that a request brings along has no rule in its line, whose path would show values', async () => {
+  const { recorder, ask } = recording({ options: { hashKey: 'secret' } });
+  const limit = { requests_per_unit: 1, unit: 7, unit_multiplier: null };
+  const request = requestOf(['user', 'anna']);
+  await ask({ ...request, descriptors: request.descriptors.map((one) => ({ ...one, limit })) });
+  await recorder.close();
+  const [, line] = linesOf();
+  expect(line).toMatchObject({ hashed: true, answer: { descriptors: [{ code: 'OK', remaining: 0 }] } });
+  expect(JSON.stringify(line)).not.toContain('anna');
+});
+
 test('a disk that cannot be written ends the recording, and nothing else', async () => {
   const failures: string[] = [];
   const { recorder, ask, counted } = recording({

@@ -1,7 +1,7 @@
 import '../helpers/realm.ts';
 import { ReplayFigures, subjectOf } from '../../src/replay/figures.ts';
-import { HurtKeys, PeakHits } from '../../src/replay/key-figures.ts';
-import { readableKey, reportText, spanText } from '../../src/replay/report.ts';
+import { HurtKeys, mostRefused, PeakHits } from '../../src/replay/key-figures.ts';
+import { boundWarnings, readableKey, reportText, spanText } from '../../src/replay/report.ts';
 import type { RecordedRequest, ReplayedAnswer } from '../../src/replay/request.ts';
 import { exceeded } from '../../src/replay/thresholds.ts';
 import { TrafficCounts } from '../../src/replay/traffic.ts';
@@ -107,7 +107,39 @@ test('a lockout of a key ends with what is admitted, and the longest one is repo
   hurt.refused('c', 300); // beyond the budget
   expect(hurt.first).toEqual({ key: 'a', timeMs: 10 });
   expect(hurt.longest).toEqual({ key: 'a', timeMs: 100, ms: 50 });
-  expect([hurt.keys.size, hurt.untracked]).toEqual([2, 1]);
+  expect([hurt.size, hurt.untracked]).toEqual([2, 1]);
+});
+
+test('the keys with the most refusals come first, and of equal ones the first by name', () => {
+  const keys = [3, 1, 4, 1, 5, 9, 2, 6, 5].map((refusals, at) => ({ key: `k${at}`, refusals }));
+  const listed = mostRefused(keys, 4).map(({ key, refusals }) => `${key} ${refusals}`);
+  expect(listed).toEqual(['k5 9', 'k7 6', 'k4 5', 'k8 5']);
+  expect(mostRefused(keys.slice(0, 2), 4)).toHaveLength(2);
+});
+
+test('the report says that there were more refused keys than are distinguished', () => {
+  const [few, enough] = [new ReplayFigures(2), new ReplayFigures(3)];
+  for (const figures of [few, enough])
+    for (const [at, user] of ['anna', 'bert', 'carl', 'carl'].entries())
+      figures.observe(requestAt(at), answerOf(user, 'OK'), answerOf(user, 'OVER_LIMIT'));
+  expect(few.result()).toMatchObject({ change: { keysNewlyHurt: 2 }, untrackedRefusals: 2 });
+  expect(boundWarnings(few.result())).toEqual([
+    expect.stringContaining('more than 2 keys were refused: 2 refusals of further keys'),
+  ]);
+  expect(boundWarnings(enough.result())).toEqual([]);
+});
+
+test('the figures of many keys are apart from one another', () => {
+  const hurt = new HurtKeys({ left: 1_000 });
+  const peaks = new PeakHits(1_000, { left: 1_000 });
+  for (let round = 0; round < 3; round++)
+    for (let key = 0; key < 500; key++) {
+      for (let times = 0; times <= key % 7; times++) hurt.refused(`k${key}`, 1_000 * round);
+      if (round < 2) peaks.admitted(`k${key}`, key, 1_000 + 100 * round);
+    }
+  for (const { key, refusals } of hurt.refusals())
+    expect([key, refusals]).toEqual([key, 3 * ((Number(key.slice(1)) % 7) + 1)]);
+  expect([hurt.size, peaks.peak?.hits]).toEqual([500, 998]);
 });
 
 test('the peak of a key shows twice the limit where bursts meet at the boundary of two windows', () => {

@@ -67,6 +67,21 @@ test('the reports of all proxies are handled one slice in a turn of the event lo
   expect(slices).toBe(4 * (MAX_BUCKETS / 200));
 });
 
+test('reports of streams that have ended meanwhile are dropped at once, and others need not wait for them', async () => {
+  const { service, receivers } = open(1_001);
+  const [live, ...others] = receivers;
+  for (const one of others) {
+    one.report(reportOf(1));
+    one.close();
+  }
+  live?.report(reportOf(1));
+  let turns = 0;
+  for (; service.counts.assignments === 0 && turns < 2_000; turns++)
+    await new Promise((resolve) => setImmediate(resolve));
+  expect(turns).toBeLessThan(10);
+  expect(service.counts.assignments).toBe(1);
+});
+
 test('the positions of usages are charged while a report is handled', async () => {
   const { service, receivers, seen } = open(1);
   const bytes = Buffer.concat([reportOf(1), Buffer.from(Array.from({ length: 1_000 }, () => [0x12, 0]).flat())]);

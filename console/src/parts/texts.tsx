@@ -41,6 +41,15 @@ export function Descriptor({
   );
 }
 
+/** Below a descriptor in a table. */
+export function OfDomain({ domain }: { readonly domain: string }) {
+  return (
+    <div class="dim">
+      domain <Value text={domain} />
+    </div>
+  );
+}
+
 /** A descriptor, or its hash where values are hashed. */
 export function DescriptorOrHash({
   entries,
@@ -50,6 +59,21 @@ export function DescriptorOrHash({
   readonly descriptor: string;
 }) {
   return entries ? <Descriptor entries={entries} /> : <Value text={descriptor} />;
+}
+
+/** The head of a table. */
+export function Headings({ names }: { readonly names: readonly string[] }) {
+  return (
+    <thead>
+      <tr>
+        {names.map((name) => (
+          <th key={name} scope="col">
+            {name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
 }
 
 /** The heading of a column of links: only for screen readers. */

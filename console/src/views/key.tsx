@@ -4,7 +4,7 @@ import { explain, get, type Override, type SampledRefusal } from '../api.ts';
 import { algorithmText, duration, exact } from '../format.ts';
 import { rules } from '../live.ts';
 import { DescriptorForm } from '../parts/descriptor-form.tsx';
-import { Descriptor, Empty, Failure, State, Time, Value } from '../parts/texts.tsx';
+import { Descriptor, Empty, Failure, Headings, OfDomain, State, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, type Pair, pairsParam, param, readPairs } from '../route.ts';
 import { mayOperate, noChangesReason, seesValues } from '../session.ts';
@@ -49,10 +49,8 @@ function Counters({ domain, entries }: { readonly domain: string; readonly entri
   const overrides = usePoll(() => get<{ readonly overrides: readonly Override[] }>('overrides'), [], 3_000);
   const found = data?.descriptors[0];
   const limits = found?.limits.filter(({ before }) => before !== undefined) ?? [];
-  const name = JSON.stringify(entries.map(({ key, value }) => [key, value]));
-  const listed = overrides.data?.overrides.find(
-    (one) => one.domain === domain && JSON.stringify(one.entries.map(({ key, value }) => [key, value])) === name,
-  );
+  const name = nameOf(entries);
+  const listed = overrides.data?.overrides.find((one) => one.domain === domain && nameOf(one.entries) === name);
   const own = found?.override ?? listed; // listed by hashes where values are hashed
   useEffect(() => {
     if (done !== undefined) said.current?.focus();
@@ -174,19 +172,19 @@ function CounterTable({ limits }: { readonly limits: readonly ExplainedLimit[] }
   );
 }
 
+/** Equal for the same entries in the same order. */
+const nameOf = (entries: readonly Pair[]): string => JSON.stringify(entries.map(({ key, value }) => [key, value]));
+
 function LastRefusals({ domain, entries }: { readonly domain: string; readonly entries: readonly Pair[] }) {
   const { data, error } = usePoll(
     () => get<{ readonly refusals: readonly SampledRefusal[] }>('refusals', { domain, count: '1000' }),
     [domain],
     2_000,
   );
-  const name = JSON.stringify(entries.map(({ key, value }) => [key, value]));
+  const name = nameOf(entries);
   const own = (data?.refusals ?? [])
     .flatMap(({ atMs, descriptors }) => descriptors.map((one) => ({ atMs, one })))
-    .filter(
-      ({ one }) =>
-        JSON.stringify(one.entries.map(({ key, value }) => [key, value])) === name && one.code === 'OVER_LIMIT',
-    )
+    .filter(({ one }) => nameOf(one.entries) === name && one.code === 'OVER_LIMIT')
     .slice(0, 20);
   return (
     <section class="panel">
@@ -202,13 +200,7 @@ function LastRefusals({ domain, entries }: { readonly domain: string; readonly e
       {data && own.length === 0 && <Empty title="None of the refusals that are kept is of this descriptor." />}
       {own.length > 0 && (
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Time</th>
-              <th scope="col">Limit</th>
-              <th scope="col">Why</th>
-            </tr>
-          </thead>
+          <Headings names={['Time', 'Limit', 'Why']} />
           <tbody>
             {own.map(({ atMs, one }, at) => (
               <tr key={`${atMs} ${at}`}>
@@ -242,15 +234,7 @@ function Overrides() {
       )}
       {data && data.overrides.length > 0 && (
         <table class="wide">
-          <thead>
-            <tr>
-              <th scope="col">Descriptor</th>
-              <th scope="col">Effect</th>
-              <th scope="col">Until</th>
-              <th scope="col">By</th>
-              <th scope="col">Reason</th>
-            </tr>
-          </thead>
+          <Headings names={['Descriptor', 'Effect', 'Until', 'By', 'Reason']} />
           <tbody>
             {data.overrides.map(({ domain, descriptor, entries, effect, until, by, reason }) => (
               <tr key={`${domain} ${descriptor}`}>
@@ -258,9 +242,7 @@ function Overrides() {
                   <a href={linkTo('key', { domain, pairs: pairsParam(entries) })}>
                     <Descriptor entries={entries} />
                   </a>
-                  <div class="dim">
-                    domain <Value text={domain} />
-                  </div>
+                  <OfDomain domain={domain} />
                 </td>
                 <td data-label="Effect">{effect}</td>
                 <td data-label="Until">{new Date(until).toLocaleString()}</td>

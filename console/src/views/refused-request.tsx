@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { get, type SampledRefusal } from '../api.ts';
 import { rules } from '../live.ts';
-import { Descriptor, Empty, Failure, Time, Value } from '../parts/texts.tsx';
+import { Descriptor, Empty, Failure, Headings, OfDomain, Time, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, param, replaceParams } from '../route.ts';
 
@@ -60,15 +60,7 @@ function Found({ id }: { readonly id: string }) {
     );
   return (
     <table class="wide">
-      <thead>
-        <tr>
-          <th scope="col">Descriptor</th>
-          <th scope="col">Rule</th>
-          <th scope="col">Answer</th>
-          <th scope="col">Why</th>
-          <th scope="col">Time</th>
-        </tr>
-      </thead>
+      <Headings names={['Descriptor', 'Rule', 'Answer', 'Why', 'Time']} />
       <tbody>{data.refusals.flatMap((refusal) => refusal.descriptors.map((one, at) => row(refusal, one, at)))}</tbody>
     </table>
   );
@@ -84,9 +76,7 @@ const row = (
   <tr key={`${atMs} ${at}`}>
     <td>
       {entries.length > 0 ? <Descriptor entries={entries} /> : <span class="dim">the request id</span>}
-      <div class="dim">
-        domain <Value text={domain} />
-      </div>
+      <OfDomain domain={domain} />
     </td>
     <td data-label="Rule">
       {rule !== undefined && <RuleLink path={rule} />}

@@ -1,7 +1,7 @@
 import { get, type UnmatchedDescriptor } from '../api.ts';
 import { exact } from '../format.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
-import { ActionsHeading, Descriptor, Empty, Failure, Value } from '../parts/texts.tsx';
+import { ActionsHeading, Descriptor, Empty, Failure, OfDomain, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -54,9 +54,7 @@ function Row({ one, mayExplain }: { readonly one: UnmatchedDescriptor; readonly 
     <tr>
       <td>
         <Descriptor entries={entries} />
-        <div class="dim">
-          domain <Value text={domain} />
-        </div>
+        <OfDomain domain={domain} />
       </td>
       <td data-label="Requests" class="number">
         {exact(count)}

@@ -22,7 +22,7 @@ import { within } from '../within.ts';
 import { type Batch, type BatchRequest, decodeBatch, encodeBatch, type ForeignCounters } from './batch.ts';
 import { Batcher } from './batcher.ts';
 import type { RedisConnection } from './connect.ts';
-import { openInvalidations, type RedisInvalidations } from './invalidations.ts';
+import { RedisInvalidations } from './invalidations.ts';
 import { reasonOf } from './reason.ts';
 import { script } from './script.ts';
 import { createSlotKeys, type SlotKeys } from './slots.ts';
@@ -155,7 +155,7 @@ export class RedisBackend implements Backend {
 
   invalidations(listener: InvalidationListener): Invalidations {
     const { prefix, monotonicMs } = this.#options;
-    this.#invalidations ??= openInvalidations(this.#redis, { prefix, listener, monotonicMs });
+    this.#invalidations ??= new RedisInvalidations(this.#redis, { prefix, listener, monotonicMs });
     return this.#invalidations;
   }
 

@@ -16,10 +16,6 @@ const DISCONNECT_MS = 100;
 /** Keys in a message. */
 const MAX_KEYS = 256;
 
-export interface RedisInvalidations extends Invalidations {
-  close(): void;
-}
-
 interface Options {
   readonly prefix: string;
   readonly listener: InvalidationListener;
@@ -38,81 +34,102 @@ interface Message {
  * own. What is published in one turn of the event loop goes in one message. Subscribed again, for ever, where that
  * fails: without a connection, or where the user may not use the channel.
  */
-export function openInvalidations(
-  redis: RedisConnection,
-  { prefix, listener, monotonicMs }: Options,
-): RedisInvalidations {
-  const instance = randomUUID();
-  const channel = `${prefix}weir|changes`;
-  const beatChannel = `${channel}|${instance}`;
-  const subscriber = subscriberOf(redis);
-  let beatAtMs = Number.NEGATIVE_INFINITY;
-  let isSubscribing = false;
-  let isSubscribed = false;
-  let subscribedAtMs = 0;
-  let queued = { changed: new Set<string>(), forgotten: new Set<string>() };
-  const isLive = (): boolean => monotonicMs() - beatAtMs < BEAT_LOST_MS;
+export class RedisInvalidations implements Invalidations {
+  readonly #redis: RedisConnection;
+  readonly #monotonicMs: Monotonic;
+  readonly #instance = randomUUID();
+  readonly #channel: string;
+  readonly #beatChannel: string;
+  readonly #subscriber: Redis | Cluster;
+  readonly #beat: NodeJS.Timeout;
+  #beatAtMs = Number.NEGATIVE_INFINITY;
+  #isSubscribing = false;
+  #isSubscribed = false;
+  #subscribedAtMs = 0;
+  #queued = { changed: new Set<string>(), forgotten: new Set<string>() };
 
-  const send = (to: string, text: string): void => {
-    if (redis.status === 'ready') redis.publish(to, text).catch(() => {}); // then beats are missing, too
-  };
-  const flush = (): void => {
-    const { changed, forgotten } = queued;
-    queued = { changed: new Set(), forgotten: new Set() };
-    for (const slice of slices([...changed])) send(channel, JSON.stringify({ from: instance, changed: slice }));
-    for (const slice of slices([...forgotten])) send(channel, JSON.stringify({ from: instance, forgotten: slice }));
-  };
-  const subscribe = (): void => {
-    if (isSubscribing || isSubscribed || subscriber.status !== 'ready') return;
-    isSubscribing = true;
-    subscriber
-      .subscribe(channel, beatChannel)
+  constructor(redis: RedisConnection, { prefix, listener, monotonicMs }: Options) {
+    this.#redis = redis;
+    this.#monotonicMs = monotonicMs;
+    this.#channel = `${prefix}weir|changes`;
+    this.#beatChannel = `${this.#channel}|${this.#instance}`;
+    this.#subscriber = subscriberOf(redis);
+    this.#subscriber.on('error', () => {}); // the main connection reports them
+    this.#subscriber.on('ready', () => this.#subscribe());
+    this.#subscriber.on('close', () => {
+      this.#isSubscribed = false;
+    });
+    this.#subscriber.on('message', (to: string, text: string) => {
+      if (to === this.#beatChannel) this.#noteBeat(listener);
+      else receive(text, this.#instance, listener);
+    });
+    this.#beat = setInterval(() => {
+      if (this.#isSubscribed) this.#renew();
+      this.#subscribe();
+      if (this.#isSubscribed) this.#send(this.#beatChannel, '');
+    }, BEAT_MS).unref();
+  }
+
+  publish(what: 'changed' | 'forgotten', key: CounterKey): void {
+    if (this.#isEmpty) setImmediate(() => this.#flush());
+    this.#queued[what].add(key);
+  }
+
+  isLive(): boolean {
+    return this.#monotonicMs() - this.#beatAtMs < BEAT_LOST_MS;
+  }
+
+  close(): void {
+    clearInterval(this.#beat);
+    if (!this.#isEmpty) this.#flush();
+    this.#subscriber.disconnect();
+  }
+
+  get #isEmpty(): boolean {
+    return this.#queued.changed.size + this.#queued.forgotten.size === 0;
+  }
+
+  #send(to: string, text: string): void {
+    if (this.#redis.status === 'ready') this.#redis.publish(to, text).catch(() => {}); // then beats are missing, too
+  }
+
+  #flush(): void {
+    const { changed, forgotten } = this.#queued;
+    this.#queued = { changed: new Set(), forgotten: new Set() };
+    const from = this.#instance;
+    for (const slice of slices([...changed])) this.#send(this.#channel, JSON.stringify({ from, changed: slice }));
+    for (const slice of slices([...forgotten])) this.#send(this.#channel, JSON.stringify({ from, forgotten: slice }));
+  }
+
+  #subscribe(): void {
+    if (this.#isSubscribing || this.#isSubscribed || this.#subscriber.status !== 'ready') return;
+    this.#isSubscribing = true;
+    this.#subscriber
+      .subscribe(this.#channel, this.#beatChannel)
       .then(
         () => {
-          isSubscribed = true;
-          subscribedAtMs = monotonicMs();
-          send(beatChannel, '');
+          this.#isSubscribed = true;
+          this.#subscribedAtMs = this.#monotonicMs();
+          this.#send(this.#beatChannel, '');
         },
         () => {}, // tried again with the next beat
       )
       .finally(() => {
-        isSubscribing = false;
+        this.#isSubscribing = false;
       });
-  };
-  subscriber.on('error', () => {}); // the main connection reports them
-  subscriber.on('ready', subscribe);
-  subscriber.on('close', () => {
-    isSubscribed = false;
-  });
-  subscriber.on('message', (to: string, text: string) => {
-    if (to !== beatChannel) return receive(text, instance, listener);
-    const wasLive = isLive();
-    beatAtMs = monotonicMs();
-    if (!wasLive) listener.missed();
-  });
-  const renew = (): void => {
-    if (isLive() || monotonicMs() - subscribedAtMs < RENEW_MS) return;
-    isSubscribed = false;
-    subscriber.disconnect(true);
-  };
-  const beat = setInterval(() => {
-    if (isSubscribed) renew();
-    subscribe();
-    if (isSubscribed) send(beatChannel, '');
-  }, BEAT_MS).unref();
+  }
 
-  return {
-    publish(what, key) {
-      if (queued.changed.size + queued.forgotten.size === 0) setImmediate(flush);
-      queued[what].add(key);
-    },
-    isLive,
-    close() {
-      clearInterval(beat);
-      if (queued.changed.size + queued.forgotten.size > 0) flush();
-      subscriber.disconnect();
-    },
-  };
+  #noteBeat(listener: InvalidationListener): void {
+    const wasLive = this.isLive();
+    this.#beatAtMs = this.#monotonicMs();
+    if (!wasLive) listener.missed();
+  }
+
+  #renew(): void {
+    if (this.isLive() || this.#monotonicMs() - this.#subscribedAtMs < RENEW_MS) return;
+    this.#isSubscribed = false;
+    this.#subscriber.disconnect(true);
+  }
 }
 
 function subscriberOf(redis: RedisConnection): Redis | Cluster {

@@ -48,12 +48,15 @@ type Three = readonly [number, number, number];
 
 /** Undefined: there is no such date or time of day, or it is before the epoch. A minute may have a leap second. */
 function timeIn([year, month, day]: Three, [hours, minutes, seconds]: Three, zone: string): number | undefined {
-  if (month < 1 || month > 12 || day < 1 || day > 31) return undefined;
+  if (month < 1 || month > 12 || day < 1 || day > daysIn(year, month)) return undefined;
   if (hours > 23 || minutes > 59 || seconds > 60) return undefined;
   const ofDay = ((hours * 60 + minutes) * 60 + seconds) * 1_000;
   const timeMs = daysSince1970(year, month, day) * DAY_MS + ofDay - zoneMs(zone);
   return timeMs < 0 || timeMs > MAX_TIME_MS - 999 ? undefined : timeMs;
 }
+
+const daysIn = (year: number, month: number): number =>
+  daysSince1970(month === 12 ? year + 1 : year, (month % 12) + 1, 1) - daysSince1970(year, month, 1);
 
 function zoneMs(zone: string): number {
   if (zone === 'Z' || zone === '+0000') return 0;

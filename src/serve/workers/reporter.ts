@@ -24,7 +24,7 @@ export interface Reporter extends ServiceObserver {
 }
 
 export const NO_LOAD: Load = {
-  ...{ inFlight: 0, held: 0, connections: 0, shedShare: 0 },
+  ...{ inFlight: 0, held: 0, connections: 0, watches: 0, shedShare: 0 },
   ...{ callerBytes: 0, callerMaxBytes: 0 },
 };
 

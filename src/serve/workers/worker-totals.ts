@@ -62,6 +62,7 @@ const addLoads = (one: Load, other: Load): Load => ({
   inFlight: one.inFlight + other.inFlight,
   held: one.held + other.held,
   connections: one.connections + other.connections,
+  watches: one.watches + other.watches,
   shedShare: Math.max(one.shedShare, other.shedShare),
   callerBytes: one.callerBytes + other.callerBytes,
   callerMaxBytes: one.callerMaxBytes + other.callerMaxBytes,

@@ -1,0 +1,35 @@
+const FIRST_ROWS = 16;
+
+/** Rows of numbers in one block of memory: an object for each row takes several times as much. */
+export class NumberRows {
+  readonly #width: number;
+  readonly #free: number[] = [];
+  #end = 0;
+  /** Another array after `add`. */
+  values = new Float64Array(0);
+
+  /** @param width  numbers of a row */
+  constructor(width: number) {
+    this.#width = width;
+  }
+
+  /** @returns where the new row begins; its numbers are 0 */
+  add(): number {
+    const freed = this.#free.pop();
+    if (freed !== undefined) return freed;
+    const row = this.#end;
+    this.#end += this.#width;
+    if (this.#end > this.values.length) {
+      const larger = new Float64Array(Math.max(FIRST_ROWS * this.#width, 2 * this.values.length));
+      larger.set(this.values);
+      this.values = larger;
+    }
+    return row;
+  }
+
+  /** Another row may take the place of this one. */
+  remove(row: number): void {
+    this.values.fill(0, row, row + this.#width);
+    this.#free.push(row);
+  }
+}

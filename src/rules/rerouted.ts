@@ -1,0 +1,109 @@
+import { canBothMatch, isExact, matchesTextOf, type Sibling, Siblings } from './siblings.ts';
+import type { Level, Node, RuleTree } from './tree.ts';
+
+/** A node whose descriptors, or some of them, meet other rules, though none of these is added, removed or changed. */
+export interface Rerouted {
+  /**
+   * hides     the node is new, and is chosen instead of others that lead to the rules
+   * uncovers  the node is gone, and others that lead to the rules are chosen
+   * precedes  the node now stands before others with a `*`, which it stood behind
+   */
+  readonly kind: 'hides' | 'uncovers' | 'precedes';
+  /** The path of the node. */
+  readonly node: string;
+  /** The paths of the rules, or of the nodes that it now precedes. */
+  readonly others: readonly string[];
+  /** Only for an entry whose value is the node's own text, with its `*`. */
+  readonly isLiteral?: true;
+}
+
+/**
+ * Finds what descriptors are led elsewhere by nodes that have no rule of their own to be compared, by nodes below which
+ * there are fewer rules, and by the order of patterns. What can match in both rule sets and is not found here, nor has
+ * another rule, is answered alike.
+ */
+export function findRerouted(before: RuleTree, after: RuleTree): readonly Rerouted[] {
+  const found: Rerouted[] = [];
+  for (const [name, { root }] of after.domains) {
+    const was = before.domains.get(name);
+    if (was) compareLevels(was.root, root, name, found);
+  }
+  return found;
+}
+
+function compareLevels(before: Level | undefined, after: Level | undefined, path: string, found: Rerouted[]): void {
+  const [old, now] = [new Siblings(before), new Siblings(after)];
+  for (const one of now.all.values())
+    if (!old.all.has(one.id)) found.push(...takenBy(one, { without: old, having: now, path }, 'hides'));
+  for (const one of old.all.values())
+    if (!now.all.has(one.id)) found.push(...takenBy(one, { without: now, having: old, path }, 'uncovers'));
+  found.push(...reordered(old, now, path));
+  for (const one of now.all.values()) {
+    const was = old.all.get(one.id);
+    if (was && (was.node.children || one.node.children))
+      compareLevels(was.node.children, one.node.children, below(path, one), found);
+  }
+}
+
+const below = (path: string, { node }: Sibling): string => `${path}.${node.composite}`;
+
+/** A level in two rule sets, of which only one has a certain node. */
+interface TwoLevels {
+  readonly without: Siblings;
+  readonly having: Siblings;
+  readonly path: string;
+}
+
+/** The rules that a node keeps descriptors from. */
+function* takenBy(one: Sibling, { without, having, path }: TwoLevels, kind: 'hides' | 'uncovers'): Iterable<Rerouted> {
+  const own = new Set(Array.from(rulesBelow(one.node), ([way]) => way));
+  const all = new Set<string>();
+  const literal = new Set<string>();
+  for (const other of without.inexact()) {
+    const there = having.all.get(other.id); // else its rules are added or removed
+    if (!there || !canBothMatch(one, other)) continue;
+    const isChosen = having.isBefore(one, there);
+    if (!isChosen && (isExact(one) || !matchesTextOf(other, one))) continue;
+    for (const [way, rule] of rulesBelow(other.node)) if (!own.has(way)) (isChosen ? all : literal).add(rule);
+  }
+  const node = below(path, one);
+  if (all.size > 0) yield { kind, node, others: [...all] };
+  const others = [...literal].filter((rule) => !all.has(rule));
+  if (others.length > 0) yield { kind, node, others, isLiteral: true };
+}
+
+/** The rules of a node and below it: by the way from it, and their paths. */
+function* rulesBelow({ rule, children }: Node, way = ''): Iterable<readonly [way: string, path: string]> {
+  if (rule) yield [way, rule.path];
+  if (!children) return;
+  for (const { id, node } of new Siblings(children).all.values()) yield* rulesBelow(node, `${way}/${id}`);
+}
+
+/** Nodes with a `*` that are in both levels, can match the same, and have changed places. */
+function* reordered(old: Siblings, now: Siblings, path: string): Iterable<Rerouted> {
+  const seen = new Set<string>();
+  for (const key of ['', ...now.keys]) {
+    const [was, is] = [old.ranksOf(key), now.ranksOf(key)];
+    const common = [...is.keys()].filter((id) => was.has(id));
+    if (isRising(common.map((id) => was.get(id) ?? 0))) continue;
+    for (const [at, id] of common.entries()) {
+      const behind = common.slice(at + 1).filter((other) => (was.get(other) ?? 0) < (was.get(id) ?? 0));
+      const passed = behind.filter((other) => !seen.has(`${id} ${other}`) && isConcerned(now.all, id, other));
+      for (const other of passed) seen.add(`${id} ${other}`);
+      const first = now.all.get(id);
+      const others = passed.flatMap((other) => now.all.get(other) ?? []).map((one) => below(path, one));
+      if (first && others.length > 0) yield { kind: 'precedes', node: below(path, first), others };
+    }
+  }
+}
+
+const isRising = (numbers: readonly number[]): boolean =>
+  numbers.every((number, at) => at === 0 || number > (numbers[at - 1] ?? 0));
+
+/** Whether it can matter which of two stands before the other. */
+function isConcerned(all: Siblings['all'], id: string, otherId: string): boolean {
+  const [one, other] = [all.get(id), all.get(otherId)];
+  return one !== undefined && other !== undefined && canBothMatch(one, other) && [one, other].some(leadsToRule);
+}
+
+const leadsToRule = ({ node }: Sibling): boolean => !rulesBelow(node)[Symbol.iterator]().next().done;

@@ -1,0 +1,36 @@
+import { randomUUID } from 'node:crypto';
+import type { Backend, Replies } from '../../src/backends/backend.ts';
+import type { CounterKey } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { RedisBackend } from '../../src/backends/redis/backend.ts';
+import { openReady } from './connection.ts';
+import { type Redis, startRedis } from './redis.ts';
+
+/** The machine has more to do than these tests. */
+export const STORE_TIMEOUT_MS = 10_000;
+
+let server: Redis;
+let connections: readonly RedisBackend[];
+
+/** Starts Redis for the tests of a file, with four instances on it. */
+export function withRedis(): void {
+  beforeAll(async () => {
+    server = await startRedis();
+    const opened = await Promise.all(Array.from({ length: 4 }, () => openReady(server)));
+    connections = opened.map((connection) => new RedisBackend(connection, Date.now));
+  });
+  afterAll(async () => {
+    await Promise.all(connections.map((one) => one.close()));
+    await server.stop();
+  });
+}
+
+/** Backends that share counters, as instances of the service do. */
+export const sharedStores: Readonly<Record<string, () => readonly [Backend, ...Backend[]]>> = {
+  memory: () => [createMemoryBackend(Date.now, { maxCounters: 1_000 })],
+  Redis: () => connections as readonly RedisBackend[] as readonly [RedisBackend, ...RedisBackend[]], // four of them
+};
+
+export const newKey = () => `${randomUUID()}` as CounterKey;
+
+export const codesOf = (replies: Replies): readonly string[] => replies.map(({ code }) => code);
