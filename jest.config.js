@@ -2,6 +2,7 @@
 const isQuick = process.env.TESTS === 'quick';
 const notQuick = [
   '/test/(attack|bench|chaos|deploy|e2e|examples|console/browser)/',
+  '/test/advise/(live|proof)',
   '/test/algorithms/(oracle|properties)',
   '/test/client/(deferral-|faults|frameworks|package|readme|reference)',
   '/test/backends/(memcached|black-hole|formats|redis/(expiry|faults|leases|topologies))',

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { addAdminCommands, type Surroundings } from './commands/admin.ts';
+import { addAdviseCommand } from './commands/advise.ts';
 import { addCandidateCommand } from './commands/candidate.ts';
 import { addDiffCommand } from './commands/diff.ts';
 import { addEnvoyCommands } from './commands/envoy.ts';
@@ -122,6 +123,7 @@ const replaySurroundings: ReplaySurroundings = {
 };
 addReplayCommands(program, replaySurroundings);
 addSimulateCommand(program, replaySurroundings);
+addAdviseCommand(program, replaySurroundings);
 groupCommands(program);
 
 await program.parseAsync();

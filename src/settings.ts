@@ -66,6 +66,8 @@ export async function readSettings(env: Environment) {
     },
     /** What each process keeps for operators. */
     agent: { topKeysBytes: values.TOP_KEYS_BYTES, refusals: values.EXPLAIN_SAMPLE },
+    /** What `weir advise --from` reads; 0: nothing is followed. */
+    advice: { maxBytes: values.ADVISE_BYTES },
     admin: {
       tokens: values.ADMIN_TOKEN,
       hosts: values.ADMIN_HOSTS,

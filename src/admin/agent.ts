@@ -1,3 +1,4 @@
+import type { ArrivalBatch, ArrivalSample } from '../advise/arrival-log.ts';
 import type { CounterKey } from '../backends/key.ts';
 import type { TrialReport } from '../candidate/report.ts';
 import type { Clock } from '../clock.ts';
@@ -28,6 +29,8 @@ export type AgentQuestion =
   | { readonly kind: 'quotas'; readonly query: QuotaQuery }
   /** What the candidate would change: so many keys of each rule. `rule`: of this one alone. */
   | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }
+  /** What has arrived since the last such question, of the keys in this sample. */
+  | ({ readonly kind: 'arrivals' } & ArrivalSample)
   /** Record requests until then, in milliseconds since the epoch; absent: as before. */
   | { readonly kind: 'record'; readonly untilMs?: number };
 
@@ -44,6 +47,8 @@ export type AgentReply =
   | { readonly kind: 'quotas'; readonly report: QuotaReport | undefined }
   /** Undefined: none is tried. */
   | { readonly kind: 'candidate'; readonly report: TrialReport | undefined }
+  /** Undefined: arrivals are not followed. */
+  | { readonly kind: 'arrivals'; readonly batch: ArrivalBatch | undefined }
   /** Until when requests are recorded; undefined: there is no directory for it. */
   | { readonly kind: 'record'; readonly untilMs: number | undefined };
 
@@ -72,6 +77,8 @@ export interface AgentOptions extends ExplainOptions {
   readonly clock: Clock;
   /** Records requests until a time, if given; returns until when it does. Absent: there is no directory for it. */
   readonly record?: ((untilMs: number | undefined) => number) | undefined;
+  /** Takes what has arrived; absent: arrivals are not followed. */
+  readonly arrivals?: ((sample: ArrivalSample) => ArrivalBatch) | undefined;
   /** Absent: no quotas are served. */
   readonly quotas?: ((query: QuotaQuery) => Promise<QuotaReport>) | undefined;
   /** What the candidate would change; undefined: none is tried. */
@@ -132,6 +139,8 @@ export class AdminAgent {
         return { kind: 'quotas', report: await this.#options.quotas?.(question.query) };
       case 'candidate':
         return { kind: 'candidate', report: this.#options.candidate(question.keys, question.rule) };
+      case 'arrivals':
+        return { kind: 'arrivals', batch: this.#options.arrivals?.(question) };
       case 'record':
         return { kind: 'record', untilMs: this.#options.record?.(question.untilMs) };
     }

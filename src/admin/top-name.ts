@@ -79,7 +79,7 @@ function hashOf(entries: readonly Entry[]): number {
 }
 
 /** MurmurHash3's step for each UTF-16 unit, then its length. @see https://doi.org/10.5281/zenodo.1241418 */
-function mixed(start: number, text: string): number {
+export function mixed(start: number, text: string): number {
   let hash = start;
   for (let at = 0; at < text.length; at++) {
     const unit = Math.imul(text.charCodeAt(at), 0xcc9e2d51);

@@ -24,7 +24,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
   const shown = (flags: CandidateFlags, found: SentCandidate): string =>
     flags.json ? JSON.stringify(found, undefined, 2) : renderCandidate(found, paintOf(around));
   const candidate = program
-    .command('candidate', { hidden: true }) // the list of commands fits a screen
+    .command('candidate')
     .description(
       'Try rules on live traffic, beside those in force; without a subcommand, show what they would change.',
     );

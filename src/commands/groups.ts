@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 /** All commands by what they are for, as the help of `weir` lists them; a group where its first command is added. */
 const groups: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve'],
-  'Change rules safely:': ['check', 'test', 'diff', 'record', 'replay', 'simulate'],
+  'Change rules safely:': ['check', 'test', 'diff', 'candidate', 'record', 'replay', 'advise', 'simulate'],
   'Ask why:': ['ask', 'explain', 'unmatched', 'top', 'refusals'],
   'Operate:': ['get', 'reset', 'grant', 'override', 'audit'],
   'Envoy:': ['envoy', 'doctor', 'quotas'],

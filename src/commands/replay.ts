@@ -20,7 +20,11 @@ export function addReplayCommands(program: Command, surroundings: ReplaySurround
       new Option('--format <name>', 'of access logs, instead of what their first line says').choices(logFormats),
     )
     .option('--learn', 'print a first mapping for an access log, and do nothing else', false)
-    .option('--reorder <time>', 'put requests in order that are so far from their place (access logs: 60s)', span)
+    .option(
+      '--reorder <time>',
+      'put requests in order that are so far from their place (access logs: 60s)',
+      reorderSpan,
+    )
     .option('--json', 'print the report as JSON', false)
     .option('--answers', 'print the answer to each request, a line of JSON each, instead of the report', false)
     .option('--html <file>', 'write the report as a page of its own as well')
@@ -43,18 +47,18 @@ export function addReplayCommands(program: Command, surroundings: ReplaySurround
     );
 }
 
-const several = (path: string, before: readonly string[]): readonly string[] => [...before, path];
+export const several = (path: string, before: readonly string[]): readonly string[] => [...before, path];
 
 const spanMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
 
-function span(written: string): number {
+export function reorderSpan(written: string): number {
   const [, number = '', unit = ''] = /^(\d{1,9})(ms|s|m|h)$/.exec(written) ?? [];
   if (unit === '') throw new InvalidArgumentError('expected a time such as 500ms, 60s or 5m.');
   return Number(number) * spanMs[unit as keyof typeof spanMs]; // as the pattern says
 }
 
 /** `0.1%`, or `0.001` */
-function part(written: string): number {
+export function part(written: string): number {
   const [, number = '', sign] = /^(\d+(?:\.\d+)?)(%)?$/.exec(written) ?? [];
   const value = number === '' ? Number.NaN : Number(number) / (sign ? 100 : 1);
   if (value >= 0 && value <= 1) return value;

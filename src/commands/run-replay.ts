@@ -105,9 +105,10 @@ export async function answerTraffic(
   if (failures.length > 0) throw new CommandFailed(failures.join('\n'));
 }
 
-async function trafficOf(
+/** The requests of files: recordings, or access logs where there is a mapping. */
+export async function trafficOf(
   inputs: readonly Input[],
-  { mapping: path, format, reorder }: ReplayFlags,
+  { mapping: path, format, reorder }: Pick<ReplayFlags, 'mapping' | 'format' | 'reorder'>,
   notes: RecordingNotes,
   counts: TrafficCounts,
 ): Promise<RecordedTraffic> {
@@ -120,7 +121,8 @@ async function trafficOf(
   return reorder === undefined ? recorded : inOrder(recorded, reorder, counts);
 }
 
-async function settingsOf(env: ReplaySurroundings['env']): Promise<Settings> {
+/** @throws CommandFailed  they are wrong */
+export async function settingsOf(env: ReplaySurroundings['env']): Promise<Settings> {
   try {
     return await readSettings(env);
   } catch (error) {
@@ -128,11 +130,12 @@ async function settingsOf(env: ReplaySurroundings['env']): Promise<Settings> {
   }
 }
 
-const engineOptionsOf = ({ decisions: { shadowMode, quotaMode, spend }, counters: { memory } }: Settings) => ({
+export const engineOptionsOf = ({ decisions: { shadowMode, quotaMode, spend }, counters: { memory } }: Settings) => ({
   ...{ shadowMode, quotaMode, spend, memory },
 });
 
-function totalOf(inputs: readonly { readonly bytes: number | undefined }[]): number | undefined {
+/** Octets of all inputs; undefined: one of them has no size. */
+export function totalOf(inputs: readonly { readonly bytes: number | undefined }[]): number | undefined {
   let total = 0;
   for (const { bytes } of inputs) {
     if (bytes === undefined) return undefined;

@@ -110,10 +110,13 @@ export class ReplayEngine {
 export function descriptorOf(verdict: Verdict, key?: CounterKey): ReplayedDescriptor {
   switch (verdict.kind) {
     case 'limited': {
-      const { rule, code, limit } = verdict;
+      const { rule, code, limit, decision } = verdict;
       const { requestsPerUnit, windowMs } = limit;
       const remaining = remainingOf(verdict);
-      return { rule: rule.path, ...(key !== undefined && { key }), code, remaining, limit: requestsPerUnit, windowMs };
+      return {
+        ...{ rule: rule.path, ...(key !== undefined && { key }), code, remaining, limit: requestsPerUnit, windowMs },
+        ...(code !== decision.code && { wouldRefuse: true as const }),
+      };
     }
     case 'unlimited':
       return { rule: verdict.rule.path, code: 'OK', remaining: MAX_UINT32 };

@@ -127,7 +127,7 @@ function rowOf(
 }
 
 /** The first column to the left, the others to the right. */
-function table(rows: readonly (readonly string[])[]): readonly string[] {
+export function table(rows: readonly (readonly string[])[]): readonly string[] {
   const widths = (rows[0] ?? []).map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
   return rows.map((row) =>
     row

@@ -45,6 +45,8 @@ export interface ReplayedDescriptor {
   /** Hits that pass in a window; absent: no limit applies. */
   readonly limit?: number;
   readonly windowMs?: number;
+  /** The limit refused, but is in shadow mode. */
+  readonly wouldRefuse?: true;
 }
 
 /** What one rule set answered to one request. */

@@ -1,3 +1,4 @@
+import { adviceOperations } from '../admin/advice-operations.ts';
 import { candidateMetrics } from '../admin/candidate-metrics.ts';
 import { overrideMetrics, unmatchedMetrics } from '../admin/metrics.ts';
 import { type DebugSources, debugRoutes } from '../http/debug.ts';
@@ -53,7 +54,12 @@ export function openOps(
     const pagesOfConsole = add(
       await openConsole(settings, { core, responders, statistics, metrics, version }, context),
     );
-    const admin = add(openAdminPages(settings, core, { ask, version, more: pagesOfConsole.operations }, context));
+    const advice =
+      settings.advice.maxBytes > 0
+        ? add((await import('./advice.ts')).openAdvice(settings, core, responders))
+        : undefined;
+    const more = [...pagesOfConsole.operations, ...adviceOperations(advice)];
+    const admin = add(openAdminPages(settings, core, { ask, version, more }, context));
     const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));
     const pages: DebugSources = {
       rules: rules.book.rules,

@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import { AdminAgent } from '../admin/agent.ts';
+import type { ArrivalLog } from '../advise/arrival-log.ts';
 import type { Clock } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
 import { hashed } from '../hashed.ts';
@@ -100,17 +101,19 @@ export function openResponder(
     const decider = recording?.decider ?? plain;
     const extras = extrasOf(settings.answers);
     const quotas = settings.rlqs.isOn ? await loadQuotas(settings, core, context) : undefined;
+    const arrivals = await openArrivals(settings, clock);
     const agent = add(
       new AdminAgent({
         ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
         ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger },
         ...(quotas && { quotas: (query) => quotas.report(query) }),
         candidate: (keys, rule) => candidate.report(keys, rule),
+        ...(arrivals && { arrivals: (sample) => arrivals.take(sample) }),
       }),
     );
     const held = { count: 0 };
     const logDecision = openDecisionLog(settings, decider, serviceObserver, context);
-    const observer = createObserver(serviceObserver, agent, logDecision, recording, context);
+    const observer = createObserver(serviceObserver, agent, { logDecision, recording, arrivals }, context);
     const unrecorded = createRlsService(decider, extras, observer, held);
     const untraced = recording ? recording.service(unrecorded) : unrecorded;
     const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
@@ -176,6 +179,13 @@ async function openRecordingOf(
   return add(await openRecording(options, decider, observer.recorded, context));
 }
 
+/** Undefined if arrivals are not followed: then nothing of it is loaded. */
+async function openArrivals({ advice }: Pick<Settings, 'advice'>, clock: Clock): Promise<ArrivalLog | undefined> {
+  if (advice.maxBytes === 0) return undefined;
+  const { ArrivalLog } = await import('../advise/arrival-log.ts');
+  return new ArrivalLog(clock);
+}
+
 /** Undefined if no decisions are logged. */
 function openDecisionLog(
   settings: Settings,
@@ -196,24 +206,31 @@ function openDecisionLog(
   });
 }
 
+/** What else observes answers; undefined: it is off. */
+interface FurtherObservers {
+  readonly logDecision: LogDecision | undefined;
+  readonly recording: Recording | undefined;
+  readonly arrivals: ArrivalLog | undefined;
+}
+
 function createObserver(
   observer: ServiceObserver,
   agent: AdminAgent,
-  logDecision: LogDecision | undefined,
-  recording: Recording | undefined,
+  { logDecision, recording, arrivals }: FurtherObservers,
   { log }: ProcessContext,
 ): Observer {
   const answered = (request: WireRequest, answer: Answer): void => {
     observer.answered(request.domain, answer);
     agent.answered(request, answer);
   };
-  const isMore = logDecision !== undefined || recording !== undefined;
+  const isMore = logDecision !== undefined || recording !== undefined || arrivals !== undefined;
   return {
     answered: isMore
       ? (request, answer, timeoutMs) => {
           recording?.answered(request, answer, timeoutMs);
           answered(request, answer);
           logDecision?.(request, answer);
+          arrivals?.answered(request, answer);
         }
       : answered,
     failed({ details }, cause) {

@@ -27,6 +27,11 @@ export const adminRows = {
     '0',
     'number of the last refusals that each process keeps with their explanation (/api/v1/refusals); 0: none',
   ),
+  ADVISE_BYTES: setting(
+    integer(0, 2 ** 40, 'bytes'),
+    '0',
+    'memory for what the keys of each limit do, on which `weir advise --from` advises (/api/v1/advice): some 1,000 bytes a key; 0: nothing is followed',
+  ),
   HASH_KEYS: setting(
     flag,
     'false',

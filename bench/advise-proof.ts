@@ -1,0 +1,58 @@
+import { judge } from './advise-judgement.ts';
+import { type AdviseModel, adviseModels } from './advise-models.ts';
+import { table } from './table.ts';
+import { showUsage } from './usage.ts';
+
+showUsage(
+  `Usage: npm run advise-proof -- [SEEDS]
+
+Lets weir advise propose a limit from the traffic of models whose legitimate and abusive keys are known, and answers
+other traffic of the same model by it: for each of 100 seeds, or as many as are given. Prints which part of the
+legitimate and of the abusive keys it hits. Always the same figures for the same seeds, within some minutes. Ends with 1
+where a proposal hits more than 1 % of the legitimate keys, or less than 95 % of the abusive ones; but for those of the
+second model, which ask for too little to be found by their rates.
+`,
+  1,
+);
+
+const seeds = Number(process.argv[2] ?? 100);
+const MOST_LEGITIMATE = 0.01;
+const LEAST_ABUSIVE = 0.95;
+
+const percent = (part: number): string => `${(100 * part).toFixed(2)} %`;
+const mean = (all: readonly number[]): number => all.reduce((sum, one) => sum + one, 0) / all.length;
+
+const head = [
+  ...['traffic', 'limited', 'proposed'],
+  ...['legitimate keys hit', 'most', 'abusive keys hit', 'least', 'abusive requests refused'],
+];
+const rows: string[][] = [];
+for (const model of adviseModels) rows.push(await rowOf(model));
+console.log(table(head, 3, rows));
+
+async function rowOf(model: AdviseModel): Promise<string[]> {
+  const legitimate: number[] = [];
+  const abusive: number[] = [];
+  const refused: number[] = [];
+  const proposed = new Map<string, number[]>();
+  for (let seed = 1; seed <= seeds; seed++) {
+    const { proposal, legitimateHit, abusiveHit, abusiveRefused } = await judge(model, seed, seeds + seed);
+    legitimate.push(legitimateHit);
+    if (abusiveHit !== undefined) abusive.push(abusiveHit);
+    if (abusiveRefused !== undefined) refused.push(abusiveRefused);
+    proposed.set(proposal.algorithm, [...(proposed.get(proposal.algorithm) ?? []), proposal.requestsPerUnit]);
+  }
+  const has = abusive.length > 0;
+  const isMissed = has && !model.isTooClose && Math.min(...abusive) < LEAST_ABUSIVE;
+  if (Math.max(...legitimate) > MOST_LEGITIMATE || isMissed) process.exitCode = 1;
+  return [
+    ...[model.name, model.limited, Array.from(proposed, rangeOf).join('; ')],
+    ...[percent(mean(legitimate)), percent(Math.max(...legitimate))],
+    ...(has ? [mean(abusive), Math.min(...abusive), mean(refused)].map(percent) : ['none', 'none', 'none']),
+  ];
+}
+
+function rangeOf([algorithm, limits]: readonly [string, readonly number[]]): string {
+  const [least, most] = [Math.min(...limits), Math.max(...limits)];
+  return `${algorithm}, ${least === most ? least : `${least} to ${most}`}`;
+}

@@ -1,0 +1,78 @@
+import { namedAlgorithmOf } from '../algorithms/index.ts';
+import { describeLimit } from '../rules/describe.ts';
+import type { Level, Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
+import type { AdvisedLimit, RuleNode } from './advised-rule.ts';
+import { isQuotaWindow } from './propose.ts';
+
+/** A rule whose limits advice may be about. */
+export interface AdvisedRule {
+  readonly path: string;
+  readonly limits: readonly AdvisedLimit[];
+  /** Values share a counter, which the entries of a request do not name. */
+  readonly sharesCounters: boolean;
+}
+
+/** The limits of rules that are rates, and a text for each other one. */
+export function advisedRules(tree: RuleTree): {
+  readonly rules: readonly AdvisedRule[];
+  readonly skipped: readonly string[];
+} {
+  const rules: AdvisedRule[] = [];
+  const skipped: string[] = [];
+  for (const { rule, nodes, sharesCounters } of waysDown(tree)) {
+    if (rule.unlimited) skipped.push(`${rule.path}: unlimited; give it a limit with shadow_mode first`);
+    const limits = rule.limits.flatMap((limit, at) => {
+      const why = notARate(limit);
+      if (why === undefined) return [advisedLimit(rule, nodes, limit, at)];
+      skipped.push(`${rule.path}: ${why}`);
+      return [];
+    });
+    if (limits.length > 0) rules.push({ path: rule.path, limits, sharesCounters });
+  }
+  return { rules, skipped };
+}
+
+function notARate({ limit }: RuleLimit): string | undefined {
+  if (limit.algorithm === 'in_flight') return 'in_flight counts what is in flight, not a rate';
+  if (limit.algorithm === 'reservation') return 'hits that are reserved are known only when they are committed';
+  return undefined;
+}
+
+function advisedLimit(rule: Rule, nodes: readonly RuleNode[], one: RuleLimit, at: number): AdvisedLimit {
+  const { limit, label, policy } = one;
+  const { requestsPerUnit, windowMs } = limit;
+  const isAligned = limit.algorithm === 'fixed_window' && limit.alignment !== 'epoch';
+  return {
+    ...{ domain: rule.domain, rule: rule.path, nodes, at, of: rule.limits.length },
+    text: describeLimit(one),
+    ...(label.name !== '' && { name: label.name }),
+    ...{ algorithm: namedAlgorithmOf(limit), requestsPerUnit, windowMs },
+    ...('burst' in limit && { burst: limit.burst }),
+    shadow: policy.shadow ?? false,
+    keepsAlgorithm: isAligned || policy.consistency === 'leased' || isQuotaWindow(windowMs),
+    leastLimit: Math.max(policy.localShare ?? 1, 1),
+  };
+}
+
+interface WayDown {
+  readonly rule: Rule;
+  readonly nodes: readonly RuleNode[];
+  readonly sharesCounters: boolean;
+}
+
+/** The rules of a tree, each with the nodes on the way down to it. */
+function* waysDown({ domains }: RuleTree): Iterable<WayDown> {
+  for (const { root } of domains.values()) yield* waysDownFrom(root, [], false);
+}
+
+function* waysDownFrom(level: Level, above: readonly RuleNode[], isSharedAbove: boolean): Iterable<WayDown> {
+  for (const [key, { byValue, anyValue }] of level.byKey) {
+    const named = Array.from(byValue, ([value, node]) => [{ key, value }, node] as const);
+    for (const [own, node] of anyValue ? [...named, [{ key }, anyValue] as const] : named) {
+      const nodes = [...above, own];
+      const sharesCounters = isSharedAbove || node.sharedValue !== undefined;
+      if (node.rule) yield { rule: node.rule, nodes, sharesCounters };
+      if (node.children) yield* waysDownFrom(node.children, nodes, sharesCounters);
+    }
+  }
+}

@@ -1,0 +1,99 @@
+import { ClientCount } from './client-count.ts';
+
+/**
+ * Rates, in hits a window, at which the burst that a key needs is followed: each twice the one before. In between it is
+ * bounded from above, as the burst is convex in the rate.
+ */
+export const FOLLOWED_RATES: readonly number[] = Array.from({ length: 18 }, (_, at) => 2 ** at);
+const RATES = FOLLOWED_RATES.length;
+
+/** What the memory of a followed key is, about: this object, its name of a hundred characters, and a map's entry. */
+export const FOLLOWED_KEY_BYTES = 1_000;
+
+/**
+ * What the hits of one key come to, in memory that does not grow with them.
+ *
+ * The burst that a key needs at a rate is the size of the smallest token bucket, refilled at that rate, that would have
+ * passed all of its hits: the largest of (hits in an interval − rate × length) over all intervals. As a function of
+ * the rate it is the conjugate of the arrival curve of network calculus, of which `mostWithin` is the concave hull.
+ *
+ * @see https://doi.org/10.1109/18.61109 Cruz, A calculus for network delay
+ * @see https://leboudec.github.io/netcal/ Le Boudec and Thiran, Network Calculus, section 1.2
+ */
+export class KeyArrivals {
+  hits = 0;
+  refusedHits = 0;
+  /** Of its busiest window; windows begin at multiples of their length. */
+  busiest = 0;
+  /** Of the busiest moment, as `sliding_window_counter` estimates the hits of the last window. */
+  busiestSliding = 0;
+  /** The window of the last hit, and the hits in it and in the one before. */
+  window = 0;
+  count = 0;
+  #previous = 0;
+  #lastMs = Number.NEGATIVE_INFINITY;
+  /** For each rate the level of the bucket after the last hit, then the highest level there was. */
+  readonly #levels = new Float64Array(2 * RATES);
+  clients: ClientCount | undefined;
+
+  /** @returns the hits of the window that has ended with this hit; 0: it goes on, or there was none */
+  add(hits: number, timeMs: number, windowMs: number): number {
+    const nowMs = Math.max(timeMs, this.#lastMs); // a clock that was set back
+    const ended = this.#enter(Math.floor(nowMs / windowMs));
+    this.hits += hits;
+    this.count += hits;
+    if (this.count > this.busiest) this.busiest = this.count;
+    const leftMs = (this.window + 1) * windowMs - nowMs;
+    const sliding = this.count + Math.floor((this.#previous * leftMs) / windowMs);
+    if (sliding > this.busiestSliding) this.busiestSliding = sliding;
+    this.#fill(hits, nowMs === this.#lastMs ? 0 : (nowMs - this.#lastMs) / windowMs);
+    this.#lastMs = nowMs;
+    return ended;
+  }
+
+  addClient(hash: number): void {
+    this.clients ??= new ClientCount();
+    this.clients.add(hash);
+  }
+
+  #enter(window: number): number {
+    if (window === this.window) return 0;
+    const ended = this.count;
+    this.#previous = window === this.window + 1 ? ended : 0;
+    this.window = window;
+    this.count = 0;
+    return ended;
+  }
+
+  /** @param windows  since the hit before */
+  #fill(hits: number, windows: number): void {
+    const levels = this.#levels;
+    for (let at = 0, rate = 1; at < RATES; at++, rate *= 2) {
+      const level = Math.max((levels[at] ?? 0) - windows * rate, 0) + hits;
+      levels[at] = level;
+      if (level > (levels[RATES + at] ?? 0)) levels[RATES + at] = level;
+    }
+  }
+
+  /**
+   * The burst that it needs at a rate: exactly that at a followed rate, never less in between.
+   *
+   * @param rate  at least 1
+   */
+  burstAt(rate: number): number {
+    const at = Math.min(Math.floor(Math.log2(Math.max(rate, 1)) + 1e-9), RATES - 1);
+    const lower = this.#levels[RATES + at] ?? 0;
+    if (at === RATES - 1) return lower;
+    const upper = this.#levels[RATES + at + 1] ?? 0;
+    const from = 2 ** at;
+    return Math.ceil(lower + ((upper - lower) * (rate - from)) / from - 1e-9);
+  }
+
+  /** The hits that came within any interval of so many windows, at most. */
+  mostWithin(windows: number): number {
+    let most = this.hits;
+    for (let at = 0, rate = 1; at < RATES; at++, rate *= 2)
+      most = Math.min(most, (this.#levels[RATES + at] ?? 0) + rate * windows);
+    return Math.floor(most + 1e-9);
+  }
+}

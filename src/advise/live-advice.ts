@@ -1,0 +1,105 @@
+import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
+import { readableKey } from '../replay/report.ts';
+import type { RuleTree } from '../rules/tree.ts';
+import { inSlices } from '../slices.ts';
+import { type AdvisedLimit, DEFAULT_MAX_KEYS_HIT, type RuleAdvice } from './advised-rule.ts';
+import type { LoggedArrival } from './arrival-log.ts';
+import { FOLLOWED_KEY_BYTES } from './key-arrivals.ts';
+import { RuleSketches } from './rule-sketches.ts';
+
+export interface LiveAdviceOptions {
+  readonly maxBytes: number;
+  /** Of the samples of keys: callers must not know it. */
+  readonly seed: number;
+  readonly rules: () => RuleTree | undefined;
+  /** Queries every process that answers requests. */
+  readonly ask: <Q extends AgentQuestion>(question: Q) => Promise<readonly NamedReply<ReplyTo<Q>>[]>;
+  readonly every: (intervalMs: number, run: () => void) => () => void;
+  /** How callers' values are shown; undefined: as they are. */
+  readonly hash: ((text: string) => string) | undefined;
+}
+
+/** What an operator wants advice on. */
+export interface AdviceQuery {
+  readonly domain?: string;
+  readonly rule?: string;
+  /** Above 0, below 1. */
+  readonly maxKeysHit?: number;
+}
+
+const INTERVAL_MS = 1_000;
+/** Arrivals that are summed up in a turn of the event loop, and limits that are advised on. */
+const ARRIVALS_A_TURN = 500;
+const LIMITS_A_TURN = 1;
+/** Advice on one limit takes time in proportion to its keys. */
+const KEYS_OF_RULE = 4_000;
+/** Limits in one answer. */
+const MAX_LIMITS = 200;
+/** Part of the memory for keys whose hits around boundaries are followed, and what one of them takes. */
+const ADMITTED_PART = 1 / 5;
+const ADMITTED_KEY_BYTES = 400;
+
+/** Sums up what all processes answer, and advises by it. */
+export class LiveAdvice {
+  readonly #options: LiveAdviceOptions;
+  readonly #sketches: RuleSketches;
+  readonly #stop: () => void;
+  #tree: RuleTree | undefined;
+  #level = 0;
+  #collecting: Promise<void> | undefined;
+
+  constructor(options: LiveAdviceOptions) {
+    const { maxBytes, seed, every } = options;
+    this.#options = options;
+    const keys = Math.floor((maxBytes * (1 - ADMITTED_PART)) / FOLLOWED_KEY_BYTES);
+    const admittedKeys = Math.floor((maxBytes * ADMITTED_PART) / ADMITTED_KEY_BYTES);
+    const bounds = { keys, keysOfRule: Math.min(keys, KEYS_OF_RULE), admittedKeys };
+    this.#sketches = new RuleSketches(bounds, seed, ({ sharesCounters }) => !sharesCounters);
+    this.#stop = every(INTERVAL_MS, () => void this.collect().catch(() => {})); // a process may end meanwhile
+  }
+
+  /** Takes over what has arrived. Calls at the same time share one collection. */
+  collect(): Promise<void> {
+    this.#collecting ??= this.#collect().finally(() => {
+      this.#collecting = undefined;
+    });
+    return this.#collecting;
+  }
+
+  async advice({ domain, rule, maxKeysHit = DEFAULT_MAX_KEYS_HIT }: AdviceQuery): Promise<object> {
+    await this.collect();
+    const { hash } = this.#options;
+    const shownKey = (key: string): string => (hash ? hash(key) : readableKey(key));
+    const isMeant = (limit: Pick<AdvisedLimit, 'domain' | 'rule'>): boolean =>
+      (domain === undefined || limit.domain === domain) && (rule === undefined || limit.rule === rule);
+    const limits: RuleAdvice[] = [];
+    for await (const advice of inSlices(this.#sketches.advice({ maxKeysHit, shownKey }, isMeant), LIMITS_A_TURN)) {
+      limits.push(...advice);
+      if (limits.length >= MAX_LIMITS) break;
+    }
+    const warnings =
+      limits.length < MAX_LIMITS ? [] : [`advice on ${MAX_LIMITS} limits at most: give a domain or a rule`];
+    return { limits, skipped: this.#sketches.skipped(isMeant), warnings };
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  async #collect(): Promise<void> {
+    const { ask, rules, seed } = this.#options;
+    const tree = rules();
+    if (tree && tree !== this.#tree) {
+      this.#tree = tree;
+      this.#sketches.follow(tree);
+    }
+    const replies = await ask({ kind: 'arrivals', seed, level: this.#level });
+    const batches = replies.flatMap(({ reply }) => reply.batch ?? []);
+    const all = batches.flatMap(({ level, arrivals }) => arrivals.map((one) => ({ ...one, level })));
+    this.#level = batches.reduce((most, { level }) => Math.max(most, level), this.#level);
+    all.sort(byTime);
+    for await (const slice of inSlices(all, ARRIVALS_A_TURN)) for (const one of slice) this.#sketches.add(one);
+  }
+}
+
+const byTime = (one: LoggedArrival, other: LoggedArrival): number => one.timeMs - other.timeMs;

@@ -1,0 +1,74 @@
+import { count, counted, share } from '../replay/report/texts.ts';
+import { spanText, table } from '../replay/report.ts';
+import { percent } from '../replay/thresholds.ts';
+import type { Advice, Confidence, KeyShare, Proposal, Quantiles, RuleAdvice, TableRow } from './advised-rule.ts';
+
+/** Advice for people. */
+export function adviceText({ limits, skipped }: Advice): string {
+  const sections = limits.map((one) => ruleLines(one).join('\n'));
+  if (skipped.length > 0) sections.push(['without advice:', ...skipped.map((text) => `  ${text}`)].join('\n'));
+  return sections.length === 0 ? 'no request met a limit' : sections.join('\n\n');
+}
+
+function ruleLines(advice: RuleAdvice): readonly string[] {
+  const { limit, confidence, warnings, proposal, refusal, refusedNow } = advice;
+  const name = limit.name === undefined ? '' : `, ${limit.name}`;
+  return [
+    `${limit.rule}${name}: ${limit.text}${limit.burst === undefined ? '' : `, burst ${count(limit.burst)}`}${limit.shadow ? ', in shadow mode' : ''}`,
+    `  seen: ${confidenceText(confidence)}`,
+    `  refused: ${counted(refusedNow.hits, 'hit')} of ${keysText(refusedNow.keys)}`,
+    ...warnings.map(({ text }) => `  warning: ${text}`),
+    '',
+    ...distribution(advice).map((line) => `  ${line}`),
+    '',
+    ...limitTable(advice.table, confidence.keys).map((line) => `  ${line}`),
+    '',
+    ...(proposal ? proposalLines(advice, proposal) : [`  no proposal: ${refusal ?? ''}`]),
+  ];
+}
+
+/** `24,113 requests of 1,020 keys on 1 day (…): low confidence, …`. */
+export function confidenceText({ requests, keys, oneIn, days, grade, because, first, last }: Confidence): string {
+  const about = oneIn > 1 ? 'some ' : '';
+  const why = because.length === 0 ? '' : `: ${because.join('; ')}`;
+  return `${counted(requests, 'request')} of ${about}${counted(Math.round(keys), 'key')} on ${counted(days, 'day')}, ${first} to ${last}; confidence ${grade}${why}`;
+}
+
+const keysText = ({ keys, share: part }: KeyShare): string => `${counted(keys, 'key')} (${partText(part)})`;
+
+/** Of many keys; never 0 where there is one. */
+const partText = (part: number): string => share(part, 1);
+
+function distribution({ windows, busiest, envelope, bursts, limit: { windowMs } }: RuleAdvice): readonly string[] {
+  return table([
+    ['hits of a key', 'p50', 'p90', 'p99', 'p99.9', 'max'],
+    [`in a window of ${spanText(windowMs)}`, ...cellsOf(windows)],
+    ['in its busiest window', ...cellsOf(busiest)],
+    ...envelope.map((one) => [`in any ${spanText(one.intervalMs)}, at most`, ...cellsOf(one)]),
+    ...bursts.map((one) => [`burst needed at ${count(one.rate)} in ${spanText(windowMs)}`, ...cellsOf(one)]),
+  ]);
+}
+
+const cellsOf = ({ p50, p90, p99, p999, max }: Quantiles): readonly string[] => [p50, p90, p99, p999, max].map(count);
+
+function limitTable(rows: readonly TableRow[], keys: number): readonly string[] {
+  return table([
+    ['limit', 'keys hit', '', 'requests refused'],
+    ...rows.map(({ limit, keysHit, requestsRefused, is }) => [
+      `${count(limit)}${is === undefined ? '' : ` (${is})`}`,
+      count(keysHit),
+      share(keysHit, keys),
+      count(requestsRefused),
+    ]),
+  ]);
+}
+
+function proposalLines({ limit }: RuleAdvice, proposal: Proposal): readonly string[] {
+  const { algorithm, requestsPerUnit, burst, othersHit, apartHit, atMostShare, reasons } = proposal;
+  const size = `${count(requestsPerUnit)} in ${spanText(limit.windowMs)} by ${algorithm}${burst === undefined ? '' : `, burst ${count(burst)}`}`;
+  return [
+    `  proposed: ${size}`,
+    ...reasons.map((reason) => `    ${reason}`),
+    `    of what was seen, it hits ${keysText(othersHit)} of ${apartHit ? 'the others' : 'all'}${apartHit ? ` and ${keysText(apartHit)} of those apart` : ''}; of keys like ${apartHit ? 'the others' : 'these'}, at most ${percent(atMostShare)}`,
+  ];
+}

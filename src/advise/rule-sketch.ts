@@ -1,0 +1,180 @@
+import { type KeyAtTime, type KeyBudget, PeakHits } from '../replay/key-figures.ts';
+import { HeavyKeys, MAX_HEAVY_KEYS } from './heavy-keys.ts';
+import { HitsHistogram } from './hits-histogram.ts';
+import { KeyArrivals } from './key-arrivals.ts';
+import { KeySample } from './key-sample.ts';
+
+const DAY_MS = 86_400_000;
+
+/** Hits of a key of a rule. */
+export interface Arrival {
+  /** Domain and entries, as a counter's key has them. */
+  readonly key: string;
+  /** At least 1. */
+  readonly hits: number;
+  readonly timeMs: number;
+  /** The limit refused them, whether its answer was or not. */
+  readonly isRefused: boolean;
+  /** A hash of the client; undefined: the request says no more than its key. */
+  readonly client: number | undefined;
+  /** Arrivals are only those of one key in 2^level. */
+  readonly level: number;
+}
+
+export interface SketchOptions {
+  readonly windowMs: number;
+  /** Keys that are followed in the sample. */
+  readonly maxKeys: number;
+  readonly seed: number;
+  /** Of all sketches. */
+  readonly budget: KeyBudget;
+  /** Of `PeakHits`; undefined: what is admitted around boundaries is not followed. */
+  readonly admittedKeys: KeyBudget | undefined;
+  /** Makes room for another key, of whatever sketch; false: there is none. */
+  readonly makeRoom: () => boolean;
+}
+
+/** A key, and what its hits come to. */
+export interface FollowedKey {
+  readonly key: string;
+  /** How many keys it stands for. */
+  readonly weight: number;
+  readonly arrivals: KeyArrivals;
+}
+
+/** What was seen of a limit's keys. */
+export interface ObservedRule {
+  readonly windowMs: number;
+  readonly requests: number;
+  readonly hits: number;
+  readonly refusedHits: number;
+  /** An estimate where not every key is followed. */
+  readonly keys: number;
+  /** One key in so many is followed, beside those with the most hits. */
+  readonly oneIn: number;
+  /** Requests of keys that found no room. */
+  readonly untracked: number;
+  readonly firstMs: number;
+  readonly lastMs: number;
+  /** Days, in UTC, on which there were hits. */
+  readonly days: number;
+  readonly followed: readonly FollowedKey[];
+  readonly windows: HitsHistogram;
+  /** The most hits that were admitted for one key within the length of a window, wherever it begins. */
+  readonly admitted: (KeyAtTime & { readonly hits: number }) | undefined;
+}
+
+/** Sums up the arrivals of one limit in bounded memory. */
+export class RuleSketch {
+  readonly #options: SketchOptions;
+  readonly #sample: KeySample;
+  #heavy: HeavyKeys | undefined;
+  readonly #windows = new HitsHistogram();
+  readonly #admitted: PeakHits | undefined;
+  readonly #days = new Set<number>();
+  readonly #sums = { requests: 0, hits: 0, refusedHits: 0, untracked: 0 };
+  #firstMs = Number.POSITIVE_INFINITY;
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: SketchOptions) {
+    this.#options = options;
+    this.#sample = new KeySample(options.seed);
+    if (options.admittedKeys) this.#admitted = new PeakHits(options.windowMs, options.admittedKeys);
+  }
+
+  /** Keys in the sample. */
+  get size(): number {
+    return this.#sample.keys.size;
+  }
+
+  /** Keys of the budget that it has. */
+  get charged(): number {
+    return this.size + (this.#heavy ? MAX_HEAVY_KEYS : 0);
+  }
+
+  get isMet(): boolean {
+    return this.#sums.requests > 0;
+  }
+
+  add(arrival: Arrival): void {
+    const { key, hits, timeMs, isRefused, client, level } = arrival;
+    if (level > this.#sample.level) this.#raiseTo(level);
+    this.#count(arrival);
+    if (!isRefused) this.#admitted?.admitted(key, hits, timeMs);
+    const sampled = this.#sampled(key);
+    const heavy = this.#heavy?.add(key, hits, sampled);
+    const arrivals = sampled ?? heavy;
+    if (!arrivals) return;
+    const ended = arrivals.add(hits, timeMs, this.#options.windowMs);
+    if (ended > 0) this.#windows.add(ended, heavy ? 1 : this.#sample.weight);
+    if (isRefused) arrivals.refusedHits += hits;
+    if (client !== undefined) arrivals.addClient(client);
+  }
+
+  /** Drops half of the sample. */
+  halve(): void {
+    this.#raiseTo(this.#sample.level + 1);
+  }
+
+  observed(): ObservedRule | undefined {
+    if (!this.isMet) return undefined;
+    const followed = [...this.#followed()];
+    const windows = this.#windows.copy();
+    for (const { arrivals, weight } of followed) if (arrivals.count > 0) windows.add(arrivals.count, weight);
+    return {
+      ...this.#sums,
+      windowMs: this.#options.windowMs,
+      keys: followed.reduce((sum, { weight }) => sum + weight, 0),
+      oneIn: this.#sample.weight,
+      firstMs: this.#firstMs,
+      lastMs: this.#lastMs,
+      days: this.#days.size,
+      followed,
+      windows,
+      admitted: this.#admitted?.peak,
+    };
+  }
+
+  *#followed(): Iterable<FollowedKey> {
+    const heavy = this.#heavy?.followed;
+    for (const [key, arrivals] of this.#sample.keys)
+      yield { key, arrivals, weight: heavy?.has(key) ? 1 : this.#sample.weight };
+    for (const [key, arrivals] of heavy ?? [])
+      if (!this.#sample.keys.has(key) && arrivals.hits > 0) yield { key, arrivals, weight: 1 };
+  }
+
+  #count({ hits, timeMs, isRefused, level }: Arrival): void {
+    const weight = 2 ** level;
+    this.#sums.requests += weight;
+    this.#sums.hits += hits * weight;
+    if (isRefused) this.#sums.refusedHits += hits * weight;
+    if (timeMs < this.#firstMs) this.#firstMs = timeMs;
+    if (timeMs > this.#lastMs) this.#lastMs = timeMs;
+    this.#days.add(Math.floor(timeMs / DAY_MS));
+  }
+
+  #sampled(key: string): KeyArrivals | undefined {
+    const known = this.#sample.keys.get(key);
+    if (known) return known;
+    if (!this.#sample.accepts(key)) return undefined;
+    if (this.#sample.keys.size >= this.#options.maxKeys) this.halve();
+    if (this.#options.budget.left <= 0 && !this.#options.makeRoom()) {
+      this.#sums.untracked++;
+      return undefined;
+    }
+    if (!this.#sample.accepts(key)) return undefined;
+    this.#options.budget.left--;
+    const arrivals = new KeyArrivals();
+    this.#sample.keys.set(key, arrivals);
+    return arrivals;
+  }
+
+  #raiseTo(level: number): void {
+    const { budget } = this.#options;
+    if (!this.#heavy) {
+      this.#heavy = new HeavyKeys(this.#sample.keys);
+      budget.left -= MAX_HEAVY_KEYS;
+    }
+    budget.left += this.#sample.raiseTo(level);
+  }
+}

@@ -1,0 +1,27 @@
+import { subjectOf } from '../replay/figures.ts';
+import type { RecordedRequest, ReplayedAnswer, ReplayObserver } from '../replay/request.ts';
+import { clientsOf } from './clients.ts';
+import type { RuleSketches } from './rule-sketches.ts';
+
+/** The same input has the same samples of keys. */
+export const REPLAY_SEED = 1;
+
+/** Hands the requests of a replay to sketches. */
+export class TrafficObserver implements ReplayObserver {
+  readonly #sketches: RuleSketches;
+
+  constructor(sketches: RuleSketches) {
+    this.#sketches = sketches;
+  }
+
+  observe({ timeMs, request: { descriptors } }: RecordedRequest, answer: ReplayedAnswer): void {
+    const clients = clientsOf(descriptors, REPLAY_SEED);
+    for (let at = 0; at < descriptors.length; at++) {
+      const hits = descriptors[at]?.hits ?? 0;
+      const { rule, key, windowMs, code, wouldRefuse } = answer.descriptors[at] ?? {};
+      if (rule === undefined || key === undefined || hits <= 0) continue; // peeks, and hits that are given back
+      const refusedBy = code === 'OVER_LIMIT' || wouldRefuse ? windowMs : undefined;
+      this.#sketches.add({ rule, key: subjectOf(key), hits, timeMs, refusedBy, client: clients[at], level: 0 });
+    }
+  }
+}

@@ -1,0 +1,125 @@
+import { advisedRules } from '../../src/advise/advised-limits.ts';
+import type { AdvisedLimit, Proposal } from '../../src/advise/advised-rule.ts';
+import { overlayText, type ProposedAdvice } from '../../src/advise/overlay-text.ts';
+import { loadRules } from '../../src/rules/load.ts';
+
+const RULES = `domain: "demo: 1"
+descriptors:
+  - key: user
+    rate_limit: { unit: minute, requests_per_unit: 60 }
+    descriptors:
+      - key: path
+        value: /login*
+        rate_limits:
+          - { unit: second, requests_per_unit: 5 }
+          - { unit: hour, requests_per_unit: 9, algorithm: token_bucket, burst: 3 }
+          - { ttl: 30s, requests_per_unit: 9, algorithm: in_flight }
+  - key: user
+    value: "a#b"
+    rate_limit: { unit: day, requests_per_unit: 10, alignment: calendar, timezone: Europe/Berlin }
+  - { key: plan, value: gold, rate_limit: { unlimited: true } }
+  - key: network
+    value: 10.*
+    share_threshold: true
+    rate_limit: { unit: second, requests_per_unit: 5, consistency: leased }
+`;
+
+const load = (overlay: string) =>
+  loadRules([{ name: 'rules.yaml', path: 'rules.yaml', text: RULES }], {
+    mergeDomains: false,
+    overlay: overlay === '' ? [] : [{ name: 'advice.yaml', text: overlay }],
+  });
+
+function treeOf(overlay = '') {
+  const loaded = load(overlay);
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  return loaded;
+}
+
+const advised = (): readonly AdvisedLimit[] => advisedRules(treeOf().rules).rules.flatMap(({ limits }) => limits);
+
+function adviceOf(
+  limit: AdvisedLimit,
+  numbers: Pick<Proposal, 'algorithm' | 'requestsPerUnit' | 'burst'>,
+): ProposedAdvice {
+  const none = { p50: 0, p90: 0, p99: 0, p999: 0, max: 0 };
+  const share = { keys: 0, share: 0 };
+  const seen = { requests: 1, keys: 1, oneIn: 1, first: '', last: '', days: 1, because: ['one\nline # and\u2028more'] };
+  return {
+    confidence: { grade: 'low', ...seen },
+    ...{
+      limit,
+      windows: none,
+      busiest: none,
+      envelope: [],
+      bursts: [],
+      table: [],
+      refusedNow: { hits: 0, keys: share },
+      warnings: [],
+    },
+    proposal: { ...numbers, othersHit: share, atMostShare: 0.01, reasons: ['why: because'] },
+  };
+}
+
+test('limits that are rates are advised on, with the way down to their rules; the others are named', () => {
+  const { rules, skipped } = advisedRules(treeOf().rules);
+  expect(rules.map(({ path, sharesCounters, limits }) => [path, sharesCounters, limits.map(({ at }) => at)])).toEqual([
+    ['demo: 1.user_a#b', false, [0]],
+    ['demo: 1.user', false, [0]],
+    ['demo: 1.user.path_/login*', false, [0, 1]],
+    ['demo: 1.network_10.*', true, [0]],
+  ]);
+  expect(rules[2]?.limits[1]).toMatchObject({
+    ...{ nodes: [{ key: 'user' }, { key: 'path', value: '/login*' }], of: 3, text: '9 per hour by token_bucket' },
+    ...{ algorithm: 'token_bucket', burst: 3, keepsAlgorithm: false },
+  });
+  expect(rules.map(({ limits }) => limits[0]?.keepsAlgorithm)).toEqual([true, false, false, true]);
+  expect(skipped).toEqual([
+    'demo: 1.user.path_/login*: in_flight counts what is in flight, not a rate',
+    'demo: 1.plan_gold: unlimited; give it a limit with shadow_mode first',
+  ]);
+});
+
+test('proposals for every limit are an overlay that the rules take without a problem or a warning', () => {
+  const all = advised().map((limit) =>
+    adviceOf(limit, {
+      requestsPerUnit: 7,
+      ...(limit.algorithm === 'token_bucket' || limit.text === '60 per minute'
+        ? { algorithm: 'token_bucket' as const, burst: 21 }
+        : { algorithm: limit.keepsAlgorithm ? limit.algorithm : ('sliding_window_counter' as const) }),
+    }),
+  );
+  const text = overlayText(all);
+  const { rules, warnings } = treeOf(text);
+  expect(warnings.filter(({ file }) => file === 'advice.yaml')).toEqual([]);
+  const limits = rules.rules.flatMap((rule) =>
+    rule.limits.map(({ limit }) => [
+      ...[rule.path, limit.algorithm, limit.requestsPerUnit, limit.windowMs],
+      'burst' in limit ? limit.burst : undefined,
+    ]),
+  );
+  expect(limits).toEqual([
+    ['demo: 1.user_a#b', 'fixed_window', 7, 86_400_000, undefined],
+    ['demo: 1.user', 'token_bucket', 7, 60_000, 21],
+    ['demo: 1.user.path_/login*', 'sliding_window_counter', 7, 1_000, undefined],
+    ['demo: 1.user.path_/login*', 'token_bucket', 7, 3_600_000, 21],
+    ['demo: 1.user.path_/login*', 'in_flight', 9, 30_000, undefined],
+    ['demo: 1.network_10.*', 'fixed_window', 7, 1_000, undefined],
+  ]);
+});
+
+test('reasons are comments, whatever is in them', () => {
+  const [limit] = advised();
+  if (!limit) throw new Error('there is a limit');
+  const text = overlayText([adviceOf(limit, { algorithm: 'fixed_window', requestsPerUnit: 7 })]);
+  expect(text).toBe(`# proposed by weir advise
+domain: "demo: 1"
+descriptors:
+  # demo: 1.user_a#b: was 10 per day
+  # why: because
+  # 1 request of 1 key on 1 day,  to ; confidence low: one line # and more
+  - key: "user"
+    value: "a#b"
+    rate_limit: { requests_per_unit: 7 }
+`);
+});
