@@ -23,13 +23,14 @@ export const navigation: readonly NavigationGroup[] = [
       'clients',
       'node-client',
       'rlqs',
+      'deferral',
     ],
   },
   {
     title: 'Move and connect',
     pages: ['migrating-from-envoyproxy-ratelimit', 'envoy-gateway', 'ai-gateway', 'istio', 'xds', 'overlay'],
   },
-  { title: 'Try rules', pages: ['rule-tests', 'replay', 'access-logs', 'scenarios'] },
+  { title: 'Try rules', pages: ['rule-tests', 'replay', 'access-logs', 'scenarios', 'candidate', 'advise'] },
   {
     title: 'Operate',
     pages: [
@@ -38,6 +39,7 @@ export const navigation: readonly NavigationGroup[] = [
       'counters',
       'redis-down',
       'scaling',
+      'sites',
       'sizing',
       'upgrades',
       'monitoring',

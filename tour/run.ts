@@ -7,7 +7,7 @@ import { steps } from './steps.ts';
 const usage = `Usage: npm run tour [-- options]
 
 Starts Redis, Weir, Envoy and some load on free ports of this machine, and shows in five minutes what
-Weir does: a refusal, its reason, a reset, a Redis outage. Stops everything when it ends. Where they are
+Weir does: a refusal, its reason, a reset, a candidate, a Redis outage. Stops everything when it ends. Where they are
 missing, Redis is installed by apt-get, and Envoy by pip into .cache/.
 
   --auto                 do not wait for Enter

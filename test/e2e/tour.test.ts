@@ -17,7 +17,7 @@ const startTour = (args = ['--auto'], readsInput = false) =>
     readsInput,
   });
 
-test('the tour shows a refusal, its reason, a reset and an outage, and leaves nothing behind', async () => {
+test('the tour shows a refusal, its reason, a reset, a candidate and an outage, and leaves nothing behind', async () => {
   const tour = await startTour();
   expect(await tour.exited).toEqual({ code: 0, signal: null });
   const shown = tour.output();
@@ -27,6 +27,7 @@ test('the tour shows a refusal, its reason, a reset and an outage, and leaves no
   expect(shown).toMatch(/OVER_LIMIT .*= \d+ > 5/);
   expect(shown).toContain('0 used, 5 left  before:');
   expect(shown).toContain('support case 4711');
+  expect(shown).toMatch(/candidate --count 2[^$]*demo\.path_\/items/);
   expect(shown).toMatch(/\/items\/1 .*\n {4}(HTTP 200 *){8}\n/);
   expect(shown).toMatch(/\/checkout .*\n {4}(HTTP 429 *){8}\n/);
   expect(shown).toMatch(/user: carol.*\n {4}(HTTP 200 *){5}(HTTP 429 *){3}\n/);
