@@ -3,13 +3,15 @@ const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
   'src/(clock|hashed|slices|json|nearest|grpc-status|intermittent|package-root)\\.ts': [],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
-  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/json.ts', 'src/nearest.ts'],
+  'src/rules/': ['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/json.ts', 'src/nearest.ts'],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
   'src/rlqs/': ['src/rlqs/', 'src/shares/', 'src/protobuf/', 'src/rules/', 'src/algorithms/', 'src/slices.ts'],
   'src/backends/': ['src/backends/', 'src/shares/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
-  'src/decide\\.ts': ['src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
+  'src/decide\\.ts': [
+    ...['src/overrides.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
+  ],
   'src/slots/': ['src/slots/', 'src/decide.ts', 'src/rules/', 'src/ledger/', 'src/backends/', 'src/algorithms/'],
   'src/observe/': [
     'src/observe/',

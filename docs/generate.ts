@@ -61,7 +61,9 @@ function rulesSchema(): string {
     $comment: 'Generated from src/rules/format.ts by `npm run docs`.',
     title: 'A rule file of Weir',
     $ref: '#/definitions/file',
-    definitions: Object.fromEntries(Object.entries(format).map(([block, fields]) => [block, blockSchema(fields)])),
+    definitions: Object.fromEntries(
+      Object.entries(format).map(([block, fields]) => [block, blockSchema(block, fields)]),
+    ),
   };
   return `${withShortLists(JSON.stringify(schema, null, 2))}\n`;
 }
@@ -74,12 +76,13 @@ function withShortLists(json: string): string {
   });
 }
 
-function blockSchema(fields: Readonly<Record<string, Field>>): object {
+function blockSchema(block: string, fields: Readonly<Record<string, Field>>): object {
   const entries = Object.entries(fields);
   const properties = entries.map(([key, field]) => [key, { description: field.meaning, ...valueSchema(field) }]);
   const required = entries.filter(([, field]) => field.required).map(([key]) => key);
   const dependencies = entries.flatMap(([key, field]) => {
-    const others = neighbourSchema(field);
+    // an entry of a schedule may leave the algorithm to its limit
+    const others = block === 'scheduled' && field.goesWith ? undefined : neighbourSchema(field);
     return others ? [[key, others]] : [];
   });
   return {
@@ -94,7 +97,13 @@ function blockSchema(fields: Readonly<Record<string, Field>>): object {
 function valueSchema(field: Field): object {
   switch (field.type) {
     case 'text':
-      return textSchema(field);
+      return field.orBlock === undefined
+        ? textSchema(field)
+        : { anyOf: [textSchema(field), { $ref: `#/definitions/${field.orBlock}` }] };
+    case 'texts': {
+      const item = { type: 'string', ...(field.pattern !== undefined && { pattern: field.pattern }) };
+      return { anyOf: [item, { type: 'array', items: item, minItems: 1 }] };
+    }
     case 'count':
       return { type: 'integer', minimum: field.minimum ?? 0, maximum: field.maximum ?? 4_294_967_295 };
     case 'flag':

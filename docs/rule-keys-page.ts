@@ -6,6 +6,9 @@ const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> =
   rate_limit: ['A limit', 'The value of `rate_limit`, or an element of `rate_limits`.'],
   reserve: ['A reservation', 'The value of `reserve` ([LLM tokens](llm-tokens.md)).'],
   replaces: ['A replaced limit', 'An element of `replaces`.'],
+  scheduled: ['A scheduled limit', 'An element of `schedule` ([Schedules](schedules.md)): what differs at its times.'],
+  active: ['Times', 'The value of `active` ([Schedules](schedules.md)).'],
+  anchor: ['A date to align to', 'The value of `alignment`, where it is no text.'],
 };
 
 /** The reference of rule files, out of the format that they are checked by. */
@@ -43,8 +46,12 @@ const listOf = (names: readonly string[]): string => names.map((name) => `\`${na
 
 function valueAsText(field: Field): string {
   switch (field.type) {
-    case 'text':
-      return field.choices ? listOf(field.choices) : field.pattern ? 'a text of a certain form' : 'a text';
+    case 'text': {
+      const text = field.choices ? listOf(field.choices) : field.pattern ? 'a text of a certain form' : 'a text';
+      return field.orBlock ? `${text}, or [${lower(field.orBlock)}](#${anchorOf(field.orBlock)})` : text;
+    }
+    case 'texts':
+      return 'a text, or a list of texts';
     case 'count': {
       const { minimum = 0, maximum } = field;
       return maximum === undefined

@@ -2,6 +2,7 @@ import { algorithmFor, heldLimit, type Limit } from './algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from './algorithms/limit.ts';
 import { isPromise, StoreUnavailable } from './backends/backend.ts';
 import type { Counter, Counters } from './backends/key.ts';
+import type { Clock } from './clock.ts';
 import { type Debit, debitOf } from './ledger/debit.ts';
 import type { Entries } from './ledger/entry.ts';
 import type { Estimates } from './ledger/estimates.ts';
@@ -83,6 +84,8 @@ export interface Decider {
   readonly rules: () => RuleTree | undefined;
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly counters: Counters;
+  /** This process's: it says which limits of a schedule apply. */
+  readonly clock: Clock;
   /** The longest that the store may take, whatever the caller's own deadline. */
   readonly storeTimeoutMs: number;
   /** Answer OK where OVER_LIMIT is meant. */
@@ -160,9 +163,9 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
 export function matchesOf(
   { domain, descriptors }: RateLimitRequest,
   rules: RuleTree,
-  { overrides }: Pick<Decider, 'overrides'>,
+  { overrides, clock }: Pick<Decider, 'overrides' | 'clock'>,
 ): readonly Match[] {
-  const matches = matchAll(rules, domain, descriptors);
+  const matches = matchAll(rules, domain, descriptors, clock);
   if (!overrides || overrides.size === 0) return matches;
   return matches.map((found, at) => overrides.apply(found, domain, descriptors[at]?.entries ?? []));
 }
@@ -233,12 +236,14 @@ function available(answered: Entries, domain: string, asked: readonly MatchedDes
 }
 
 /** Puts the decisions, which come in the order of the hits, back to the descriptors they belong to. */
-function combine(asked: readonly MatchedDescriptor[], decisions: readonly Decision[], modes: Decider): Answer {
+function combine(asked: readonly MatchedDescriptor[], known: readonly Decision[], modes: Decider): Answer {
+  let decisions = known;
   let next = 0;
   let delayMs = 0;
   const verdicts = asked.map(({ found, hits }): Verdict => {
     if (found.kind !== 'limited') return found;
     const { rule, levels, limits } = found;
+    if (rule.schedule !== undefined) decisions = endInTime(decisions, limits, next, modes.clock());
     const first = next;
     let shown = first;
     for (const { policy } of limits) {
@@ -267,6 +272,32 @@ function combine(asked: readonly MatchedDescriptor[], decisions: readonly Decisi
 
 // a store gives one a hit
 const decisionAt = (decisions: readonly Decision[], at: number): Decision => decisions[at] as Decision;
+
+/** @param first  where the decisions on these limits begin */
+function endInTime(
+  decisions: readonly Decision[],
+  limits: readonly RuleLimit[],
+  first: number,
+  nowMs: number,
+): readonly Decision[] {
+  return decisions.map((decision, at) => endingAt(decision, limits[at - first]?.endsAtMs, nowMs));
+}
+
+/**
+ * The decision, but it promises nothing beyond the limit's end: another limit applies then.
+ *
+ * @param endsAtMs  undefined: the limit does not end
+ */
+export function endingAt(decision: Decision, endsAtMs: number | undefined, nowMs: number): Decision {
+  if (endsAtMs === undefined) return decision;
+  const leftMs = Math.max(endsAtMs - nowMs, 1);
+  const { durationUntilResetMs, retryAfterMs } = decision;
+  return {
+    ...decision,
+    durationUntilResetMs: Math.min(durationUntilResetMs, leftMs),
+    retryAfterMs: Math.min(retryAfterMs, leftMs),
+  };
+}
 
 /**
  * Limits that may refuse before those in shadow mode; of refusals, one by itself before a quota; then the tighter

@@ -516,8 +516,8 @@ describe('the log of rules at info', () => {
     await running.stop('SIGTERM');
     const [first = '', second = '', third = '', last = ''] = infos(running);
     const hash = /hash ([0-9a-f]{12})/;
-    expect(second).toMatch(/hash [0-9a-f]{12}: added demo\.path; changed demo\.user$/);
-    expect(third).toMatch(/hash [0-9a-f]{12}: changed demo\.user; removed demo\.path$/);
+    expect(second).toMatch(/hash [0-9a-f]{12}: added demo\.path; changed demo\.user; counters kept: demo\.user$/);
+    expect(third).toMatch(/hash [0-9a-f]{12}: changed demo\.user; removed demo\.path; counters kept: demo\.user$/);
     expect(hash.exec(third)?.[1]).toBe(hash.exec(first)?.[1]); // the same rules again
     expect(hash.exec(second)?.[1]).not.toBe(hash.exec(first)?.[1]);
     expect(last).toContain('shutting down: SIGTERM');

@@ -55,6 +55,9 @@ export interface ListedLimit {
   readonly on_store_failure: string;
   readonly consistency: string;
   readonly burst?: number;
+  /** When it applies. */
+  readonly active?: string;
+  readonly on_change?: string;
   readonly [more: string]: unknown;
 }
 
@@ -67,6 +70,8 @@ export interface ListedRule {
   readonly unlimited?: boolean;
   readonly replaces?: readonly string[];
   readonly limits: readonly ListedLimit[];
+  /** Which limits apply now, by their places, and when others do. */
+  readonly schedule?: { readonly now: readonly number[]; readonly changes_at_ms?: number };
 }
 
 export interface ListedRules {
@@ -76,6 +81,15 @@ export interface ListedRules {
   readonly problems: readonly string[];
   readonly rules: readonly ListedRule[];
   readonly more: number;
+  readonly reload?: ListedReload;
+}
+
+/** What the last reload did. */
+export interface ListedReload {
+  readonly at_ms: number;
+  readonly text: string;
+  readonly counters_kept: readonly string[];
+  readonly counters_anew: readonly string[];
 }
 
 export interface Columns {

@@ -103,7 +103,8 @@ function onMessage(message: StreamMessage): void {
     if (!before || before.startedAtMs !== next.startedAtMs || next.atMs - before.atMs > 2_500) void loadHistory();
     else append(next);
   });
-  if (rules.peek()?.hash !== next.rules.hash || before?.rules.isNewest !== next.rules.isNewest) void loadRules();
+  const isChanged = rules.peek()?.hash !== next.rules.hash || before?.rules.isNewest !== next.rules.isNewest;
+  if (isChanged || next.atMs >= nextChangeMs) void loadRules();
 }
 
 function append(next: LiveSnapshot): void {
@@ -150,12 +151,19 @@ async function loadHistory(): Promise<void> {
 }
 
 let isLoadingRules = false;
+/** When other limits of a schedule apply, by the service's clock. */
+let nextChangeMs = Number.POSITIVE_INFINITY;
 
 async function loadRules(): Promise<void> {
   if (isLoadingRules) return;
   isLoadingRules = true;
   try {
-    rules.value = await get<ListedRules>('rules');
+    const listed = await get<ListedRules>('rules');
+    nextChangeMs = listed.rules.reduce(
+      (next, { schedule }) => Math.min(next, schedule?.changes_at_ms ?? next),
+      Number.POSITIVE_INFINITY,
+    );
+    rules.value = listed;
   } catch {
     // the next snapshot loads them again
   } finally {

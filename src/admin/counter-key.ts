@@ -1,5 +1,6 @@
 import type { CounterKey } from '../backends/key.ts';
-import { type Entry, match } from '../rules/match.ts';
+import type { Clock } from '../clock.ts';
+import { atTime, type Entry, match } from '../rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { withIds } from '../rules/with-ids.ts';
 
@@ -16,9 +17,10 @@ export interface KnownCounter {
  * Finds the limit whose counter a key names, by the rules in force. Undefined where it is no counter of theirs, or its
  * name is too long to be kept in the key.
  *
- * @param key  as `createCounterKeys` makes it
+ * @param key    as `createCounterKeys` makes it
+ * @param clock  of limits that share the counter, the one that applies now is found
  */
-export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | undefined {
+export function counterOf(rules: RuleTree, key: CounterKey, clock: Clock): KnownCounter | undefined {
   for (let bar = key.indexOf('|'); bar >= 0; bar = key.indexOf('|', bar + 1)) {
     const texts = textsOf(key, bar);
     if (!texts || texts.length % 2 === 0) continue;
@@ -31,7 +33,9 @@ export function counterOf(rules: RuleTree, key: CounterKey): KnownCounter | unde
     for (const asked of [entries, ...withIds(rules, domain, entries)]) {
       const found = match(rules, domain, { entries: asked, requestLimit: undefined });
       if (found.kind !== 'limited' || found.entries.length !== entries.length) continue;
-      const limit = found.limits.find(({ limit: { counter } }) => start.endsWith(counter));
+      const isNamed = ({ limit: { counter } }: RuleLimit): boolean => start.endsWith(counter);
+      const now = atTime(found, clock);
+      const limit = (now.kind === 'limited' ? now.limits.find(isNamed) : undefined) ?? found.limits.find(isNamed);
       if (limit) return { key, domain, entries, rule: found.rule, limit };
     }
   }

@@ -1,4 +1,5 @@
 import { namedAlgorithmOf } from '../algorithms/index.ts';
+import type { Decider } from '../decide.ts';
 import { debitOf } from '../ledger/debit.ts';
 import { describeLimit } from '../rules/describe.ts';
 import { inSlices } from '../slices.ts';
@@ -22,7 +23,7 @@ export interface ListQuery {
 
 /** One page: the counters among so many keys that belong to a rule in force. */
 export async function listCounters(
-  options: Pick<AdminOptions, 'ledger' | 'rules' | 'hashKeys'>,
+  options: Pick<AdminOptions, 'ledger' | 'rules' | 'hashKeys'> & { readonly decider: Pick<Decider, 'clock'> },
   query: ListQuery,
 ): Promise<object> {
   const { after } = query;
@@ -34,7 +35,7 @@ export async function listCounters(
   const shown = shownBy(true, options.hashKeys);
   const counters: object[] = [];
   for await (const keys of inSlices(page.keys, COUNTERS_A_TURN)) {
-    const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key), query)) : [];
+    const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key, options.decider.clock), query)) : [];
     const debits = known.map(({ key, limit }) => debitOf({ key }, limit, 0, false));
     const states = debits.length > 0 ? await statesOf(options, debits) : [];
     for (const [at, counter] of known.entries()) counters.push({ ...describe(counter, shown), ...states[at] });

@@ -2,7 +2,7 @@ import { heldLimit, namedAlgorithmOf } from '../algorithms/index.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
 import { holderOf } from '../ledger/holder.ts';
 import { describeLimit } from '../rules/describe.ts';
-import { type Entry, type Match, match } from '../rules/match.ts';
+import { atTime, type Entry, type Match, match } from '../rules/match.ts';
 import { placeFields } from '../rules/rule-place.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { withIds } from '../rules/with-ids.ts';
@@ -23,10 +23,13 @@ export interface FoundCounter {
 /** @throws Problem  404: no limit applies */
 export function countersOf(options: AdminOptions, name: string, entries: readonly Entry[]): readonly FoundCounter[] {
   const rules = options.rules();
-  const matched = rules && matchCounter(rules, name, entries);
+  const matched = rules && atTime(matchCounter(rules, name, entries), options.decider.clock);
   const found = matched && (options.decider.overrides?.apply(matched, name, entries) ?? matched);
   if (found?.kind !== 'limited') {
-    const why = found?.kind === 'unlimited' ? `${found.rule.path} is unlimited` : 'no rule applies; explain says why';
+    const why =
+      found?.kind === 'unlimited'
+        ? `${found.rule.path} is unlimited${found.rule.schedule ? ' at this time' : ''}`
+        : 'no rule applies; explain says why';
     throw new ApiProblem(404, `the descriptor has no counters: ${why}`);
   }
   return found.limits.map((limit) => {

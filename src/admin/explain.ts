@@ -1,7 +1,7 @@
 import { type AlgorithmName, type Limit, namedAlgorithmOf } from '../algorithms/index.ts';
 import type { Decision, ReservationReport, State } from '../algorithms/limit.ts';
 import { NEVER_MS } from '../algorithms/limit.ts';
-import { type Answer, type Decider, decide, matchesOf, type RateLimitRequest } from '../decide.ts';
+import { type Answer, type Decider, decide, endingAt, matchesOf, type RateLimitRequest } from '../decide.ts';
 import type { Debit } from '../ledger/debit.ts';
 import { type Entries, sourceOf } from '../ledger/entry.ts';
 import { readOnly } from '../ledger/estimates.ts';
@@ -39,7 +39,15 @@ export interface ExplainAnswer {
 export interface ExplainedDescriptor {
   readonly entries: readonly { readonly key: string; readonly value: string }[];
   readonly hits: number;
-  readonly outcome: 'limited' | 'overridden' | 'unlimited' | 'replaced' | 'no_rule' | 'no_domain' | 'invalid_limit';
+  readonly outcome:
+    | 'limited'
+    | 'overridden'
+    | 'unlimited'
+    | 'inactive'
+    | 'replaced'
+    | 'no_rule'
+    | 'no_domain'
+    | 'invalid_limit';
   /** The rule's path; absent where none applies. */
   readonly rule?: string;
   readonly path: readonly TracedLevel[];
@@ -47,6 +55,8 @@ export interface ExplainedDescriptor {
   /** What an operator has set for the descriptor: it wins over rule and request. */
   readonly override?: ShownOverride;
   readonly limits: readonly ExplainedLimit[];
+  /** When other limits of the rule's schedule apply next; absent: never. */
+  readonly changesAt?: string;
   /** What proxies have of the bucket with the entries; absent: none has it. */
   readonly quotas?: readonly ProxyQuota[];
 }
@@ -59,6 +69,10 @@ export interface ExplainedLimit {
   /** `5 per minute`. */
   readonly limit: string;
   readonly algorithm: AlgorithmName;
+  /** When it applies; absent: always, or whenever no limit of its schedule does. */
+  readonly active?: string;
+  /** It is not its time. */
+  readonly inactive?: true;
   readonly shadow?: true;
   readonly quota?: true;
   /** The limit came with the request. */
@@ -184,7 +198,7 @@ function explainDescriptors(
   tree: RuleTree,
   { domain, descriptors }: RateLimitRequest,
   observed: readonly Observed[],
-  decider: Pick<Decider, 'overrides'>,
+  decider: Pick<Decider, 'overrides' | 'clock'>,
 ): readonly ExplainedDescriptor[] {
   const applied = matchesOf({ domain, descriptors }, tree, decider);
   const traced = descriptors.map((descriptor) => trace(tree, domain, descriptor));
@@ -198,17 +212,15 @@ function explainDescriptors(
     const override = decider.overrides?.of(found, domain, entries);
     const isOverridden = override !== undefined && 'rule' in found;
     const shown = isOverridden ? applies : found;
-    const kept = new Set(applies?.kind === 'limited' ? applies.limits : []);
+    const inForce = new Map<Limit, LimitInForce>(
+      applies?.kind === 'limited'
+        ? applies.limits.map((limit) => [limit.limit, { limit, observed: observed[next++] }])
+        : [],
+    );
     const limits =
       shown?.kind === 'limited'
         ? shown.limits.map((limit) =>
-            explainLimit(
-              shown.rule,
-              limit,
-              requestLimit !== undefined,
-              kept.has(limit) ? observed[next++] : undefined,
-              replacing,
-            ),
+            explainLimit(shown.rule, limit, requestLimit !== undefined, inForce.get(limit.limit), replacing),
           )
         : [];
     return {
@@ -220,8 +232,20 @@ function explainDescriptors(
       ...(stopped && { stopped }),
       ...(isOverridden && { override: describeOverride(override) }),
       limits,
+      ...('rule' in found && changeFields(found.rule, decider.clock())),
     };
   });
+}
+
+/** A limit that applies now, and what became of its debit. */
+interface LimitInForce {
+  readonly limit: RuleLimit;
+  readonly observed: Observed | undefined;
+}
+
+function changeFields({ schedule }: Rule, nowMs: number): Pick<ExplainedDescriptor, 'changesAt'> {
+  const changeMs = schedule?.changesAtMs(nowMs) ?? Number.POSITIVE_INFINITY;
+  return changeMs === Number.POSITIVE_INFINITY ? {} : { changesAt: rfc3339(changeMs) };
 }
 
 export interface ShownOverride {
@@ -243,14 +267,15 @@ export const describeOverride = ({ entries, effect, untilMs, by, reason }: Stand
 
 function outcomeOf(found: Match, applied: Match | undefined): ExplainedDescriptor['outcome'] {
   if (found.kind === 'invalid_request_limit') return 'invalid_limit';
-  return found.kind === 'limited' && applied?.kind !== 'limited' ? 'replaced' : found.kind;
+  if (found.kind !== 'limited' || applied?.kind === 'limited') return found.kind;
+  return applied?.kind === 'unlimited' ? 'inactive' : 'replaced';
 }
 
 function explainLimit(
   rule: Rule,
-  { limit, label, policy }: RuleLimit,
+  { limit, label, policy, times }: RuleLimit,
   isFromRequest: boolean,
-  observed: Observed | undefined,
+  inForce: LimitInForce | undefined,
   replacing: readonly Rule[],
 ): ExplainedLimit {
   const replacedBy = replacing.filter(({ replaces }) => replaces.includes(label.name)).map(({ path }) => path);
@@ -260,15 +285,21 @@ function explainLimit(
     ...(label.name !== '' && { name: label.name }),
     limit: describeLimit({ limit, label }),
     algorithm: namedAlgorithmOf(limit),
+    ...(times && { active: times.active.text }),
+    ...(rule.schedule && !inForce && replacedBy.length === 0 && { inactive: true }),
     ...(policy.shadow && { shadow: true }),
     ...(policy.quota && { quota: true }),
     ...(isFromRequest && { fromRequest: true }),
     ...(replacedBy.length > 0 && { replacedBy }),
-    ...(observed && explainObserved(observed)),
+    ...(inForce?.observed && explainObserved(inForce.observed, inForce.limit.endsAtMs)),
   };
 }
 
-function explainObserved({ debit, nowMs, before, after, decision }: Observed): Partial<ExplainedLimit> {
+function explainObserved(
+  { debit, nowMs, before, after, decision: decided }: Observed,
+  endsAtMs: number | undefined,
+): Partial<ExplainedLimit> {
+  const decision = decided && endingAt(decided, endsAtMs, nowMs);
   const { key, limit, kind } = debit;
   const hits = kind === 'give_back' ? -debit.hits : debit.hits;
   const counter = { counter: key };

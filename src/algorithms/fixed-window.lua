@@ -1,7 +1,8 @@
 --[[
   Fixed window. Twin of fixed-window.ts: change both or neither.
-  limit    { capacity (hits), window (ms), alignment: 0 epoch, 1 first hit, 2 calendar, then of a calendar its four
-             boundaries around the caller's clock (ms since the epoch) }
+  limit    { capacity (hits), window (ms), alignment: 0 epoch, 1 first hit, 2 calendar, then of the epoch what windows
+             begin before it (ms, or nothing), of a calendar its four boundaries around the caller's clock (ms since
+             the epoch) }
   state    { window start (ms since the epoch), count } or nil for a new counter
   now_ms   may run backwards; the later window stays in force
   hits     0 peeks, a negative number gives hits back
@@ -33,7 +34,7 @@ do
     if alignment == 2 then
       return calendar_window(limit, at_ms)
     end
-    local start_ms = at_ms - at_ms % window_ms
+    local start_ms = at_ms - (at_ms + (limit[4] or 0)) % window_ms
     if alignment == 1 then
       start_ms = known_start_ms > 0 and at_ms < known_start_ms + window_ms and known_start_ms or at_ms
     end

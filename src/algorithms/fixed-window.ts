@@ -1,5 +1,6 @@
 import {
   type Algorithm,
+  type AnchoredWindows,
   type AnyLimit,
   type Calendar,
   type Charge,
@@ -10,7 +11,17 @@ import {
   type State,
   type Step,
 } from './limit.ts';
-import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+import {
+  divideWindow,
+  listAnchor,
+  type MayBeAnchored,
+  phaseName,
+  twoWindowsMs,
+  windowCapacity,
+  windowSize,
+  windowStart,
+  writeAnchor,
+} from './window.ts';
 
 /** Where windows begin: on multiples of their length since the epoch, with a counter's first hit, or with a date. */
 export type Alignment = 'epoch' | 'first_hit' | Calendar;
@@ -18,7 +29,7 @@ export type Alignment = 'epoch' | 'first_hit' | Calendar;
 /** As rules say them. */
 export const alignments = ['epoch', 'first_hit', 'calendar'] as const;
 
-export interface FixedWindowLimit extends AnyLimit {
+export interface FixedWindowLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'fixed_window';
   readonly alignment: Alignment;
 }
@@ -53,7 +64,7 @@ function step(limit: FixedWindowLimit, state: State | undefined, nowMs: number, 
  * @param knownStartMs  of the window that the counter is in; 0 for a new counter
  */
 function windowAt(
-  { alignment, windowMs }: FixedWindowLimit,
+  { alignment, windowMs, phaseMs }: FixedWindowLimit,
   knownStartMs: number,
   atMs: number,
 ): readonly [number, number] {
@@ -61,12 +72,14 @@ function windowAt(
     const [, startMs, endMs] = alignment.around(atMs);
     return [startMs, endMs];
   }
-  let startMs = atMs - (atMs % windowMs);
+  let startMs = windowStart(atMs, windowMs, phaseMs);
   if (alignment === 'first_hit') startMs = knownStartMs > 0 && atMs < knownStartMs + windowMs ? knownStartMs : atMs;
   return [startMs, startMs + windowMs];
 }
 
 function parse(numbers: LimitNumbers, source: LimitSource): FixedWindowLimit | undefined {
+  const found = source.anchored();
+  if (found) return parseAnchored(numbers, source, found);
   const chosen = source.choice('alignment', alignments);
   const limitOf = (alignment: Alignment, suffix: string): FixedWindowLimit => {
     return { ...numbers, algorithm: 'fixed_window', alignment, counter: `${numbers.counter}${suffix}` };
@@ -81,17 +94,34 @@ function parse(numbers: LimitNumbers, source: LimitSource): FixedWindowLimit | u
   return limitOf(chosen, chosen === 'epoch' ? '' : '@first_hit');
 }
 
+function parseAnchored(
+  numbers: LimitNumbers,
+  { values, wrong }: LimitSource,
+  { anchored, byCalendar }: AnchoredWindows,
+): FixedWindowLimit | undefined {
+  if (values.timezone !== undefined)
+    return wrong('timezone', 'timezone goes into alignment, beside the anchor: { anchor, timezone }');
+  const dated = byCalendar?.();
+  const counter = `${numbers.counter}${dated ? `@${dated.name}` : phaseName(anchored)}`;
+  return { ...numbers, ...anchored, algorithm: 'fixed_window', alignment: dated?.calendar ?? 'epoch', counter };
+}
+
 /** The fixed window's row in the table of algorithms. */
 export const fixedWindow: Algorithm<FixedWindowLimit> = {
   keys: ['alignment', 'timezone'],
   parse,
-  write({ alignment }) {
+  write(limit) {
+    const { alignment } = limit;
+    if (limit.anchor !== undefined) return writeAnchor(limit);
     if (alignment === 'epoch') return [];
     if (typeof alignment === 'string') return [`alignment: ${alignment}`];
     return ['alignment: calendar', `timezone: ${alignment.timeZone}`];
   },
-  list: ({ alignment }) =>
-    typeof alignment === 'string' ? { alignment } : { alignment: 'calendar', timezone: alignment.timeZone },
+  list(limit) {
+    const { alignment } = limit;
+    if (limit.anchor !== undefined) return listAnchor(limit);
+    return typeof alignment === 'string' ? { alignment } : { alignment: 'calendar', timezone: alignment.timeZone };
+  },
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: (one, other) =>
@@ -128,9 +158,9 @@ export const fixedWindow: Algorithm<FixedWindowLimit> = {
   endsTogether: ({ alignment }) => alignment !== 'first_hit',
   script: new URL('./fixed-window.lua', import.meta.url),
   scriptArgs(limit, nowMs) {
-    const { alignment, windowMs } = limit;
+    const { alignment, windowMs, phaseMs = 0 } = limit;
     const capacity = windowSize(limit);
-    if (alignment === 'epoch') return [capacity, windowMs, 0];
+    if (alignment === 'epoch') return phaseMs === 0 ? [capacity, windowMs, 0] : [capacity, windowMs, 0, phaseMs];
     if (alignment === 'first_hit') return [capacity, windowMs, 1];
     return [capacity, windowMs, 2, ...alignment.around(nowMs)];
   },

@@ -65,6 +65,8 @@ export interface LimitPolicy {
   readonly shadow?: true;
   /** Refuses a request only together with all its other quotas; absent: false. */
   readonly quota?: true;
+  /** Counters begin anew where the limit's numbers change; absent: they are kept. */
+  readonly onChange?: 'reset';
 }
 
 /**
@@ -105,6 +107,24 @@ export interface LimitSource {
   readonly hasId: boolean;
   /** The windows of the limit's unit in the rule's time zone. */
   calendar(): { readonly calendar: Calendar; readonly timeZone: string } | undefined;
+  /** Those that begin with a date; undefined: the rule does not say so. */
+  anchored(): AnchoredWindows | undefined;
+}
+
+/** Where windows begin that do not begin on multiples of their length since the epoch. */
+export interface Anchored {
+  /** As the rule says it: `2026-11-27T00:00`. */
+  readonly anchor: string;
+  /** Whose clock shows that. */
+  readonly timezone: string;
+  /** By so much windows that all have one length begin before those multiples. */
+  readonly phaseMs: number;
+}
+
+export interface AnchoredWindows {
+  readonly anchored: Anchored;
+  /** As long as the calendar makes them, and what names them; absent: that is one length. */
+  readonly byCalendar?: () => { readonly calendar: Calendar; readonly name: string };
 }
 
 /** The boundaries of calendar windows: midnights, Mondays, firsts of months in some time zone. */

@@ -1,6 +1,6 @@
 --[[
   Sliding window in equal parts. Twin of sliding-window-buckets.ts: change both or neither.
-  limit    { capacity (hits), part (ms), parts }
+  limit    { capacity (hits), part (ms), parts, what windows begin before the epoch's (ms, or nothing) }
   state    { start of the current part (ms since the epoch), counts, newest first, without the zeros at the end }
              or nil for a new counter
   now_ms   may run backwards; the later part stays in force
@@ -14,7 +14,7 @@ do
   -- The state is the start, then the counts: the part that is `age` parts old stands at age + 2.
   local function shift(limit, state, now_ms)
     local part_ms, buckets = limit[2], limit[3]
-    local start_ms = now_ms - now_ms % part_ms
+    local start_ms = now_ms - (now_ms + (limit[4] or 0)) % part_ms
     if not state then
       return { start_ms }
     end
@@ -67,7 +67,7 @@ do
   sliding_window_buckets_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local part_ms = limit[2]
     local next_state = shift(limit, state, now_ms)
-    local age = math.max((next_state[1] - (charged_at_ms - charged_at_ms % part_ms)) / part_ms, 0)
+    local age = math.max((next_state[1] - (charged_at_ms - (charged_at_ms + (limit[4] or 0)) % part_ms)) / part_ms, 0)
     local count = next_state[age + 2]
     if count then
       next_state[age + 2] = math.max(count - hits, 0)

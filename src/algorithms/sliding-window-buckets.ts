@@ -11,12 +11,22 @@ import {
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
-import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+import {
+  divideWindow,
+  listAnchor,
+  type MayBeAnchored,
+  readPhase,
+  twoWindowsMs,
+  windowCapacity,
+  windowSize,
+  windowStart,
+  writeAnchor,
+} from './window.ts';
 
 /** How many parts a window may have. */
 export const parts = { minimum: 1, maximum: 100 } as const;
 
-export interface SlidingWindowBucketsLimit extends AnyLimit {
+export interface SlidingWindowBucketsLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'sliding_window_buckets';
   /** Equal parts of the window, 1 to 100; it divides `windowMs`. */
   readonly buckets: number;
@@ -65,7 +75,7 @@ function stepOf(
 /** Moves the counts on to the part that `nowMs` lies in; what is older than the window falls off. */
 function shift(limit: SlidingWindowBucketsLimit, state: State | undefined, nowMs: number): [number, number[]] {
   const partMs = partOf(limit);
-  const startMs = nowMs - (nowMs % partMs);
+  const startMs = windowStart(nowMs, partMs, limit.phaseMs);
   if (!state) return [startMs, []];
   const [knownStartMs = 0, ...counts] = state;
   if (knownStartMs >= startMs) return [knownStartMs, counts];
@@ -106,20 +116,22 @@ const sum = (counts: readonly number[]): number => counts.reduce((total, count) 
 
 /** The sliding window in parts: its row in the table of algorithms. */
 export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
-  keys: ['buckets'],
-  parse(numbers, { values: { buckets }, wrong }) {
+  keys: ['buckets', 'alignment'],
+  parse(numbers, source) {
+    const { buckets } = source.values;
     const { windowMs, counter } = numbers;
     const { minimum, maximum } = parts;
     if (buckets === undefined || buckets < minimum || buckets > maximum || windowMs % buckets !== 0) {
-      return wrong(
+      return source.wrong(
         'buckets',
         `buckets must be ${minimum} to ${maximum} and divide the window of ${windowMs} ms, got ${buckets ?? 'nothing'}`,
       );
     }
-    return { ...numbers, algorithm: 'sliding_window_buckets', buckets, counter: `${counter}/${buckets}` };
+    const phase = readPhase({ counter: `${counter}/${buckets}` }, source);
+    return phase && { ...numbers, ...phase, algorithm: 'sliding_window_buckets', buckets };
   },
-  write: ({ buckets }) => [`buckets: ${buckets}`],
-  list: ({ buckets }) => ({ buckets }),
+  write: (limit) => [`buckets: ${limit.buckets}`, ...writeAnchor(limit)],
+  list: (limit) => ({ buckets: limit.buckets, ...listAnchor(limit) }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: sameNumbers,
@@ -140,7 +152,7 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [startMs, counts] = shift(limit, state, nowMs);
     const partMs = partOf(limit);
-    const age = Math.max((startMs - (chargedAtMs - (chargedAtMs % partMs))) / partMs, 0);
+    const age = Math.max((startMs - windowStart(chargedAtMs, partMs, limit.phaseMs)) / partMs, 0);
     const count = counts[age];
     if (count !== undefined) counts[age] = Math.max(count - hits, 0);
     return stepOf(limit, startMs, counts, nowMs, true);
@@ -150,5 +162,9 @@ export const slidingWindowBuckets: Algorithm<SlidingWindowBucketsLimit> = {
   canOwe: true,
   stateVersion: 1,
   script: new URL('./sliding-window-buckets.lua', import.meta.url),
-  scriptArgs: (limit) => [windowSize(limit), partOf(limit), limit.buckets],
+  scriptArgs(limit) {
+    const { buckets, phaseMs = 0 } = limit;
+    const numbers = [windowSize(limit), partOf(limit), buckets];
+    return phaseMs === 0 ? numbers : [...numbers, phaseMs];
+  },
 };

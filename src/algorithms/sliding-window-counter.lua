@@ -1,6 +1,6 @@
 --[[
   Sliding window counter. Twin of sliding-window-counter.ts: change both or neither.
-  limit    { capacity (hits), window (ms), rounding: 0 down, 1 up }
+  limit    { capacity (hits), window (ms), rounding: 0 down, 1 up, what windows begin before the epoch's (ms, or nothing) }
   state    { window start (ms since the epoch), count, previous window's count } or nil for a new counter
   now_ms   may run backwards; the later window stays in force, at its beginning
   hits     0 peeks, a negative number gives hits back
@@ -12,7 +12,7 @@ local sliding_window_counter, sliding_window_counter_refund
 do
   local function roll(limit, state, now_ms)
     local window_ms = limit[2]
-    local start_ms = now_ms - now_ms % window_ms
+    local start_ms = now_ms - (now_ms + (limit[4] or 0)) % window_ms
     if not state then
       return start_ms, 0, 0
     end

@@ -12,12 +12,22 @@ import {
   singleHitRefusalMs,
   takenBy,
 } from './limit.ts';
-import { divideWindow, twoWindowsMs, windowCapacity, windowSize } from './window.ts';
+import {
+  divideWindow,
+  listAnchor,
+  type MayBeAnchored,
+  readPhase,
+  twoWindowsMs,
+  windowCapacity,
+  windowSize,
+  windowStart,
+  writeAnchor,
+} from './window.ts';
 
 /** What becomes of a fraction of a hit, as rules say it. */
 export const roundings = ['down', 'up'] as const;
 
-export interface SlidingWindowCounterLimit extends AnyLimit {
+export interface SlidingWindowCounterLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'sliding_window_counter';
   /** What becomes of a fraction of a hit in the estimate: `down` admits, `up` refuses. */
   readonly rounding: (typeof roundings)[number];
@@ -57,8 +67,8 @@ function roll(
   state: State | undefined,
   nowMs: number,
 ): readonly [number, number, number] {
-  const { windowMs } = limit;
-  const startMs = nowMs - (nowMs % windowMs);
+  const { windowMs, phaseMs } = limit;
+  const startMs = windowStart(nowMs, windowMs, phaseMs);
   if (!state) return [startMs, 0, 0];
   const [knownStartMs = 0, count = 0, previous = 0] = state;
   if (knownStartMs >= startMs) return [knownStartMs, count, previous];
@@ -113,16 +123,17 @@ function retryAtMs(
 
 /** The sliding window counter's row in the table of algorithms. */
 export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
-  keys: ['rounding'],
+  keys: ['rounding', 'alignment'],
   parse(numbers, source) {
     const rounding = source.choice('rounding', roundings);
-    if (!rounding) return undefined;
-    const limit = { ...numbers, algorithm: 'sliding_window_counter', rounding } as const;
+    const phase = readPhase(numbers, source);
+    if (!rounding || !phase) return undefined;
+    const limit = { ...numbers, ...phase, algorithm: 'sliding_window_counter', rounding } as const;
     checkProduct(windowSize(limit) * limit.windowMs, 'requests_per_unit', source);
     return limit;
   },
-  write: ({ rounding }) => (rounding === 'up' ? ['rounding: up'] : []),
-  list: ({ rounding }) => ({ rounding }),
+  write: (limit) => [...(limit.rounding === 'up' ? ['rounding: up'] : []), ...writeAnchor(limit)],
+  list: (limit) => ({ rounding: limit.rounding, ...listAnchor(limit) }),
   capacity: windowCapacity,
   longestMemoryMs: twoWindowsMs,
   isSame: sameNumbers,
@@ -157,5 +168,9 @@ export const slidingWindowCounter: Algorithm<SlidingWindowCounterLimit> = {
   canOwe: true,
   stateVersion: 1,
   script: new URL('./sliding-window-counter.lua', import.meta.url),
-  scriptArgs: (limit) => [windowSize(limit), limit.windowMs, limit.rounding === 'up' ? 1 : 0],
+  scriptArgs(limit) {
+    const { windowMs, rounding, phaseMs = 0 } = limit;
+    const round = rounding === 'up' ? 1 : 0;
+    return phaseMs === 0 ? [windowSize(limit), windowMs, round] : [windowSize(limit), windowMs, round, phaseMs];
+  },
 };

@@ -1,6 +1,7 @@
 --[[
   Token bucket. Twin of token-bucket.ts: change both or neither.
-  limit    { requests per unit, window (ms), size (tokens), tick (ms): what time advances by, longest delay (ms) }
+  limit    { requests per unit, window (ms), size (tokens), tick (ms): what time advances by, longest delay (ms), what
+             ticks begin before the epoch's (ms, or nothing) }
   state    { spent (token-ms), refilled at (ms since the epoch) } or nil for a new counter
   now_ms   may run backwards; that refills nothing and forgets nothing
   hits     0 peeks, a negative number gives hits back
@@ -12,7 +13,7 @@ local token_bucket, token_bucket_refund
 do
   local function refill(limit, state, now_ms)
     local requests_per_unit, tick_ms = limit[1], limit[4]
-    local ticked_at_ms = now_ms - now_ms % tick_ms
+    local ticked_at_ms = now_ms - (now_ms + (limit[6] or 0)) % tick_ms
     if not state then
       return 0, ticked_at_ms
     end
@@ -24,8 +25,9 @@ do
     if token_ms <= 0 then
       return 0
     end
-    local requests_per_unit, tick_ms = limit[1], limit[4]
-    return math.ceil((refilled_at_ms + math.ceil(token_ms / requests_per_unit)) / tick_ms) * tick_ms - now_ms
+    local requests_per_unit, tick_ms, phase_ms = limit[1], limit[4], limit[6] or 0
+    local back_at_ms = refilled_at_ms + phase_ms + math.ceil(token_ms / requests_per_unit)
+    return math.ceil(back_at_ms / tick_ms) * tick_ms - phase_ms - now_ms
   end
 
   token_bucket = function(limit, state, now_ms, hits, charge)
@@ -43,7 +45,7 @@ do
   token_bucket_refund = function(limit, state, now_ms, hits, charged_at_ms)
     local window_ms, tick_ms = limit[2], limit[4]
     local spent, refilled_at_ms = refill(limit, state, now_ms)
-    local refilled_ms = math.max(refilled_at_ms - (charged_at_ms - charged_at_ms % tick_ms), 0)
+    local refilled_ms = math.max(refilled_at_ms - (charged_at_ms - (charged_at_ms + (limit[6] or 0)) % tick_ms), 0)
     local back = math.max(hits * window_ms - refilled_ms * limit[1], 0)
     local left = math.max(spent - back, 0)
     return true, { left, refilled_at_ms }, wait_ms(limit, left, refilled_at_ms, now_ms)

@@ -10,6 +10,7 @@ import {
   sameNumbers,
   singleHitRefusalMs,
 } from './limit.ts';
+import { listAnchor, type MayBeAnchored, readPhase, windowStart, writeAnchor } from './window.ts';
 
 /** How tokens come back, as rules say it. */
 export const refills = ['continuous', 'interval'] as const;
@@ -17,7 +18,7 @@ export const refills = ['continuous', 'interval'] as const;
 /** The longest that tokens stay leased: a bucket has no window's end. What is refilled meanwhile may pass besides. */
 export const LONGEST_LEASE_MS = 1_000;
 
-export interface TokenBucketLimit extends AnyLimit {
+export interface TokenBucketLimit extends AnyLimit, MayBeAnchored {
   readonly algorithm: 'token_bucket';
   /** Tokens that a full bucket holds, at least 1. */
   readonly burst: number;
@@ -56,8 +57,7 @@ function step(limit: TokenBucketLimit, state: State | undefined, nowMs: number, 
 }
 
 function refill(limit: TokenBucketLimit, state: State | undefined, nowMs: number): readonly [number, number] {
-  const tickMs = tickOf(limit);
-  const tickedAtMs = nowMs - (nowMs % tickMs);
+  const tickedAtMs = windowStart(nowMs, tickOf(limit), limit.phaseMs);
   const [spent = 0, refilledAtMs = tickedAtMs] = state ?? [];
   // inexact only where far above what is spent
   const refilled = Math.max(tickedAtMs - refilledAtMs, 0) * limit.requestsPerUnit;
@@ -67,8 +67,9 @@ function refill(limit: TokenBucketLimit, state: State | undefined, nowMs: number
 /** Until so much has been refilled. Another limit of the counter may have refilled it between two boundaries. */
 function waitMs(limit: TokenBucketLimit, tokenMs: number, refilledAtMs: number, nowMs: number): number {
   if (tokenMs <= 0) return 0;
+  const { requestsPerUnit, phaseMs = 0 } = limit;
   const tickMs = tickOf(limit);
-  return Math.ceil((refilledAtMs + Math.ceil(tokenMs / limit.requestsPerUnit)) / tickMs) * tickMs - nowMs;
+  return Math.ceil((refilledAtMs + phaseMs + Math.ceil(tokenMs / requestsPerUnit)) / tickMs) * tickMs - phaseMs - nowMs;
 }
 
 /** What time advances by: a millisecond, or a window where the refill comes in one go. */
@@ -76,22 +77,29 @@ const tickOf = ({ refill: how, windowMs }: TokenBucketLimit): number => (how ===
 
 /** The token bucket's row in the table of algorithms. */
 export const tokenBucket: Algorithm<TokenBucketLimit> = {
-  keys: ['burst', 'refill', 'max_delay'],
+  keys: ['burst', 'refill', 'max_delay', 'alignment'],
   parse(numbers, source) {
     const refill = source.choice('refill', refills);
     const maxDelayMs = source.maxDelayMs();
-    if (!refill || maxDelayMs === undefined) return undefined;
+    const phase = readPhase(numbers, source);
+    if (!refill || maxDelayMs === undefined || !phase) return undefined;
+    if (refill === 'continuous' && phase.anchor !== undefined)
+      return source.wrong('alignment', 'alignment goes with refill: interval: a continuous refill has no windows');
     const burst = source.values.burst ?? numbers.requestsPerUnit;
-    const limit = { ...numbers, algorithm: 'token_bucket', refill, maxDelayMs, burst } as const;
+    const limit = { ...numbers, ...phase, algorithm: 'token_bucket', refill, maxDelayMs, burst } as const;
     checkBucket(limit, source, tickOf(limit));
     return limit;
   },
-  write: ({ burst, refill, maxDelayMs }) => [
-    `burst: ${burst}`,
-    ...(refill === 'interval' ? ['refill: interval'] : []),
-    ...(maxDelayMs > 0 ? [`max_delay: ${maxDelayMs}ms`] : []),
+  write: (limit) => [
+    `burst: ${limit.burst}`,
+    ...(limit.refill === 'interval' ? ['refill: interval'] : []),
+    ...writeAnchor(limit),
+    ...(limit.maxDelayMs > 0 ? [`max_delay: ${limit.maxDelayMs}ms`] : []),
   ],
-  list: ({ burst, refill, maxDelayMs }) => ({ burst, refill, max_delay_ms: maxDelayMs }),
+  list: (limit) => {
+    const { burst, refill, maxDelayMs } = limit;
+    return { burst, refill, ...listAnchor(limit), max_delay_ms: maxDelayMs };
+  },
   capacity: ({ burst }) => burst,
   longestMemoryMs: bucketMemoryMs,
   isSame: sameNumbers,
@@ -101,8 +109,8 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   describe: describeBucket(waitMs),
   refund(limit, state, nowMs, hits, chargedAtMs) {
     const [spent, refilledAtMs] = refill(limit, state, nowMs);
-    const tickMs = tickOf(limit);
-    const refilledMs = Math.max(refilledAtMs - (chargedAtMs - (chargedAtMs % tickMs)), 0);
+    const chargedMs = windowStart(chargedAtMs, tickOf(limit), limit.phaseMs);
+    const refilledMs = Math.max(refilledAtMs - chargedMs, 0);
     const back = Math.max(hits * limit.windowMs - refilledMs * limit.requestsPerUnit, 0);
     const left = Math.max(spent - back, 0);
     return { accepted: true, state: [left, refilledAtMs], ttlMs: waitMs(limit, left, refilledAtMs, nowMs) };
@@ -116,5 +124,9 @@ export const tokenBucket: Algorithm<TokenBucketLimit> = {
   canOwe: true,
   stateVersion: 2,
   script: new URL('./token-bucket.lua', import.meta.url),
-  scriptArgs: (limit) => [limit.requestsPerUnit, limit.windowMs, bucketSize(limit), tickOf(limit), limit.maxDelayMs],
+  scriptArgs(limit) {
+    const { requestsPerUnit, windowMs, maxDelayMs, phaseMs = 0 } = limit;
+    const numbers = [requestsPerUnit, windowMs, bucketSize(limit), tickOf(limit), maxDelayMs];
+    return phaseMs === 0 ? numbers : [...numbers, phaseMs];
+  },
 };

@@ -22,7 +22,7 @@ export interface TrialCounters {
 
 export interface TrialOptions {
   /** Decides as the live rules do, but for rules and counters. */
-  readonly decider: Omit<Decider, 'rules' | 'ledger' | 'counters'>;
+  readonly decider: Omit<Decider, 'rules' | 'ledger' | 'counters' | 'clock'>;
   readonly counters: TrialCounters;
   /** The time at which the live rules have decided on the answer that is being observed. */
   readonly decidedAtMs: (live: Answer) => number;
@@ -69,6 +69,8 @@ export class Trial {
   #rules: RuleTree | undefined;
   /** The rules that the request is decided by that is being decided now. */
   #deciding: RuleTree | undefined;
+  /** When the request was answered that was decided last: what applies by the clock applied then. */
+  #timeMs = 0;
   #hash = '';
   #comparison = new Comparison();
   #sinceMs: number;
@@ -88,6 +90,7 @@ export class Trial {
     this.#decider = {
       ...decider,
       rules: () => this.#deciding,
+      clock: () => this.#timeMs,
       counters: counters.counters,
       ledger: {
         debit: (debits, how) => counters.ledger.debit(debits, { ...how, timeoutMs: STORE_TIMEOUT_MS }),
@@ -181,6 +184,7 @@ export class Trial {
 
   #decide(one: Waiting): void {
     this.#options.counters.setTime?.(one.timeMs);
+    this.#timeMs = one.timeMs;
     this.#deciding = one.rules;
     let answer: Answer | Promise<Answer>;
     try {

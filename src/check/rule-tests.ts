@@ -11,6 +11,7 @@ import { plainPath } from '../rules/files.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { parseYaml, YamlError, type YamlMap, type YamlNode } from '../rules/yaml.ts';
+import { readTime, wallClock } from '../rules/zone-time.ts';
 import type { Environment } from '../settings/near-misses.ts';
 import { readSettings, type Settings } from '../settings.ts';
 
@@ -27,6 +28,7 @@ interface RuleTest {
   readonly domain: string;
   readonly descriptors: readonly RequestDescriptor[];
   readonly times: number;
+  readonly atMs: number;
   readonly expected: {
     readonly code: string | undefined;
     /** One for each descriptor: the rule's path, or `none`. */
@@ -45,7 +47,7 @@ class InvalidTests extends Error {
 }
 
 const MAX_TIMES = 1_000_000;
-/** The time of every test: the start of a day, so that fixed windows are new. */
+/** The time of tests that do not say: the start of a day, so that fixed windows are new. */
 const START_MS = 1_767_225_600_000; // 2026-01-01 in UTC
 
 /**
@@ -86,7 +88,7 @@ export async function runRuleTests(
 }
 
 async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise<readonly string[]> {
-  const clock = (): number => START_MS;
+  const clock = (): number => test.atMs;
   const memory = createMemoryBackend(clock, { maxCounters: MAX_TIMES });
   const ledger = new Ledger(
     { main: memory },
@@ -97,6 +99,7 @@ async function run(test: RuleTest, rules: RuleTree, settings: Settings): Promise
     ledger,
     counters: ownCounters(createCounterKeys('')),
     ...settings.decisions,
+    clock,
     storeTimeoutMs: 0,
   };
   let answer: Answer | undefined;
@@ -146,7 +149,7 @@ function readText(file: string): string {
 }
 
 function readTest(node: YamlNode): RuleTest {
-  const keys = ['name', 'domain', 'descriptors', 'hits', 'times', 'expect'];
+  const keys = ['name', 'domain', 'descriptors', 'hits', 'times', 'at', 'expect'];
   const test = mapOf(node, node.line, 'a test', keys);
   const expect = mapOf(test.get('expect'), node.line, 'expect', ['code', 'rules', 'remaining']);
   const hits = countOf(test.get('hits'), 'hits', 1);
@@ -179,6 +182,7 @@ function readTest(node: YamlNode): RuleTest {
     domain,
     descriptors,
     times: Math.min(countOf(test.get('times'), 'times', 1), MAX_TIMES),
+    atMs: timeOf(test.get('at')),
     expected,
   };
 }
@@ -227,6 +231,14 @@ function itemsOf(node: YamlNode | undefined, line: number, what: string): readon
 function textOf(node: YamlNode, what: string): string {
   if (node.kind === 'scalar') return node.text;
   throw new InvalidTests(node.line, `${what} must be text`);
+}
+
+function timeOf(node: YamlNode | undefined): number {
+  if (!node) return START_MS;
+  const written = textOf(node, 'at');
+  const read = readTime(written, wallClock('UTC'));
+  if (read) return read.atMs;
+  throw new InvalidTests(node.line, `at must be a time such as 2026-11-27T00:00 or …T01:00+01:00, got '${written}'`);
 }
 
 function countOf(node: YamlNode | undefined, what: string, fallback: number): number {

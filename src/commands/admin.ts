@@ -78,16 +78,23 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
     .argument('<descriptor...>', 'key=value[,key=value…], one a descriptor')
     .option('--hits <n>', 'hits that the request counts', count, 1)
     .option('--rules <path>', 'explain by rule files alone, without a service, on new counters')
+    .option('--at <time>', 'with --rules: at another time, such as 2026-11-27T00:00Z')
     .action(
       guarded(
         fail,
-        async (domain: string, descriptors: string[], options: Common & { hits: number; rules?: string }) => {
-          const { explainOffline, renderExplanation } = await import('./explain.ts');
+        async (
+          domain: string,
+          descriptors: string[],
+          options: Common & { hits: number; rules?: string; at?: string },
+        ) => {
+          const { clockAt, explainOffline, renderExplanation } = await import('./explain.ts');
+          if (options.at !== undefined && options.rules === undefined)
+            throw new CommandFailed('--at goes with --rules: a service explains what it would answer now');
           const request = requestOf(domain, descriptors, options.hits);
           const explanation: SentExplanation =
             options.rules === undefined
               ? await callApi(options, 'POST', '/api/v1/explain', request)
-              : await explainOffline(options.rules, request, clock);
+              : await explainOffline(options.rules, request, clockAt(options.at, clock));
           print(options.json ? jsonOf(explanation) : renderExplanation(explanation, paintOf(around)));
         },
       ),

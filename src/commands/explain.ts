@@ -10,6 +10,7 @@ import { loadSource } from '../rules/book.ts';
 import { plainPath } from '../rules/files.ts';
 import { formatProblem } from '../rules/problem.ts';
 import type { Candidate, TracedLevel } from '../rules/trace.ts';
+import { readTime, wallClock } from '../rules/zone-time.ts';
 import { CommandFailed } from './client.ts';
 import { duration, type Paint } from './paint.ts';
 import { renderQuota } from './render-quota.ts';
@@ -23,6 +24,22 @@ export type SentExplanation = Partial<ExplainAnswer> & {
     readonly sources: readonly string[];
   }[];
 };
+
+/**
+ * The clock of an explanation.
+ *
+ * @param written  undefined: now
+ * @throws CommandFailed  it is no time
+ */
+export function clockAt(written: string | undefined, now: Clock): Clock {
+  if (written === undefined) return now;
+  const read = readTime(written, wallClock('UTC'));
+  if (!read)
+    throw new CommandFailed(
+      `--at must be a date with a time of day such as 2026-11-27T00:00Z or 2026-11-27T01:00+01:00, got '${written}'`,
+    );
+  return () => read.atMs;
+}
 
 /**
  * Explains a request by rule files alone, on counters that are new.
@@ -42,6 +59,7 @@ export async function explainOffline(path: string, request: WireRequest, clock: 
     rules: () => rules,
     ledger,
     counters: ownCounters(createCounterKeys('')),
+    clock: () => nowMs,
     storeTimeoutMs: 0,
     shadowMode: false,
     quotaMode: false,
@@ -90,7 +108,7 @@ const waitOf = (ms: number | null): string =>
   ms === null ? 'never passes: it asks for more than the limit' : `passes in ${duration(ms)}`;
 
 function renderDescriptor(
-  { entries, path, stopped, limits, outcome, override, rule, quotas = [] }: ExplainedDescriptor,
+  { entries, path, stopped, limits, outcome, override, rule, changesAt, quotas = [] }: ExplainedDescriptor,
   at: number,
   paint: Paint,
 ): readonly string[] {
@@ -99,7 +117,9 @@ function renderDescriptor(
   if (override)
     lines.push(`   override: ${override.effect} until ${override.until}, set by ${override.by}: ${override.reason}`);
   if (outcome === 'unlimited') lines.push(`   ${rule}: unlimited`);
+  if (outcome === 'inactive') lines.push(`   ${rule}: no limit applies at this time`);
   for (const limit of limits) lines.push(...renderLimit(limit, paint));
+  if (changesAt !== undefined) lines.push(paint.dim(`   ${rule}: other limits apply from ${changesAt}`));
   for (const quota of quotas) lines.push(paint.dim(`   proxy ${renderQuota(quota)}`));
   if (!stopped) return lines;
   lines.push(`   ${paint.bad('no rule')}: ${stopped.why}`);
@@ -165,6 +185,7 @@ function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[]
   } = explained;
   const place = file === undefined ? '' : `  ${paint.dim(`${file}${line === undefined ? '' : `:${line}`}`)}`;
   const modes = [
+    explained.active && `active ${explained.active}`,
     shadow && 'shadow',
     quota && 'quota',
     explained.soft && 'soft',
@@ -172,6 +193,7 @@ function renderLimit(explained: ExplainedLimit, paint: Paint): readonly string[]
   ].filter(Boolean);
   const head = `   ${rule}: ${name ? `${name}, ` : ''}${limit}${modes.length > 0 ? ` (${modes.join(', ')})` : ''}${place}`;
   if (replacedBy) return [head, `     replaced by ${replacedBy.join(', ')}`];
+  if (explained.inactive) return [paint.dim(`${head}: not now`)];
   if (!code || !before) return [head];
   const shown = code === 'OK' ? paint.good('OK') : paint.bad('OVER_LIMIT');
   const where = source === 'backend' ? '' : paint.dim(` from ${source}`);

@@ -1,5 +1,6 @@
 import { describeLimit, describeRuleFully } from '../rules/describe.ts';
-import type { CounterFate, DomainChange, RuleDiff } from '../rules/diff.ts';
+import type { DomainChange, RuleDiff } from '../rules/diff.ts';
+import type { CounterFate } from '../rules/places.ts';
 import { shown } from '../rules/problem.ts';
 import type { Rerouted } from '../rules/rerouted.ts';
 import type { Rule } from '../rules/tree.ts';

@@ -2,11 +2,13 @@ import { type ApiOperation, operation, WrittenJson } from '../admin/api.ts';
 import { noQuery, text } from '../admin/parameters.ts';
 import { ApiProblem } from '../admin/problem.ts';
 import { object } from '../admin/schema.ts';
+import type { Clock } from '../clock.ts';
 import type { Page } from '../http/server.ts';
-import { domainAsJson, ruleAsJson } from '../rules/describe.ts';
+import { domainAsJson, ruleAsJson, scheduleAsJson } from '../rules/describe.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatProblem } from '../rules/problem.ts';
+import { type Reload, reloadAsJson } from '../rules/reload.ts';
 import type { Rule, RuleTree } from '../rules/tree.ts';
 import { encodeInSlices } from '../slices.ts';
 import type { Heartbeat } from './instances.ts';
@@ -20,6 +22,9 @@ export interface ConsoleOptions {
   readonly live: Live;
   readonly rules: () => RuleTree | undefined;
   readonly lastLoad: () => LoadedRules | undefined;
+  readonly lastReload: () => { readonly atMs: number; readonly reload: Reload } | undefined;
+  /** Says which limits of schedules apply. */
+  readonly clock: Clock;
   /** Undefined: instances do not know each other. */
   readonly heartbeat: Pick<Heartbeat, 'list'> | undefined;
 }
@@ -113,12 +118,13 @@ async function listInstances({ heartbeat }: ConsoleOptions): Promise<object> {
 }
 
 /** In slices: there may be many rules. */
-async function listRules({ rules, lastLoad }: ConsoleOptions): Promise<WrittenJson> {
+async function listRules({ rules, lastLoad, lastReload, clock }: ConsoleOptions): Promise<WrittenJson> {
   const tree = rules();
   const last = lastLoad();
   const problems = !last ? [] : last.ok ? last.warnings : last.problems;
   const packed = last?.ok ? last.packed : undefined;
   const listed = tree?.rules.slice(0, MAX_LISTED_RULES) ?? [];
+  const reloaded = lastReload();
   const head = {
     loaded: tree !== undefined,
     newest: last?.ok ?? tree !== undefined,
@@ -126,15 +132,16 @@ async function listRules({ rules, lastLoad }: ConsoleOptions): Promise<WrittenJs
     problems: problems.slice(0, MAX_PROBLEMS).map(formatProblem),
     domains: Array.from(tree?.domains.values() ?? [], domainAsJson),
     more: Math.max((tree?.rules.length ?? 0) - MAX_LISTED_RULES, 0),
+    ...(reloaded && { reload: reloadAsJson(reloaded.reload, reloaded.atMs) }),
   };
-  return new WrittenJson(await encodeInSlices(written(head, listed)));
+  return new WrittenJson(await encodeInSlices(written(head, listed, clock())));
 }
 
-function* written(head: object, rules: readonly Rule[]): Iterable<string> {
+function* written(head: object, rules: readonly Rule[], nowMs: number): Iterable<string> {
   yield `${JSON.stringify(head).slice(0, -1)},"rules":[`;
   let separator = '';
   for (const rule of rules) {
-    yield separator + JSON.stringify({ ...ruleAsJson(rule), levels: rule.levels });
+    yield separator + JSON.stringify({ ...ruleAsJson(rule), levels: rule.levels, ...scheduleAsJson(rule, nowMs) });
     separator = ',';
   }
   yield ']}';

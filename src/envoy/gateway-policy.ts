@@ -37,7 +37,7 @@ const EVERY_ADDRESS = '0.0.0.0/0';
 export function gatewayPolicy(rules: RuleTree, domain: string): string {
   const notes: string[] = [];
   const limits: object[] = [];
-  const add = ({ path, limits: own, unlimited }: Rule, conditions: readonly Condition[]): void => {
+  const add = ({ path, limits: own, unlimited, schedule }: Rule, conditions: readonly Condition[]): void => {
     const attempt = (translate: () => object): void => {
       try {
         limits.push(translate());
@@ -47,7 +47,8 @@ export function gatewayPolicy(rules: RuleTree, domain: string): string {
       }
     };
     if (unlimited) notes.push(`${path} is left out: a policy has no rule without a limit`);
-    for (const limit of own) {
+    if (schedule) notes.push(`${path} has the same limits at all times; an overlay gives it active or schedule again`);
+    for (const limit of own.filter(({ times }, at) => !times || times.of === at)) {
       attempt(() => ruleOf(selectorOf(conditions), limit));
       const { algorithm } = limit.limit;
       if (algorithm !== 'fixed_window')

@@ -176,8 +176,9 @@ function* writeLimits(rules: RuleTree | undefined, format: ExpositionFormat): It
   yield betweenMetrics(format);
 }
 
-const labelsOf = (domain: string, levels: readonly string[], { limit, label, policy }: RuleLimit) =>
+const labelsOf = (domain: string, levels: readonly string[], { limit, label, policy, times }: RuleLimit) =>
   Object.entries({
     ...{ domain, rule: levels.join('.'), algorithm: limit.algorithm },
     ...{ name: label.name, window: String(limit.windowMs / 1_000), shadow: String(policy.shadow ?? false) },
+    ...(times && { active: times.active.text }),
   });

@@ -57,6 +57,7 @@ export class ReplayEngine {
       ),
       overrides: this.#overrides,
       estimates: createEstimates(),
+      clock,
       storeTimeoutMs: 0,
       counters: (limit, domain, entries) => {
         const key = keys(limit, domain, entries);

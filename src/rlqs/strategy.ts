@@ -21,6 +21,7 @@ const SLIDING_BURST_PART = 10;
 /** What a rule becomes in a proxy that decides by itself: a rate and a burst. */
 export function strategyOf(rule: Rule, limits: readonly RuleLimit[] = rule.limits): BucketStrategy {
   const [first] = limits;
+  if (rule.schedule) return unsupported('its limits depend on the time (active, schedule), and a bucket has one');
   if (rule.unlimited || !first) return { kind: 'allow' };
   if (limits.length > 1) return unsupported('a bucket has one limit, and the rule has several');
   const { limit, policy } = first;

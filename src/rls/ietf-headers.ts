@@ -109,10 +109,11 @@ const isNearer = (one: Policy, other: Policy): boolean =>
 /** A limit's own name, else the path of its rule, with its place among several; never its numbers, which may change. */
 function nameOf(rule: Rule, limit: Limit): string {
   const isOfRequest = rule.place === undefined; // its path has what the caller sent
-  const at = Math.max(
+  const found = Math.max(
     rule.limits.findIndex((one) => one.limit === limit),
     0,
   );
+  const at = rule.limits[found]?.times?.of ?? found; // a limit keeps its name at all times
   const ofRule = isOfRequest ? `${rule.domain}#request` : at === 0 ? rule.path : `${rule.path}#${at + 1}`;
   return (rule.limits[at]?.label.name || ofRule).slice(0, MAX_NAME_LENGTH);
 }

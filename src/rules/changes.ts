@@ -21,8 +21,7 @@ const RULES_PER_TURN = 100;
 
 /** Finds what differs, some rules in a turn, in the domains that differ at all. */
 export async function findChanges(before: LoadedTree, after: LoadedTree): Promise<RuleChanges> {
-  const hashes = new Map(before.packed.map(({ name, hash }) => [name, hash]));
-  const same = new Set(after.packed.filter(({ name, hash }) => hashes.get(name) === hash).map(({ name }) => name));
+  const same = sameDomains(before, after);
   const old = await textsOf(before, same);
   const added: string[] = [];
   const changed: string[] = [];
@@ -33,6 +32,12 @@ export async function findChanges(before: LoadedTree, after: LoadedTree): Promis
     old.delete(path);
   }
   return { added, changed, removed: [...old.keys()] };
+}
+
+/** Domains whose rules are the same in both. */
+export function sameDomains(before: LoadedTree, after: LoadedTree): ReadonlySet<string> {
+  const hashes = new Map(before.packed.map(({ name, hash }) => [name, hash]));
+  return new Set(after.packed.filter(({ name, hash }) => hashes.get(name) === hash).map(({ name }) => name));
 }
 
 /** What each rule says, but for where it stands; without those of the domains that are left out. */
@@ -62,8 +67,13 @@ const MAX_NAMED = 5;
 export function describeChanges(changes: RuleChanges): string | undefined {
   const parts = (['added', 'changed', 'removed'] as const).flatMap((kind) => {
     const paths = changes[kind];
-    const more = paths.length > MAX_NAMED ? ` and ${paths.length - MAX_NAMED} more` : '';
-    return paths.length === 0 ? [] : [`${kind} ${paths.slice(0, MAX_NAMED).map(shown).join(', ')}${more}`];
+    return paths.length === 0 ? [] : [`${kind} ${namedPaths(paths)}`];
   });
   return parts.length === 0 ? undefined : parts.join('; ');
+}
+
+/** `demo.a, demo.b and 3 more` */
+export function namedPaths(paths: readonly string[]): string {
+  const more = paths.length > MAX_NAMED ? ` and ${paths.length - MAX_NAMED} more` : '';
+  return `${paths.slice(0, MAX_NAMED).map(shown).join(', ')}${more}`;
 }

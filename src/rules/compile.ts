@@ -1,6 +1,7 @@
 import { format, idKinds, notCounted } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
-import { buildLimit, type NodeModes } from './limits.ts';
+import { allLimits, buildLimitOverTime, scheduleOf, withOwnCounters } from './limit-over-time.ts';
+import type { NodeModes } from './limits.ts';
 import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import { type Problems, shown } from './problem.ts';
 import type { Block } from './read.ts';
@@ -220,10 +221,22 @@ function buildCommit(block: Block<'node'>, { rule, levels, reserves }: Above, pr
   if (only || several || descriptors)
     return wrong('not_counted: commit takes the limits of the node above: leave its own limits and descriptors out');
   if (hasWildcard(key)) return wrong(`not_counted: commit wants a key without '*', got '${key}'`);
-  const limits = (rule?.limits ?? []).flatMap((one): RuleLimit[] =>
-    one.limit.algorithm === 'reservation' ? [{ ...one, limit: { ...one.limit, commits: true } }] : [],
+  const commits = new Map(
+    (rule?.limits ?? []).flatMap((one): [RuleLimit, RuleLimit][] =>
+      one.limit.algorithm === 'reservation' ? [[one, { ...one, limit: { ...one.limit, commits: true } }]] : [],
+    ),
   );
-  if (rule && limits.length > 0) return { ...rule, limits, replaces: [], commitAt: levels.length };
+  if (rule && commits.size > 0) {
+    const { schedule: whole, ...always } = rule;
+    const schedule = whole?.map((one) => commits.get(one));
+    return {
+      ...always,
+      limits: [...commits.values()],
+      ...(schedule && { schedule }),
+      replaces: [],
+      commitAt: levels.length,
+    };
+  }
   if (reserves) return undefined; // `reserve` itself is invalid, and already reported
   return wrong('not_counted: commit wants a limit with reserve on the node right above');
 }
@@ -263,9 +276,13 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
   const modesOf = (limitBlock: Block<'rate_limit'>): NodeModes =>
     limitBlock === only ? { shadow, quota, hasId } : { ...ownModes(limitBlock, { shadow, quota }), hasId };
   if (only) reportMisplacedModes(only, problems);
-  const limits = withOwnCounters(
-    limitBlocks.flatMap((limitBlock) => buildLimit(limitBlock, modesOf(limitBlock), problems) ?? []),
+  const overTime = withOwnCounters(
+    limitBlocks.flatMap((limitBlock, at) => {
+      const built = buildLimitOverTime(limitBlock, at, modesOf(limitBlock), problems);
+      return built ? [built] : [];
+    }),
   );
+  const schedule = scheduleOf(overTime);
   const unlimited = limitBlocks.find(({ values }) => values.unlimited);
   if (unlimited && limitBlocks.length > 1) {
     problems.error(unlimited.place('unlimited'), 'unlimited means nothing beside other limits: leave one of them out');
@@ -278,7 +295,8 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
     place: { file, line },
     levels: here.levels,
     named: isDetailed ? 'by_request' : here.isNamedByRequest ? 'by_levels' : 'by_rule',
-    limits,
+    limits: allLimits(overTime),
+    ...(schedule && { schedule }),
     unlimited: unlimited !== undefined,
     shadow,
     quota,
@@ -300,17 +318,6 @@ function reportMisplacedModes({ values, place }: Block<'rate_limit'>, problems: 
     const message = `'${key}' means nothing in rate_limit and is ignored; put it on the node, or use rate_limits`;
     problems.warn(place(key), message);
   }
-}
-
-/** Several limits of a node may have the same algorithm and window: each gets a counter of its own. */
-function withOwnCounters(limits: readonly RuleLimit[]): readonly RuleLimit[] {
-  const seen = new Map<string, number>();
-  return limits.map((one) => {
-    const { counter } = one.limit;
-    const place = seen.get(counter) ?? 0;
-    seen.set(counter, place + 1);
-    return place === 0 ? one : { ...one, limit: { ...one.limit, counter: `${counter}#${place}` } };
-  });
 }
 
 function buildReplaces(block: Block<'rate_limit'>, problems: Problems): readonly string[] {

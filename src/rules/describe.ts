@@ -82,13 +82,27 @@ function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): object 
   return places.length === 0 ? {} : { overlaid: Object.fromEntries(places) };
 }
 
-function limitAsJson({ limit, label, policy }: RuleLimit): object {
+/** Which of a rule's limits apply at a time, by their places in its list, and when that changes; none: always all. */
+export function scheduleAsJson({ schedule, limits }: Rule, nowMs: number): object {
+  if (!schedule) return {};
+  const changeMs = schedule.changesAtMs(nowMs);
+  const now = new Set(schedule.at(nowMs).map(({ limit }) => limit));
+  return {
+    schedule: {
+      now: limits.flatMap(({ limit }, at) => (now.has(limit) ? [at] : [])),
+      ...(changeMs < Number.POSITIVE_INFINITY && { changes_at_ms: changeMs }),
+    },
+  };
+}
+
+function limitAsJson({ limit, label, policy, times }: RuleLimit): object {
   const { windowMs, requestsPerUnit, soft } = limit;
   const algorithm = namedAlgorithmOf(limit);
   const { name, unit, unitMultiplier } = label;
-  const { onStoreFailure, localShare, consistency, charge, shadow, quota } = policy;
+  const { onStoreFailure, localShare, consistency, charge, shadow, quota, onChange } = policy;
   return {
     ...(name !== '' && { name }),
+    ...(times && { active: times.active.text, limit: times.of }),
     algorithm,
     ...(unit !== 'UNKNOWN' && { unit: unit.toLowerCase(), unit_multiplier: unitMultiplier }),
     window_ms: windowMs,
@@ -101,6 +115,7 @@ function limitAsJson({ limit, label, policy }: RuleLimit): object {
     ...(localShare !== undefined && { local_share: localShare }),
     consistency: consistency ?? 'strict',
     ...(charge && { charge }),
+    ...(onChange && { on_change: onChange }),
   };
 }
 
@@ -108,9 +123,9 @@ const modesOf = ({ shadow = false, quota = false }: { readonly shadow?: boolean;
   `shadow_mode: ${shadow}, quota_mode: ${quota}`;
 
 /** What a limit has beyond the ordinary, as rule files say it. */
-function more({ limit, label, policy }: RuleLimit): readonly string[] {
+function more({ limit, label, policy, times }: RuleLimit): readonly string[] {
   const { unit, unitMultiplier } = label;
-  const { onStoreFailure, localShare, consistency, charge } = policy;
+  const { onStoreFailure, localShare, consistency, charge, onChange } = policy;
   const { windowMs, soft } = limit;
   const algorithm = namedAlgorithmOf(limit);
   return [
@@ -123,5 +138,7 @@ function more({ limit, label, policy }: RuleLimit): readonly string[] {
     ...(charge ? [`charge: ${charge}`] : []),
     ...(consistency ? [`consistency: ${consistency}`] : []),
     ...(localShare ? [`local_share: ${localShare}`] : []),
+    ...(onChange ? [`on_change: ${onChange}`] : []),
+    ...(times ? [`active: { ${times.active.text} }`] : []),
   ];
 }

@@ -1,5 +1,6 @@
 import { describeLimit, ruleAsJson } from './describe.ts';
-import type { CounterFate, RuleDiff } from './diff.ts';
+import type { RuleDiff } from './diff.ts';
+import type { CounterFate } from './places.ts';
 
 const fateJson = ({ limit, isKept }: CounterFate) => ({
   limit: describeLimit(limit),

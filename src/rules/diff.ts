@@ -1,9 +1,8 @@
 import { ruleText } from './changes.ts';
-import { type Entry, match } from './match.ts';
+import { type CounterFate, fatesOf, isRegrouped, Places } from './places.ts';
 import { findRerouted, type Rerouted } from './rerouted.ts';
-import { Siblings } from './siblings.ts';
-import type { Domain, Level, Rule, RuleLimit, RuleTree } from './tree.ts';
-import { hasWildcard } from './wildcard.ts';
+import { finish } from './steps.ts';
+import type { Domain, Rule, RuleTree } from './tree.ts';
 
 /** What replacing one rule set by another does: whatever can change an answer is in it. */
 export interface RuleDiff {
@@ -41,15 +40,9 @@ export interface ChangedRule {
   readonly counters: readonly CounterFate[];
 }
 
-/** Whether the counters of a limit go on as they are, or are new. */
-export interface CounterFate {
-  readonly limit: RuleLimit;
-  readonly isKept: boolean;
-}
-
 /** Compares rules by the nodes above them. Counters go on where their names stay: by algorithm, window and entries. */
 export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
-  const [old, now] = [new Places(before), new Places(after)];
+  const [old, now] = [finish(Places.in(before)), finish(Places.in(after))];
   const added: AddedRule[] = [];
   const changed: ChangedRule[] = [];
   for (const [id, place] of now.byId) {
@@ -74,77 +67,6 @@ export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
 /** How many differences there are. */
 export const countDifferences = ({ spends, ...lists }: RuleDiff): number =>
   Object.values(lists).reduce((sum, { length }) => sum + length, spends.size);
-
-/** A rule, and what names its counters. */
-interface RulePlace {
-  readonly rule: Rule;
-  /** One a level: the text that stands for the values that share one counter; undefined: each value has its own. */
-  readonly shared: readonly (string | undefined)[];
-  /** A descriptor that meets it; for any value, and for a pattern, with one that no rule names. */
-  readonly entries: readonly Entry[];
-}
-
-/** The rules of a tree, by the nodes down to them. */
-class Places {
-  readonly byId = new Map<string, RulePlace>();
-  readonly #byRule = new Map<Rule, RulePlace>();
-  readonly #rules: RuleTree;
-
-  constructor(rules: RuleTree) {
-    this.#rules = rules;
-    for (const { name, root } of rules.domains.values()) this.#add(root, { id: `${name}/`, shared: [], entries: [] });
-  }
-
-  /** The rule here that the descriptors of a rule of another tree meet. */
-  metBy({ rule, entries }: RulePlace): RulePlace | undefined {
-    const found = match(this.#rules, rule.domain, { entries, requestLimit: undefined });
-    return 'rule' in found ? this.#byRule.get(found.rule) : undefined;
-  }
-
-  #add(level: Level, above: Omit<RulePlace, 'rule'> & { readonly id: string }): void {
-    for (const { id: own, key, value, node } of new Siblings(level).all.values()) {
-      const id = `${above.id}${own}/`;
-      const entry = { key: unnamed(key), value: value === '' ? UNNAMED_VALUE : unnamed(value) };
-      const [shared, entries] = [
-        [...above.shared, node.sharedValue],
-        [...above.entries, entry],
-      ];
-      if (node.rule) {
-        const place = { rule: shownRule(node.rule, node.composite), shared, entries };
-        this.byId.set(id, place);
-        this.#byRule.set(node.rule, place);
-      }
-      if (node.children) this.#add(node.children, { id, shared, entries });
-    }
-  }
-}
-
-/** A rule that charges what a reservation used has the path of the one above it. */
-const shownRule = (rule: Rule, composite: string): Rule =>
-  rule.commitAt === undefined ? rule : { ...rule, path: `${rule.path}.${composite}` };
-
-/** No rule names it: what meets a rule for any value. */
-const UNNAMED_VALUE = '\u0000';
-
-/** What matches a text or pattern, and is named by no rule if that is a pattern. */
-const unnamed = (pattern: string): string => (hasWildcard(pattern) ? pattern.replaceAll('*', UNNAMED_VALUE) : pattern);
-
-/** Where the entries stand that counters are not named by. */
-const idPlaces = ({ ids = [] }: Rule): string => ids.map(({ at }) => at).join();
-
-function fatesOf(before: RulePlace | undefined, after: RulePlace): readonly CounterFate[] {
-  const isNamedAlike =
-    before !== undefined && idPlaces(before.rule) === idPlaces(after.rule) && !isRegrouped(before, after);
-  const counters = new Set(before?.rule.limits.map(({ limit }) => limit.counter));
-  return after.rule.limits.map((limit) => ({
-    limit,
-    isKept: isNamedAlike && counters.has(limit.limit.counter),
-  }));
-}
-
-/** Whether values share counters otherwise. */
-const isRegrouped = (before: RulePlace, after: RulePlace): boolean =>
-  after.shared.some((text, at) => text !== before.shared[at]);
 
 function domainChanges(before: RuleTree['domains'], after: RuleTree['domains']): readonly DomainChange[] {
   const idsOf = ({ ids = [] }: Domain): string => JSON.stringify(ids);

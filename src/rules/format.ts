@@ -18,6 +18,173 @@ export const notCounted = [...idKinds, 'commit'] as const;
 /** Lengths of time: `30s`, `1h30m`. */
 const DURATION = '^([0-9]+(ms|s|m|h|d|w))+$';
 
+/** A date with a time of day, as ISO 8601 writes it; without an offset it is that of a time zone. */
+export const DATE_TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?$';
+
+/** Times of day: `22:00-06:00`. The end of a day is 24:00. */
+export const HOURS = '^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$';
+
+/** The keys of a limit. */
+const rateLimit = {
+  unit: {
+    type: 'text',
+    choices: unitNames,
+    anyCase: true,
+    meaning: 'second, minute, hour, day, week, month (30 days) or year (365 days)',
+  },
+  requests_per_unit: { type: 'count', meaning: 'hits that pass in one unit, 0 to 4294967295; absent: 0' },
+  unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
+  name: { type: 'text', meaning: 'shown to callers, and the handle for `replaces`' },
+  replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one makes void' },
+  shadow_mode: {
+    type: 'flag',
+    meaning: "in rate_limits: this limit counts, but never refuses; absent: the node's shadow_mode",
+  },
+  quota_mode: {
+    type: 'flag',
+    meaning: "in rate_limits: refuses only when all quotas of a request are over; absent: the node's quota_mode",
+  },
+  algorithm: {
+    type: 'text',
+    own: true,
+    choices: namedAlgorithms,
+    meaning: 'how hits are counted; absent: fixed_window',
+  },
+  window: {
+    type: 'text',
+    own: true,
+    insteadOf: ['unit', 'unit_multiplier'],
+    pattern: DURATION,
+    meaning: 'the length of the window, instead of a unit: 500ms, 30s, 5m, 1h30m, 2d, 1w',
+  },
+  unit_multiplier: { type: 'count', own: true, minimum: 1, meaning: 'units in a window, at least 1; absent: 1' },
+  alignment: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('alignment'),
+    choices: alignments,
+    orBlock: 'anchor',
+    meaning:
+      'where windows begin: epoch (the default); of fixed_window first_hit or calendar; or { anchor, timezone }: with a date',
+  },
+  timezone: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('timezone'),
+    meaning: 'whose calendar, a name of the IANA database; absent: UTC',
+  },
+  soft: { type: 'count', own: true, meaning: 'hits beyond the limit that pass, but flagged; absent: 0' },
+  count_denied: {
+    type: 'flag',
+    own: true,
+    goesWith: algorithmsWith('count_denied'),
+    meaning: 'sliding_window_log: refused hits stay in the log',
+  },
+  rounding: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('rounding'),
+    choices: roundings,
+    meaning: 'sliding_window_counter: down (the default) admits a fraction of a hit, up refuses it',
+  },
+  buckets: {
+    type: 'count',
+    own: true,
+    goesWith: algorithmsWith('buckets'),
+    ...parts,
+    meaning: 'sliding_window_buckets: parts of the window, 1 to 100, which divide it',
+  },
+  burst: {
+    type: 'count',
+    own: true,
+    goesWith: algorithmsWith('burst'),
+    minimum: 1,
+    meaning:
+      'token_bucket: tokens of a full bucket (absent: requests_per_unit); leaky_bucket: hits at once (absent: 1)',
+  },
+  refill: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('refill'),
+    choices: refills,
+    meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
+  },
+  max_delay: {
+    type: 'text',
+    own: true,
+    goesWith: algorithmsWith('max_delay'),
+    pattern: DURATION,
+    meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
+  },
+  ttl: {
+    type: 'text',
+    own: true,
+    insteadOf: ['unit', 'unit_multiplier', 'window'],
+    goesWith: algorithmsWith('ttl'),
+    pattern: DURATION,
+    meaning:
+      'in_flight: a slot that nothing releases is free again after so long, which must be longer than requests last: 30s, 5m; at most 1d',
+  },
+  reserve: {
+    type: 'block',
+    own: true,
+    of: 'reserve',
+    goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
+    meaning:
+      'hits are reserved when a request begins, and charged when it is known how many it has used; wants an id (not_counted: hold)',
+  },
+  charge: {
+    type: 'text',
+    own: true,
+    goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
+    choices: ['accepted', 'always'],
+    meaning:
+      'accepted (the default): as the algorithm counts; always: refused hits are counted, too, for reports of what has been used already',
+  },
+  on_store_failure: {
+    type: 'text',
+    own: true,
+    choices: ['error', ...storeFailurePolicies],
+    meaning:
+      'while the counters cannot be reached: error (the default: UNAVAILABLE, so that the proxy decides), allow, deny or local (counted in each process)',
+  },
+  local_share: {
+    type: 'count',
+    own: true,
+    minimum: 1,
+    meaning: 'on_store_failure: local: how many processes share the limit; absent: 1',
+  },
+  consistency: {
+    type: 'text',
+    own: true,
+    goesWith: namedAlgorithms.filter((name) => rowOf(name).leaseMs !== undefined),
+    choices: ['strict', 'leased'],
+    meaning:
+      'strict (the default): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
+  },
+  active: {
+    type: 'block',
+    own: true,
+    of: 'active',
+    meaning: 'when the limit applies; outside these times it neither counts nor refuses; absent: always',
+  },
+  schedule: {
+    type: 'list',
+    own: true,
+    of: 'scheduled',
+    minimum: 1,
+    maximum: 16,
+    meaning: 'limits that apply instead at their times: the first whose time it is; otherwise this one',
+  },
+  on_change: {
+    type: 'text',
+    own: true,
+    choices: ['keep', 'reset'],
+    meaning:
+      'what becomes of counters when the numbers of the limit change: keep (the default), or reset (they begin anew)',
+  },
+} as const satisfies Record<string, Field>;
+
 /**
  * The rule file format, in one place: every block of a file, its keys, what each holds and means. The reader checks
  * files against it, and the schema for editors is made from it. The keys are those of envoyproxy/ratelimit unless
@@ -67,142 +234,7 @@ export const format = {
     value_to_metric: { type: 'flag', meaning: 'statistics under the value that was matched' },
     metadata: { type: 'struct', meaning: 'returned with the answer' },
   },
-  rate_limit: {
-    unit: {
-      type: 'text',
-      choices: unitNames,
-      anyCase: true,
-      meaning: 'second, minute, hour, day, week, month (30 days) or year (365 days)',
-    },
-    requests_per_unit: { type: 'count', meaning: 'hits that pass in one unit, 0 to 4294967295; absent: 0' },
-    unlimited: { type: 'flag', meaning: 'everything passes and nothing is counted; instead of a unit' },
-    name: { type: 'text', meaning: 'shown to callers, and the handle for `replaces`' },
-    replaces: { type: 'list', of: 'replaces', meaning: 'limits of the same request that this one makes void' },
-    shadow_mode: {
-      type: 'flag',
-      meaning: "in rate_limits: this limit counts, but never refuses; absent: the node's shadow_mode",
-    },
-    quota_mode: {
-      type: 'flag',
-      meaning: "in rate_limits: refuses only when all quotas of a request are over; absent: the node's quota_mode",
-    },
-    algorithm: {
-      type: 'text',
-      own: true,
-      choices: namedAlgorithms,
-      meaning: 'how hits are counted; absent: fixed_window',
-    },
-    window: {
-      type: 'text',
-      own: true,
-      insteadOf: ['unit', 'unit_multiplier'],
-      pattern: DURATION,
-      meaning: 'the length of the window, instead of a unit: 500ms, 30s, 5m, 1h30m, 2d, 1w',
-    },
-    unit_multiplier: { type: 'count', own: true, minimum: 1, meaning: 'units in a window, at least 1; absent: 1' },
-    alignment: {
-      type: 'text',
-      own: true,
-      goesWith: algorithmsWith('alignment'),
-      choices: alignments,
-      meaning: 'where fixed windows begin: epoch (the default), first_hit or calendar',
-    },
-    timezone: {
-      type: 'text',
-      own: true,
-      goesWith: algorithmsWith('timezone'),
-      meaning: 'whose calendar, a name of the IANA database; absent: UTC',
-    },
-    soft: { type: 'count', own: true, meaning: 'hits beyond the limit that pass, but flagged; absent: 0' },
-    count_denied: {
-      type: 'flag',
-      own: true,
-      goesWith: algorithmsWith('count_denied'),
-      meaning: 'sliding_window_log: refused hits stay in the log',
-    },
-    rounding: {
-      type: 'text',
-      own: true,
-      goesWith: algorithmsWith('rounding'),
-      choices: roundings,
-      meaning: 'sliding_window_counter: down (the default) admits a fraction of a hit, up refuses it',
-    },
-    buckets: {
-      type: 'count',
-      own: true,
-      goesWith: algorithmsWith('buckets'),
-      ...parts,
-      meaning: 'sliding_window_buckets: parts of the window, 1 to 100, which divide it',
-    },
-    burst: {
-      type: 'count',
-      own: true,
-      goesWith: algorithmsWith('burst'),
-      minimum: 1,
-      meaning:
-        'token_bucket: tokens of a full bucket (absent: requests_per_unit); leaky_bucket: hits at once (absent: 1)',
-    },
-    refill: {
-      type: 'text',
-      own: true,
-      goesWith: algorithmsWith('refill'),
-      choices: refills,
-      meaning: 'token_bucket: continuous (the default), or interval: all at once when a window begins',
-    },
-    max_delay: {
-      type: 'text',
-      own: true,
-      goesWith: algorithmsWith('max_delay'),
-      pattern: DURATION,
-      meaning: 'token_bucket, leaky_bucket: hold a request for up to so long until its turn: 300ms, 2s; at most 1h',
-    },
-    ttl: {
-      type: 'text',
-      own: true,
-      insteadOf: ['unit', 'unit_multiplier', 'window'],
-      goesWith: algorithmsWith('ttl'),
-      pattern: DURATION,
-      meaning:
-        'in_flight: a slot that nothing releases is free again after so long, which must be longer than requests last: 30s, 5m; at most 1d',
-    },
-    reserve: {
-      type: 'block',
-      own: true,
-      of: 'reserve',
-      goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
-      meaning:
-        'hits are reserved when a request begins, and charged when it is known how many it has used; wants an id (not_counted: hold)',
-    },
-    charge: {
-      type: 'text',
-      own: true,
-      goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
-      choices: ['accepted', 'always'],
-      meaning:
-        'accepted (the default): as the algorithm counts; always: refused hits are counted, too, for reports of what has been used already',
-    },
-    on_store_failure: {
-      type: 'text',
-      own: true,
-      choices: ['error', ...storeFailurePolicies],
-      meaning:
-        'while the counters cannot be reached: error (the default: UNAVAILABLE, so that the proxy decides), allow, deny or local (counted in each process)',
-    },
-    local_share: {
-      type: 'count',
-      own: true,
-      minimum: 1,
-      meaning: 'on_store_failure: local: how many processes share the limit; absent: 1',
-    },
-    consistency: {
-      type: 'text',
-      own: true,
-      goesWith: namedAlgorithms.filter((name) => rowOf(name).leaseMs !== undefined),
-      choices: ['strict', 'leased'],
-      meaning:
-        'strict (the default): every hit is counted in Redis; leased: a process debits many hits at once and answers from them',
-    },
-  },
+  rate_limit: rateLimit,
   reserve: {
     ttl: {
       type: 'text',
@@ -226,6 +258,50 @@ export const format = {
         'what is reserved at least: a number of hits, or p95 (what 95 % of the last requests of the counter used at most); absent: what the request says',
     },
   },
+  scheduled: {
+    active: { type: 'block', own: true, of: 'active', required: true, meaning: 'when these numbers apply' },
+    unlimited: { ...rateLimit.unlimited, meaning: 'the limit does not apply at these times; instead of other keys' },
+    unit: rateLimit.unit,
+    unit_multiplier: rateLimit.unit_multiplier,
+    window: rateLimit.window,
+    requests_per_unit: rateLimit.requests_per_unit,
+    algorithm: rateLimit.algorithm,
+    alignment: rateLimit.alignment,
+    timezone: rateLimit.timezone,
+    soft: rateLimit.soft,
+    count_denied: rateLimit.count_denied,
+    rounding: rateLimit.rounding,
+    buckets: rateLimit.buckets,
+    burst: rateLimit.burst,
+    refill: rateLimit.refill,
+    max_delay: rateLimit.max_delay,
+  },
+  active: {
+    from: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'the first moment: 2026-11-27T00:00' },
+    until: { type: 'text', own: true, pattern: DATE_TIME, meaning: 'the end, no longer included: 2026-12-01T00:00' },
+    days: {
+      type: 'texts',
+      own: true,
+      meaning: 'days of the week on which the hours begin: mon, mon-fri, [sat, sun]; absent: all',
+    },
+    hours: {
+      type: 'texts',
+      own: true,
+      pattern: HOURS,
+      meaning: 'times of day, the end not included: 09:00-17:00, 22:00-06:00, [00:00-02:00, 12:00-13:00]; absent: all',
+    },
+    timezone: { type: 'text', own: true, meaning: 'whose clock, a name of the IANA database; absent: UTC' },
+  },
+  anchor: {
+    anchor: {
+      type: 'text',
+      own: true,
+      required: true,
+      pattern: DATE_TIME,
+      meaning: 'a moment at which a window begins: 2026-11-27T00:00',
+    },
+    timezone: { type: 'text', own: true, meaning: 'whose clock, a name of the IANA database; absent: UTC' },
+  },
   replaces: {
     name: { type: 'text', required: true, meaning: 'the `name` of the limit that is made void' },
   },
@@ -241,7 +317,11 @@ export type Field = FieldFacts &
         /** Capitals do not matter in `choices`. */
         readonly anyCase?: boolean;
         readonly pattern?: string;
+        /** A block that may stand there instead. */
+        readonly orBlock?: string;
       }
+    /** One text, or a list of them. */
+    | { readonly type: 'texts'; readonly pattern?: string }
     | ({ readonly type: 'count' } & Bounds)
     | { readonly type: 'flag' | 'struct' }
     | ({ readonly type: 'list'; readonly of: string } & Bounds)

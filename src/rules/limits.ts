@@ -1,6 +1,6 @@
-import { type AlgorithmName, DEFAULT_ALGORITHM, type Limit, rowOf } from '../algorithms/index.ts';
+import { createHash } from 'node:crypto';
+import { type AlgorithmName, algorithmFor, DEFAULT_ALGORITHM, type Limit, rowOf } from '../algorithms/index.ts';
 import {
-  type Calendar,
   type LimitNumbers,
   type LimitPolicy,
   type LimitSource,
@@ -9,9 +9,10 @@ import {
   unitMs,
 } from '../algorithms/limit.ts';
 import { nearest } from '../nearest.ts';
-import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from './calendar.ts';
+import type { WindowLength } from './anchor.ts';
 import { durationMs, isTtl } from './duration.ts';
 import { type Field, format } from './format.ts';
+import { choice, type LimitProblem, sourceOf } from './limit-source.ts';
 import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 import { readReserve } from './reserve.ts';
@@ -23,9 +24,6 @@ type Key = keyof LimitBlock['values'];
 const fields = format.rate_limit;
 const algorithmNames = fields.algorithm.choices;
 const unitNames = fields.unit.choices;
-
-/** The longest that a rule may hold a request. */
-const MAX_DELAY_MS = unitMs.HOUR;
 
 /** Keys that envoyproxy/ratelimit does not know. What it knows beside `unlimited`, it takes without a word. */
 const ownKeys = (Object.keys(fields) as Key[]).filter((key) => (fields[key] as Field).own);
@@ -45,7 +43,7 @@ export interface NodeModes {
 export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Problems): RuleLimit | undefined {
   const { values } = block;
   const before = problems.all.length;
-  const wrong: Wrong = (key, message) => problems.error(block.place(key), message);
+  const wrong: LimitProblem = (key, message) => problems.error(block.place(key), message);
   if (values.unlimited) {
     const unit = unitOf(values.unit);
     if (unit) wrong('unit', 'should not specify rate limit unit when unlimited: leave one of them out');
@@ -75,26 +73,19 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
     );
   const { requests_per_unit: requestsPerUnit = 0, soft = 0 } = values;
   const numbers = { requestsPerUnit, soft, windowMs: window.windowMs };
-  const source = sourceOf(values, window, modes.hasId ?? false, wrong);
-  const counted = policy && readNumbers(algorithm, numbers, source);
+  const source = sourceOf(block, window, modes.hasId ?? false, problems);
+  const read = policy && readNumbers(algorithm, numbers, source);
+  const counted = read && countedBy(read, policy);
   const limit = counted && readReserve(block, counted, modes.hasId ?? false, problems);
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
   return { limit, label: { name: values.name ?? '', ...shown }, policy };
 }
 
-type Wrong = (key: Key, message: string) => undefined;
-
-interface Window {
-  readonly unit: Unit | 'UNKNOWN';
-  readonly unitMultiplier: number;
-  readonly windowMs: number;
-}
-
 const unitOf = (written = ''): Unit | undefined =>
   unitNames.includes(written.toLowerCase()) ? (written.toUpperCase() as Unit) : undefined; // one of unitMs
 
-function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: Wrong): Window | undefined {
+function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: LimitProblem): WindowLength | undefined {
   const { unit: written = '', unit_multiplier: unitMultiplier = 1, window } = values;
   if (window !== undefined) return readLength(window, values, wrong);
   const unit = unitOf(written);
@@ -110,7 +101,7 @@ function readWindow({ values, wrong: alreadyWrong }: LimitBlock, wrong: Wrong): 
 }
 
 /** The time that a limit without a window remembers what it counts. */
-function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: Wrong): Window | undefined {
+function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: LimitProblem): WindowLength | undefined {
   const { values } = block;
   for (const key of ['unit', 'unit_multiplier', 'window'] as const)
     if (values[key] !== undefined) wrong(key, `${key} means nothing with ${algorithm}; it has a ttl`);
@@ -124,7 +115,7 @@ function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: Wrong): Win
   return { unit: 'UNKNOWN', unitMultiplier: 1, windowMs };
 }
 
-function readLength(written: string, values: LimitBlock['values'], wrong: Wrong): Window | undefined {
+function readLength(written: string, values: LimitBlock['values'], wrong: LimitProblem): WindowLength | undefined {
   if (values.unit !== undefined) return wrong('window', 'window and unit exclude one another: leave one of them out');
   if (values.unit_multiplier !== undefined)
     return wrong('unit_multiplier', 'unit_multiplier goes with unit, not with window');
@@ -139,12 +130,18 @@ function readLength(written: string, values: LimitBlock['values'], wrong: Wrong)
   return { unit: named ?? 'UNKNOWN', unitMultiplier: named ? windowMs / unitMs[named] : 1, windowMs };
 }
 
-function readPolicy(values: LimitBlock['values'], { shadow, quota }: NodeModes, wrong: Wrong): LimitPolicy | undefined {
+function readPolicy(
+  values: LimitBlock['values'],
+  { shadow, quota }: NodeModes,
+  wrong: LimitProblem,
+): LimitPolicy | undefined {
   const failing = readStoreFailure(values, wrong);
   const consistency = readConsistency(values, wrong);
   const charged = readCharge(values, wrong);
-  if (!failing || !consistency || !charged) return undefined;
-  return { ...failing, ...consistency, ...charged, ...(shadow && { shadow }), ...(quota && { quota }) };
+  const onChange = choice(values.on_change, 'on_change', fields.on_change.choices, wrong);
+  if (!failing || !consistency || !charged || !onChange) return undefined;
+  const changed = onChange === 'reset' && { onChange };
+  return { ...failing, ...consistency, ...charged, ...changed, ...(shadow && { shadow }), ...(quota && { quota }) };
 }
 
 /** @param common  the numbers that every limit has, without its counter */
@@ -158,19 +155,20 @@ function readNumbers(
   return row.parse({ ...common, counter }, source) as Limit | undefined; // its row made it
 }
 
-/** What the algorithm reads. */
-const sourceOf = (values: LimitBlock['values'], window: Window, hasId: boolean, wrong: Wrong): LimitSource => ({
-  values,
-  hasId,
-  wrong,
-  choice: (key, choices) => choice(values[key]?.toString(), key, choices, wrong),
-  maxDelayMs: () => readMaxDelay(values, wrong),
-  calendar: () => readCalendar(window, values, wrong),
-});
+/**
+ * With `on_change: reset` the limit has counters for these very numbers: limits with other numbers do not find them.
+ * Every instance makes the same name of the same numbers.
+ */
+function countedBy(limit: Limit, { onChange }: LimitPolicy): Limit {
+  if (onChange !== 'reset') return limit;
+  const numbers = [limit.requestsPerUnit, limit.soft, algorithmFor(limit).list(limit)];
+  const generation = createHash('sha256').update(JSON.stringify(numbers)).digest('hex').slice(0, 8);
+  return { ...limit, counter: `${limit.counter}~${generation}` };
+}
 
 function readConsistency(
   { consistency: written, soft = 0, max_delay: maxDelay }: LimitBlock['values'],
-  wrong: Wrong,
+  wrong: LimitProblem,
 ): Pick<LimitPolicy, 'consistency'> | undefined {
   const consistency = choice(written, 'consistency', fields.consistency.choices, wrong);
   if (consistency !== 'leased') return consistency && {};
@@ -182,7 +180,7 @@ function readConsistency(
 
 function readCharge(
   { charge: written, consistency }: LimitBlock['values'],
-  wrong: Wrong,
+  wrong: LimitProblem,
 ): Pick<LimitPolicy, 'charge'> | undefined {
   const charge = choice(written, 'charge', fields.charge.choices, wrong);
   if (charge !== 'always') return charge && {};
@@ -193,7 +191,7 @@ function readCharge(
 
 function readStoreFailure(
   { on_store_failure: written, local_share: localShare, requests_per_unit: requestsPerUnit = 0 }: LimitBlock['values'],
-  wrong: Wrong,
+  wrong: LimitProblem,
 ): Pick<LimitPolicy, 'onStoreFailure' | 'localShare'> | undefined {
   const policy = choice(written, 'on_store_failure', fields.on_store_failure.choices, wrong);
   if (!policy) return undefined;
@@ -214,37 +212,3 @@ function expected(written: string | undefined, names: readonly string[], more = 
   const meant = nearest(written ?? '', names);
   return meant === undefined ? `expected one of ${names.join(', ')}${more}` : `did you mean '${meant}'?`;
 }
-
-function choice<const C extends string>(
-  written: string | undefined,
-  key: Key,
-  choices: readonly [C, ...C[]],
-  wrong: Wrong,
-): C | undefined {
-  const found = choices.find((one) => one === (written ?? choices[0]));
-  return found ?? wrong(key, `${key} must be ${choices.join(' or ')}, got '${written}'`);
-}
-
-function readMaxDelay({ max_delay: written }: LimitBlock['values'], wrong: Wrong): number | undefined {
-  if (written === undefined) return 0;
-  const ms = durationMs(written);
-  if (ms !== undefined && ms <= MAX_DELAY_MS) return ms;
-  return wrong('max_delay', `max_delay must be a time such as 300ms or 2s, up to 1h, got '${written}'`);
-}
-
-function readCalendar(
-  { unit, unitMultiplier }: Window,
-  { timezone: timeZone = 'UTC' }: LimitBlock['values'],
-  wrong: Wrong,
-): { readonly calendar: Calendar; readonly timeZone: string } | undefined {
-  if (!isTimeZone(timeZone))
-    return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
-  if (isCalendarUnit(unit) && unitMultiplier === 1) return { calendar: createCalendar(unit, timeZone), timeZone };
-  const units = Object.values(calendarUnits).join(', ');
-  return wrong(
-    'alignment',
-    `alignment: calendar goes with one unit: ${units}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
-  );
-}
-
-const isCalendarUnit = (unit: string): unit is CalendarUnit => Object.hasOwn(calendarUnits, unit);

@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts';
 import type { Domain, IdEntry, Level, Node, Rule, RuleLimit, RuleTree } from './tree.ts';
 
 /** One part of what a request is counted by, as the caller sent it. Either text may be anything. */
@@ -44,9 +45,18 @@ export type Match =
 const NO_DOMAIN: Match = { kind: 'no_domain' };
 const NO_RULE: Match = { kind: 'no_rule' };
 
-/** Finds what limits each descriptor of a request, and drops the limits that another one's rule replaces. */
-export function matchAll(rules: RuleTree, domain: string, descriptors: readonly Descriptor[]): readonly Match[] {
-  const matches = descriptors.map((descriptor) => match(rules, domain, descriptor));
+/**
+ * Finds what limits each descriptor of a request now, and drops the limits that another one's rule replaces.
+ *
+ * @param clock  read only where limits depend on the time
+ */
+export function matchAll(
+  rules: RuleTree,
+  domain: string,
+  descriptors: readonly Descriptor[],
+  clock: Clock,
+): readonly Match[] {
+  const matches = descriptors.map((descriptor) => atTime(match(rules, domain, descriptor), clock));
   if (!matches.some((found) => 'rule' in found && found.rule.replaces.length > 0)) return matches;
   const replaced = new Set(matches.flatMap((found) => ('rule' in found ? found.rule.replaces : [])));
   return matches.map((found) => withoutReplaced(found, replaced));
@@ -58,6 +68,13 @@ function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
   return limits.length === 0 ? NO_RULE : { ...found, limits };
 }
 
+/** A match with the limits that apply now. Where none does, nothing is counted. */
+export function atTime(found: Match, clock: Clock): Match {
+  if (found.kind !== 'limited' || found.rule.schedule === undefined) return found;
+  const limits = found.rule.schedule.at(clock());
+  return limits.length === 0 ? { kind: 'unlimited', rule: found.rule } : { ...found, limits };
+}
+
 /** Watches the search for one descriptor. */
 export interface MatchObserver {
   /** A level was searched for an entry; undefined where the rules end above it. */
@@ -67,7 +84,7 @@ export interface MatchObserver {
 /**
  * Finds the rule for one descriptor: its entries are followed down the tree, one level each, and the rule of the node
  * where they end applies. A level prefers the exact value, then the first `*` that matches, then the key alone; the
- * choice is final, even where the chosen node leads nowhere.
+ * choice is final, even where the chosen node leads nowhere. Its limits are those of all times: see `atTime`.
  */
 export function match(
   rules: RuleTree,

@@ -1,4 +1,4 @@
-import { type Field, format } from './format.ts';
+import { laidLimit } from './laid-limit.ts';
 import { mergeMetadata } from './metadata.ts';
 import { NearestNode } from './nearest-node.ts';
 import type { Overlaid } from './overlaid.ts';
@@ -150,34 +150,7 @@ function layLimit(lower: LimitBlock | undefined, upper: LimitBlock, problems: Pr
   if (!lower) return upper;
   if (lower.values.unlimited)
     return idle(`this overlays nothing: the rule is unlimited (${formatLine(lower.place())})`);
-  const given = new Set<string>(keysOf(upper));
-  const gone = goneWith(upper.values);
-  const kept = Object.entries(lower.values).filter(([key]) => !gone(key as LimitKey)); // as above
-  return {
-    ...lower,
-    values: { ...Object.fromEntries(kept), ...upper.values },
-    wrong: new Set([...lower.wrong, ...upper.wrong]),
-    place: (key) => (key !== undefined && given.has(key) ? upper : lower).place(key),
-  };
-}
-
-/**
- * Which keys of a limit have no meaning once others have been laid over it: the `buckets` of an algorithm that is
- * replaced, say.
- */
-function goneWith({ algorithm, unit, window, ttl, on_store_failure: policy, alignment }: LimitBlock['values']) {
-  const gone = new Set<LimitKey>([
-    ...(window === undefined ? [] : (['unit', 'unit_multiplier'] as const)),
-    ...(unit === undefined ? [] : (['window', 'unit_multiplier'] as const)),
-    ...(unit === undefined && window === undefined ? [] : (['ttl'] as const)),
-    ...(ttl === undefined ? [] : (['unit', 'unit_multiplier', 'window'] as const)),
-    ...(policy === undefined ? [] : (['local_share'] as const)),
-    ...(alignment === undefined ? [] : (['timezone'] as const)),
-  ]);
-  return (key: LimitKey): boolean => {
-    const { goesWith }: Field = format.rate_limit[key];
-    return gone.has(key) || (algorithm !== undefined && goesWith?.every((name) => name !== algorithm) === true);
-  };
+  return laidLimit(lower, upper);
 }
 
 /** Warns of overlay nodes that no rule has, once for each topmost one, and names the nearest path. */

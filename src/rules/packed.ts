@@ -138,9 +138,16 @@ function mapBlocks(
 ): Readonly<Record<string, unknown>> {
   const entries = Object.entries(values).map(([key, value]): [string, unknown] => {
     const field = shapes[shape]?.[key];
-    if (value === undefined || (field?.type !== 'list' && field?.type !== 'block')) return [key, value];
-    const inner = field.of as Shape; // the format names only its own blocks
+    const inner = value === undefined ? undefined : innerShape(field, value);
+    if (inner === undefined) return [key, value];
     return [key, Array.isArray(value) ? value.map((block) => map(inner, block)) : map(inner, value)];
   });
   return Object.fromEntries(entries);
+}
+
+/** The shape of the blocks that a value is or lists; undefined: it has none. */
+function innerShape(field: Field | undefined, value: unknown): Shape | undefined {
+  const isBlock = field?.type === 'list' || field?.type === 'block';
+  const of = isBlock ? field.of : field?.type === 'text' && typeof value === 'object' ? field.orBlock : undefined;
+  return of as Shape | undefined; // the format names only its own blocks
 }

@@ -28,7 +28,11 @@ type ValueOf<F> = F extends { type: 'list'; of: infer S extends Shape }
         ? boolean
         : F extends { type: 'struct' }
           ? JsonObject
-          : string;
+          : F extends { type: 'texts' }
+            ? readonly string[]
+            : F extends { orBlock: infer S extends Shape }
+              ? string | Block<S>
+              : string;
 
 const shapes: Readonly<Record<string, Readonly<Record<string, Field>>>> = format;
 const referenceKeys = new Set(
@@ -139,6 +143,11 @@ class Reader {
       case 'struct':
         if (node.kind !== 'map') return this.mismatch(place, 'a mapping', node);
         return readMetadata(node, place, this.problems);
+      case 'texts':
+        return this.texts(node, place);
+      case 'text':
+        if (field.orBlock !== undefined && node.kind === 'map') return this.block(field.orBlock as Shape, node, place); // the format names only its own blocks
+        return this.scalar('text', node, place);
       default:
         return this.scalar(field.type, node, place);
     }
@@ -152,6 +161,14 @@ class Reader {
       this.problems.error(at, `config error, yaml file contains list of type other than map: ${asGoPrints(item)}`);
       return [];
     });
+  }
+
+  /** A text stands for a list of one. */
+  private texts(node: YamlNode, place: Place): readonly string[] | undefined {
+    const items = node.kind === 'list' ? node.items : [node];
+    if (items.length === 0) return this.mismatch(place, 'at least one text', node);
+    const texts = items.flatMap((item) => this.scalar('text', item, { ...place, ...positionOf(item) }) ?? []);
+    return texts.length === items.length ? texts.map(String) : undefined;
   }
 
   private scalar(type: 'text' | 'count' | 'flag', node: YamlNode, place: Place): string | number | boolean | undefined {
@@ -195,6 +212,9 @@ const blockNames: Readonly<Record<Shape, string>> = {
   node: 'a node of descriptors',
   rate_limit: 'rate_limit',
   reserve: 'reserve',
+  scheduled: 'schedule',
+  active: 'active',
+  anchor: 'alignment',
   replaces: 'replaces',
 };
 

@@ -1,6 +1,7 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { LimitLabel, LimitPolicy, Spend } from '../algorithms/limit.ts';
 import type { JsonObject } from '../json.ts';
+import type { ActiveTimes } from './active-times.ts';
 import type { IdKind } from './format.ts';
 import type { MayBeOverlaid } from './overlaid.ts';
 import type { Place } from './problem.ts';
@@ -86,6 +87,29 @@ export interface RuleLimit {
   readonly limit: Limit;
   readonly label: LimitLabel;
   readonly policy: LimitPolicy;
+  /** When it applies; absent: always, or whenever no limit of its schedule does. */
+  readonly times?: LimitTimes;
+  /**
+   * Of limits as they apply now: when another one, which may admit more, stands in for it. Milliseconds since the
+   * epoch; absent: none does.
+   */
+  readonly endsAtMs?: number;
+}
+
+export interface LimitTimes {
+  /** The limit of the node, from 0, that it is or stands in for. */
+  readonly of: number;
+  readonly active: ActiveTimes;
+}
+
+/** Which limits of a rule apply when. Times are milliseconds since the epoch. */
+export interface RuleSchedule {
+  /** The limits that apply at a time, each with when it ends. */
+  at(nowMs: number): readonly RuleLimit[];
+  /** When other limits apply next; infinity: never. */
+  changesAtMs(nowMs: number): number;
+  /** The same times, with other limits; what becomes undefined does not apply at all. */
+  map(change: (limit: RuleLimit) => RuleLimit | undefined): RuleSchedule;
 }
 
 /** What applies to the descriptors that end at a node. */
@@ -103,7 +127,10 @@ export interface Rule extends MayBeOverlaid {
    * by_request  `detailed_metric`: every level is
    */
   readonly named: 'by_rule' | 'by_levels' | 'by_request';
+  /** Whenever they apply: those of the node in their order, then those of schedules. */
   readonly limits: readonly RuleLimit[];
+  /** Which of them apply when; absent: all of them always. */
+  readonly schedule?: RuleSchedule;
   /** Everything passes and nothing is counted; `limits` is empty. */
   readonly unlimited: boolean;
   /** The node's `shadow_mode`; what counts is that of each limit. */

@@ -51,7 +51,10 @@ export async function openConsole(
   const heartbeat =
     settings.counters.store.kind === 'redis' ? openHeartbeat(settings, sources, live, clock) : undefined;
   return {
-    operations: consoleOperations({ live, heartbeat, rules: rules.book.rules, lastLoad: rules.lastLoad }),
+    operations: consoleOperations({
+      ...{ live, heartbeat, clock },
+      ...{ rules: rules.book.rules, lastLoad: rules.lastLoad, lastReload: rules.lastReload },
+    }),
     routes: await assetRoutes(),
     async close() {
       live.close();

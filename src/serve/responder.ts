@@ -67,7 +67,7 @@ export function deciderOf(
 ) {
   const { ledger, overrides, estimates } = store;
   const named = admin.hashKeys ? withHashedNames(rules.book.rules) : rules.book.rules;
-  const own = { ledger, overrides, estimates, counters: countersOf(counters, clock) };
+  const own = { ledger, overrides, estimates, clock, counters: countersOf(counters, clock) };
   return { ...decisions, rules: named, ...own };
 }
 

@@ -3,7 +3,7 @@ import type { CandidateFeed } from '../candidate/feed.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { openRuleBook, type RuleBook } from '../rules/book.ts';
-import { describeChanges, findChanges, type LoadedTree } from '../rules/changes.ts';
+import type { LoadedTree } from '../rules/changes.ts';
 import { plainPath, runtimeDirectory } from '../rules/files.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { LoadedRules } from '../rules/load.ts';
@@ -11,6 +11,7 @@ import { listOverlaid } from '../rules/overlaid.ts';
 import { Overlay } from '../rules/overlay-files.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatProblem, type Problem } from '../rules/problem.ts';
+import { describeReload, findReload, type Reload } from '../rules/reload.ts';
 import type { Settings } from '../settings.ts';
 import { openCandidateBook } from './candidate-book.ts';
 import { CannotStart, start } from './cannot-start.ts';
@@ -29,6 +30,12 @@ export interface RulesLoaded {
   readonly isNewest: boolean;
 }
 
+/** What the last reload did, and when. */
+export interface LastReload {
+  readonly atMs: number;
+  readonly reload: Reload;
+}
+
 /** The rules in force and their source. */
 export interface OpenRules {
   readonly book: RuleBook;
@@ -36,6 +43,8 @@ export interface OpenRules {
   lastLoad(): LoadedRules | undefined;
   /** The rules in force; undefined: none. */
   inForce(): RulesLoaded | undefined;
+  /** Undefined: the rules are the first, or another process loads them. */
+  lastReload(): LastReload | undefined;
   /** For messages: a path or a control plane. */
   readonly description: string;
   /** For operators: how the source is read, if that is not obvious. */
@@ -49,34 +58,45 @@ export interface SourcedRules extends OpenRules {
   readonly candidate: CandidateBook;
 }
 
-/** Called with the result of each load and the source of the rules. */
-export type OnLoad = (loaded: LoadedRules, from: string) => void;
+/** Called with the result of each load and the source of the rules. Resolves with what a reload did. */
+export type OnLoad = (loaded: LoadedRules, from: string) => Promise<Reload | undefined>;
 
 /** Counts loads, and logs their problems or their changes. */
 export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
   let inForce: LoadedTree | undefined;
   let isTroubled = false;
-  const logChange = async (before: LoadedTree | undefined, after: LoadedTree, from: string, isRecovery: boolean) => {
+  const logChange = async (
+    before: LoadedTree | undefined,
+    after: LoadedTree,
+    from: string,
+    isRecovery: boolean,
+  ): Promise<Reload | undefined> => {
     const { rules, domains } = after.rules;
     const what = `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashOf(after.packed)}`;
-    if (!before) return log.info(`loaded ${what}`);
-    const changes = describeChanges(await findChanges(before, after)) ?? 'no rule has changed';
-    log.info(`${isRecovery ? 'the rules are valid again: ' : ''}reloaded ${what}: ${changes}`);
+    if (!before) {
+      log.info(`loaded ${what}`);
+      return undefined;
+    }
+    const reload = await findReload(before, after);
+    const text = describeReload(reload) ?? 'no rule has changed';
+    log.info(`${isRecovery ? 'the rules are valid again: ' : ''}reloaded ${what}: ${text}`);
+    return reload;
   };
-  return (loaded, from) => {
+  return async (loaded, from) => {
     statistics.rulesLoaded(loaded.ok);
     logProblems(loaded.ok ? loaded.warnings : loaded.problems, log);
     if (!loaded.ok) {
       if (inForce) log.error(`the rules in force are kept: hash ${hashOf(inForce.packed)}`);
       isTroubled = true;
-      return;
+      return undefined;
     }
     const after = { rules: loaded.rules, packed: loaded.packed ?? [] };
-    if (log.isLevelEnabled('info')) void logChange(inForce, after, from, isTroubled);
+    const reload = logChange(inForce, after, from, isTroubled);
     inForce = after;
     isTroubled = false;
-    if (!log.isLevelEnabled('debug')) return;
-    for (const line of take(MAX_LOGGED_PROBLEMS, listOverlaid(loaded.rules.rules))) log.debug(line);
+    if (log.isLevelEnabled('debug'))
+      for (const line of take(MAX_LOGGED_PROBLEMS, listOverlaid(loaded.rules.rules))) log.debug(line);
+    return reload;
   };
 }
 
@@ -111,18 +131,23 @@ export async function openRules(
   const overlaid = (from: string): string => (overlay ? `${from}, with the overlay ${overlay.description}` : from);
   let last: LoadedRules | undefined;
   let loadedRules: Omit<RulesLoaded, 'isNewest'> | undefined;
+  let lastReload: LastReload | undefined;
   const opened = (book: RuleBook, from: string, notes: readonly string[] = []): SourcedRules => ({
     ...{ book, description: overlaid(from), notes },
     candidate: openCandidateBook(options, store, overlay, context),
     lastLoad: () => last,
+    lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
   });
   const optionsOf = (from: string) => ({
     ...{ mergeDomains, store, overlay },
     onLoad(loaded: LoadedRules) {
       last = loaded;
-      if (loaded.ok) loadedRules = { atMs: clock(), hash: hashOf(loaded.packed ?? []) };
-      onLoad(loaded, overlaid(from));
+      const atMs = clock();
+      if (loaded.ok) loadedRules = { atMs, hash: hashOf(loaded.packed ?? []) };
+      void onLoad(loaded, overlaid(from)).then((reload) => {
+        if (reload) lastReload = { atMs, reload };
+      });
     },
   });
   if ('controlPlane' in origin) {

@@ -41,6 +41,7 @@ const deciderOn = (rules: RuleTree, ledger: Ledger, prefix = ''): ExplainingDeci
   rules: () => rules,
   ledger,
   counters: ownCounters(createCounterKeys(prefix)),
+  clock: fakeClock(),
   storeTimeoutMs: 5_000,
   shadowMode: false,
   quotaMode: false,

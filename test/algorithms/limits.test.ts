@@ -1,7 +1,7 @@
 import type { Limit } from '../../src/algorithms/index.ts';
 import { namedAlgorithms } from '../../src/algorithms/index.ts';
 import { unitMs } from '../../src/algorithms/limit.ts';
-import { anyLimitOf } from '../helpers/limits.ts';
+import { anyAnchoredLimit, anyLimitOf } from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -16,14 +16,17 @@ function written(limit: Limit): string {
     return JSON.stringify({ ...common, unit, alignment: 'calendar', timezone: limit.counter.split('@')[1] });
   }
   const own: { readonly [key: string]: unknown } = { ...limit }; // whatever its algorithm has of these
-  const { alignment, countDenied: count_denied, rounding, buckets, burst, refill, maxDelayMs } = own;
+  const { anchor, timezone, countDenied: count_denied, rounding, buckets, burst, refill, maxDelayMs } = own;
+  const alignment = anchor === undefined ? own.alignment : { anchor, timezone };
   const max_delay = maxDelayMs === undefined ? undefined : `${maxDelayMs}ms`;
   if (algorithm === 'in_flight') return JSON.stringify({ ...common, ttl: window });
   return JSON.stringify({ ...common, window, alignment, count_denied, rounding, buckets, burst, refill, max_delay });
 }
 
-test.each(namedAlgorithms)('the limits of %s that these tests go by are such as rules may have', (name) => {
-  const anyLimit: fc.Arbitrary<Limit> = anyLimitOf[name];
+test.each<readonly [name: string, anyLimit: fc.Arbitrary<Limit>]>([
+  ...namedAlgorithms.map((name) => [name, anyLimitOf[name]] as const),
+  ['windows that begin with a date', anyAnchoredLimit],
+])('the limits of %s that these tests go by are such as rules may have', (_, anyLimit) => {
   fc.assert(
     fc.property(anyLimit, (limit) => {
       const [rule] = rulesFrom(`domain: d\ndescriptors: [{ key: k, rate_limit: ${written(limit)} }]`).rules;

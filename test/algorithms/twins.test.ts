@@ -15,7 +15,7 @@ import { decodeBatch, encodeBatch } from '../../src/backends/redis/batch.ts';
 import { script } from '../../src/backends/redis/script.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { openReady } from '../helpers/connection.ts';
-import { anyLimit, anyLimitOf, slidingWindowLogOf } from '../helpers/limits.ts';
+import { anyAnchoredLimit, anyLimit, anyLimitOf, slidingWindowLogOf } from '../helpers/limits.ts';
 import fc from '../helpers/property.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 
@@ -142,9 +142,11 @@ const anySchedule = (limit: fc.Arbitrary<Limit>) =>
 
 function moved(nowMs: number, move: Move, limits: readonly Limit[]): number {
   if ('byMs' in move) return nowMs + move.byMs;
-  const windowMs = limits[move.counter]?.windowMs ?? 1;
+  const limit = limits[move.counter];
+  const windowMs = limit?.windowMs ?? 1;
+  const phaseMs = (limit && 'phaseMs' in limit && limit.phaseMs) || 0;
   const partMs = Math.max(Math.floor(windowMs / move.parts), 1);
-  return nowMs - (nowMs % partMs) + move.windows * partMs + move.besideMs;
+  return nowMs - ((nowMs + phaseMs) % partMs) + move.windows * partMs + move.besideMs;
 }
 
 /** What counts the hits in the end. */
@@ -316,6 +318,13 @@ describe('the Lua twins agree with the TypeScript twins to the integer', () => {
     const schedules = anySchedule(anyLimitOf[name]);
     await fc.assert(
       fc.asyncProperty(schedules, ({ limits, calls }) => compare(limits, calls)),
+      { numRuns: 300 },
+    );
+  });
+
+  test('about windows that begin with a date', async () => {
+    await fc.assert(
+      fc.asyncProperty(anySchedule(anyAnchoredLimit), ({ limits, calls }) => compare(limits, calls)),
       { numRuns: 300 },
     );
   });

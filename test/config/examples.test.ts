@@ -177,6 +177,19 @@ const schedules: Readonly<Record<string, readonly Row[]>> = {
     [0, 'report=acme', 1, 'refused for 262800000 ms'], // 73 hours: to the first of April in UTC
     [82_800_000, 'customer=acme', 1, 'OK'],
   ],
+  'schedules.yaml': [
+    [0, 'user=alice', 120, 'OK'], // at night
+    [0, 'user=alice', 1, 'refused for 60000 ms'],
+    [0, 'customer=acme', 5_000, 'OK'], // in the campaign
+    [0, 'customer=acme', 1, 'refused for 82800000 ms'], // 23 hours
+    [0, 'export=all', 1_000_000, 'OK'],
+    [14_400_000, 'export=all', 1, 'refused for 3600000 ms'], // 03:00 in UTC
+    [18_000_000, 'user=alice', 60, 'OK'], // 06:00 in Berlin
+    [18_000_000, 'user=alice', 1, 'refused for 60000 ms'],
+    [18_000_000, 'export=all', 1_000_000, 'OK'],
+    [82_800_000, 'customer=acme', 5_000, 'OK'],
+    [115_200_000, 'customer=acme', 1, 'refused for 54000000 ms'], // the campaign has ended: 15 hours are left of the day
+  ],
 };
 
 function login(address: string, account: string): string {
@@ -192,7 +205,10 @@ function open(name: string) {
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const [domain = ''] = loaded.rules.domains.keys();
   const clock = fakeClock();
-  const decider = deciderOf(loaded.rules, { ledger: ledgerOf(createMemoryBackend(clock, { maxCounters: 1_000 })) });
+  const decider = deciderOf(loaded.rules, {
+    clock,
+    ledger: ledgerOf(createMemoryBackend(clock, { maxCounters: 1_000 })),
+  });
   return async ([atMs, descriptors, hits]: Row): Promise<Answer> => {
     clock.set(START_MS + atMs);
     return decide({ domain, descriptors: descriptors.split(' ').map((one) => descriptor(one, hits)) }, decider, 1_000);

@@ -146,6 +146,7 @@ class Player {
       rules: () => (this.inForce?.ok ? this.inForce.rules : undefined),
       ledger: this.ledger,
       counters: (...of) => ({ key: createCounterKeys(`${this.folder}${this.flushes}:`, { hashTag: 'domain' })(...of) }),
+      clock: this.clock,
       storeTimeoutMs: 10_000,
       shadowMode: settings.SHADOW_MODE,
       quotaMode: settings.QUOTA_MODE,

@@ -10,6 +10,7 @@ export const deciderOf = (rules: RuleTree, changes: Partial<Decider> = {}): Deci
   rules: () => rules,
   ledger: ledgerOf(createMemoryBackend(fakeClock(), { maxCounters: 1_000 })),
   counters: ownCounters(createCounterKeys('')),
+  clock: fakeClock(),
   storeTimeoutMs: 500,
   shadowMode: false,
   quotaMode: false,

@@ -381,3 +381,29 @@ export const anyLimitOf = {
 
 /** Any limit of any algorithm. */
 export const anyLimit: fc.Arbitrary<Limit> = fc.oneof(...Object.values(anyLimitOf));
+
+/** A limit whose windows begin so many seconds after the epoch instead. */
+function anchoredAt(limit: Limit, seconds: number): Limit {
+  const { windowMs, counter } = limit;
+  const phaseMs = (windowMs - ((seconds * 1_000) % windowMs)) % windowMs;
+  const anchor = new Date(seconds * 1_000).toISOString().slice(0, 19);
+  return {
+    ...limit,
+    counter: `${counter}${phaseMs === 0 ? '' : `@${phaseMs}`}`,
+    ...{ anchor, timezone: 'UTC', phaseMs },
+  };
+}
+
+/** Any limit of one length of window that begins with a date. */
+export const anyAnchoredLimit: fc.Arbitrary<Limit> = fc
+  .record({
+    limit: fc.oneof(
+      anyFixedWindow.filter(({ alignment }) => alignment === 'epoch'),
+      anySlidingWindowCounter,
+      anySlidingWindowBuckets,
+      anyTokenBucket.filter(({ refill }) => refill === 'interval'),
+    ),
+    seconds: fc.nat({ max: 1_000_000_000 }),
+  })
+  .filter(({ limit }) => limit.windowMs <= 10 * unitMs.YEAR)
+  .map(({ limit, seconds }) => anchoredAt(limit, seconds));

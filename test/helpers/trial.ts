@@ -45,7 +45,7 @@ export function tryCandidate({
   const counters = ownCounters(createCounterKeys(''));
   const memory = createMemoryBackend(time, { maxCounters });
   const decider: Decider = {
-    ...{ ...common, counters, rules: () => live, estimates: createEstimates() },
+    ...{ ...common, clock: time, counters, rules: () => live, estimates: createEstimates() },
     ledger: ledgerOf(memory, { clock: time }),
   };
   let nowMs = 0;
@@ -100,7 +100,7 @@ export function serviceWith(
   const answers: Answer[] = [];
   const service = createRlsService(
     {
-      ...{ ...modes, storeTimeoutMs: 5_000, ...(overrides && { overrides }), rules: () => rules },
+      ...{ ...modes, clock, storeTimeoutMs: 5_000, ...(overrides && { overrides }), rules: () => rules },
       ...{ counters: ownCounters(createCounterKeys('')), estimates: createEstimates() },
       ledger: ledgerOf(backend, { clock }),
     },

@@ -63,6 +63,7 @@ function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} 
     ...{ rules: () => rules, overrides, shadowMode: false, quotaMode: false, spend: 'each', storeTimeoutMs: 1_000 },
     ledger: ledgerOf(createMemoryBackend(clock.read, { maxCounters: 1_000 }), { clock: clock.read }),
     counters: ownCounters(createCounterKeys('')),
+    clock: clock.read,
   };
   const counted = { recorded: 0, dropped: 0 };
   const recorder = new Recorder({

@@ -92,6 +92,7 @@ async function record({ rules, modes, steps }: Run, directory: string): Promise<
     rules: () => rules,
     ledger: ledgerOf(createMemoryBackend(clock.read, MEMORY), { clock: clock.read }),
     counters: ownCounters(createCounterKeys('')),
+    clock: clock.read,
     storeTimeoutMs: 5_000,
     overrides,
   };

@@ -43,6 +43,7 @@ test.each([
   ['rate_limit: { unit: second, requests_per_unit: 1, algorithm: token_bucket, max_delay: 1s }', 'max_delay'],
   ['rate_limit: { unit: day, requests_per_unit: 1, alignment: calendar }', 'alignment: calendar'],
   ['rate_limit: { requests_per_unit: 1, algorithm: in_flight, ttl: 9s }', 'in_flight'],
+  ['rate_limit: { unit: day, requests_per_unit: 1, active: { days: sun } }', 'active, schedule'],
   ['rate_limit: { unit: second, requests_per_unit: 1, soft: 1 }', 'soft'],
   ['not_counted: hold, rate_limit: { unit: second, requests_per_unit: 1, reserve: { ttl: 9s } }', 'reserve'],
   ['quota_mode: true, rate_limit: { unit: second, requests_per_unit: 1 }', 'quota_mode'],

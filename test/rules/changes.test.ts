@@ -5,6 +5,7 @@ import { describeChanges, findChanges } from '../../src/rules/changes.ts';
 import { RulesInForce } from '../../src/rules/in-force.ts';
 import { createFileChecker } from '../../src/rules/load.ts';
 import { hashOf } from '../../src/rules/packed.ts';
+import { describeReload, findReload } from '../../src/rules/reload.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'changes-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -35,6 +36,25 @@ test('the hash is that of what decides, not of how it is written', async () => {
   expect(hashOf(moved.packed)).toBe(hashOf(before.packed));
   expect(describeChanges(await findChanges(before, moved))).toBeUndefined();
   expect(hashOf(loaded(node('a', 2)).packed)).not.toBe(hashOf(before.packed));
+});
+
+test('a reload says which counters were kept and which begin anew', async () => {
+  const limit = (numbers: string): string => `  - { key: a, rate_limit: { ${numbers} } }\n`;
+  const textOf = async (before: string, after: string): Promise<string | undefined> =>
+    describeReload(await findReload(loaded(before), loaded(after)));
+  const day = limit('unit: day, requests_per_unit: 1');
+  expect(await textOf(day, limit('unit: day, requests_per_unit: 2'))).toBe('changed d.a; counters kept: d.a');
+  expect(await textOf(day, limit('unit: hour, requests_per_unit: 1'))).toBe('changed d.a; counters begin anew: d.a');
+  expect(await textOf(day, limit('unit: day, requests_per_unit: 1, algorithm: token_bucket'))).toBe(
+    'changed d.a; counters begin anew: d.a',
+  );
+  const reset = (requests: number): string => limit(`unit: day, requests_per_unit: ${requests}, on_change: reset`);
+  expect(await textOf(reset(1), reset(2))).toBe('changed d.a; counters begin anew: d.a');
+  expect(await textOf(reset(1), `${reset(1)}${node('b', 1)}`)).toBe('added d.b');
+  const shared = (more: string): string =>
+    `  - { key: a, value: 'x*', ${more}rate_limit: { unit: day, requests_per_unit: 1 } }\n`;
+  expect(await textOf(shared(''), shared('share_threshold: true, '))).toBe('counters begin anew: d.a_x*');
+  expect(await textOf(day, day)).toBeUndefined();
 });
 
 test('only the first five of many changes are named', async () => {

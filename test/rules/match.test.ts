@@ -1,5 +1,6 @@
 import { type Entry, type Match, match, matchAll } from '../../src/rules/match.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
+import { fakeClock } from '../helpers/clock.ts';
 import { fixedWindowOf, ruleLimitOf } from '../helpers/limits.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -285,6 +286,7 @@ describe('limits that replace others of the same request', () => {
       domains[domain],
       domain,
       written.map((one) => ({ entries: entriesOf(one), requestLimit: undefined })),
+      fakeClock(),
     ).map(told);
 
   test.each([
@@ -327,10 +329,11 @@ describe('limits that replace others of the same request', () => {
 
   test('do not replace limits without a name', () => {
     const limit = ruleLimitOf(fixedWindowOf(10));
-    const matches = matchAll(domains.r, 'r', [
+    const descriptors = [
       { entries: entriesOf('a=1'), requestLimit: { limit } },
       { entries: entriesOf('b=1'), requestLimit: undefined },
-    ]);
+    ];
+    const matches = matchAll(domains.r, 'r', descriptors, fakeClock());
     expect(matches.map(told)).toEqual(['10 SECOND r.a_1', '2 MINUTE r.b']);
   });
 });

@@ -68,7 +68,7 @@ const messages: Readonly<Record<string, string>> = {
   'replaces-itself.yaml':
     "9: descriptors[0].rate_limit.replaces[0].name: replaces should not contain name of same descriptor: expected the name of another limit, got 'per-user'",
   'alignment-with-a-sliding-window.yaml':
-    '8: descriptors[0].rate_limit.alignment: alignment means nothing with sliding_window_counter; it goes with fixed_window',
+    '8: descriptors[0].rate_limit.alignment: alignment: calendar goes with fixed_window; take epoch, or { anchor, timezone }',
   'buckets-do-not-divide.yaml':
     '8: descriptors[0].rate_limit.buckets: buckets must be 1 to 100 and divide the window of 60000 ms, got 7',
   'buckets-with-a-token-bucket.yaml':

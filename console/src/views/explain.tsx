@@ -102,6 +102,7 @@ const outcomes: Readonly<Record<ExplainedDescriptor['outcome'], string>> = {
   limited: 'a limit applies',
   overridden: 'an override applies',
   unlimited: 'the rule is unlimited',
+  inactive: 'no limit of the rule applies at this time',
   replaced: 'another rule of the request replaces the limit',
   no_rule: 'no rule matches',
   no_domain: 'no rules have the domain',
@@ -227,6 +228,8 @@ function LimitExplained({ limit, hits }: { readonly limit: ExplainedLimit; reado
         )}
       </p>
       {replacedBy && <p>Replaced by {replacedBy.join(', ')}.</p>}
+      {limit.active !== undefined && <p class="dim">Active {limit.active}.</p>}
+      {limit.inactive && <p>Does not apply at this time.</p>}
       {drawing && before && (
         <Drawing
           drawing={drawing}

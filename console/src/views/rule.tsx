@@ -1,5 +1,5 @@
-import { get, type ListedLimit, type ShownTop } from '../api.ts';
-import { algorithmText, duration, exact, limitText, usedShare } from '../format.ts';
+import { get, type ListedLimit, type ListedReload, type ListedRule, type ShownTop } from '../api.ts';
+import { algorithmText, duration, exact, limitText, time, usedShare } from '../format.ts';
 import { ruleHistory, rules } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
 import { ActionsHeading, DescriptorOrHash, Empty, Failure, Value } from '../parts/texts.tsx';
@@ -51,6 +51,8 @@ export function Rule() {
                 <span class="dim">of the limit, by the fullest counter of the last minute</span>
               </dd>
             </div>
+            {rule.schedule && <ScheduleFacts schedule={rule.schedule} />}
+            {rules.value?.reload && <CounterFacts path={path} reload={rules.value.reload} />}
             {rule.replaces && rule.replaces.length > 0 && (
               <div>
                 <dt>Replaces</dt>
@@ -76,7 +78,7 @@ export function Rule() {
           )}
           <div class="limits">
             {rule.limits.map((limit, at) => (
-              <LimitFacts key={at} limit={limit} />
+              <LimitFacts key={at} limit={limit} isNow={rule.schedule?.now.includes(at)} />
             ))}
           </div>
         </section>
@@ -93,6 +95,35 @@ export function Rule() {
   );
 }
 
+function ScheduleFacts({ schedule }: { readonly schedule: NonNullable<ListedRule['schedule']> }) {
+  const { now, changes_at_ms: changesAtMs } = schedule;
+  return (
+    <div>
+      <dt>Schedule</dt>
+      <dd>
+        {now.length === 0 ? 'no limit applies now' : 'limits depend on the time'},{' '}
+        <span class="dim">
+          {changesAtMs === undefined ? 'and nothing changes any more' : `next change ${time(changesAtMs)}`}
+        </span>
+      </dd>
+    </div>
+  );
+}
+
+/** What the last reload did to the counters of the rule. */
+function CounterFacts({ path, reload }: { readonly path: string; readonly reload: ListedReload }) {
+  const isKept = reload.counters_kept.includes(path);
+  if (!isKept && !reload.counters_anew.includes(path)) return null;
+  return (
+    <div>
+      <dt>Changed</dt>
+      <dd>
+        {time(reload.at_ms)}: <span class="dim">{isKept ? 'counters were kept' : 'counters began anew'}</span>
+      </dd>
+    </div>
+  );
+}
+
 const policyTexts: readonly (readonly [string, (limit: ListedLimit) => string | undefined])[] = [
   ['Burst', ({ burst }) => (burst === undefined ? undefined : exact(burst))],
   ['Soft', ({ soft }) => (soft > 0 ? `${exact(soft)} hits beyond the limit` : undefined)],
@@ -100,9 +131,12 @@ const policyTexts: readonly (readonly [string, (limit: ListedLimit) => string | 
   ['Consistency', ({ consistency }) => consistency],
   ['Shadow mode', ({ shadow_mode }) => (shadow_mode ? 'on: refuses nothing' : undefined)],
   ['Quota mode', ({ quota_mode }) => (quota_mode ? 'on' : undefined)],
+  ['Active', ({ active }) => active],
+  ['On change', ({ on_change }) => on_change],
 ];
 
-function LimitFacts({ limit }: { readonly limit: ListedLimit }) {
+/** @param isNow  undefined: it applies always */
+function LimitFacts({ limit, isNow }: { readonly limit: ListedLimit; readonly isNow: boolean | undefined }) {
   return (
     <figure class="limit">
       {limit.algorithm !== 'in_flight' && (
@@ -112,7 +146,8 @@ function LimitFacts({ limit }: { readonly limit: ListedLimit }) {
         />
       )}
       <figcaption>
-        <strong>{limitText(limit)}</strong> <span class="dim">{algorithmText(limit.algorithm)}</span>
+        <strong>{limitText(limit)}</strong> <span class="dim">{algorithmText(limit.algorithm)}</span>{' '}
+        {isNow !== undefined && <span class={isNow ? undefined : 'dim'}>{isNow ? 'applies now' : 'not now'}</span>}
         <dl class="facts">
           {limit.name !== undefined && (
             <div>

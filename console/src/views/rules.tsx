@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ListedRule } from '../api.ts';
-import { algorithmText, count, exact, limitText, usedShare } from '../format.ts';
+import { algorithmText, count, exact, limitText, time, usedShare } from '../format.ts';
 import { ruleHistory, rules, snapshot } from '../live.ts';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { Empty, State, Value } from '../parts/texts.tsx';
@@ -28,6 +28,7 @@ export function Rules() {
     <>
       <h1>Rules</h1>
       <Problems />
+      <LastReload />
       <div class="row">
         <label class="field grow">
           Search
@@ -117,6 +118,16 @@ function matches({ path, file = '', limits }: ListedRule, query: string): boolea
     `${path} ${file} ${limits.map(({ algorithm, name = '' }) => `${algorithm} ${name}`).join(' ')}`
       .toLowerCase()
       .includes(query)
+  );
+}
+
+function LastReload() {
+  const reload = rules.value?.reload;
+  if (!reload) return null;
+  return (
+    <p class="dim">
+      Last reload {time(reload.at_ms)}: <Value text={reload.text} whole />
+    </p>
   );
 }
 

@@ -52,6 +52,7 @@ export function receiveRules(log: Logger): ReceivedRules {
     book,
     lastLoad: () => undefined,
     inForce: () => undefined,
+    lastReload: () => undefined,
     description: 'the primary process',
     notes: [],
     arrived,

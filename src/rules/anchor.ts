@@ -1,0 +1,49 @@
+import { type Anchored, type AnchoredWindows, type Unit, unitMs } from '../algorithms/limit.ts';
+import { calendarLength, createAnchoredCalendar } from './anchored-calendar.ts';
+import { isTimeZone } from './calendar.ts';
+import type { Problems } from './problem.ts';
+import type { Block } from './read.ts';
+import { readTime, wallClock } from './zone-time.ts';
+
+/** Of windows that begin with a date: no window is longer than the time since 1970. */
+const MAX_ANCHORED_WINDOW_MS = 10 * unitMs.YEAR;
+
+/** A window's length, as a rule says it. */
+export interface WindowLength {
+  readonly unit: Unit | 'UNKNOWN';
+  readonly unitMultiplier: number;
+  readonly windowMs: number;
+}
+
+/** Reads `alignment: { anchor, timezone }`. Undefined where something is wrong: that is in `problems` then. */
+export function readAnchor(
+  block: Block<'anchor'>,
+  { unit, unitMultiplier, windowMs }: WindowLength,
+  problems: Problems,
+): AnchoredWindows | undefined {
+  const { anchor, timezone = 'UTC' } = block.values;
+  if (block.wrong.size > 0) return undefined; // reported already
+  const wrong = (key: 'anchor' | 'timezone', message: string): undefined => problems.error(block.place(key), message);
+  if (!isTimeZone(timezone))
+    return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
+  const clock = wallClock(timezone);
+  const read = readTime(anchor ?? '', clock);
+  if (anchor === undefined || !read || read.atMs < 0)
+    return wrong(
+      'anchor',
+      `anchor must be a date since 1970 with a time of day such as 2026-11-27T00:00, got '${anchor ?? 'nothing'}'`,
+    );
+  if (windowMs > MAX_ANCHORED_WINDOW_MS)
+    return wrong('anchor', `windows with an anchor are at most 10 years long, got ${windowMs} ms`);
+  const phaseMs = (windowMs - (read.atMs % windowMs)) % windowMs;
+  const anchored: Anchored = { anchor, timezone, phaseMs };
+  const length = calendarLength(unit, unitMultiplier);
+  if (!length || (timezone === 'UTC' && length.months === 0)) return { anchored };
+  return {
+    anchored,
+    byCalendar: () => ({
+      calendar: createAnchoredCalendar(read.wallMs, length, clock),
+      name: `${read.atMs}/${unitMultiplier}${unit.toLowerCase()}/${timezone}`,
+    }),
+  };
+}

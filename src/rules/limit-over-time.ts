@@ -1,0 +1,124 @@
+import { rowOf } from '../algorithms/index.ts';
+import { readActive } from './active-times.ts';
+import { laidLimit } from './laid-limit.ts';
+import { buildLimit, type NodeModes } from './limits.ts';
+import type { Problems } from './problem.ts';
+import type { Block } from './read.ts';
+import { type LimitAtTimes, type LimitOverTime, Schedule } from './schedule.ts';
+import type { RuleLimit } from './tree.ts';
+
+type LimitBlock = Block<'rate_limit'>;
+
+/**
+ * Reads one limit with its times: those of its schedule in their order, then itself. Undefined where it says
+ * `unlimited`, or where something is wrong: that is in `problems` then.
+ *
+ * @param of  its place among the limits of the node, from 0
+ */
+export function buildLimitOverTime(
+  block: LimitBlock,
+  of: number,
+  modes: NodeModes,
+  problems: Problems,
+): LimitOverTime | undefined {
+  const { active: ownActive, schedule = [], replaces = [] } = block.values;
+  const own = buildLimit(block, modes, problems);
+  if (!ownActive && schedule.length === 0) return own && [{ limit: own }];
+  const before = problems.all.length;
+  if (ownActive && replaces.length > 0)
+    problems.error(
+      block.place('active'),
+      'active and replaces exclude one another: give the limit that is replaced a schedule instead',
+    );
+  const limits = schedule.flatMap((entry) => buildScheduled(entry, { block, of, own, modes }, problems) ?? []);
+  const active = ownActive && readActive(ownActive, problems);
+  if (!own || problems.all.length > before) return undefined;
+  const all = [...limits, active ? { active, limit: { ...own, times: { of, active } } } : { limit: own }];
+  return checkHolders(all, own, block, problems) ? all : undefined;
+}
+
+interface Scheduling {
+  readonly block: LimitBlock;
+  readonly of: number;
+  /** The limit of the block itself; undefined: it is wrong. */
+  readonly own: RuleLimit | undefined;
+  readonly modes: NodeModes;
+}
+
+function buildScheduled(
+  entry: Block<'scheduled'>,
+  { block, of, own, modes }: Scheduling,
+  problems: Problems,
+): LimitAtTimes | undefined {
+  const { active: times, unlimited, ...numbers } = entry.values;
+  if (!times) {
+    if (entry.wrong.has('active')) return undefined;
+    return problems.error(entry.place('active'), 'an entry of schedule wants active: when it applies');
+  }
+  const active = readActive(times, problems);
+  if (unlimited) {
+    const [key] = Object.keys(numbers);
+    if (key !== undefined)
+      return problems.error(
+        entry.place('unlimited'),
+        `unlimited and ${key} exclude one another: leave one of them out`,
+      );
+    return active && { active, limit: undefined };
+  }
+  if (!own) return undefined; // what it is laid over is wrong itself
+  const { active: _, schedule: __, ...values } = block.values;
+  const upper: LimitBlock = { values: numbers, wrong: withoutTimes(entry.wrong), place: placeIn(entry) };
+  const limit = buildLimit(laidLimit({ ...block, values }, upper), modes, problems);
+  return active && limit && { active, limit: { ...limit, times: { of, active } } };
+}
+
+const withoutTimes = (wrong: ReadonlySet<PropertyKey>): ReadonlySet<PropertyKey> =>
+  new Set([...wrong].filter((key) => key !== 'active'));
+
+/** A scheduled limit has only keys that a limit has. */
+const placeIn =
+  (entry: Block<'scheduled'>): LimitBlock['place'] =>
+  (key) =>
+    entry.place(key as Parameters<typeof entry.place>[0]);
+
+/** What is taken under one limit is given back under another: both must count on the same counter. */
+function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, problems: Problems): boolean {
+  if (!rowOf(own.limit.algorithm).holdFor) return true;
+  const isAlways = limits.at(-1)?.active === undefined;
+  if (isAlways && limits.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
+  const message =
+    'in_flight and reserve want one counter at all times, since a request may end after a change: take a schedule with other numbers, without active on the limit itself, unlimited or on_change: reset';
+  problems.error(block.place(isAlways ? 'schedule' : 'active'), message);
+  return false;
+}
+
+/** Which limits apply when; undefined: all of them always. */
+export function scheduleOf(limits: readonly LimitOverTime[]): Schedule | undefined {
+  const isScheduled = limits.some((one) => one.length > 1 || one.some(({ active }) => active));
+  return isScheduled ? new Schedule(limits) : undefined;
+}
+
+/** The limits of a rule for listing: those of the node in their order, then those of schedules. */
+export function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[] {
+  const own = limits.flatMap((one) => one.at(-1)?.limit ?? []);
+  return [...own, ...limits.flatMap((one) => one.slice(0, -1).flatMap(({ limit }) => limit ?? []))];
+}
+
+/**
+ * Several limits of a node may have the same algorithm and window: each gets a counter of its own. Those of one
+ * schedule share theirs.
+ */
+export function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTime[] {
+  const seen = new Map<string, number>();
+  return limits.map((one) => {
+    const counters = new Set(one.flatMap(({ limit }) => limit?.limit.counter ?? []));
+    const places = new Map(Array.from(counters, (counter) => [counter, seen.get(counter) ?? 0]));
+    for (const [counter, place] of places) seen.set(counter, place + 1);
+    return one.map((at) => {
+      const place = places.get(at.limit?.limit.counter ?? '') ?? 0;
+      if (!at.limit || place === 0) return at;
+      const { limit } = at.limit;
+      return { ...at, limit: { ...at.limit, limit: { ...limit, counter: `${limit.counter}#${place}` } } };
+    });
+  });
+}

@@ -1,0 +1,71 @@
+import { type AlgorithmValues, type Calendar, type LimitSource, unitMs } from '../algorithms/limit.ts';
+import { readAnchor, type WindowLength } from './anchor.ts';
+import { type CalendarUnit, calendarUnits, createCalendar, isTimeZone } from './calendar.ts';
+import { durationMs } from './duration.ts';
+import type { Problems } from './problem.ts';
+import type { Block } from './read.ts';
+
+type LimitBlock = Block<'rate_limit'>;
+type Key = keyof LimitBlock['values'];
+
+/** Reports what is wrong with a key of a limit. */
+export type LimitProblem = (key: Key, message: string) => undefined;
+
+/** The longest that a rule may hold a request. */
+const MAX_DELAY_MS = unitMs.HOUR;
+
+/** What the algorithm reads. */
+export function sourceOf(
+  { values: written, place }: LimitBlock,
+  window: WindowLength,
+  hasId: boolean,
+  problems: Problems,
+): LimitSource {
+  const { alignment, ...others } = written;
+  const values: AlgorithmValues & typeof others = typeof alignment === 'string' ? { ...others, alignment } : others;
+  const wrong: LimitProblem = (key, message) => problems.error(place(key), message);
+  return {
+    values,
+    hasId,
+    wrong,
+    choice: (key, choices) => choice(values[key]?.toString(), key, choices, wrong),
+    maxDelayMs: () => readMaxDelay(values, wrong),
+    calendar: () => readCalendar(window, values, wrong),
+    anchored: () => (typeof alignment === 'object' ? readAnchor(alignment, window, problems) : undefined),
+  };
+}
+
+/** One of the choices; the first where nothing is written. Undefined where it is none of them. */
+export function choice<const C extends string>(
+  written: string | undefined,
+  key: Key,
+  choices: readonly [C, ...C[]],
+  wrong: LimitProblem,
+): C | undefined {
+  const found = choices.find((one) => one === (written ?? choices[0]));
+  return found ?? wrong(key, `${key} must be ${choices.join(' or ')}, got '${written}'`);
+}
+
+function readMaxDelay({ max_delay: written }: LimitBlock['values'], wrong: LimitProblem): number | undefined {
+  if (written === undefined) return 0;
+  const ms = durationMs(written);
+  if (ms !== undefined && ms <= MAX_DELAY_MS) return ms;
+  return wrong('max_delay', `max_delay must be a time such as 300ms or 2s, up to 1h, got '${written}'`);
+}
+
+function readCalendar(
+  { unit, unitMultiplier }: WindowLength,
+  { timezone: timeZone = 'UTC' }: LimitBlock['values'],
+  wrong: LimitProblem,
+): { readonly calendar: Calendar; readonly timeZone: string } | undefined {
+  if (!isTimeZone(timeZone))
+    return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timeZone}'`);
+  if (isCalendarUnit(unit) && unitMultiplier === 1) return { calendar: createCalendar(unit, timeZone), timeZone };
+  const units = Object.values(calendarUnits).join(', ');
+  return wrong(
+    'alignment',
+    `alignment: calendar goes with one unit: ${units}; got ${unitMultiplier} × ${unit.toLowerCase()}`,
+  );
+}
+
+const isCalendarUnit = (unit: string): unit is CalendarUnit => Object.hasOwn(calendarUnits, unit);

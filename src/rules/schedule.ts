@@ -1,0 +1,78 @@
+import { capacityOf } from '../algorithms/index.ts';
+import type { ActiveTimes } from './active-times.ts';
+import type { RuleLimit, RuleSchedule } from './tree.ts';
+
+/** One limit over time: the first of these whose time it is; none where it is the time of none. */
+export type LimitOverTime = readonly LimitAtTimes[];
+
+export interface LimitAtTimes {
+  /** Absent: always. */
+  readonly active?: ActiveTimes;
+  /** Undefined: at these times nothing is limited. */
+  readonly limit: RuleLimit | undefined;
+}
+
+/**
+ * Which limits of a rule apply when. What applies now is kept until it changes: a decision compares two numbers.
+ */
+export class Schedule implements RuleSchedule {
+  readonly #limits: readonly LimitOverTime[];
+  #inForce: readonly RuleLimit[] = [];
+  #fromMs = Number.POSITIVE_INFINITY;
+  #untilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(limits: readonly LimitOverTime[]) {
+    this.#limits = limits;
+  }
+
+  at(nowMs: number): readonly RuleLimit[] {
+    if (nowMs >= this.#untilMs || nowMs < this.#fromMs) this.#move(nowMs);
+    return this.#inForce;
+  }
+
+  changesAtMs(nowMs: number): number {
+    return Math.min(...this.#limits.map((one) => changeOf(one, nowMs)));
+  }
+
+  map(change: (limit: RuleLimit) => RuleLimit | undefined): Schedule {
+    return new Schedule(
+      this.#limits.map((one) => one.map(({ limit, ...at }) => ({ ...at, limit: limit && change(limit) }))),
+    );
+  }
+
+  #move(nowMs: number): void {
+    let untilMs = Number.POSITIVE_INFINITY;
+    this.#inForce = this.#limits.flatMap((one): RuleLimit[] => {
+      const changeMs = changeOf(one, nowMs);
+      untilMs = Math.min(untilMs, changeMs);
+      const limit = choiceOf(one, nowMs)?.limit;
+      if (!limit) return [];
+      return changeMs < Number.POSITIVE_INFINITY && mayAdmitMore(choiceOf(one, changeMs)?.limit, limit)
+        ? [{ ...limit, endsAtMs: changeMs }]
+        : [limit];
+    });
+    this.#fromMs = nowMs;
+    this.#untilMs = untilMs;
+  }
+}
+
+const choiceOf = (limits: LimitOverTime, nowMs: number): LimitAtTimes | undefined =>
+  limits.find(({ active }) => active === undefined || active.isActive(nowMs));
+
+/** When it is the time of another one: the one of now ends, or one that goes before it begins. */
+function changeOf(limits: LimitOverTime, nowMs: number): number {
+  let changeMs = Number.POSITIVE_INFINITY;
+  for (const { active } of limits) {
+    if (active === undefined) break;
+    changeMs = Math.min(changeMs, active.changesAtMs(nowMs));
+    if (active.isActive(nowMs)) break;
+  }
+  return changeMs;
+}
+
+/** Whether a limit may let hits pass that the one before it refuses: on another counter, or with more room. */
+const mayAdmitMore = (next: RuleLimit | undefined, current: RuleLimit): boolean =>
+  next === undefined ||
+  next.limit.counter !== current.limit.counter ||
+  next.limit.requestsPerUnit > current.limit.requestsPerUnit ||
+  capacityOf(next.limit) > capacityOf(current.limit);

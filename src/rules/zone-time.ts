@@ -1,0 +1,93 @@
+import { DateTime, IANAZone } from 'luxon';
+import { DATE_TIME } from './format.ts';
+
+const HOUR_MS = 3_600_000;
+/** No clock of the world is further from UTC. */
+const MOST_OFFSET_MS = 16 * HOUR_MS;
+
+/**
+ * The clock on a wall in a time zone. Its reading is a number as well: the milliseconds since the epoch at which a
+ * clock in UTC shows the same.
+ */
+export interface WallClock {
+  /** A name of the IANA database. */
+  readonly timeZone: string;
+  /** What the clock shows at a moment. */
+  at(ms: number): number;
+  /** The first moment at which the clock shows that time, or a later one, where it skips that time. */
+  firstAt(wallMs: number): number;
+  /** The first moment after one, up to another, at which the clock is moved; undefined: it is not. */
+  nextMove(afterMs: number, toMs: number): number | undefined;
+}
+
+const clocks = new Map<string, WallClock>();
+
+/** @param timeZone  one that `isTimeZone` knows */
+export function wallClock(timeZone: string): WallClock {
+  const known = clocks.get(timeZone);
+  if (known) return known;
+  const clock = createWallClock(timeZone);
+  clocks.set(timeZone, clock);
+  return clock;
+}
+
+function createWallClock(timeZone: string): WallClock {
+  const zone = IANAZone.create(timeZone);
+  const offsetMs = (ms: number): number => Math.round(zone.offset(ms) * 60_000);
+  /** Searched hour by hour: no zone has moved its clock there and back within one. */
+  const nextMove = (afterMs: number, toMs: number): number | undefined => {
+    const before = offsetMs(afterMs);
+    for (let low = afterMs; low < toMs; ) {
+      let high = Math.min(low + HOUR_MS, toMs);
+      if (offsetMs(high) === before) {
+        low = high;
+        continue;
+      }
+      while (high - low > 1) {
+        const middle = Math.floor((low + high) / 2);
+        if (offsetMs(middle) === before) low = middle;
+        else high = middle;
+      }
+      return high;
+    }
+    return undefined;
+  };
+  return {
+    timeZone,
+    at: (ms) => ms + offsetMs(ms),
+    nextMove,
+    firstAt(wallMs) {
+      for (let ms = wallMs - MOST_OFFSET_MS; ; ) {
+        const reachedMs = wallMs - offsetMs(ms);
+        const movedMs = nextMove(ms, reachedMs);
+        if (movedMs === undefined) return reachedMs;
+        if (movedMs + offsetMs(movedMs) >= wallMs) return movedMs; // the clock skips the time
+        ms = movedMs;
+      }
+    },
+  };
+}
+
+const pattern = new RegExp(DATE_TIME);
+
+/** A written date and time. */
+export interface WrittenTime {
+  /** Milliseconds since the epoch. */
+  readonly atMs: number;
+  /** What the clock of the time zone shows then; where it skips the written time, what was written. */
+  readonly wallMs: number;
+}
+
+/**
+ * Reads a date with a time of day; undefined where it is none.
+ *
+ * @param written  `2026-11-27T00:00`, of the clock, or `2026-11-27T00:00+01:00`
+ */
+export function readTime(written: string, clock: WallClock): WrittenTime | undefined {
+  if (!pattern.test(written)) return undefined;
+  const read = DateTime.fromISO(written, { zone: 'utc', setZone: false });
+  if (!read.isValid) return undefined;
+  const ms = read.toMillis();
+  const hasOffset = !/T\d\d:\d\d(:\d\d)?$/.test(written);
+  return hasOffset ? { atMs: ms, wallMs: clock.at(ms) } : { atMs: clock.firstAt(ms), wallMs: ms };
+}
