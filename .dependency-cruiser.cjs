@@ -6,6 +6,15 @@ const mayImport = {
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/json.ts', 'src/nearest.ts'],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
   'src/rlqs/': ['src/rlqs/', 'src/shares/', 'src/protobuf/', 'src/rules/', 'src/algorithms/', 'src/slices.ts'],
+  'src/sites/': [
+    'src/sites/',
+    'src/protobuf/',
+    'src/ledger/',
+    'src/backends/',
+    'src/algorithms/',
+    'src/clock.ts',
+    'src/intermittent.ts',
+  ],
   'src/backends/': ['src/backends/', 'src/shares/', 'src/algorithms/', 'src/clock.ts'],
   'src/ledger/': ['src/ledger/', 'src/backends/', 'src/algorithms/', 'src/clock.ts'],
   'src/overrides\\.ts': ['src/rules/', 'src/algorithms/', 'src/clock.ts'],
@@ -18,6 +27,7 @@ const mayImport = {
     'src/http/',
     'src/rls/',
     'src/rlqs/quota-counts.ts',
+    'src/sites/site-counts.ts',
     'src/decide.ts',
     'src/rules/',
     'src/ledger/',
@@ -55,6 +65,7 @@ const mayImport = {
     'src/rlqs/quota-report.ts',
     'src/candidate/(book|report)\\.ts',
     'src/advise/arrival-log.ts',
+    'src/sites/site-counts.ts',
     'src/observe/exposition.ts',
     'src/decide.ts',
     'src/descriptor-text.ts',
@@ -148,7 +159,7 @@ const everywhere = ['src/(grpc-status|intermittent|package-root)\\.ts'];
 
 /** A package that only one part of the tree may know. */
 const packageOf = {
-  '^@grpc': '^src/(protobuf|rls|transport|xds|overload|ask)',
+  '^@grpc': '^src/(protobuf|rls|sites|transport|xds|overload|ask)',
   '^protobufjs$': '^src/protobuf/',
   '^(ioredis|cluster-key-slot)$': '^src/backends/redis/',
   '^js-yaml$': '^src/(rules/|envoy/gateway-policy)',

@@ -6,6 +6,7 @@ const titles: Readonly<Record<Shape, readonly [title: string, about: string]>> =
   rate_limit: ['A limit', 'The value of `rate_limit`, or an element of `rate_limits`.'],
   reserve: ['A reservation', 'The value of `reserve` ([LLM tokens](llm-tokens.md)).'],
   replaces: ['A replaced limit', 'An element of `replaces`.'],
+  sites: ['Shared by sites', 'The value of `sites` ([Several sites](sites.md)).'],
   scheduled: ['A scheduled limit', 'An element of `schedule` ([Schedules](schedules.md)): what differs at its times.'],
   active: ['Times', 'The value of `active` ([Schedules](schedules.md)).'],
   anchor: ['A date to align to', 'The value of `alignment`, where it is no text.'],

@@ -1,4 +1,5 @@
 import { getHeapStatistics } from 'node:v8';
+import type { SiteSplit } from './algorithms/site-share.ts';
 import { loadPatterns } from './observe/mogrifier.ts';
 import { limitHeaderNames } from './settings/headers.ts';
 import type { Environment } from './settings/near-misses.ts';
@@ -55,6 +56,8 @@ export async function readSettings(env: Environment) {
       maxBuckets: values.RLQS_MAX_BUCKETS,
       maxBytes: values.RLQS_MAX_BYTES ?? defaultShareBytes(),
     },
+    /** Undefined: this is the only site. */
+    sites: values.SITE === '' ? undefined : sitesOf(values),
     grpc: grpcOf(values),
     http: { address: { host: values.HOST, port: values.PORT }, maxConnections: values.HTTP_MAX_CONNECTIONS },
     /** How long calls are answered while health is NOT_SERVING, then how long those in flight may run. */
@@ -152,9 +155,36 @@ function countersOf(values: CheckedValues) {
       maxElapsedMs: values.REDIS_STARTUP_MAX_ELAPSED_TIME,
     },
     processes,
+    /** Of limits that sites share; undefined: this is the only site. */
+    split: splitOf(values),
     /** What a request that a limit refuses spends, unless its rules specify it. */
     spend: values.spend,
     isSpendSet: values.SPEND !== undefined,
+  };
+}
+
+/** Their names, in the same order at each site: a site is known by its place. */
+const siteNamesOf = ({ SITE, SITE_PEERS }: CheckedValues): readonly string[] =>
+  [SITE, ...SITE_PEERS.map(({ site }) => site)].sort();
+
+function splitOf(values: CheckedValues): SiteSplit | undefined {
+  if (values.SITE === '') return undefined;
+  const names = siteNamesOf(values);
+  return { sites: names.length, site: names.indexOf(values.SITE) };
+}
+
+function sitesOf(values: CheckedValues) {
+  return {
+    /** The site of this instance, and all sites in their order. */
+    name: values.SITE,
+    names: siteNamesOf(values),
+    /** The other sites, each with the address of its instances. */
+    peers: values.SITE_PEERS,
+    address: { host: values.SITE_HOST, port: values.SITE_PORT },
+    tls:
+      values.SITE_TLS_CERT === ''
+        ? undefined
+        : { cert: values.SITE_TLS_CERT, key: values.SITE_TLS_KEY, ca: values.SITE_TLS_CACERT },
   };
 }
 

@@ -1,6 +1,7 @@
 import { ownSlots } from '../algorithms/in-flight.ts';
 import { type AlgorithmName, algorithmFor, algorithms, capacityOf, type Limit } from '../algorithms/index.ts';
 import type { State } from '../algorithms/limit.ts';
+import { siteStanding, siteTerms } from './site-standing.ts';
 
 /** A counter before hits are spent on it. */
 export interface Standing {
@@ -64,6 +65,12 @@ const accounts: Accounts = {
     const { hitsBefore, reservation } = describe({ ...limit, holder: 0, commits: false }, state, nowMs);
     const held = reservation?.held ?? 0;
     return { terms: [text(hitsBefore - held), `${text(held)} on hold`], used: hitsBefore };
+  },
+  site_share(limit, state, nowMs) {
+    const standing = siteStanding(limit, state, nowMs);
+    const { used, lent, borrowed } = standing;
+    const moved = limit.of === 'token_bucket' ? 0 : lent - borrowed;
+    return { terms: siteTerms(limit, standing), used: used + moved };
   },
 };
 

@@ -1,3 +1,4 @@
+import type { SiteSplit } from '../algorithms/site-share.ts';
 import type { CandidateBook, CandidateFacts } from '../candidate/book.ts';
 import { mergeReports, type TrialReport } from '../candidate/report.ts';
 import { hashed } from '../hashed.ts';
@@ -22,6 +23,8 @@ export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | '
   /** `CANDIDATE_RULES_PATH`. */
   readonly candidatePath: string | undefined;
   readonly trial: TrialTerms;
+  /** Of limits that sites share; undefined: this is the only site. */
+  readonly split: SiteSplit | undefined;
 }
 
 const PATH = '/api/v1/candidate';
@@ -134,14 +137,14 @@ export async function reportOf(
   return mergeReports(replies.flatMap(({ reply }) => (reply.report?.hash === hash ? reply.report : [])));
 }
 
-async function compared({ candidate, rules }: CandidateOptions): Promise<object> {
+async function compared({ candidate, rules, split }: CandidateOptions): Promise<object> {
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
-  const after = await new RulesInForce().replace(packed);
+  const after = await new RulesInForce(split).replace(packed);
   const before = partOf(rules(), new Set(after.domains.keys()));
   if (before.rules.length + after.rules.length > MAX_COMPARED_RULES)
     throw new ApiProblem(413, `more than ${MAX_COMPARED_RULES} rules are not compared here: use weir diff`);
-  return diffJson(await diffRules(before, after));
+  return diffJson(diffRules(before, after));
 }
 
 /** The rules of some domains. */

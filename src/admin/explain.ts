@@ -20,6 +20,7 @@ import type { Stop } from '../rules/stop.ts';
 import { type TracedLevel, trace } from '../rules/trace.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { arithmeticOf, describe } from './arithmetic.ts';
+import { type SiteStanding, siteStanding } from './site-standing.ts';
 import { drawState, type StateDrawing } from './state-drawing.ts';
 import { rfc3339 } from './times.ts';
 
@@ -90,6 +91,8 @@ export interface ExplainedLimit {
   readonly drawing?: StateDrawing;
   readonly arithmetic?: string;
   readonly soft?: true;
+  /** Where sites share the limit: what this one had before. */
+  readonly site?: SiteStanding;
   /** What became of a reservation. */
   readonly reservation?: Pick<ReservationReport, 'event' | 'reserved' | 'charged' | 'overrun'>;
   readonly delayMs?: number;
@@ -322,6 +325,7 @@ function explainObserved(
           ? commitText(reservation, hits)
           : arithmeticOf(limit, { state: before, nowMs, hits }, isOver),
     ...(soft && { soft: true }),
+    ...(limit.algorithm === 'site_share' && { site: siteStanding(limit, before, nowMs) }),
     ...(reservation && { reservation: pick(reservation) }),
     ...(delayMs > 0 && { delayMs }),
     ...(isOver && { retryAfterMs: retryAfterMs === NEVER_MS ? null : retryAfterMs }),

@@ -1,3 +1,4 @@
+import type { SiteSplit } from '../algorithms/site-share.ts';
 import type { Counters } from '../backends/key.ts';
 import type { CandidateBook } from '../candidate/book.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -26,6 +27,8 @@ export interface AdminOptions extends ExplainOptions, OverrideOptions {
   /** `CANDIDATE_RULES_PATH`. */
   readonly candidatePath: string | undefined;
   readonly trial: TrialTerms;
+  /** Of limits that sites share; undefined: this is the only site. */
+  readonly split: SiteSplit | undefined;
   /** Rules come from files, not from a control plane. */
   readonly hasRuleFiles: boolean;
   /** Operations of other parts. */

@@ -3,6 +3,7 @@ import { inFlight } from './in-flight.ts';
 import { leakyBucket } from './leaky-bucket.ts';
 import type { Algorithm, AlgorithmValues, AnyLimit } from './limit.ts';
 import { reservationOver } from './reservation.ts';
+import { siteShare } from './site-share.ts';
 import { slidingWindowBuckets } from './sliding-window-buckets.ts';
 import { slidingWindowCounter } from './sliding-window-counter.ts';
 import { slidingWindowLog } from './sliding-window-log.ts';
@@ -18,6 +19,7 @@ export const algorithms = {
   leaky_bucket: leakyBucket,
   in_flight: inFlight,
   reservation: reservationOver({ rowOf: rowOfAny, placeOf: placeOfAny }),
+  site_share: siteShare,
 } as const satisfies Readonly<Record<string, Algorithm>>;
 
 export type AlgorithmName = keyof typeof algorithms;
@@ -33,8 +35,8 @@ export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 /** Their names, in the order of the table. */
 export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // the table's keys are exactly these
 
-/** Those that rules name: all but what counts with the others. */
-export const namedAlgorithms = algorithmNames.filter((name) => !rowOf(name).callsOthers);
+/** Those that rules name: all but what counts with the others, or for one of several sites. */
+export const namedAlgorithms = algorithmNames.filter((name) => !rowOf(name).callsOthers && !rowOf(name).isUnnamed);
 
 /** The algorithm a limit names. 10 a minute by `fixed_window`: the row `fixedWindow`. */
 // the row of the limit's own kind
@@ -46,8 +48,10 @@ export function rowOf(name: AlgorithmName): Algorithm {
 }
 
 /** The algorithm that rules name for a limit: where hits are reserved first, that of the counter beside. */
-export const namedAlgorithmOf = (limit: Limit): AlgorithmName =>
-  limit.algorithm === 'reservation' ? (limit.inner.algorithm as AlgorithmName) : limit.algorithm; // a rule named it
+export function namedAlgorithmOf(limit: Limit): AlgorithmName {
+  if (limit.algorithm === 'site_share') return limit.of;
+  return limit.algorithm === 'reservation' ? (limit.inner.algorithm as AlgorithmName) : limit.algorithm; // a rule named it
+}
 
 // functions, as the table itself needs them
 function rowOfAny({ algorithm }: AnyLimit): Algorithm {

@@ -216,6 +216,24 @@ export interface ReservationReport {
   readonly oldestMs: number;
 }
 
+/** What a site has of a limit that sites share, in the epoch of its counter. Whole hits. */
+export interface SiteReport {
+  /** When the epoch began, on the clock of the site's store, and until when it lasts. */
+  readonly epochMs: number;
+  readonly leftMs: number;
+  /** The clock of the site's store. */
+  readonly nowMs: number;
+  /** Hits that were requested in half a second of late. */
+  readonly demand: number;
+  /** Hits that the site may still admit; below 0 it has admitted hits in advance. */
+  readonly room: number;
+  /** Hits that it has admitted; of a bucket those that have not been refilled, and those that it has lent. */
+  readonly used: number;
+  /** Lent to each site, and taken from each, in the order of the sites. */
+  readonly given: readonly number[];
+  readonly taken: readonly number[];
+}
+
 /** The decision about one limit, as reported to the caller. Whole hits, whole milliseconds. */
 export interface Decision {
   readonly code: 'OK' | 'OVER_LIMIT';
@@ -235,6 +253,8 @@ export interface Decision {
   readonly holds?: HoldsReport;
   /** Of limits whose hits are reserved first. */
   readonly reservation?: ReservationReport;
+  /** Of exchanges between sites. */
+  readonly site?: SiteReport;
   /** Refused from memory of an earlier refusal; the counter was not touched. */
   readonly fromCache?: true;
   /** Answered from a block that this process had debited before. */
@@ -345,6 +365,8 @@ export interface Algorithm<L extends AnyLimit = AnyLimit> {
   endsTogether?(limit: L): boolean;
   /** Its script calls those of the algorithms before it in the table. */
   readonly callsOthers?: true;
+  /** No rule names it: another key of the rule asks for it. */
+  readonly isUnnamed?: true;
   /** A state may be long: not every store holds it. */
   readonly hasLongState?: true;
   /** The Lua twin: a file beside the TypeScript one that defines a local function of the algorithm's name. */

@@ -2,6 +2,7 @@ import { version as nodeVersion } from 'node:process';
 import type { CommitCounts } from '../ledger/pending-commits.ts';
 import type { QuotaCounts } from '../rlqs/quota-counts.ts';
 import type { RuleLimit, RuleTree } from '../rules/tree.ts';
+import type { PeerReport, SitesReport } from '../sites/site-counts.ts';
 import { beginMetric, betweenMetrics, type ExpositionFormat, writeLabels, writeSeries } from './exposition.ts';
 
 /** How busy the processes are that answer, all together. */
@@ -23,6 +24,8 @@ export interface Load {
   readonly quotas?: Readonly<QuotaCounts>;
   /** Absent: counters are in this process. */
   readonly commits?: CommitCounts;
+  /** The other sites that share limits; absent: this is the only site. */
+  readonly sites?: SitesReport;
 }
 
 /** How it stands with the engine that keeps the counters. Times in milliseconds. */
@@ -62,7 +65,7 @@ const MAX_LIMITS = 10_000;
 export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFormat): Iterable<string> {
   yield* writeLimits(sources.rules(), format);
   const { gauge, counter } = metricsIn(format);
-  const { inFlight, held, connections, watches, shedShare, quotas, commits } = sources.load();
+  const { inFlight, held, connections, watches, shedShare, quotas, commits, sites } = sources.load();
   yield gauge(
     'weir_calls_in_flight',
     'Calls that are handled or wait for that, those that are held included.',
@@ -78,6 +81,7 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
   );
   if (quotas) yield* writeQuotaCounts(quotas, format);
   if (commits) yield* writeCommitCounts(commits, format);
+  if (sites) yield* writeSites(sites, format);
   const store = sources.store();
   yield gauge(
     'weir_store_up',
@@ -156,6 +160,52 @@ function* writeCommitCounts({ pending, sent, dropped }: CommitCounts, format: Ex
     'weir_pending_commits_dropped_total',
     'Those that are lost: their ttl was over, or there was no room for them.',
     dropped,
+  );
+}
+
+function* writeSites({ peers, errorRatio, errorBound }: SitesReport, format: ExpositionFormat): Iterable<string> {
+  const { gauge } = metricsIn(format);
+  yield gauge(
+    'weir_site_error_ratio',
+    'By how much a limit that sites share was exceeded in the last minute, at most, as a part of it.',
+    errorRatio,
+  );
+  yield gauge('weir_site_error_bound', 'What the rules of these limits declare as max_error, at most.', errorBound);
+  const metric = (kind: 'gauge' | 'counter', name: string, help: string, numberOf: (peer: PeerReport) => number) => [
+    beginMetric(name, kind, help, format),
+    ...peers.map((peer) => writeSeries(name, writeLabels([['peer', peer.site]]), numberOf(peer))),
+    betweenMetrics(format),
+  ];
+  yield* metric('counter', 'weir_site_exchanges_total', 'Exchanges with another site.', ({ exchanges }) => exchanges);
+  yield* metric(
+    'counter',
+    'weir_site_failures_total',
+    'Exchanges that another site did not answer.',
+    ({ failures }) => failures,
+  );
+  yield* metric(
+    'gauge',
+    'weir_site_failing',
+    'Exchanges in a row that another site did not answer: 0 while they work, or none are needed.',
+    ({ failing }) => failing,
+  );
+  yield* metric(
+    'counter',
+    'weir_site_borrowed_hits_total',
+    'Hits of shared limits that were taken from another site.',
+    ({ borrowed }) => borrowed,
+  );
+  yield* metric(
+    'counter',
+    'weir_site_untimely_total',
+    'Loans that were not taken: too late, or the clocks of the sites are too far apart.',
+    ({ untimely }) => untimely,
+  );
+  yield* metric(
+    'gauge',
+    'weir_site_round_trip_seconds',
+    'How long the last exchange with another site took.',
+    ({ roundTripMs }) => roundTripMs / 1_000,
   );
 }
 

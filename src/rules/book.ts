@@ -66,7 +66,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
   const { mergeDomains, store } = options;
   const loadOptions: LoadOptions = { mergeDomains, ...(store && { store }) };
   const checker = options.checker ?? openFileChecker(loadOptions);
-  const inForce = new RulesInForce();
+  const inForce = new RulesInForce(store?.split);
   const history = new LoadHistory();
   let isPolling = false;
   let isClosed = false;

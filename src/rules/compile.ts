@@ -1,3 +1,4 @@
+import type { SiteSplit } from '../algorithms/site-share.ts';
 import { format, idKinds, notCounted } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { allLimits, buildLimitOverTime, scheduleOf, withOwnCounters } from './limit-over-time.ts';
@@ -15,9 +16,14 @@ import { hasWildcard } from './wildcard.ts';
  *
  * @param mergeDomains  blocks of the same domain are put together, in the order given, instead of refused
  */
-export function compile(blocks: readonly Block<'file'>[], mergeDomains: boolean, problems: Problems): RuleTree {
+export function compile(
+  blocks: readonly Block<'file'>[],
+  mergeDomains: boolean,
+  problems: Problems,
+  split?: SiteSplit,
+): RuleTree {
   const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) =>
-    finish(compileDomain(name, parts, problems)),
+    finish(compileDomain(name, parts, problems, split)),
   );
   const rules = domains.flatMap((compiled) => compiled.rules);
   const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
@@ -39,11 +45,16 @@ export interface CompiledDomain {
 }
 
 /** Makes the tree of one domain, a node a step. */
-export function* compileDomain(name: string, parts: DomainParts, problems: Problems): Steps<CompiledDomain> {
+export function* compileDomain(
+  name: string,
+  parts: DomainParts,
+  problems: Problems,
+  split?: SiteSplit,
+): Steps<CompiledDomain> {
   const idsOfDomain = new Map<string, readonly IdEntry[]>();
   const above: Above = {
     ...{ domain: name, levels: [], path: name, isNamedByRequest: false },
-    ...{ ids: [], idsOfDomain, rule: undefined, reserves: false },
+    ...{ ids: [], idsOfDomain, rule: undefined, reserves: false, split },
   };
   const root = yield* buildLevel(parts.nodes, above, problems);
   const domain = {
@@ -128,6 +139,7 @@ interface Above {
   readonly rule: Rule | undefined;
   /** Whether limits of the node right above have `reserve`, right or wrong. */
   readonly reserves: boolean;
+  readonly split: SiteSplit | undefined;
 }
 
 /** Compiles the nodes of one level, and all below them. */
@@ -170,7 +182,7 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
     isNamedByRequest: above.isNamedByRequest || naming !== 'rule',
     ids: readIds(block, above, problems),
     idsOfDomain: above.idsOfDomain,
-    ...{ rule: undefined, reserves: false },
+    ...{ rule: undefined, reserves: false, split: above.split },
   };
   const isCommit = block.values.not_counted === 'commit';
   const rule = isCommit ? buildCommit(block, above, problems) : buildRule(block, here, problems);
@@ -271,10 +283,13 @@ function buildRule(block: Block<'node'>, here: Above, problems: Problems): Rule 
   }
   const limitBlocks = only ? [only] : (several ?? []);
   if (limitBlocks.length === 0) return undefined;
+  const { split } = here;
   const hasId = here.ids.some(({ as }) => as === 'hold');
   /** envoyproxy/ratelimit, which has `rate_limit` alone, ignores modes in it. */
   const modesOf = (limitBlock: Block<'rate_limit'>): NodeModes =>
-    limitBlock === only ? { shadow, quota, hasId } : { ...ownModes(limitBlock, { shadow, quota }), hasId };
+    limitBlock === only
+      ? { shadow, quota, hasId, split }
+      : { ...ownModes(limitBlock, { shadow, quota }), hasId, split };
   if (only) reportMisplacedModes(only, problems);
   const overTime = withOwnCounters(
     limitBlocks.flatMap((limitBlock, at) => {

@@ -1,5 +1,6 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
+import type { SiteSplit } from '../algorithms/site-share.ts';
 import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 
@@ -15,6 +16,8 @@ export interface StoreTraits {
   readonly leases: boolean;
   /** Of this service, on these counters. */
   readonly processes: number;
+  /** Of limits that sites share; undefined: SITE is not set. */
+  readonly split?: SiteSplit | undefined;
   /** What a refused request spends where its domain does not say. */
   readonly spend: Spend;
 }
@@ -47,6 +50,11 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
         wrong(
           'on_store_failure',
           `on_store_failure: local wants a local_share where ${store.processes} processes count, each by itself`,
+        );
+      if (limit.values.sites && !store.split)
+        problems.error(
+          limit.place('sites'),
+          'sites wants SITE and SITE_PEERS, which name the sites that share the limit',
         );
       const missing = store.without.find((algorithm) => algorithm === limit.values.algorithm);
       if (limit.values.reserve && store.without.includes('reservation'))

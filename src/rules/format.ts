@@ -2,6 +2,7 @@ import { alignments } from '../algorithms/fixed-window.ts';
 import { type AlgorithmName, algorithmsWith, namedAlgorithms, rowOf } from '../algorithms/index.ts';
 import { spends, storeFailurePolicies, unitMs } from '../algorithms/limit.ts';
 import { overruns } from '../algorithms/reservation.ts';
+import { sharedAlgorithms, siteModes } from '../algorithms/site-share.ts';
 import { parts } from '../algorithms/sliding-window-buckets.ts';
 import { roundings } from '../algorithms/sliding-window-counter.ts';
 import { refills } from '../algorithms/token-bucket.ts';
@@ -132,6 +133,13 @@ const rateLimit = {
     goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
     meaning:
       'hits are reserved when a request begins, and charged when it is known how many it has used; wants an id (not_counted: hold)',
+  },
+  sites: {
+    type: 'block',
+    own: true,
+    of: 'sites',
+    goesWith: sharedAlgorithms,
+    meaning: 'several sites, each with its own counters, share the limit; wants SITE and SITE_PEERS',
   },
   charge: {
     type: 'text',
@@ -301,6 +309,21 @@ export const format = {
       meaning: 'a moment at which a window begins: 2026-11-27T00:00',
     },
     timezone: { type: 'text', own: true, meaning: 'whose clock, a name of the IANA database; absent: UTC' },
+  },
+  sites: {
+    mode: {
+      type: 'text',
+      own: true,
+      choices: siteModes,
+      meaning:
+        'escrow (the default): a site admits only what it has of the limit, so that all together never exceed it; optimistic: it may admit a part of max_error before others have lent it',
+    },
+    max_error: {
+      type: 'text',
+      own: true,
+      pattern: '^[0-9]+(\\.[0-9]+)?%$',
+      meaning: 'mode: optimistic: by how much all sites together may exceed the limit, above 0% and up to 50%',
+    },
   },
   replaces: {
     name: { type: 'text', required: true, meaning: 'the `name` of the limit that is made void' },

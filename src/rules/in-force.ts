@@ -1,3 +1,4 @@
+import type { SiteSplit } from '../algorithms/site-share.ts';
 import { type CompiledDomain, compileDomain } from './compile.ts';
 import { type PackedDomain, type PackedRules, unpack } from './packed.ts';
 import { Problems } from './problem.ts';
@@ -14,6 +15,12 @@ export class RulesInForce {
   #byDomain: ReadonlyMap<string, Known> = new Map();
   #tree: RuleTree | undefined;
   #packed: PackedRules | undefined;
+  readonly #split: SiteSplit | undefined;
+
+  /** @param split  of limits that sites share; undefined: this is the only site */
+  constructor(split?: SiteSplit) {
+    this.#split = split;
+  }
 
   /** Undefined: there have been none so far. */
   get tree(): RuleTree | undefined {
@@ -54,7 +61,7 @@ export class RulesInForce {
       if (known && isSame(known.packed, domain)) compiled.push(known);
       else
         compiled.push({
-          ...(yield* compileDomain(domain.name, yield* unpack(domain), new Problems())),
+          ...(yield* compileDomain(domain.name, yield* unpack(domain), new Problems(), this.#split)),
           packed: domain,
         });
       yield 1;

@@ -8,6 +8,7 @@ import {
   type Unit,
   unitMs,
 } from '../algorithms/limit.ts';
+import type { SiteSplit } from '../algorithms/site-share.ts';
 import { nearest } from '../nearest.ts';
 import type { WindowLength } from './anchor.ts';
 import { durationMs, isTtl } from './duration.ts';
@@ -16,6 +17,7 @@ import { choice, type LimitProblem, sourceOf } from './limit-source.ts';
 import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 import { readReserve } from './reserve.ts';
+import { readSites } from './sites.ts';
 import type { RuleLimit } from './tree.ts';
 
 type LimitBlock = Block<'rate_limit'>;
@@ -34,6 +36,8 @@ export interface NodeModes {
   readonly quota: boolean;
   /** Requests are named by an id: an entry with `not_counted: hold`. */
   readonly hasId?: boolean;
+  /** Of limits that sites share; absent: this is the only site. */
+  readonly split?: SiteSplit | undefined;
 }
 
 /**
@@ -76,7 +80,8 @@ export function buildLimit(block: LimitBlock, modes: NodeModes, problems: Proble
   const source = sourceOf(block, window, modes.hasId ?? false, problems);
   const read = policy && readNumbers(algorithm, numbers, source);
   const counted = read && countedBy(read, policy);
-  const limit = counted && readReserve(block, counted, modes.hasId ?? false, problems);
+  const split = counted && readSites(block, counted, modes.split, problems);
+  const limit = split && readReserve(block, split, modes.hasId ?? false, problems);
   if (!limit || problems.all.length > before) return undefined;
   const { windowMs: _, ...shown } = window;
   return { limit, label: { name: values.name ?? '', ...shown }, policy };

@@ -215,6 +215,7 @@ const blockNames: Readonly<Record<Shape, string>> = {
   scheduled: 'schedule',
   active: 'active',
   anchor: 'alignment',
+  sites: 'sites',
   replaces: 'replaces',
 };
 

@@ -95,6 +95,7 @@ function openCandidates(
     options: {
       ...{ candidate: book, candidateRecords, candidatePath: candidate.path },
       trial: { sample, maxInFlight: maxInFlight * workers },
+      split: counters.split,
       hasRuleFiles: !('controlPlane' in origin),
     },
     close: isShared ? every(CANDIDATE_INTERVAL_MS, follow) : () => {},

@@ -38,7 +38,7 @@ export function openCandidate(
   const { candidate, book } = core.rules;
   const { answered } = observer;
   let trial: Trial | undefined;
-  let inForce = new RulesInForce();
+  let inForce = new RulesInForce(settings.counters.split);
   let liveHash = hashOf(book.packed() ?? []);
   let last: Promise<void> = Promise.resolve();
   let isClosed = false;
@@ -53,7 +53,7 @@ export function openCandidate(
   const detach = async (): Promise<void> => {
     const ended = trial;
     trial = undefined;
-    inForce = new RulesInForce();
+    inForce = new RulesInForce(settings.counters.split);
     observer.answered = answered;
     await ended?.close();
   };

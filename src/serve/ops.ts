@@ -1,6 +1,7 @@
 import { adviceOperations } from '../admin/advice-operations.ts';
 import { candidateMetrics } from '../admin/candidate-metrics.ts';
 import { overrideMetrics, unmatchedMetrics } from '../admin/metrics.ts';
+import { siteOperations } from '../admin/site-operations.ts';
 import { type DebugSources, debugRoutes } from '../http/debug.ts';
 import { shareRendering } from '../http/share-rendering.ts';
 import { createMetrics } from '../observe/prometheus.ts';
@@ -58,7 +59,8 @@ export function openOps(
       settings.advice.maxBytes > 0
         ? add((await import('./advice.ts')).openAdvice(settings, core, responders))
         : undefined;
-    const more = [...pagesOfConsole.operations, ...adviceOperations(advice)];
+    const ofSites = siteOperations({ sites: settings.sites, report: () => load().sites });
+    const more = [...ofSites, ...pagesOfConsole.operations, ...adviceOperations(advice)];
     const admin = add(openAdminPages(settings, core, { ask, version, more }, context));
     const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));
     const pages: DebugSources = {

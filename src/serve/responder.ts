@@ -28,6 +28,7 @@ import { type Add, openParts, type Part, type ProcessContext } from './parts.ts'
 import type { openQuotas } from './quotas.ts';
 import type { Recording } from './recording.ts';
 import { openServers, type Servers } from './servers.ts';
+import type { OpenSites, openSites } from './sites.ts';
 import { awaitStore, countersOf, every } from './store.ts';
 import { openTracing } from './tracing.ts';
 
@@ -97,8 +98,10 @@ export function openResponder(
     const spanName = storeSpans[settings.counters.store.kind];
     if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
     const plain = deciderOf(settings, core, clock);
-    const recording = await openRecordingOf(settings, plain, serviceObserver, context, add);
-    const decider = recording?.decider ?? plain;
+    const sites = settings.sites && add(await loadSites(settings.sites, settings.counters, store.ledger, context));
+    const watched = sites ? { ...plain, ledger: sites.ledger } : plain;
+    const recording = await openRecordingOf(settings, watched, serviceObserver, context, add);
+    const decider = recording?.decider ?? watched;
     const extras = extrasOf(settings.answers);
     const quotas = settings.rlqs.isOn ? await loadQuotas(settings, core, context) : undefined;
     const arrivals = await openArrivals(settings, clock);
@@ -133,6 +136,7 @@ export function openResponder(
         callerMaxBytes: overload.memory.maxBytes,
         ...(quotas && { quotas: quotas.counts }),
         ...(store.ledger.pendingCommits && { commits: store.ledger.pendingCommits.counts() }),
+        ...(sites && { sites: sites.report() }),
       }),
       async listen(onCallFinished: OnCallFinished) {
         await awaitStore(store);
@@ -151,6 +155,11 @@ export function openResponder(
 /** Loaded only where it is on. */
 async function loadQuotas(...options: Parameters<typeof openQuotas>): Promise<QuotaService> {
   return (await import('./quotas.ts')).openQuotas(...options);
+}
+
+/** Loaded only where there are several sites. */
+async function loadSites(...options: Parameters<typeof openSites>): Promise<OpenSites> {
+  return (await import('./sites.ts')).openSites(...options);
 }
 
 /** The names of a store's spans; none for counters in memory. */

@@ -14,6 +14,7 @@ export function traitsOf(options: Settings['counters']): StoreTraits {
     leases: store.kind === 'redis',
     processes,
     spend,
+    split: options.split,
   };
 }
 

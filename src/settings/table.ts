@@ -8,6 +8,7 @@ import { recordRows } from './record.ts';
 import type { Rows } from './row.ts';
 import { ruleRows } from './rules.ts';
 import { serverRows, tracingRows } from './server.ts';
+import { siteRows } from './sites.ts';
 
 /** Every variable that Weir reads, by topic. */
 export const groups = {
@@ -15,6 +16,7 @@ export const groups = {
   'Source of the rules': ruleRows,
   Counters: counterRows,
   'Quotas for proxies': quotaRows,
+  'Several sites': siteRows,
   Answers: answerRows,
   Statistics: statisticsRows,
   'The admin API': adminRows,
@@ -27,6 +29,7 @@ type Table = typeof serverRows &
   typeof ruleRows &
   typeof counterRows &
   typeof quotaRows &
+  typeof siteRows &
   typeof answerRows &
   typeof statisticsRows &
   typeof adminRows &

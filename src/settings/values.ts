@@ -66,6 +66,7 @@ export function readValues(env: Environment, compile: CompilePattern = unloaded)
   checkTls(values, problems);
   checkHeaders(values, problems);
   checkQuotas(values, store, problems);
+  checkSites(values, problems);
   if (problems.length > 0) throw new InvalidSettings(problems);
   const spend = values.SPEND ?? (values.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT ? 'spare_others' : 'each');
   const warnings = warningsOf(env, store);
@@ -94,6 +95,17 @@ function checkQuotas({ RLQS, GRPC_TRANSPORT }: Values, { kind }: StoreSettings, 
   if (!RLQS) return;
   if (GRPC_TRANSPORT !== 'h2') problems.push(`GRPC_TRANSPORT must be h2 if RLQS is true, got '${GRPC_TRANSPORT}'`);
   if (kind === 'memcache') problems.push('BACKEND_TYPE must be redis or memory if RLQS is true, got memcache');
+}
+
+function checkSites(values: Values, problems: string[]): void {
+  const { SITE, SITE_PEERS, SITE_TLS_CERT, SITE_TLS_KEY, SITE_TLS_CACERT } = values;
+  if ((SITE === '') !== (SITE_PEERS.length === 0)) problems.push('SITE and SITE_PEERS must be set together');
+  if (SITE_PEERS.some(({ site }) => site === SITE)) problems.push(`SITE_PEERS must name other sites, got '${SITE}'`);
+  const files = [SITE_TLS_CERT, SITE_TLS_KEY, SITE_TLS_CACERT].filter((file) => file !== '');
+  if (files.length % 3 !== 0)
+    problems.push(
+      'SITE_TLS_CERT, SITE_TLS_KEY and SITE_TLS_CACERT must be set together: sites authenticate each other',
+    );
 }
 
 function checkTls(values: Values, problems: string[]): void {

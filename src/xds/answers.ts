@@ -1,3 +1,4 @@
+import type { StoreTraits } from '../rules/fit.ts';
 import { RulesInForce } from '../rules/in-force.ts';
 import type { CheckedRules, LoadedRules } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
@@ -6,6 +7,8 @@ import { formatLine, type Problem } from '../rules/problem.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
 
 export interface AnswersOptions {
+  /** Of limits that sites share; absent: this is the only site. */
+  readonly split?: StoreTraits['split'];
   readonly overlay: Overlay | undefined;
   /** Checks an answer with an overlay. Never rejects. */
   check(answer: WireDiscoveryResponse, overlay: readonly OverlayFile[]): Promise<CheckedRules>;
@@ -20,7 +23,7 @@ export interface AnswersOptions {
  * changes.
  */
 export class Answers {
-  readonly rules = new RulesInForce();
+  readonly rules: RulesInForce;
   readonly #options: AnswersOptions;
   /** The answer whose rules are in force; kept only for an overlay that may change. */
   #inForce: WireDiscoveryResponse | undefined;
@@ -31,6 +34,7 @@ export class Answers {
 
   constructor(options: AnswersOptions) {
     this.#options = options;
+    this.rules = new RulesInForce(options.split);
     options.overlay?.onChange(() => void this.#inTurn(() => this.#applyOverlay()));
   }
 

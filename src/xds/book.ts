@@ -50,7 +50,13 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
       return { ok: false, problems: [{ file: 'response', line: undefined, path: '', severity: 'error', message }] };
     }
   };
-  const answers = new Answers({ overlay, check, onLoad, onAccepted: (answer) => client.acknowledge(answer) });
+  const answers = new Answers({
+    split: store?.split,
+    overlay,
+    check,
+    onLoad,
+    onAccepted: (answer) => client.acknowledge(answer),
+  });
   const client = new DiscoveryClient(controlPlane, { onResponse: (response) => answers.take(response), onUp, onDown });
   return {
     rules: () => answers.rules.tree,

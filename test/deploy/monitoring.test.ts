@@ -77,6 +77,16 @@ descriptors:
   - {key: held, rate_limit: {algorithm: leaky_bucket, unit: second, requests_per_unit: 2, burst: 1, max_delay: 5s}}
   - {key: strict, rate_limit: {unit: hour, requests_per_unit: 1}}
 `;
+/** Of a limit that is low at once, so that the other site is asked. */
+const sharedRules = (requestsPerUnit: number): string => `
+domain: demo
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: ${requestsPerUnit}, sites: {mode: escrow}}}
+`;
+const siteOf = (name: string, other: string, port: number, otherPort: number) => ({
+  ...{ SITE: name, SITE_HOST: '127.0.0.1', SITE_PORT: String(port) },
+  ...{ SITE_PEERS: `${other}=127.0.0.1:${otherPort}`, SHADOW_MODE: 'true' },
+});
 const BROKEN_RULES = 'domain: demo\ndescriptors: [{key: user, rate_limit: {unit: fortnight}}]\n';
 
 /** The faults of each instance, and the alerts that are for them. */
@@ -87,6 +97,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   overloaded: ['WeirAnswersLate', 'WeirConnectionsRefused', 'WeirShedsCalls'],
   misconfigured: ['WeirCountersEvicted', 'WeirRulesRejected', 'WeirServiceErrors'],
   restarting: ['WeirRestarts'],
+  'without its other site': ['WeirSiteUnreachable'],
+  'with other limits than its other site': ['WeirSiteErrorBeyondBound'],
   gone: ['WeirDown'],
   healthy: [], // last: by then the others have had their time
 };
@@ -158,16 +170,21 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
       () => lost.stop(),
       () => silent.stop(),
     );
+    const [southPort, northPort] = [await freePort(), await freePort()];
     const cache = { LOCAL_CACHE_SIZE_IN_BYTES: '100000', SHADOW_MODE: 'false' };
-    const [healthy, without, waiting, never, overloaded, misconfigured, shadowed] = await Promise.all([
-      instance('healthy', RULES + LEASED, { REDIS_URL: redis.url, ...cache }),
-      instance('without its store', RULES, { REDIS_URL: lost.url, STORE_TIMEOUT: '100ms' }),
-      instance('waiting for a silent store', RULES, { REDIS_URL: silent.url, STORE_TIMEOUT: '100ms' }),
-      instance('never connected', RULES, { REDIS_URL: `127.0.0.1:${await freePort()}` }),
-      instance('overloaded', HOLDING_RULES, { MAX_IN_FLIGHT_CALLS: '5', GRPC_MAX_CONNECTIONS: '9' }),
-      instance('misconfigured', RULES, { MEMORY_MAX_COUNTERS: '1' }),
-      instance('shadowed', HOLDING_RULES, { SHADOW_MODE: 'true' }),
-    ]);
+    const [healthy, without, waiting, never, overloaded, misconfigured, shadowed, alone, south, north] =
+      await Promise.all([
+        instance('healthy', RULES + LEASED, { REDIS_URL: redis.url, ...cache }),
+        instance('without its store', RULES, { REDIS_URL: lost.url, STORE_TIMEOUT: '100ms' }),
+        instance('waiting for a silent store', RULES, { REDIS_URL: silent.url, STORE_TIMEOUT: '100ms' }),
+        instance('never connected', RULES, { REDIS_URL: `127.0.0.1:${await freePort()}` }),
+        instance('overloaded', HOLDING_RULES, { MAX_IN_FLIGHT_CALLS: '5', GRPC_MAX_CONNECTIONS: '9' }),
+        instance('misconfigured', RULES, { MEMORY_MAX_COUNTERS: '1' }),
+        instance('shadowed', HOLDING_RULES, { SHADOW_MODE: 'true' }),
+        instance('without its other site', sharedRules(4), siteOf('east', 'west', await freePort(), await freePort())),
+        instance('south', sharedRules(4), siteOf('south', 'north', southPort, northPort)),
+        instance('north', sharedRules(4_000), siteOf('north', 'south', northPort, southPort)),
+      ]);
     const ports = {
       GRPC_PORT: String(await freePort()),
       PORT: String(await freePort()),
@@ -184,6 +201,8 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
         overloaded: debugPort(overloaded),
         misconfigured: debugPort(misconfigured),
         shadowed: debugPort(shadowed),
+        'without its other site': debugPort(alone),
+        'with other limits than its other site': debugPort(south),
         restarting: debugPort(restarting),
         gone: `127.0.0.1:${await freePort()}`,
       },
@@ -202,6 +221,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
     keepCalling(misconfigured, ['user'], ''); // invalid
     keepCalling(shadowed, ['strict']);
     keepCalling(shadowed, ['user'], 'no-such-domain');
+    for (const site of [alone, south, north]) keepCalling(site, ['user']);
     for (let caller = 0; caller < 8; caller++) keepCalling(overloaded, ['held']);
     await lost.stop();
     silent.pause();

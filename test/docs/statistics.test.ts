@@ -9,6 +9,7 @@ import { createReferenceMetrics } from '../../src/observe/prometheus-reference.t
 import { referenceCounters, referenceGauges, responseTimeName } from '../../src/observe/reference-names.ts';
 import { createStatistics, type Statistics } from '../../src/observe/stats.ts';
 import { noQuotaCounts } from '../../src/rlqs/quota-counts.ts';
+import { noPeerCounts } from '../../src/sites/site-counts.ts';
 import { SLICE_ITEMS } from '../../src/slices.ts';
 import { parseExposition, textOf } from '../helpers/exposition.ts';
 import { rulesFrom } from '../helpers/rules.ts';
@@ -102,6 +103,7 @@ test('docs/statistics.md names every metric of the debug port, with its labels',
       ...{ inFlight: 1, held: 0, connections: 1, watches: 0, shedShare: 0, callerBytes: 0, callerMaxBytes: 0 },
       quotas: noQuotaCounts(),
       commits: { pending: 0, sent: 0, dropped: 0 },
+      sites: { peers: [{ site: 'west', ...noPeerCounts(), silentMs: 1 }], errorRatio: 0, errorBound: 0 },
     }),
     store: () => ({ isUp: true, latencyMs: 1, lastSuccessAtMs: 1_000 }),
     memory: () => ({ counters: 1, bytes: 100, evicted: 0 }),

@@ -4,6 +4,7 @@ import type { Limit } from '../../src/algorithms/index.ts';
 import type { LeakyBucketLimit } from '../../src/algorithms/leaky-bucket.ts';
 import { type LimitLabel, type LimitPolicy, MAX_COUNT, MAX_WINDOW_MS, unitMs } from '../../src/algorithms/limit.ts';
 import type { ReservationLimit } from '../../src/algorithms/reservation.ts';
+import type { SiteShareLimit } from '../../src/algorithms/site-share.ts';
 import type { SlidingWindowBucketsLimit } from '../../src/algorithms/sliding-window-buckets.ts';
 import type { SlidingWindowCounterLimit } from '../../src/algorithms/sliding-window-counter.ts';
 import type { SlidingWindowLogLimit } from '../../src/algorithms/sliding-window-log.ts';
@@ -150,6 +151,17 @@ export const reservationOf = (
   commits: false,
   ...more,
 });
+
+/** A site's share of a limit; by default the first of two sites, and a window of a minute. */
+export const siteShareOf = (
+  requestsPerUnit: number,
+  windowMs: number = MINUTE,
+  more: Partial<SiteShareLimit> = {},
+): SiteShareLimit => {
+  const limit = { of: 'fixed_window', burst: requestsPerUnit, sites: 2, site: 0, maxErrorPercent: 0, ...more } as const;
+  const counter = `site_share|${limit.of}|${windowMs}/${limit.sites}`;
+  return { ...limitOf('site_share', requestsPerUnit, windowMs), counter, ...limit };
+};
 
 /** One limit of each algorithm: so many hits pass at once in each, and none comes back within a minute by itself. */
 export const limitsOfEach = (hits: number, windowMs: number = MINUTE): readonly Limit[] => [
@@ -322,6 +334,44 @@ const anyReservation: fc.Arbitrary<ReservationLimit> = fc
   })
   .map(({ inner, ...more }) => reservationOf(inner, more));
 
+/** Counting, and both sides of a transfer: what tests of one counter do not do by themselves. */
+const anyTransfer = (sites: number): fc.Arbitrary<Pick<SiteShareLimit, 'transfer'>> => {
+  const peer = fc.integer({ min: 0, max: sites - 1 });
+  const amount = fc.oneof(fc.integer({ min: 0, max: 20 }), anyRequestsPerUnit);
+  // of the moments at which tests begin
+  const epochMs = fc.constantFrom(1_700_000_000_000, 1_699_999_980_000, 1_700_000_040_000);
+  const aboutMs = fc.integer({ min: 1_699_999_998_000, max: 1_700_000_002_000 });
+  return fc.oneof(
+    { weight: 3, arbitrary: fc.constant({}) },
+    {
+      weight: 1,
+      arbitrary: fc
+        .record({ peer, epochMs, taken: amount, among: fc.integer({ min: 1, max: 4 }) })
+        .map((lend) => ({ transfer: { kind: 'lend', ...lend } as const })),
+    },
+    {
+      weight: 1,
+      arbitrary: fc
+        .record({ peer, epochMs, given: amount, sentMs: aboutMs, repliedMs: aboutMs })
+        .map((take) => ({ transfer: { kind: 'take', ...take } as const })),
+    },
+  );
+};
+
+const anySiteShare: fc.Arbitrary<SiteShareLimit> = fc
+  .record({
+    of: fc.constantFrom('fixed_window', 'token_bucket'),
+    sites: fc.integer({ min: 1, max: 8 }),
+    numbers: anyBucketNumbers,
+    place: fc.nat({ max: 7 }),
+    percent: fc.constantFrom(0, 0, 1, 5, 50),
+  })
+  .chain(({ of, sites, numbers: { requestsPerUnit, windowMs, burst }, place, percent: maxErrorPercent }) => {
+    const most = Math.max(Math.floor(MAX_COUNT / (2 * windowMs * sites)) - 1, 1);
+    const numbers = { of, sites, site: place % sites, burst: Math.min(burst, most), maxErrorPercent };
+    return anyTransfer(sites).map((transfer) => siteShareOf(requestsPerUnit, windowMs, { ...numbers, ...transfer }));
+  });
+
 /** Any limit of an algorithm that a rule file can state, the extremes often. */
 export const anyLimitOf = {
   fixed_window: fc.oneof(
@@ -377,6 +427,7 @@ export const anyLimitOf = {
   ),
   in_flight: anyInFlight,
   reservation: anyReservation,
+  site_share: anySiteShare,
 } as const satisfies { readonly [N in Limit['algorithm']]: fc.Arbitrary<Extract<Limit, { algorithm: N }>> };
 
 /** Any limit of any algorithm. */

@@ -11,7 +11,7 @@ export interface QuotaLoad {
 }
 
 /** Sends requests at a rate that may change; those of a proxy that is down count for nothing. */
-export function startQuotaLoad(envoy: QuotaEnvoy, perSecond: number): QuotaLoad {
+export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: number): QuotaLoad {
   const passedAtMs: number[] = [];
   let sent = 0;
   let inFlight = 0;

@@ -1,3 +1,4 @@
+import type { SiteSplit } from '../../algorithms/site-share.ts';
 import { ReceivedCandidate } from '../../candidate/feed.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { RuleBook } from '../../rules/book.ts';
@@ -27,8 +28,9 @@ export interface ReceivedRules extends OpenRules {
   readonly arrived: Promise<void>;
 }
 
-export function receiveRules(log: Logger): ReceivedRules {
-  const inForce = new RulesInForce();
+/** @param split  of limits that sites share */
+export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
+  const inForce = new RulesInForce(split);
   const candidate = new ReceivedCandidate();
   let last: Promise<void> = Promise.resolve();
   let arrive = (): void => {};

@@ -3,6 +3,7 @@ import type { DenyCacheCounts, DenyCacheState } from '../../ledger/refusals.ts';
 import type { Load } from '../../observe/service-gauges.ts';
 import type { Statistics } from '../../observe/stats.ts';
 import { sumOfQuotaCounts } from '../../rlqs/quota-counts.ts';
+import { sumOfSites } from '../../sites/site-counts.ts';
 import type { OnCallFinished } from '../../transport/grpc-server.ts';
 import { countOpen } from '../responders.ts';
 import type { Report } from './messages.ts';
@@ -68,6 +69,7 @@ const addLoads = (one: Load, other: Load): Load => ({
   callerMaxBytes: one.callerMaxBytes + other.callerMaxBytes,
   ...addQuotas(one.quotas, other.quotas),
   ...addCommits(one.commits, other.commits),
+  ...addSites(one.sites, other.sites),
 });
 
 const NO_COMMITS: CommitCounts = { pending: 0, sent: 0, dropped: 0 };
@@ -84,6 +86,12 @@ function addQuotas(one: Load['quotas'], other: Load['quotas']): Pick<Load, 'quot
   const known = one ?? other;
   if (!known) return {};
   return { quotas: one && other ? sumOfQuotaCounts(one, other) : known };
+}
+
+function addSites(one: Load['sites'], other: Load['sites']): Pick<Load, 'sites'> {
+  const known = one ?? other;
+  if (!known) return {};
+  return { sites: one && other ? sumOfSites(one, other) : known };
 }
 
 const sum = (one: DenyCacheCounts, other: DenyCacheCounts): DenyCacheCounts => ({

@@ -47,7 +47,7 @@ class ReportSender {
 export async function serveAsWorker(settings: Settings, clock: Clock, self: Worker): Promise<() => Promise<void>> {
   const log = createLogger({ ...settings.log, worker: self.id });
   const reporter = createReporter(settings.statistics.nearLimitRatio, settings.statistics.maxNameBytes);
-  const rules = receiveRules(log);
+  const rules = receiveRules(log, settings.counters.split);
   const send = (message: FromWorker) => new Promise<void>((resolve) => void self.send(message, () => resolve()));
   const reports = new ReportSender(send, () => reporter.take(undefined));
   let agent: AdminAgent | undefined;

@@ -1,0 +1,32 @@
+import { algorithms } from '../algorithms/index.ts';
+import type { State } from '../algorithms/limit.ts';
+import type { SiteShareLimit } from '../algorithms/site-share.ts';
+import { advanceOf, baseOf } from '../algorithms/site-share-state.ts';
+
+/** What the site that answers has of a limit that sites share. Whole hits. */
+export interface SiteStanding {
+  /** Its part of the limit, and what it may admit in advance besides. */
+  readonly base: number;
+  readonly advance: number;
+  /** In this window; of a bucket what has not been refilled, and what it has lent. */
+  readonly used: number;
+  readonly lent: number;
+  readonly borrowed: number;
+}
+
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0);
+
+export function siteStanding(limit: SiteShareLimit, state: State | undefined, nowMs: number): SiteStanding {
+  const reading = { ...limit, transfer: { kind: 'read' } } as const;
+  const { step, describe } = algorithms.site_share;
+  const { accepted, state: now } = step(reading, state, nowMs, 0, false);
+  const { site } = describe(reading, now, nowMs, { hits: 0, accepted, charged: false });
+  const { used = 0, given = [], taken = [] } = site ?? {};
+  return { base: baseOf(limit), advance: advanceOf(limit), used, lent: sumOf(given), borrowed: sumOf(taken) };
+}
+
+/** The terms that make up what a site has used: what was borrowed is below 0. */
+export function siteTerms({ of }: SiteShareLimit, { used, lent, borrowed }: SiteStanding): readonly string[] {
+  if (of === 'token_bucket') return [String(used)];
+  return [String(used), ...(lent > 0 ? [`${lent} lent`] : []), ...(borrowed > 0 ? [`-${borrowed} borrowed`] : [])];
+}

@@ -1,0 +1,282 @@
+import { describeBucket } from './bucket.ts';
+import {
+  type Algorithm,
+  type AnyLimit,
+  type Charge,
+  hitsToFit,
+  MAX_COUNT,
+  NEVER_MS,
+  type State,
+  type Step,
+  takenBy,
+  unitMs,
+} from './limit.ts';
+import {
+  advanceOf,
+  baseOf,
+  demandOf,
+  EPOCH_MS,
+  epochMsOf,
+  inTransit,
+  isMoved,
+  MAX_SKEW_MS,
+  openShare,
+  roomOf,
+  rowAt,
+  type SiteShare,
+  SLOT_MS,
+  stateOf,
+  tokenMsOf,
+} from './site-share-state.ts';
+
+/** The algorithms of rules whose limits sites can share. */
+export const sharedAlgorithms = ['fixed_window', 'token_bucket'] as const;
+
+/** Whether sites may exceed a limit by a declared error, as rules say it. */
+export const siteModes = ['escrow', 'optimistic'] as const;
+
+/** How many sites share a limit, and which of them this is, from 0. */
+export interface SiteSplit {
+  readonly sites: number;
+  readonly site: number;
+}
+
+/** One side of moving hits from one site to another; `peer` is the other site's place, from 0. */
+export type SiteTransfer =
+  /** Changes nothing: reports what the site has. */
+  | { readonly kind: 'read' }
+  /** Gives the peer what this site is not going to use; at most the hits of the step. */
+  | {
+      readonly kind: 'lend';
+      readonly peer: number;
+      readonly epochMs: number;
+      /** What the peer has taken of this site in the epoch. */
+      readonly taken: number;
+      /** Sites that ask for the same. */
+      readonly among: number;
+    }
+  /** Takes what the peer has lent in this epoch, all of it together. */
+  | {
+      readonly kind: 'take';
+      readonly peer: number;
+      readonly epochMs: number;
+      readonly given: number;
+      /** When this site checked, and when the peer lent, each on the clock of its own store. */
+      readonly sentMs: number;
+      readonly repliedMs: number;
+    };
+
+/** One site's part of a limit: what is counted in the store of the site. */
+export interface SiteShareLimit extends AnyLimit, SiteSplit {
+  readonly algorithm: 'site_share';
+  /** What rules say; `requestsPerUnit` and `burst` are those of all sites together. */
+  readonly of: (typeof sharedAlgorithms)[number];
+  /** Of a bucket; of a window `requestsPerUnit`. */
+  readonly burst: number;
+  /** By how much all sites together may exceed the limit, in percent of it; 0: `mode: escrow`. */
+  readonly maxErrorPercent: number;
+  /** Absent: the step counts hits. */
+  readonly transfer?: SiteTransfer;
+}
+
+/** An idle site keeps this part of its base, so that its first requests pass. */
+const FLOOR_PART = 16;
+/** A bucket keeps what its site needs in so many slots beyond what is refilled. */
+const AHEAD_SLOTS = 2;
+
+/**
+ * A site's share of a limit: a fixed window or a token bucket of an equal part of the limit, the base, and a table of
+ * the hits that it has lent to other sites and taken from them. Twin of site-share.lua. With a `maxErrorPercent` a site
+ * may admit a part of that in advance, before others have lent it.
+ *
+ * Hits are lent before they are taken, and counted as sums over an epoch: a message that is lost, late or repeated
+ * changes nothing but the time at which they arrive. An epoch is the window of a fixed window, and a minute of a
+ * bucket; what is lent in one is void in the next. At every moment what all sites may still admit, together with what
+ * is in transit, is at most the limit.
+ *
+ * @param nowMs   the clock of the site's store; it may run backwards
+ * @param hits    0 peeks, a negative number gives hits back; of `lend`, the most that is lent
+ * @param charge  false: says what would become of the hits, but leaves the counter as it is
+ * @see https://doi.org/10.1109/SRDS.2015.32 (bounded counters)
+ */
+function step(limit: SiteShareLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
+  const share = openShare(limit, state, nowMs);
+  const { transfer } = limit;
+  if (transfer?.kind === 'lend') return stepOf(limit, share, nowMs, lend(limit, share, nowMs, hits, transfer));
+  if (transfer?.kind === 'take') return stepOf(limit, share, nowMs, take(limit, share, nowMs, transfer));
+  const required = hitsToFit(hits);
+  const accepted = required < 0 || required <= roomOf(limit, share) + advanceOf(limit);
+  if (charge === 'regardless' || (charge && accepted)) use(limit, share, hits);
+  if (charge && hits > 0) share.offered = Math.min(share.offered + hits, MAX_COUNT);
+  return stepOf(limit, share, nowMs, accepted);
+}
+
+/** Counts hits; of a bucket in token-milliseconds, and never below what is in transit. */
+function use(limit: SiteShareLimit, share: SiteShare, hits: number): void {
+  const unit = limit.of === 'token_bucket' ? tokenMsOf(limit) : 1;
+  const least = limit.of === 'token_bucket' ? (inTransit(share) + share.heldOver) * unit : 0;
+  share.used = Math.min(Math.max(share.used + hits * unit, least), MAX_COUNT);
+}
+
+function lend(
+  limit: SiteShareLimit,
+  share: SiteShare,
+  nowMs: number,
+  most: number,
+  { peer, epochMs, taken, among }: Extract<SiteTransfer, { kind: 'lend' }>,
+): boolean {
+  if (epochMs !== share.epochMs) return false;
+  const row = rowAt(limit, share, peer);
+  row.confirmed = Math.min(Math.max(row.confirmed, taken), row.given);
+  const spare = Math.floor((roomOf(limit, share) - reserveOf(limit, share, nowMs)) / among);
+  const lent = Math.max(Math.min(most, spare), 0);
+  row.given += lent;
+  if (limit.of === 'token_bucket') share.used += lent * tokenMsOf(limit);
+  return true;
+}
+
+/** What the site is going to use itself. */
+function reserveOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
+  const floor = Math.ceil(baseOf(limit) / FLOOR_PART);
+  const demand = demandOf(share);
+  if (limit.of === 'fixed_window')
+    return Math.max(floor, Math.ceil((demand * (share.epochMs + limit.windowMs - nowMs)) / SLOT_MS));
+  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * limit.requestsPerUnit) / tokenMsOf(limit));
+  return Math.max(floor, AHEAD_SLOTS * demand - refilled);
+}
+
+function take(
+  limit: SiteShareLimit,
+  share: SiteShare,
+  nowMs: number,
+  { peer, epochMs, given, sentMs, repliedMs }: Extract<SiteTransfer, { kind: 'take' }>,
+): boolean {
+  const isInTime = Math.abs(repliedMs - sentMs) <= MAX_SKEW_MS && Math.abs(repliedMs - nowMs) <= MAX_SKEW_MS;
+  if (epochMs !== share.epochMs || !isInTime) return false;
+  const row = rowAt(limit, share, peer);
+  const more = Math.max(given - row.taken, 0);
+  row.taken += more;
+  if (limit.of === 'token_bucket') use(limit, share, -more);
+  return true;
+}
+
+function stepOf(limit: SiteShareLimit, share: SiteShare, nowMs: number, accepted: boolean): Step {
+  return { accepted, state: stateOf(share), ttlMs: ttlOf(limit, share, nowMs) };
+}
+
+function ttlOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
+  const { epochMs, used, atMs, slotMs, offered, earlier, heldOver } = share;
+  const slots = offered > 0 ? 2 : earlier > 0 ? 1 : 0;
+  const demandMs = slots > 0 ? slotMs + slots * SLOT_MS - nowMs : 0;
+  if (limit.of === 'fixed_window')
+    return Math.max(used > 0 || isMoved(share) ? epochMs + limit.windowMs - nowMs : 0, demandMs, 0);
+  const fullMs = Math.ceil(used / limit.requestsPerUnit);
+  if (heldOver > 0 || isMoved(share)) return Math.max(epochMs + EPOCH_MS + MAX_SKEW_MS + fullMs - nowMs, demandMs, 0);
+  return Math.max(used > 0 ? atMs + fullMs - nowMs : 0, demandMs, 0);
+}
+
+/** What a site admits of an unspent counter by itself. */
+const capacityOf = (limit: SiteShareLimit): number => baseOf(limit) + advanceOf(limit);
+
+const describeTokens = describeBucket(({ requestsPerUnit }, tokenMs, sinceMs, nowMs) =>
+  tokenMs <= 0 ? 0 : sinceMs + Math.ceil(tokenMs / requestsPerUnit) - nowMs,
+);
+
+/** The row of site shares in the table of algorithms: rules say `sites` beside the algorithm that counts. */
+export const siteShare: Algorithm<SiteShareLimit> = {
+  keys: [],
+  parse: () => undefined, // no rule names it
+  write: ({ of, burst, maxErrorPercent: percent }) => [
+    ...(of === 'token_bucket' ? [`burst: ${burst}`] : []),
+    percent > 0 ? `sites: { mode: optimistic, max_error: ${percent}% }` : 'sites: { mode: escrow }',
+  ],
+  list: ({ of, burst, maxErrorPercent: percent }) => ({
+    ...(of === 'token_bucket' && { burst }),
+    sites: percent > 0 ? { mode: 'optimistic', max_error: `${percent}%` } : { mode: 'escrow' },
+  }),
+  capacity: capacityOf,
+  longestMemoryMs: (limit) =>
+    limit.of === 'fixed_window'
+      ? 2 * limit.windowMs + unitMs.SECOND
+      : Math.max(Math.ceil((2 * capacityOf(limit) * tokenMsOf(limit)) / limit.requestsPerUnit), unitMs.DAY),
+  isSame: (one, other) =>
+    one.of === other.of &&
+    one.requestsPerUnit === other.requestsPerUnit &&
+    one.windowMs === other.windowMs &&
+    one.burst === other.burst &&
+    one.sites === other.sites &&
+    one.site === other.site &&
+    one.maxErrorPercent === other.maxErrorPercent,
+  step,
+  describe(limit, state, nowMs, outcome) {
+    const share = openShare(limit, state, nowMs);
+    const site = limit.transfer && { site: reportOf(limit, share, nowMs) };
+    if (limit.of === 'token_bucket') {
+      const bucket = { ...limit, windowMs: tokenMsOf(limit), burst: capacityOf(limit), maxDelayMs: 0 };
+      return { ...describeTokens(bucket, [share.used, share.atMs], nowMs, outcome), ...site };
+    }
+    const endMs = share.epochMs + limit.windowMs;
+    const { accepted, hits } = outcome;
+    return {
+      code: accepted ? 'OK' : 'OVER_LIMIT',
+      hitsBefore: Math.max(share.used - takenBy(outcome), 0),
+      limitRemaining: Math.max(roomOf(limit, share) + advanceOf(limit), 0),
+      durationUntilResetMs: endMs - nowMs,
+      retryAfterMs: accepted ? 0 : hits <= capacityOf(limit) ? endMs - nowMs : NEVER_MS,
+      delayMs: 0,
+      soft: false,
+      ...site,
+    };
+  },
+  refund(limit, state, nowMs, hits, chargedAtMs) {
+    const share = openShare(limit, state, nowMs);
+    if (limit.of === 'fixed_window') use(limit, share, chargedAtMs >= share.epochMs ? -hits : 0);
+    else {
+      const tokenMs = tokenMsOf(limit);
+      const refilledMs = Math.max(share.atMs - chargedAtMs, 0);
+      const back = Math.max(hits * tokenMs - refilledMs * limit.requestsPerUnit, 0);
+      share.used = Math.max(share.used - back, (inTransit(share) + share.heldOver) * tokenMs);
+    }
+    return stepOf(limit, share, nowMs, true);
+  },
+  divide: (limit, by) => ({
+    ...limit,
+    ...(limit.of === 'token_bucket'
+      ? { windowMs: limit.windowMs * by }
+      : { requestsPerUnit: Math.floor(limit.requestsPerUnit / by) }),
+    burst: Math.floor(limit.burst / by),
+  }),
+  refusalHoldsMs: () => 0, // hits of other sites may come at any time
+  canOwe: false,
+  stateVersion: 1,
+  isUnnamed: true,
+  script: new URL('./site-share.lua', import.meta.url),
+  scriptArgs(limit) {
+    const { of, requestsPerUnit, windowMs, sites, transfer } = limit;
+    const isBucket = of === 'token_bucket';
+    const numbers = [
+      isBucket ? 1 : 0,
+      baseOf(limit),
+      requestsPerUnit,
+      isBucket ? tokenMsOf(limit) : windowMs,
+      sites,
+      advanceOf(limit),
+    ];
+    if (transfer?.kind === 'lend')
+      return [...numbers, 1, transfer.peer, transfer.epochMs, transfer.taken, transfer.among];
+    if (transfer?.kind === 'take')
+      return [...numbers, 2, transfer.peer, transfer.epochMs, transfer.given, transfer.sentMs, transfer.repliedMs];
+    return [...numbers, 0];
+  },
+};
+
+const reportOf = (limit: SiteShareLimit, share: SiteShare, nowMs: number) => ({
+  epochMs: share.epochMs,
+  leftMs: epochMsOf(limit) + share.epochMs - nowMs,
+  nowMs,
+  demand: demandOf(share),
+  room: roomOf(limit, share),
+  used: limit.of === 'token_bucket' ? Math.ceil(share.used / tokenMsOf(limit)) : share.used,
+  given: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer] ?? 0),
+  taken: Array.from({ length: limit.sites }, (_, peer) => share.table[3 * peer + 2] ?? 0),
+});

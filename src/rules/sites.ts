@@ -1,0 +1,101 @@
+import type { Limit } from '../algorithms/index.ts';
+import { MAX_COUNT, unitMs } from '../algorithms/limit.ts';
+import { type SiteShareLimit, type SiteSplit, siteModes } from '../algorithms/site-share.ts';
+import { errorOf } from '../algorithms/site-share-state.ts';
+import type { Problems } from './problem.ts';
+import type { Block } from './read.ts';
+
+type LimitValues = Block<'rate_limit'>['values'];
+
+/** What a window must last, so that hits can be moved within it. */
+const MIN_WINDOW_MS = unitMs.SECOND;
+
+/** A file that is read where no site is set is read as that of the only one. */
+const ONLY_SITE: SiteSplit = { sites: 1, site: 0 };
+
+/**
+ * This site's share of the limit, where the rule says that sites share it.
+ *
+ * @param split  undefined: this is the only site
+ */
+export function readSites(
+  { values, place }: Block<'rate_limit'>,
+  whole: Limit,
+  split: SiteSplit | undefined,
+  problems: Problems,
+): Limit | undefined {
+  const { sites } = values;
+  if (!sites) return whole;
+  if (sites.wrong.size > 0) return undefined; // reported already
+  const maxErrorPercent = readMaxError(sites, problems);
+  if (maxErrorPercent === undefined) return undefined;
+  const other = Object.keys(isUsual).find((key) => !isUsual[key as keyof typeof isUsual](values)); // keys of the table
+  if (other)
+    return problems.error(
+      place(other as keyof LimitValues),
+      `${other} and sites exclude one another: leave one of them out`,
+    );
+  const limit = shareOf(whole, split ?? ONLY_SITE, maxErrorPercent);
+  if (!limit) return problems.error(place('sites'), UNSHARED);
+  const wrong = problemOf(limit);
+  return wrong === undefined ? limit : problems.error(place('sites'), wrong);
+}
+
+/** The most that sites may exceed a limit by, in percent. */
+const MAX_ERROR_PERCENT = 50;
+
+/** In percent; 0: the limit is never exceeded. Undefined where something is wrong. */
+function readMaxError({ values, place }: Block<'sites'>, problems: Problems): number | undefined {
+  const { mode: written = siteModes[0], max_error: error } = values;
+  const mode = siteModes.find((one) => one === written);
+  if (!mode) return problems.error(place('mode'), `mode must be ${siteModes.join(' or ')}, got '${written}'`);
+  if (mode === 'escrow') {
+    if (error === undefined) return 0;
+    return problems.error(place('max_error'), 'max_error goes with mode: optimistic, not with escrow');
+  }
+  const percent = /^\d+(\.\d+)?%$/.test(error ?? '') ? Number(error?.slice(0, -1)) : 0;
+  if (percent > 0 && percent <= MAX_ERROR_PERCENT) return percent;
+  const got = error === undefined ? 'nothing' : `'${error}'`;
+  return problems.error(
+    place(error === undefined ? 'mode' : 'max_error'),
+    `mode: optimistic wants a max_error above 0% and up to ${MAX_ERROR_PERCENT}%, such as 5%, got ${got}`,
+  );
+}
+
+const UNSHARED =
+  'sites goes with fixed_window and alignment: epoch, or with token_bucket and refill: continuous, whose hits can be moved between sites';
+
+/** Keys whose meaning would let a site exceed its share, or answer without it. */
+const isUsual = {
+  soft: ({ soft = 0 }: LimitValues) => soft === 0,
+  charge: ({ charge = 'accepted' }: LimitValues) => charge === 'accepted',
+  consistency: ({ consistency = 'strict' }: LimitValues) => consistency === 'strict',
+  max_delay: ({ max_delay: maxDelay }: LimitValues) => maxDelay === undefined,
+  reserve: ({ reserve }: LimitValues) => reserve === undefined,
+  active: ({ active }: LimitValues) => active === undefined,
+  schedule: ({ schedule }: LimitValues) => schedule === undefined,
+  on_change: ({ on_change: onChange = 'keep' }: LimitValues) => onChange === 'keep',
+  on_store_failure: ({ on_store_failure: policy }: LimitValues) => policy !== 'local',
+} as const;
+
+/** Undefined: its hits cannot be moved. */
+function shareOf(whole: Limit, split: SiteSplit, maxErrorPercent: number): SiteShareLimit | undefined {
+  const { requestsPerUnit, soft, windowMs } = whole;
+  const share = (of: SiteShareLimit['of'], burst: number): SiteShareLimit => ({
+    ...{ algorithm: 'site_share', of, requestsPerUnit, soft, windowMs, burst, maxErrorPercent, ...split },
+    counter: `site_share|${of}|${windowMs}/${split.sites}`,
+  });
+  if (whole.algorithm === 'fixed_window' && whole.alignment === 'epoch') return share('fixed_window', requestsPerUnit);
+  if (whole.algorithm === 'token_bucket' && whole.refill === 'continuous') return share('token_bucket', whole.burst);
+  return undefined;
+}
+
+function problemOf(limit: SiteShareLimit): string | undefined {
+  const { of, windowMs, burst, sites } = limit;
+  if (windowMs < MIN_WINDOW_MS) return `sites wants a window of at least 1s, got ${windowMs} ms`;
+  if (of === 'fixed_window') return undefined;
+  if (burst < sites) return `sites wants a burst of at least one token for each of ${sites} sites, got ${burst}`;
+  const product = (burst + errorOf(limit) + 1) * windowMs * sites;
+  if (product <= MAX_COUNT) return undefined;
+  return `burst times milliseconds of the window times sites must stay below 2^53 to be exact, got ${product}`;
+}

@@ -1,0 +1,51 @@
+import { Mismatch, type Parse, port, text } from './kinds.ts';
+import { type Rows, setting } from './row.ts';
+
+/** Another site, and where its instances answer. */
+export interface SitePeer {
+  readonly site: string;
+  /** `host:port` */
+  readonly address: string;
+}
+
+/** A state has three numbers for each site. */
+const MAX_SITES = 8;
+const SITE_NAME = /^[a-z0-9][a-z0-9.-]{0,62}$/;
+
+const siteName: Parse<string> = (written) =>
+  written === '' || SITE_NAME.test(written) ? written : new Mismatch('a name of lower-case letters, digits, - and .');
+
+const sitePeers: Parse<readonly SitePeer[]> = (written) => {
+  if (written === '') return [];
+  const peers = written.split(',').map((one) => {
+    const [site = '', address = ''] = one.trim().split('=');
+    return { site, address };
+  });
+  const areValid = peers.every(({ site, address }) => SITE_NAME.test(site) && /^[^\s/]+:\d{1,5}$/.test(address));
+  const areDistinct = new Set(peers.map(({ site }) => site)).size === peers.length;
+  if (areValid && areDistinct && peers.length < MAX_SITES) return peers;
+  return new Mismatch(`1 to ${MAX_SITES - 1} other sites such as eu=weir.eu.example:8091,us=weir.us.example:8091`);
+};
+
+/** Sites that share limits. */
+export const siteRows = {
+  SITE: setting(
+    siteName,
+    '',
+    'name of this site, where several sites share limits (`sites` in rules); empty: it is alone',
+  ),
+  SITE_PEERS: setting(
+    sitePeers,
+    '',
+    'the other sites: name=host:port, separated by commas; each site names all others',
+  ),
+  SITE_HOST: setting(text, '0.0.0.0', 'address to listen on for other sites'),
+  SITE_PORT: setting(port, '8091', 'port to listen on for other sites'),
+  SITE_TLS_CERT: setting(
+    text,
+    '',
+    'certificate (PEM) of this site, for both directions; empty: exchanges are plain text',
+  ),
+  SITE_TLS_KEY: setting(text, '', 'its private key (PEM)'),
+  SITE_TLS_CACERT: setting(text, '', 'authority (PEM) that the certificates of all sites must chain to'),
+} as const satisfies Rows;

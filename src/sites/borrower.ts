@@ -1,0 +1,152 @@
+import type { SiteReport } from '../algorithms/limit.ts';
+import type { SiteTransfer } from '../algorithms/site-share.ts';
+import { SLOT_MS } from '../algorithms/site-share-state.ts';
+import { after, type Reply } from '../backends/backend.ts';
+import type { Monotonic } from '../clock.ts';
+import type { Debit } from '../ledger/debit.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { LowCounter } from './low-counters.ts';
+import type { MeasuredError } from './measured-error.ts';
+import { askOf, type BorrowRequest, type BorrowResponse, type SiteAsk } from './messages.ts';
+import { askOfEach, needOf } from './need.ts';
+import type { PeerCounts } from './site-counts.ts';
+
+/** Another site, and how to ask it. */
+export interface Peer {
+  readonly site: string;
+  /** Its place among the sites. */
+  readonly place: number;
+  readonly counts: PeerCounts;
+  /** Rejects with an Error where there is no answer. */
+  borrow(request: BorrowRequest): Promise<BorrowResponse>;
+}
+
+export interface BorrowerOptions {
+  readonly ledger: Pick<Ledger, 'debit'>;
+  readonly timeoutMs: number;
+  readonly monotonicMs: Monotonic;
+  readonly site: string;
+  readonly sites: readonly string[];
+  readonly prefix: string;
+  readonly peers: readonly Peer[];
+  readonly error: MeasuredError;
+  /** Called where exchanges with a peer fail, once for each call. */
+  readonly onFailure: (peer: Peer, reason: string) => void;
+}
+
+/** Counters in one message. */
+const MAX_ASKS = 1_000;
+
+interface CheckedCounter {
+  readonly counter: LowCounter;
+  readonly site: SiteReport;
+  readonly need: number;
+  /** What the sites that answered have admitted. */
+  others: number;
+}
+
+/** Asks the other sites for hits of counters that run low. */
+export class Borrower {
+  readonly #options: BorrowerOptions;
+
+  constructor(options: BorrowerOptions) {
+    this.#options = options;
+  }
+
+  /** One exchange with each site. Never rejects. */
+  async exchange(low: readonly LowCounter[]): Promise<void> {
+    for (let at = 0; at < low.length; at += MAX_ASKS) {
+      const checked = await this.#check(low.slice(at, at + MAX_ASKS));
+      await Promise.all(this.#options.peers.map((peer) => this.#ask(peer, checked)));
+      for (const { counter, site, others } of checked) this.#options.error.note(counter.limit, site, others);
+    }
+  }
+
+  async #check(low: readonly LowCounter[]): Promise<readonly CheckedCounter[]> {
+    const replies = await this.#run(low.map((counter) => transferOf(counter, { kind: 'read' })));
+    return low.flatMap((counter, at) => {
+      const site = siteOf(replies[at]);
+      if (!site) return [];
+      const need = needOf(counter.limit, site, Math.max(site.demand, counter.refused));
+      counter.refused = 0;
+      return [{ counter, site, need, others: 0 }];
+    });
+  }
+
+  async #ask(peer: Peer, checked: readonly CheckedCounter[]): Promise<void> {
+    const { site, sites, prefix, monotonicMs, onFailure } = this.#options;
+    const { place, counts } = peer;
+    const asked = checked.filter((one) => one.need > 0 || isUnconfirmed(one, place));
+    if (asked.length === 0) return;
+    const asks = asked.map(({ counter, site: { epochMs, taken }, need }): SiteAsk => {
+      return askOf(counter.key, prefix, counter.limit, {
+        epoch_ms: epochMs,
+        taken: taken[place] ?? 0,
+        hits: askOfEach(counter.limit, need),
+      });
+    });
+    const startedMs = monotonicMs();
+    try {
+      const { loans } = await peer.borrow({ site, sites, asks });
+      counts.exchanges++;
+      counts.answeredAtMs = monotonicMs();
+      counts.roundTripMs = counts.answeredAtMs - startedMs;
+      counts.failing = 0;
+      counts.problem = '';
+      await this.#take(peer, asked, loans);
+    } catch (error) {
+      counts.failures++;
+      counts.failing++;
+      counts.failedAtMs = monotonicMs();
+      counts.problem = error instanceof Error ? error.message : String(error);
+      onFailure(peer, counts.problem);
+    }
+  }
+
+  async #take(
+    { place, counts }: Peer,
+    asked: readonly CheckedCounter[],
+    loans: BorrowResponse['loans'],
+  ): Promise<void> {
+    const lent = asked.flatMap((one, at) => {
+      const loan = loans[at];
+      if (!loan?.is_lent) return [];
+      one.others += loan.used;
+      one.counter.confirmed[place] = one.site.taken[place] ?? 0; // it has read that
+      return loan.given > (one.site.taken[place] ?? 0) ? [{ one, loan }] : [];
+    });
+    const replies = await this.#run(
+      lent.map(({ one: { counter, site }, loan: { given, now_ms: repliedMs } }) => {
+        const { epochMs, nowMs: sentMs } = site;
+        return transferOf(counter, { kind: 'take', peer: place, epochMs, given, sentMs, repliedMs });
+      }),
+    );
+    for (const [at, { one, loan }] of lent.entries()) {
+      const reply = replies[at];
+      if (reply?.code === 'OK') counts.borrowed += loan.given - (one.site.taken[place] ?? 0);
+      else if (reply?.code === 'OVER_LIMIT') counts.untimely++;
+    }
+  }
+
+  #run(debits: readonly Debit[]): readonly Reply[] | Promise<readonly Reply[]> {
+    const { ledger, timeoutMs } = this.#options;
+    if (debits.length === 0) return [];
+    return after(ledger.debit(debits, { spend: 'each', timeoutMs }), (replies) => replies);
+  }
+}
+
+/** The longest time between two exchanges: that over which demand is measured. */
+export const EXCHANGE_INTERVAL_MS = SLOT_MS;
+
+/** A bucket cannot refill what is not known to have arrived. */
+const isUnconfirmed = ({ counter, site }: CheckedCounter, place: number): boolean =>
+  counter.limit.of === 'token_bucket' && (site.taken[place] ?? 0) > (counter.confirmed[place] ?? 0);
+
+const siteOf = (reply: Reply | undefined): SiteReport | undefined =>
+  reply && reply.code !== 'UNAVAILABLE' ? reply.site : undefined;
+
+/** Runs one side of a transfer on the counter. @param hits  the most that is lent */
+export function transferOf({ key, limit }: Pick<LowCounter, 'key' | 'limit'>, transfer: SiteTransfer, hits = 0): Debit {
+  const kind = transfer.kind === 'read' ? 'peek' : 'spend';
+  return { kind, key, limit: { ...limit, transfer }, hits, blocks: false, policy: {} };
+}

@@ -1,0 +1,105 @@
+import { readFileSync } from 'node:fs';
+import { Client, credentials, type handleUnaryCall, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import { type Lender, OtherSites } from './lender.ts';
+import type { BorrowRequest, BorrowResponse } from './messages.ts';
+import { borrowMethod, sitesService } from './proto.ts';
+
+/** PEM files: a certificate for both directions, its key, and the authority of all sites. */
+export interface SiteTls {
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string;
+}
+
+/** Calls one other site. */
+export interface SiteChannel {
+  borrow(request: BorrowRequest): Promise<BorrowResponse>;
+  close(): void;
+}
+
+/** The longest that a call may take: what comes later is of no use. */
+const CALL_TIMEOUT_MS = 1_000;
+/** A connection that is lost is tried again this soon at the latest. */
+const MAX_RECONNECT_MS = 1_000;
+const KEEPALIVE_MS = 5_000;
+const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Connects to a site, again whenever the connection is lost.
+ *
+ * @param address  `host:port`
+ * @param nowMs    for deadlines
+ * @throws Error if a file cannot be read or used
+ */
+export function openSiteChannel(address: string, tls: SiteTls | undefined, nowMs: () => number): SiteChannel {
+  const channelCredentials = tls
+    ? credentials.createSsl(readFileSync(tls.ca), readFileSync(tls.key), readFileSync(tls.cert))
+    : credentials.createInsecure();
+  const client = new Client(address, channelCredentials, {
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': MAX_RECONNECT_MS,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    'grpc.keepalive_timeout_ms': CALL_TIMEOUT_MS,
+    'grpc.enable_retries': 0, // the next exchange has it all
+    'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+  });
+  const { path, requestSerialize, responseDeserialize } = borrowMethod;
+  return {
+    borrow: (request) =>
+      new Promise((resolve, reject) => {
+        const deadline = nowMs() + CALL_TIMEOUT_MS;
+        client.makeUnaryRequest(
+          path,
+          requestSerialize,
+          responseDeserialize,
+          request,
+          { deadline },
+          (error, response) => (error ? reject(error) : resolve(response ?? { loans: [] })),
+        );
+      }),
+    close: () => client.close(),
+  };
+}
+
+export interface SiteServer {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/**
+ * Serves other sites; with certificates only those whose certificate is of the same authority.
+ *
+ * @throws Error if the address cannot be bound, or a file cannot be read or used
+ */
+export async function startSiteServer(
+  { host, port }: { readonly host: string; readonly port: number },
+  tls: SiteTls | undefined,
+  lender: Pick<Lender, 'lend'>,
+): Promise<SiteServer> {
+  const server = new Server({ 'grpc.max_receive_message_length': MAX_MESSAGE_BYTES });
+  const Borrow: handleUnaryCall<BorrowRequest, BorrowResponse> = ({ request }, callback) => {
+    lender.lend(request).then(
+      (response) => callback(null, response),
+      (error: unknown) =>
+        callback(
+          error instanceof OtherSites
+            ? { code: status.FAILED_PRECONDITION, details: error.message }
+            : { code: status.INTERNAL, details: 'internal error' },
+        ),
+    );
+  };
+  server.addService(sitesService, { Borrow });
+  const pair = tls && { cert_chain: readFileSync(tls.cert), private_key: readFileSync(tls.key) };
+  const serverCredentials = pair
+    ? ServerCredentials.createSsl(readFileSync(tls.ca), [pair], true)
+    : ServerCredentials.createInsecure();
+  const bound = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(`${host}:${port}`, serverCredentials, (error, found) => (error ? reject(error) : resolve(found)));
+  });
+  return {
+    port: bound,
+    async close() {
+      server.forceShutdown();
+    },
+  };
+}

@@ -1,0 +1,59 @@
+import { nominalCapacity } from '../algorithms/index.ts';
+import type { SiteShareLimit } from '../algorithms/site-share.ts';
+import type { Reply } from '../backends/backend.ts';
+import type { CounterKey } from '../backends/key.ts';
+import type { Monotonic } from '../clock.ts';
+import type { Debit } from '../ledger/debit.ts';
+
+/** A counter whose site has little left of it. */
+export interface LowCounter {
+  readonly key: CounterKey;
+  readonly limit: SiteShareLimit;
+  /** Hits that were refused here since the last exchange. */
+  refused: number;
+  lowAtMs: number;
+  /** What each site knows that was taken from it. */
+  readonly confirmed: number[];
+}
+
+/** Below this part of its base a counter is low. */
+const LOW_PART = 1 / 4;
+/** Counters stay low for so long, so that windows that begin are asked for at once. */
+const LOW_MS = 10_000;
+/** Further counters have to do with their base. */
+const MAX_COUNTERS = 10_000;
+
+/** The counters of shared limits for which this process asks other sites. */
+export class LowCounters {
+  readonly #monotonicMs: Monotonic;
+  readonly #byKey = new Map<CounterKey, LowCounter>();
+
+  constructor(monotonicMs: Monotonic) {
+    this.#monotonicMs = monotonicMs;
+  }
+
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  /** Keeps in mind a counter that is low after its debit. @returns whether it is */
+  note({ key, limit, hits, kind }: Debit, reply: Reply | undefined): boolean {
+    if (limit.algorithm !== 'site_share' || kind !== 'spend' || !reply || reply.code === 'UNAVAILABLE') return false;
+    const isRefused = reply.code === 'OVER_LIMIT';
+    if (!isRefused && reply.limitRemaining >= nominalCapacity(limit) * LOW_PART) return false;
+    const known = this.#byKey.get(key);
+    if (!known && this.#byKey.size >= MAX_COUNTERS) return false;
+    const counter = known?.limit === limit ? known : { key, limit, refused: 0, lowAtMs: 0, confirmed: [] };
+    counter.lowAtMs = this.#monotonicMs();
+    if (isRefused) counter.refused += hits;
+    if (counter !== known) this.#byKey.set(key, counter);
+    return true;
+  }
+
+  /** Those that are low, or were a short time ago. */
+  all(): readonly LowCounter[] {
+    const sinceMs = this.#monotonicMs() - LOW_MS;
+    for (const [key, { lowAtMs }] of this.#byKey) if (lowAtMs < sinceMs) this.#byKey.delete(key);
+    return [...this.#byKey.values()];
+  }
+}

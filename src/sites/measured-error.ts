@@ -1,0 +1,43 @@
+import type { SiteReport } from '../algorithms/limit.ts';
+import type { SiteShareLimit } from '../algorithms/site-share.ts';
+import type { Monotonic } from '../clock.ts';
+
+/** For so long the largest error is shown. */
+const SHOWN_MS = 60_000;
+
+/** By how much shared limits are exceeded, as far as exchanges show it. */
+export class MeasuredError {
+  readonly #monotonicMs: Monotonic;
+  #ratio = 0;
+  #bound = 0;
+  #atMs = 0;
+
+  constructor(monotonicMs: Monotonic) {
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /** The largest of the last minute, as a part of the limit. */
+  get ratio(): number {
+    return this.#isOver() ? 0 : this.#ratio;
+  }
+
+  /** What the rule of that limit declares. */
+  get bound(): number {
+    return this.#isOver() ? 0 : this.#bound;
+  }
+
+  /** @param others  what the sites that answered have admitted in the same epoch */
+  note(limit: SiteShareLimit, { used, room }: SiteReport, others: number): void {
+    const whole = limit.of === 'token_bucket' ? limit.burst : limit.requestsPerUnit;
+    const ratio = Math.max(used + others - whole, -room, 0) / Math.max(whole, 1);
+    const bound = limit.maxErrorPercent / 100;
+    if (ratio < this.#ratio && bound <= this.#bound && !this.#isOver()) return;
+    this.#ratio = this.#isOver() ? ratio : Math.max(ratio, this.#ratio);
+    this.#bound = this.#isOver() ? bound : Math.max(bound, this.#bound);
+    this.#atMs = this.#monotonicMs();
+  }
+
+  #isOver(): boolean {
+    return this.#monotonicMs() - this.#atMs > SHOWN_MS;
+  }
+}

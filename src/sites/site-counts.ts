@@ -1,0 +1,66 @@
+/** What a process has exchanged with one other site. */
+export interface PeerCounts {
+  /** Calls that were answered, and calls that were not. */
+  exchanges: number;
+  failures: number;
+  /** Calls in a row that were not answered. */
+  failing: number;
+  /** Hits that were taken from it. */
+  borrowed: number;
+  /** Loans that came too late, or from a site whose clock is too far from this one's. */
+  untimely: number;
+  /** How long the last answered call took, and when it ended, on the monotonic clock; 0: there was none. */
+  roundTripMs: number;
+  answeredAtMs: number;
+  /** When the last call was given up; 0: none was. */
+  failedAtMs: number;
+  /** Why the last call was not answered; empty where it was. */
+  problem: string;
+}
+
+export const noPeerCounts = (): PeerCounts => ({
+  ...{ exchanges: 0, failures: 0, failing: 0, borrowed: 0, untimely: 0, roundTripMs: 0 },
+  ...{ answeredAtMs: 0, failedAtMs: 0, problem: '' },
+});
+
+/** The same for operators. */
+export interface PeerReport extends Omit<PeerCounts, 'answeredAtMs' | 'failedAtMs'> {
+  readonly site: string;
+  /** Since the last call that was answered; -1: there was none. */
+  readonly silentMs: number;
+}
+
+/** What operators see of the exchange with other sites. */
+export interface SitesReport {
+  readonly peers: readonly PeerReport[];
+  /** By how much a shared limit was exceeded in the last minute, at most, as a part of it. */
+  readonly errorRatio: number;
+  /** What the rules of these limits declare, at most. */
+  readonly errorBound: number;
+}
+
+/** Of several processes. */
+export const sumOfSites = (one: SitesReport, other: SitesReport): SitesReport => ({
+  peers: sumOfPeers(one.peers, other.peers),
+  errorRatio: Math.max(one.errorRatio, other.errorRatio),
+  errorBound: Math.max(one.errorBound, other.errorBound),
+});
+
+/** Of several processes; of the times, those of the process that was answered last. */
+function sumOfPeers(one: readonly PeerReport[], other: readonly PeerReport[]): readonly PeerReport[] {
+  return one.map((mine) => {
+    const theirs = other.find(({ site }) => site === mine.site);
+    if (!theirs) return mine;
+    const isMineNewer = theirs.silentMs < 0 || (mine.silentMs >= 0 && mine.silentMs <= theirs.silentMs);
+    const newer = isMineNewer ? mine : theirs;
+    return {
+      ...newer,
+      exchanges: mine.exchanges + theirs.exchanges,
+      failures: mine.failures + theirs.failures,
+      borrowed: mine.borrowed + theirs.borrowed,
+      untimely: mine.untimely + theirs.untimely,
+      failing: Math.max(mine.failing, theirs.failing),
+      problem: mine.problem || theirs.problem,
+    };
+  });
+}

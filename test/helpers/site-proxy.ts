@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, credentials, type handleUnaryCall, Server, ServerCredentials } from '@grpc/grpc-js';
+import type { BorrowRequest, BorrowResponse } from '../../src/sites/messages.ts';
+import { borrowMethod, sitesService } from '../../src/sites/proto.ts';
+import type { Authority } from './certificates.ts';
+
+/** Stands between two sites: exchanges pass it message by message. */
+export interface SiteProxy {
+  readonly port: number;
+  /** Messages that were not passed on. */
+  readonly dropped: number;
+  readonly passed: number;
+  /** Ends all connections, and accepts none for so long. */
+  cut(forMs: number): void;
+  close(): Promise<void>;
+}
+
+export interface SiteProxyOptions {
+  /** Of the certificates of both sites. */
+  readonly authority: Authority;
+  /** Each message is this late. */
+  readonly delayMs: number;
+  /** The share of messages that are dropped, requests and answers. */
+  readonly dropped: number;
+  readonly random: () => number;
+}
+
+/** @param to  the SITE_PORT of the site behind it */
+export async function startSiteProxy(
+  to: number,
+  port: number,
+  { authority, delayMs, dropped: share, random }: SiteProxyOptions,
+): Promise<SiteProxy> {
+  const own = authority.issue('127.0.0.1');
+  const [ca, cert, key] = [authority.cert, own.cert, own.key].map((text) => Buffer.from(text)) as [
+    Buffer,
+    Buffer,
+    Buffer,
+  ]; // one for each text
+  const upstream = new Client(`127.0.0.1:${to}`, credentials.createSsl(ca, key, cert));
+  const counts = { dropped: 0, passed: 0 };
+  let cutUntilMs = 0;
+  const isLost = (): boolean => {
+    const isDropped = random() < share || performance.now() < cutUntilMs;
+    counts[isDropped ? 'dropped' : 'passed']++;
+    return isDropped;
+  };
+  const { path, requestSerialize, responseDeserialize } = borrowMethod;
+  const forward = (request: BorrowRequest): Promise<BorrowResponse | undefined> =>
+    new Promise((resolve) => {
+      const deadline = Date.now() + 5_000;
+      upstream.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, { deadline }, (_, response) =>
+        resolve(response),
+      );
+    });
+  const Borrow: handleUnaryCall<BorrowRequest, BorrowResponse> = async ({ request }, callback) => {
+    await sleep(delayMs);
+    if (isLost()) return; // the caller gives up by itself
+    const response = await forward(request);
+    await sleep(delayMs);
+    if (response && !isLost()) callback(null, response);
+  };
+  const server = new Server();
+  server.addService(sitesService, { Borrow });
+  const injector = server.createConnectionInjector(
+    ServerCredentials.createSsl(ca, [{ cert_chain: cert, private_key: key }], true),
+  );
+  const sockets = new Set<Socket>();
+  const listener = createServer((socket) => {
+    if (performance.now() < cutUntilMs) return void socket.destroy();
+    sockets.add(socket);
+    socket.on('error', () => {});
+    socket.once('close', () => sockets.delete(socket));
+    injector.injectConnection(socket);
+  });
+  listener.listen(port, '127.0.0.1');
+  await once(listener, 'listening');
+  return {
+    port,
+    get dropped() {
+      return counts.dropped;
+    },
+    get passed() {
+      return counts.passed;
+    },
+    cut(forMs) {
+      cutUntilMs = performance.now() + forMs;
+      for (const socket of sockets) socket.destroy();
+    },
+    async close() {
+      listener.close();
+      for (const socket of sockets) socket.destroy();
+      server.forceShutdown();
+      upstream.close();
+    },
+  };
+}

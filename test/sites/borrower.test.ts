@@ -1,0 +1,123 @@
+import { arithmeticOf } from '../../src/admin/arithmetic.ts';
+import { siteStanding } from '../../src/admin/site-standing.ts';
+import { algorithms } from '../../src/algorithms/index.ts';
+import type { CounterKey } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { debitOf } from '../../src/ledger/debit.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
+import { Borrower, type Peer } from '../../src/sites/borrower.ts';
+import { Lender } from '../../src/sites/lender.ts';
+import { LowCounters } from '../../src/sites/low-counters.ts';
+import { MeasuredError } from '../../src/sites/measured-error.ts';
+import { noPeerCounts, type SitesReport, sumOfSites } from '../../src/sites/site-counts.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { siteShareOf } from '../helpers/limits.ts';
+
+const START_MS = 1_700_000_040_000; // a minute begins
+const KEY = 'site_share|fixed_window|60000/2|1:d|1:k|1:v' as CounterKey; // as the rules make it
+const SITES = ['east', 'west'];
+
+/** Two sites in one process; messages from east to west arrive at once, or are lost. */
+function twoSites(maxErrorPercent = 0) {
+  const clock = fakeClock(START_MS);
+  const places = SITES.map((site, place) => {
+    const backend = createMemoryBackend(clock, { maxCounters: 100 });
+    const options = { clock, monotonicMs: clock, instance: site, denyCacheBytes: 0, every: () => () => {} };
+    const limit = siteShareOf(100, 60_000, { site: place, maxErrorPercent });
+    return { site, place, backend, limit, ledger: new Ledger({ main: backend }, options) };
+  });
+  const [east, west] = places;
+  if (!east || !west) throw new Error('there are two');
+  const common = { timeoutMs: 1_000, monotonicMs: clock, prefix: '', sites: SITES };
+  const toEast: Peer = { site: 'east', place: 0, counts: noPeerCounts(), borrow: () => Promise.reject(new Error()) };
+  const lender = new Lender({ ...common, ledger: west.ledger, split: { sites: 2, site: 1 }, peers: [toEast] });
+  const fault = { isCut: false };
+  const toWest: Peer = {
+    ...{ site: 'west', place: 1, counts: noPeerCounts() },
+    borrow: (request) => (fault.isCut ? Promise.reject(new Error('cut off')) : lender.lend(request)),
+  };
+  const low = new LowCounters(clock);
+  const error = new MeasuredError(clock);
+  const failures: string[] = [];
+  const onFailure = (_: Peer, reason: string) => failures.push(reason);
+  const borrower = new Borrower({ ...common, ledger: east.ledger, site: 'east', peers: [toWest], error, onFailure });
+  const spend = async ({ ledger, limit }: typeof east, hits: number) => {
+    const debit = debitOf({ key: KEY }, { limit, policy: {} }, hits, true);
+    const [entry] = await ledger.debit([debit], { spend: 'each', timeoutMs: 1 });
+    low.note(debit, entry);
+    return entry?.code;
+  };
+  return { clock, east, west, low, error, failures, borrower, counts: toWest.counts, fault, spend };
+}
+
+test('a site that runs low borrows what the other one does not use', async () => {
+  const { east, low, borrower, counts, spend } = twoSites();
+  expect(await spend(east, 50)).toBe('OK');
+  expect(await spend(east, 10)).toBe('OVER_LIMIT');
+  await borrower.exchange(low.all());
+  expect(counts).toMatchObject({ exchanges: 1, failing: 0, borrowed: 46 });
+  expect(await spend(east, 46)).toBe('OK');
+  expect(await spend(east, 1)).toBe('OVER_LIMIT');
+  expect(siteStanding(east.limit, east.backend.stateOf(KEY), START_MS)).toEqual({
+    ...{ base: 50, advance: 0, used: 96, lent: 0, borrowed: 46 },
+  });
+  const standing = { state: east.backend.stateOf(KEY), nowMs: START_MS, hits: 1 };
+  expect(arithmeticOf(east.limit, standing, true)).toBe('96 + -46 borrowed + 1 = 51 > 50');
+});
+
+test('a site does not lend what it is going to use itself', async () => {
+  const { east, west, low, borrower, counts, spend } = twoSites();
+  await spend(west, 40);
+  await spend(east, 50);
+  await spend(east, 50);
+  await borrower.exchange(low.all());
+  expect(counts.borrowed).toBe(0); // it goes on at this rate
+});
+
+test('a site that cannot reach the other one has its own part, and says why', async () => {
+  const { east, low, borrower, counts, failures, fault, spend } = twoSites();
+  fault.isCut = true;
+  await spend(east, 60);
+  for (let time = 0; time < 3; time++) await borrower.exchange(low.all());
+  expect(failures).toEqual(['cut off', 'cut off', 'cut off']);
+  expect(counts).toMatchObject({ exchanges: 0, failures: 3, failing: 3, problem: 'cut off' });
+  expect(await spend(east, 50)).toBe('OK');
+});
+
+test('with a declared error a site goes ahead by its part of it, which exchanges measure', async () => {
+  const { clock, east, west, low, borrower, error, spend } = twoSites(10);
+  expect(await spend(west, 50)).toBe('OK');
+  expect(await spend(east, 55)).toBe('OK');
+  expect(await spend(east, 1)).toBe('OVER_LIMIT');
+  await borrower.exchange(low.all());
+  expect([error.ratio, error.bound]).toEqual([0.05, 0.1]);
+  clock.advance(61_000);
+  expect([error.ratio, error.bound]).toEqual([0, 0]);
+});
+
+test('counters that are not low any more are not asked for', async () => {
+  const { clock, east, low, spend } = twoSites();
+  await spend(east, 20);
+  expect(low.all()).toEqual([]);
+  await spend(east, 25);
+  expect(low.all()).toHaveLength(1);
+  clock.advance(11_000);
+  expect(low.all()).toEqual([]);
+  expect(algorithms.site_share.capacity(east.limit)).toBe(50);
+});
+
+test('figures of several processes are sums, and of times the newest', () => {
+  const peer = { site: 'west', ...noPeerCounts() };
+  const one: SitesReport = {
+    peers: [{ ...peer, exchanges: 2, borrowed: 7, roundTripMs: 30, silentMs: 500 }],
+    ...{ errorRatio: 0.01, errorBound: 0.05 },
+  };
+  const other: SitesReport = {
+    peers: [{ ...peer, exchanges: 1, failing: 2, problem: 'cut off', silentMs: -1 }],
+    ...{ errorRatio: 0.02, errorBound: 0 },
+  };
+  expect(sumOfSites(one, other)).toEqual({
+    peers: [{ ...peer, exchanges: 3, failing: 2, borrowed: 7, roundTripMs: 30, silentMs: 500, problem: 'cut off' }],
+    ...{ errorRatio: 0.02, errorBound: 0.05 },
+  });
+});

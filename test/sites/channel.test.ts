@@ -1,0 +1,100 @@
+import '../helpers/realm.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { Ledger } from '../../src/ledger/ledger.ts';
+import { openSiteChannel, type SiteChannel, type SiteServer, startSiteServer } from '../../src/sites/channel.ts';
+import { Lender } from '../../src/sites/lender.ts';
+import type { SiteAsk } from '../../src/sites/messages.ts';
+import { noPeerCounts } from '../../src/sites/site-counts.ts';
+import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
+import { fakeClock } from '../helpers/clock.ts';
+
+const START_MS = 1_700_000_040_000; // a minute begins
+const SITES = ['east', 'west'];
+
+const authority = createAuthority();
+let folder: string;
+let server: SiteServer;
+const channels: SiteChannel[] = [];
+
+/** Files of a certificate. */
+function tlsOf(name: string, by = authority) {
+  const { cert, key } = writeCertificate(folder, name, by.issue('127.0.0.1'));
+  return { cert, key, ca: writeCertificate(folder, 'authority', authority).cert };
+}
+
+function connect(...options: Parameters<typeof openSiteChannel> extends [string, ...infer R] ? R : never): SiteChannel {
+  const channel = openSiteChannel(`127.0.0.1:${server.port}`, ...options);
+  channels.push(channel);
+  return channel;
+}
+
+const ask: SiteAsk = {
+  ...{ counter: 'site_share|fixed_window|60000/2|1:d|1:k|1:v', algorithm: 'fixed_window' },
+  ...{ requests_per_unit: 100, window_ms: 60_000, burst: 100, epoch_ms: START_MS, taken: 0, hits: 20 },
+};
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'sites-'));
+  const clock = fakeClock(START_MS);
+  const main = createMemoryBackend(clock, { maxCounters: 100 });
+  const ledger = new Ledger(
+    { main },
+    { clock, monotonicMs: clock, instance: 'a test', denyCacheBytes: 0, every: () => () => {} },
+  );
+  const peers = [
+    { site: 'east', place: 0, counts: noPeerCounts(), borrow: () => Promise.reject(new Error('nothing is asked')) },
+  ];
+  const lender = new Lender({
+    ...{ ledger, timeoutMs: 1_000, monotonicMs: clock, prefix: '', peers },
+    ...{ sites: SITES, split: { sites: 2, site: 1 } },
+  });
+  server = await startSiteServer({ host: '127.0.0.1', port: 0 }, tlsOf('west'), lender);
+});
+afterAll(async () => {
+  for (const channel of channels) channel.close();
+  await server.close();
+  rmSync(folder, { recursive: true });
+});
+
+test('lends hits to a site with a certificate of the same authority, as a sum that grows', async () => {
+  const channel = connect(tlsOf('east'), Date.now);
+  const request = { site: 'east', sites: SITES, asks: [ask] };
+  expect(await channel.borrow(request)).toEqual({
+    loans: [{ is_lent: true, given: 20, now_ms: START_MS, used: 0 }],
+  });
+  expect(await channel.borrow({ ...request, asks: [{ ...ask, hits: 1_000 }] })).toEqual({
+    loans: [{ is_lent: true, given: 46, now_ms: START_MS, used: 0 }], // of its 50 it keeps 4
+  });
+});
+
+test('lends nothing of another epoch, and nothing of counters that no sites share', async () => {
+  const channel = connect(tlsOf('east'), Date.now);
+  const asks = [
+    { ...ask, epoch_ms: START_MS - 60_000 },
+    { ...ask, counter: 'fixed_window|60000|1:d|1:k|1:v' },
+    { ...ask, algorithm: 'leaky_bucket' },
+  ];
+  const { loans } = await channel.borrow({ site: 'east', sites: SITES, asks });
+  expect(loans.map(({ is_lent: isLent }) => isLent)).toEqual([false, false, false]);
+});
+
+test('refuses a site that names other sites', async () => {
+  const channel = connect(tlsOf('east'), Date.now);
+  const request = { site: 'east', sites: ['east', 'north', 'west'], asks: [ask] };
+  await expect(channel.borrow(request)).rejects.toThrow(
+    'this site shares limits with east, west; east with east, north, west',
+  );
+});
+
+test('refuses a certificate of another authority', async () => {
+  const channel = connect(tlsOf('stranger', createAuthority()), Date.now);
+  await expect(channel.borrow({ site: 'east', sites: SITES, asks: [ask] })).rejects.toThrow();
+});
+
+test('refuses a connection without TLS', async () => {
+  const channel = connect(undefined, Date.now);
+  await expect(channel.borrow({ site: 'east', sites: SITES, asks: [ask] })).rejects.toThrow();
+});

@@ -1,0 +1,77 @@
+import type { Redis as Connection } from 'ioredis';
+import type { SiteShareLimit, SiteTransfer } from '../../src/algorithms/site-share.ts';
+import type { Operation } from '../../src/backends/backend.ts';
+import type { CounterKey } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { decodeBatch, encodeBatch } from '../../src/backends/redis/batch.ts';
+import { script } from '../../src/backends/redis/script.ts';
+import { Random } from '../../src/simulate/random.ts';
+import { fakeClock } from '../helpers/clock.ts';
+import { openReady } from '../helpers/connection.ts';
+import { siteShareOf } from '../helpers/limits.ts';
+import { type Redis, startRedis } from '../helpers/redis.ts';
+
+const START_MS = 1_700_000_000_000;
+
+let server: Redis;
+let connection: Connection;
+beforeAll(async () => {
+  server = await startRedis();
+  connection = await openReady(server);
+});
+afterAll(async () => {
+  connection.disconnect();
+  await server.stop();
+});
+
+/** Hits, and both sides of transfers, in any order and epoch. */
+function anyOperation(random: Random, key: CounterKey, limit: SiteShareLimit, nowMs: number): Operation {
+  const epochMs = limit.of === 'token_bucket' ? 60_000 : limit.windowMs;
+  const epoch = nowMs - (nowMs % epochMs) - (random.uniform() < 0.1 ? epochMs : 0);
+  const peer = random.below(limit.sites);
+  const transfers: readonly (SiteTransfer | undefined)[] = [
+    undefined,
+    undefined,
+    { kind: 'read' },
+    { kind: 'lend', peer, epochMs: epoch, taken: random.below(30), among: 1 + random.below(3) },
+    {
+      kind: 'take',
+      peer,
+      epochMs: epoch,
+      given: random.below(60),
+      sentMs: nowMs - random.below(1_200),
+      repliedMs: nowMs,
+    },
+  ];
+  const transfer = transfers[random.below(transfers.length)];
+  const kind = transfer?.kind === 'read' ? 'peek' : !transfer && random.uniform() < 0.1 ? 'give_back' : 'spend';
+  const own = transfer ? { ...limit, transfer } : limit;
+  return { kind, key, limit: own, hits: transfer?.kind === 'read' ? 0 : random.below(12), blocks: true };
+}
+
+test.each(['fixed_window', 'token_bucket'] as const)(
+  'the twins agree about %s that is lent and taken, to the integer',
+  async (of) => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const random = new Random(seed);
+      const sites = 2 + random.below(4);
+      const site = random.below(sites);
+      const maxErrorPercent = random.below(3) * 10;
+      const more = { of, sites, site, maxErrorPercent, burst: sites + random.below(200) };
+      const limit = siteShareOf(1 + random.below(300), 1_000 * (1 + random.below(5)), more);
+      const key = `twins|${of}|${seed}` as CounterKey; // any text names a counter
+      const clock = fakeClock(START_MS + random.below(60_000));
+      const memory = createMemoryBackend(clock, { maxCounters: 10 });
+      for (let step = 0; step < 50; step++) {
+        clock.advance(random.uniform() < 0.05 ? random.below(61_000) : random.below(300));
+        const operation = anyOperation(random, key, limit, clock());
+        const batch = encodeBatch([{ operations: [operation], spend: 'each' }], clock());
+        const { keys, packed } = batch;
+        const reply = await connection.callBuffer('EVAL', script.text, keys.length, ...keys, packed, clock());
+        await Promise.all(keys.map((one) => connection.persist(one))); // time goes by the schedule's clock
+        const [inLua] = decodeBatch(reply as Buffer, batch); // the script's reply is bytes
+        expect(inLua).toEqual(await memory.run([operation], { spend: 'each', timeoutMs: 1 }));
+      }
+    }
+  },
+);
