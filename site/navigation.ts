@@ -24,6 +24,7 @@ export const navigation: readonly NavigationGroup[] = [
       'node-client',
       'rlqs',
       'deferral',
+      'schedules',
     ],
   },
   {

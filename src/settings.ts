@@ -48,14 +48,7 @@ export async function readSettings(env: Environment) {
       memoryBytes: values.CALLER_MEMORY_BYTES && Math.floor(values.CALLER_MEMORY_BYTES / workers),
     },
     /** Shares of limits for proxies that decide by themselves. */
-    rlqs: {
-      isOn: values.RLQS,
-      domains: values.RLQS_DOMAINS,
-      ttlMs: values.RLQS_TTL,
-      unknown: values.RLQS_UNKNOWN,
-      maxBuckets: values.RLQS_MAX_BUCKETS,
-      maxBytes: values.RLQS_MAX_BYTES ?? defaultShareBytes(),
-    },
+    rlqs: quotasOf(values),
     /** Undefined: this is the only site. */
     sites: values.SITE === '' ? undefined : sitesOf(values),
     grpc: grpcOf(values),
@@ -160,6 +153,17 @@ function countersOf(values: CheckedValues) {
     /** What a request that a limit refuses spends, unless its rules specify it. */
     spend: values.spend,
     isSpendSet: values.SPEND !== undefined,
+  };
+}
+
+function quotasOf(values: CheckedValues) {
+  return {
+    isOn: values.RLQS,
+    domains: values.RLQS_DOMAINS,
+    ttlMs: values.RLQS_TTL,
+    unknown: values.RLQS_UNKNOWN,
+    maxBuckets: values.RLQS_MAX_BUCKETS,
+    maxBytes: values.RLQS_MAX_BYTES ?? defaultShareBytes(),
   };
 }
 

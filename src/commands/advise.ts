@@ -9,7 +9,7 @@ import type { ReplaySurroundings } from './replay-flags.ts';
 export function addAdviseCommand(program: Command, surroundings: ReplaySurroundings): void {
   program
     .command('advise')
-    .summary('propose limits from recorded or live traffic')
+    .summary('propose limits from traffic')
     .description(
       'Report for each limit how its keys use it, what other limits would do, and which one to take, with the reasons. Reads recordings and access logs as `weir replay` does, or what a running service has seen (ADVISE_BYTES). Changes nothing.',
     )

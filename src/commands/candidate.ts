@@ -25,6 +25,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
     flags.json ? JSON.stringify(found, undefined, 2) : renderCandidate(found, paintOf(around));
   const candidate = program
     .command('candidate')
+    .summary('try rules on live traffic')
     .description(
       'Try rules on live traffic, beside those in force; without a subcommand, show what they would change.',
     );
