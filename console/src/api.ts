@@ -18,13 +18,20 @@ export class ApiError extends Error {
   }
 }
 
-/** @param path  below `/api/v1/` */
-export async function call<T>(method: string, path: string, body?: object): Promise<T> {
+/**
+ * @param path  below `/api/v1/`
+ * @param body  JSON, or the text of a rule file
+ */
+export async function call<T>(method: string, path: string, body?: object | string): Promise<T> {
   const csrf = session.peek()?.csrf;
+  const isText = typeof body === 'string';
   const init: RequestInit = {
     method,
-    headers: csrf === undefined ? {} : { 'x-weir-csrf': csrf },
-    ...(body && { body: JSON.stringify(body) }),
+    headers: {
+      ...(csrf !== undefined && { 'x-weir-csrf': csrf }),
+      ...(isText && { 'content-type': 'application/yaml' }),
+    },
+    ...(body !== undefined && { body: isText ? body : JSON.stringify(body) }),
   };
   const response = await fetch(`../api/v1/${path}`, init).catch(() => {
     throw new ApiError(0, 'The service cannot be reached.');

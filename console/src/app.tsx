@@ -5,6 +5,7 @@ import { State } from './parts/texts.tsx';
 import { linkTo, param, route } from './route.ts';
 import { session, signOut } from './session.ts';
 import { Audit } from './views/audit.tsx';
+import { Candidate } from './views/candidate.tsx';
 import { Explain } from './views/explain.tsx';
 import { Health } from './views/health.tsx';
 import { Key } from './views/key.tsx';
@@ -20,6 +21,7 @@ const views = {
   unmatched: { title: 'Unmatched', View: Unmatched },
   explain: { title: 'Explain', View: Explain },
   key: { title: 'Key', View: Key },
+  candidate: { title: 'Candidate', View: Candidate },
   health: { title: 'Health', View: Health },
   audit: { title: 'Audit', View: Audit },
 } as const;

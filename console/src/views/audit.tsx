@@ -18,7 +18,7 @@ export function Audit() {
       <Failure message={error?.message} />
       {data?.changes.length === 0 && (
         <Empty title="No change yet.">
-          <p>Resets, grants and overrides appear here with the name of the token and the reason.</p>
+          <p>Resets, grants, overrides and candidates appear here with the name of the token and the reason.</p>
         </Empty>
       )}
       {data && data.changes.length > 0 && (
@@ -70,6 +70,7 @@ export function Audit() {
 
 function What({ what }: { readonly what: object }) {
   const { domain, descriptor, rule, hits } = what as Partial<Record<string, string | number>>; // what changes write
+  if (Object.keys(what).length === 0) return <span class="dim">none</span>; // the candidate is that of the service
   return (
     <>
       <Value text={String(descriptor ?? '')} />
@@ -81,10 +82,18 @@ function What({ what }: { readonly what: object }) {
   );
 }
 
-/** A counter's use, or the effect of an override. */
+/** A counter's use, the effect of an override, the state or the length of a candidate. */
 function stateText(state: unknown): string {
   if (Array.isArray(state)) return state.map(stateText).join(', ');
   if (state === null || state === undefined) return 'none';
-  const { used, effect } = state as { readonly used?: number; readonly effect?: string }; // what changes write
-  return effect ?? (used === undefined ? JSON.stringify(state) : `${used} used`);
+  const { used, effect, state: candidate, characters } = state as Written; // what changes write
+  if (characters !== undefined) return `${characters} characters`;
+  return effect ?? candidate ?? (used === undefined ? JSON.stringify(state) : `${used} used`);
+}
+
+interface Written {
+  readonly used?: number;
+  readonly effect?: string;
+  readonly state?: string;
+  readonly characters?: number;
 }

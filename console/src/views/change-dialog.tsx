@@ -1,9 +1,10 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { ExplainedLimit } from '../../../src/admin/explain.ts';
-import { ApiError, call, type Override } from '../api.ts';
+import { call, type Override } from '../api.ts';
 import { exact } from '../format.ts';
 import { HitsField } from '../parts/hits-field.tsx';
-import { Descriptor, Failure } from '../parts/texts.tsx';
+import { ReasonDialog } from '../parts/reason-dialog.tsx';
+import { Descriptor } from '../parts/texts.tsx';
 import type { Pair } from '../route.ts';
 
 /** What can be changed about a descriptor. `needs`: without it the change has no effect. */
@@ -38,18 +39,12 @@ const units = ['second', 'minute', 'hour', 'day'] as const;
 
 /** Asks for a reason, and says what the change will touch before it is made. */
 export function ChangeDialog({ name, domain, entries, limits, override, onClose }: ChangeDialogProps) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const done = useRef<string | undefined>(undefined); // the dialog closes by itself, so that the focus returns to where it was opened
-  const [reason, setReason] = useState('');
   const [hits, setHits] = useState(1);
   const [requests, setRequests] = useState(100);
   const [unit, setUnit] = useState<string>('minute');
   const [forMs, setForMs] = useState<number>(untilChoices[0][1]);
-  const [problem, setProblem] = useState<string>();
-  const [isBusy, setBusy] = useState(false);
-  useEffect(() => dialog.current?.showModal(), []);
   const isOverride = name === 'block' || name === 'limit' || name === 'exempt';
-  const make = async (): Promise<string> => {
+  const make = async (reason: string): Promise<string> => {
     const body = { domain, descriptor: entries, reason };
     switch (name) {
       case 'reset':
@@ -69,83 +64,49 @@ export function ChangeDialog({ name, domain, entries, limits, override, onClose 
       }
     }
   };
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    setBusy(true);
-    try {
-      done.current = await make();
-      dialog.current?.close();
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      setProblem(error.message);
-      setBusy(false);
-    }
-  };
   return (
-    <dialog ref={dialog} aria-labelledby="change-title" onClose={() => onClose(done.current)}>
-      <form onSubmit={(event) => void submit(event)}>
-        <h2 id="change-title">{changes[name].title}</h2>
-        <p>
-          <Descriptor entries={entries} />
-        </p>
-        <Touches name={name} limits={limits} override={override} />
-        {name === 'grant' && <HitsField class="field" value={hits} onChange={setHits} />}
-        {name === 'limit' && (
-          <div class="row">
-            <label class="field">
-              Requests
-              <input
-                type="number"
-                min="0"
-                max="4294967295"
-                required
-                value={requests}
-                onInput={({ currentTarget }) => setRequests(Number(currentTarget.value))}
-              />
-            </label>
-            <label class="field">
-              Per
-              <select value={unit} onChange={({ currentTarget }) => setUnit(currentTarget.value)}>
-                {units.map((one) => (
-                  <option key={one}>{one}</option>
-                ))}
-              </select>
-            </label>
-          </div>
-        )}
-        {isOverride && (
+    <ReasonDialog title={changes[name].title} make={make} onClose={onClose}>
+      <p>
+        <Descriptor entries={entries} />
+      </p>
+      <Touches name={name} limits={limits} override={override} />
+      {name === 'grant' && <HitsField class="field" value={hits} onChange={setHits} />}
+      {name === 'limit' && (
+        <div class="row">
           <label class="field">
-            For
-            <select value={forMs} onChange={({ currentTarget }) => setForMs(Number(currentTarget.value))}>
-              {untilChoices.map(([text, ms]) => (
-                <option key={ms} value={ms}>
-                  {text}
-                </option>
+            Requests
+            <input
+              type="number"
+              min="0"
+              max="4294967295"
+              required
+              value={requests}
+              onInput={({ currentTarget }) => setRequests(Number(currentTarget.value))}
+            />
+          </label>
+          <label class="field">
+            Per
+            <select value={unit} onChange={({ currentTarget }) => setUnit(currentTarget.value)}>
+              {units.map((one) => (
+                <option key={one}>{one}</option>
               ))}
             </select>
           </label>
-        )}
-        <label class="field">
-          Reason
-          <input
-            required
-            maxLength={500}
-            value={reason}
-            onInput={({ currentTarget }) => setReason(currentTarget.value)}
-          />
-        </label>
-        <p class="dim">The reason is written to the audit log, with the name of your token.</p>
-        <Failure message={problem} />
-        <div class="row end">
-          <button type="button" onClick={() => dialog.current?.close()}>
-            Cancel
-          </button>
-          <button type="submit" class="primary" disabled={isBusy}>
-            {changes[name].title}
-          </button>
         </div>
-      </form>
-    </dialog>
+      )}
+      {isOverride && (
+        <label class="field">
+          For
+          <select value={forMs} onChange={({ currentTarget }) => setForMs(Number(currentTarget.value))}>
+            {untilChoices.map(([text, ms]) => (
+              <option key={ms} value={ms}>
+                {text}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+    </ReasonDialog>
   );
 }
 

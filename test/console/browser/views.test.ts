@@ -96,6 +96,7 @@ const views: readonly (readonly [name: string, view: string, text: string])[] = 
   ['key', forKey('key', 'demo', alice), 'Last refusals'],
   ['key without a descriptor', 'key', 'No override is set'],
   ['key by request id', 'key?request=req-7', 'the request id'],
+  ['candidate', 'candidate', 'no error'],
   ['health', 'health', 'Connections of callers'],
   ['audit', 'audit', 'Changes that operators made'],
   ['sign-in', 'sign-in', 'It is sent once'],
@@ -277,6 +278,7 @@ test('pictures of the console are made for the docs', async () => {
   mkdirSync(into, { recursive: true });
   const page = await browser.open({ colorScheme: 'light', viewport: { width: 1024, height: 720 } });
   await signIn(page, weir);
+  await loadCandidate();
   const steady = setInterval(() => {
     void send(weir, 'demo', [['user', 'alice']]);
     void send(weir, 'demo', [['api_key', `k${Math.floor(Math.random() * 9)}`]], 3);
@@ -286,6 +288,7 @@ test('pictures of the console are made for the docs', async () => {
       ['overview', ''],
       ['rules', 'rules'],
       ['explain', forKey('explain', 'demo', alice)],
+      ['candidate', 'candidate'],
     ] as const) {
       await page.goto(viewAt(weir, view));
       await page.getByText('Live', { exact: true }).waitFor();
@@ -297,3 +300,14 @@ test('pictures of the console are made for the docs', async () => {
     clearInterval(steady);
   }
 }, 120_000);
+
+/** Tries a lower limit of each API key. */
+async function loadCandidate(): Promise<void> {
+  const url = `http://127.0.0.1:${weir.debugPort}/api/v1/candidate?reason=spread%20the%20load`;
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${TOKEN}` },
+    body: RULES.replace('requests_per_unit: 10,', 'requests_per_unit: 4,'),
+  });
+  expect(await answer.json()).toMatchObject({ state: 'on' });
+}

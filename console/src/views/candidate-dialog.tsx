@@ -1,0 +1,51 @@
+import { ApiError } from '../api.ts';
+import { clearCandidate, loadCandidate, type TriedCandidate } from '../candidate.ts';
+import { ReasonDialog } from '../parts/reason-dialog.tsx';
+import { Value } from '../parts/texts.tsx';
+
+/** What is asked to be done with the candidate. */
+export type CandidateChange =
+  | { readonly name: 'load'; readonly text: string; readonly domain: string }
+  | { readonly name: 'clear' };
+
+interface CandidateDialogProps {
+  readonly change: CandidateChange;
+  readonly candidate: TriedCandidate;
+  /** With what was done; undefined: nothing was. */
+  readonly onClose: (done?: string) => void;
+}
+
+export function CandidateDialog({ change, candidate: { state, origin }, onClose }: CandidateDialogProps) {
+  if (change.name === 'clear')
+    return (
+      <ReasonDialog
+        title="Clear the candidate"
+        make={async (reason) => {
+          await clearCandidate(reason);
+          return 'The candidate is off.';
+        }}
+        onClose={onClose}
+      >
+        <p>The trial ends, and its figures are gone. The rules in force and their counters are not touched.</p>
+        {origin === 'file' && <p>It stays off until the files at CANDIDATE_RULES_PATH change.</p>}
+      </ReasonDialog>
+    );
+  const { text, domain } = change;
+  return (
+    <ReasonDialog
+      title="Load the candidate"
+      make={async (reason) => {
+        const after = await loadCandidate(text, reason);
+        if (after.state === 'wrong') throw new ApiError(200, `It is wrong: ${after.problems[0]?.message ?? ''}`);
+        return 'The candidate is loaded. It is tried on requests from now on.';
+      }}
+      onClose={onClose}
+    >
+      <p>
+        Requests of <Value text={domain} /> are decided by these rules, too, after they are answered. Counters of the
+        rules in force are not touched: the candidate has its own.
+      </p>
+      {state === 'on' && <p>It replaces the candidate that is tried now. Figures begin anew.</p>}
+    </ReasonDialog>
+  );
+}
