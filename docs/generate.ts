@@ -9,6 +9,7 @@ import { commandLinePage } from './command-line-page.ts';
 import { withFigures } from './figures.ts';
 import { plots } from './plots.ts';
 import { ruleKeysPage } from './rule-keys-page.ts';
+import { scalingPage } from './scaling-page.ts';
 import { scenariosPage } from './scenarios-page.ts';
 
 /** The files generated from the code, by path. `npm run docs` writes them; a test compares them. */
@@ -141,8 +142,10 @@ if (import.meta.url === `file://${process.argv[1]}`) {
   showUsage(
     'Usage: npm run docs\n\nWrites the generated pages of docs/, the plots and the schema of rule files anew, and lists them.\n',
   );
-  for (const [path, text] of generatedPages) {
+  const write = (path: string, text: string): void => {
     writeFileSync(new URL(`../${path}`, import.meta.url), text);
     console.log(path);
-  }
+  };
+  for (const [path, text] of generatedPages) write(path, text);
+  void scalingPage().then((text) => write('docs/scaling-model.md', text));
 }

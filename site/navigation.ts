@@ -42,6 +42,7 @@ export const navigation: readonly NavigationGroup[] = [
       'scaling',
       'sites',
       'sizing',
+      'scaling-model',
       'upgrades',
       'monitoring',
       'runbooks',

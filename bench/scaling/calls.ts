@@ -1,0 +1,26 @@
+/**
+ * Calls per request where those of one group, at random times, share a call: (1 − e^−x) / x for x requests a group.
+ * Nearly 1 for few requests, 1 / x for many.
+ *
+ * @param perSecond  requests
+ * @param groupMs    how long a group lasts: until a batch is sent, or a refusal is forgotten
+ */
+export function groupedCalls(perSecond: number, groupMs: number): number {
+  const requests = (perSecond * groupMs) / 1_000;
+  return requests < 1e-9 ? 1 : -Math.expm1(-requests) / requests;
+}
+
+/** For how much of a key's use at an instance a block is sized, and its largest part of what the counter has left. */
+const LEASE_MS = 100;
+const SHARE_OF_REST = 1 / 20;
+
+/**
+ * Calls to Redis per decision with `consistency: leased`: each brings the hit that it is made for, and a block.
+ *
+ * @param perSecond  hits of one key at one instance
+ * @param rest       hits that the counter has left, about
+ */
+export function leasedCalls(perSecond: number, rest = Number.POSITIVE_INFINITY): number {
+  const block = Math.floor(Math.min((perSecond * LEASE_MS) / 1_000, rest * SHARE_OF_REST));
+  return 1 / (1 + block);
+}

@@ -1,0 +1,118 @@
+import type { Operation } from '../../src/backends/backend.ts';
+import type { CounterKey } from '../../src/backends/key.ts';
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { type Debit, debitOf } from '../../src/ledger/debit.ts';
+import { Leases } from '../../src/ledger/lease.ts';
+import { Refusals } from '../../src/ledger/refusals.ts';
+import { Random } from '../../src/simulate/random.ts';
+import { fakeClock } from '../../test/helpers/clock.ts';
+import { fixedWindowOf, type PolicedLimit } from '../../test/helpers/limits.ts';
+
+/** Requests at random times, on simulated clocks: the same for the same seed. */
+export interface SimulatedTraffic {
+  readonly seed: number;
+  readonly instances: number;
+  readonly keys: number;
+  /** Of each key, at all instances together. */
+  readonly perSecond: number;
+  readonly seconds: number;
+}
+
+/** Where a minute begins. */
+const START_MS = 1_700_000_040_000;
+const MINUTE_MS = 60_000;
+/** As the service gives back. */
+const IDLE_MS = 250;
+const TIMEOUT_MS = 1_000;
+/** As in src/backends/redis/backend.ts. */
+const MAX_IN_FLIGHT = 2;
+
+/** Calls per request of one instance that has two calls to Redis in flight at most, each for a round trip. */
+export function simulateBatches(seed: number, perSecond: number, roundTripMs: number, requests: number): number {
+  const random = new Random(seed);
+  const ends: number[] = []; // of calls in flight, the earliest first
+  let [nowMs, waiting, calls] = [0, 0, 0];
+  const send = (atMs: number): void => {
+    waiting = 0;
+    calls++;
+    ends.push(atMs + roundTripMs);
+  };
+  for (let request = 0; request < requests; request++) {
+    nowMs += random.exponential(1_000 / perSecond);
+    for (let end = ends[0]; end !== undefined && end <= nowMs; end = ends[0]) {
+      ends.shift();
+      if (waiting > 0) send(end);
+    }
+    waiting++;
+    if (ends.length < MAX_IN_FLIGHT) send(nowMs);
+  }
+  return calls / requests;
+}
+
+/** Calls to the store per decision, of instances with leases as the service has them, below the limit. */
+export async function simulateLeases(traffic: SimulatedTraffic): Promise<number> {
+  const clock = fakeClock(START_MS);
+  const perMinute = traffic.perSecond * traffic.seconds;
+  const limit = { ...fixedWindowOf(perMinute * 100, MINUTE_MS), consistency: 'leased' } as const;
+  const memory = createMemoryBackend(clock, { maxCounters: traffic.keys });
+  let [calls, decisions] = [0, 0];
+  const run = async (operation: Operation, how: Parameters<typeof memory.run>[1]) => {
+    calls++;
+    const [reply] = await memory.run([operation], how);
+    return reply ?? { code: 'UNAVAILABLE' as const, reason: 'no reply' };
+  };
+  const terms = { monotonicMs: clock, maxLeases: traffic.keys, idleMs: IDLE_MS, run, isLive: () => true };
+  const instances = Array.from({ length: traffic.instances }, () => new Leases(terms));
+  for (const { atMs, instance, debit } of requestsOf(traffic, limit)) {
+    clock.set(atMs);
+    const leases = instances[instance];
+    if (leases && !leases.spend(debit)) await leases.answer(debit, TIMEOUT_MS);
+    decisions++;
+  }
+  return calls / decisions;
+}
+
+/** Calls to the store per decision over the limit, of instances with a cache of refusals as the service has it. */
+export async function simulateRefusals(traffic: SimulatedTraffic): Promise<number> {
+  const clock = fakeClock(START_MS);
+  const limit = fixedWindowOf(1, MINUTE_MS);
+  const memory = createMemoryBackend(clock, { maxCounters: traffic.keys });
+  const terms = { monotonicMs: clock, maxBytes: Number.POSITIVE_INFINITY, isLive: () => true };
+  const instances = Array.from({ length: traffic.instances }, () => new Refusals(terms));
+  let [calls, refusedCount] = [0, 0];
+  for (const { atMs, instance, debit } of requestsOf(traffic, limit)) {
+    clock.set(atMs);
+    const cache = instances[instance];
+    if (!cache) continue;
+    if (cache.find(debit)) refusedCount++;
+    else {
+      const [reply] = await memory.run([debit], { spend: 'each', timeoutMs: TIMEOUT_MS });
+      if (reply?.code !== 'OVER_LIMIT') continue;
+      calls++;
+      refusedCount++;
+      cache.remember(debit, reply, true, atMs);
+    }
+  }
+  return calls / refusedCount;
+}
+
+interface SimulatedHit {
+  readonly atMs: number;
+  readonly instance: number;
+  readonly debit: Debit;
+}
+
+/** Each request is of a random key, at a random instance. */
+function* requestsOf(
+  { seed, instances, keys, perSecond, seconds }: SimulatedTraffic,
+  limit: PolicedLimit,
+): Iterable<SimulatedHit> {
+  const random = new Random(seed);
+  const debits = Array.from({ length: keys }, (_, at) =>
+    debitOf({ key: `key-${at}` as CounterKey }, { limit, policy: limit }, 1, true),
+  );
+  for (const atMs of random.steady(START_MS, START_MS + seconds * 1_000, perSecond * keys)) {
+    const debit = debits[random.below(keys)];
+    if (debit) yield { atMs, instance: random.below(instances), debit };
+  }
+}

@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs';
+import { measuredCosts } from '../bench/scaling/costs.ts';
+import { largeLoad, usualPlanning } from '../bench/scaling/load.ts';
+import {
+  costsTable,
+  measuredTable,
+  partsTable,
+  simulationTable,
+  sizesTable,
+  stepsTable,
+} from '../bench/scaling/tables.ts';
+
+const PAGE = new URL('scaling-model.md', import.meta.url);
+
+/** docs/scaling-model.md with the tables that `npm run scaling -- --simulate` prints. */
+export async function scalingPage(): Promise<string> {
+  const costs = measuredCosts();
+  const tables: ReadonlyMap<string, string> = new Map([
+    ['costs', costsTable(costs)],
+    ['parts', partsTable(largeLoad, costs, usualPlanning)],
+    ['sizes', sizesTable(largeLoad, costs, usualPlanning)],
+    ['steps', stepsTable(largeLoad, costs, usualPlanning)],
+    ['simulation', await simulationTable()],
+    ['measured', measuredTable(costs)],
+  ]);
+  let page = readFileSync(PAGE, 'utf8');
+  for (const [name, table] of tables) page = withTable(page, name, table);
+  return page;
+}
+
+function withTable(page: string, name: string, table: string): string {
+  const [begin, end] = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`];
+  const [from, to] = [page.indexOf(begin), page.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`expected ${begin} and ${end} in docs/scaling-model.md`);
+  return `${page.slice(0, from + begin.length)}\n\n${table}\n\n${page.slice(to)}`;
+}
