@@ -118,7 +118,7 @@ export function measuredTable(costs: Costs): string {
   const fixed = fixedRateRow();
   const leases = measuredLeases().filter(({ consistency }) => consistency === 'leased');
   const lines = [
-    ['µs of Redis, fixed rate of 6,121/s, no batches', costs.redisCounterUs + costs.redisCallUs, fixed.redisUs, 1],
+    ['µs of Redis at a fixed rate, without batches', costs.redisCounterUs + costs.redisCallUs, fixed.redisUs, 1],
     ['µs of Weir, the same', costs.weirUs + costs.weirCallUs + costs.weirReadUs, fixed.weirUs, 1],
     ...leases.map(({ instances, algorithm, decisions, callsPerDecision }) => {
       const rest = algorithm === 'token_bucket' ? BURST : LIMIT - decisions / 2;
