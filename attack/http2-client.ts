@@ -1,3 +1,4 @@
+import { ErrorCode } from '../src/transport/h2/errors.ts';
 import { Flag, FRAME_HEADER_BYTES, FrameType, PREFACE, Setting } from '../src/transport/h2/frames.ts';
 import { data, frame, settings, windowUpdate } from '../test/helpers/h2-client.ts';
 import type { TcpClient } from './tcp-client.ts';
@@ -123,7 +124,7 @@ export class Http2Client {
       void this.tcp.send(frame(FrameType.PING, Flag.ACK, 0, Buffer.from(payload)));
     else if (type === FrameType.RST_STREAM) {
       this.resets++;
-      this.ended++;
+      if (payload.readUInt32BE(0) !== ErrorCode.NO_ERROR) this.ended++; // else it follows the answer
     } else if ((type === FrameType.HEADERS || type === FrameType.DATA) && flags & Flag.END_STREAM) this.ended++;
     this.#onFrame?.(type, flags, streamId, payload);
   }

@@ -15,6 +15,13 @@ export interface OnHold {
   readonly lastMs: number;
 }
 
+/** Reservations within a state that is not copied for them. */
+export interface ReservationList {
+  readonly numbers: State;
+  /** Where the first begins. */
+  readonly first: number;
+}
+
 /** What decides whether an entry counts. */
 export interface Moment {
   readonly nowMs: number;
@@ -23,19 +30,19 @@ export interface Moment {
 }
 
 /** The entries that are remembered: each for one ttl after its end. @param first  where they begin */
-export function remembered(state: State, first: number, ttlMs: number, nowMs: number): number[] {
+export function remembered(state: State, first: number, ttlMs: number, nowMs: number): ReservationList {
   let at = first;
   while (at < state.length && (state[at + 2] ?? 0) + ttlMs <= nowMs) at += SIZE;
-  return state.slice(at);
+  return { numbers: state, first: at };
 }
 
 /** When the list may be forgotten. */
-export const forgottenAtMs = (entries: State, ttlMs: number): number =>
-  entries.length === 0 ? 0 : (entries.at(-2) ?? 0) + ttlMs;
+export const forgottenAtMs = ({ numbers, first }: ReservationList, ttlMs: number): number =>
+  numbers.length <= first ? 0 : (numbers.at(-2) ?? 0) + ttlMs;
 
-export function placeOf(entries: State, holder: number): number | undefined {
+export function placeOf({ numbers, first }: ReservationList, holder: number): number | undefined {
   if (holder === 0) return undefined;
-  for (let at = 0; at < entries.length; at += SIZE) if (entries[at] === holder) return at;
+  for (let at = first; at < numbers.length; at += SIZE) if (numbers[at] === holder) return at;
   return undefined;
 }
 
@@ -50,10 +57,11 @@ const counts = (entries: State, at: number, { nowMs, startMs }: Moment): boolean
 export const hitsAt = (entries: State, at: number, moment: Moment): number =>
   counts(entries, at, moment) ? (entries[at + 1] ?? 0) : 0;
 
-export function onHold(entries: State, moment: Moment): OnHold {
+/** @param own  where an entry is that is left out */
+export function onHold({ numbers: entries, first }: ReservationList, moment: Moment, own?: number): OnHold {
   let [hits, count, firstMadeMs, lastMs] = [0, 0, 0, 0];
-  for (let at = 0; at < entries.length; at += SIZE) {
-    if (!counts(entries, at, moment)) continue;
+  for (let at = first; at < entries.length; at += SIZE) {
+    if (at === own || !counts(entries, at, moment)) continue;
     if (count === 0) firstMadeMs = entries[at + 3] ?? 0;
     lastMs = entries[at + 2] ?? 0;
     hits += entries[at + 1] ?? 0;
@@ -62,23 +70,22 @@ export function onHold(entries: State, moment: Moment): OnHold {
   return { hits, count, firstMadeMs, lastMs };
 }
 
-/** The first entry that can be forgotten for another one; undefined: none. */
-function idleIn(entries: State, nowMs: number): number | undefined {
-  for (let at = 0; at < entries.length; at += SIZE) if (!isOpen(entries, at, nowMs)) return at;
-  return undefined;
+/** Whether another entry may be added: the first can be forgotten for it, or there are few. */
+export const hasRoom = ({ numbers, first }: ReservationList, nowMs: number): boolean =>
+  numbers.length - first < MAX_RESERVATIONS * SIZE || !isOpen(numbers, first, nowMs);
+
+/** A copy of the entries. @param own  where one is that is left out */
+export function copyOf({ numbers, first }: ReservationList, own?: number): number[] {
+  const copy = numbers.slice(first);
+  if (own !== undefined) copy.splice(own - first, SIZE);
+  return copy;
 }
-
-export const hasRoom = (entries: State, nowMs: number): boolean =>
-  entries.length < MAX_RESERVATIONS * SIZE || idleIn(entries, nowMs) !== undefined;
-
-export const without = (entries: State, at: number): number[] => entries.toSpliced(at, SIZE);
 
 /** Inserts behind those that expire earlier, or at the same moment. Without room nothing is remembered. */
 export function insert(entries: number[], entry: readonly [number, number, number, number], nowMs: number): void {
   if (entries.length >= MAX_RESERVATIONS * SIZE) {
-    const idle = idleIn(entries, nowMs);
-    if (idle === undefined) return;
-    entries.splice(idle, SIZE);
+    if (isOpen(entries, 0, nowMs)) return;
+    entries.splice(0, SIZE);
   }
   let at = entries.length;
   while (at > 0 && (entries[at - 2] ?? 0) > entry[2]) at -= SIZE;
@@ -86,25 +93,37 @@ export function insert(entries: number[], entry: readonly [number, number, numbe
 }
 
 /**
- * When enough reservations have expired, at the latest; 0: never enough.
+ * When enough reservations have expired, at the latest; 0: never enough. Reads each entry a few times, whatever
+ * `passes` says.
  *
+ * @param own     where an entry is that is left out
  * @param passes  whether the request passes beside so many hits on hold; if it does, then also beside fewer
  */
-export function freeAtMs(entries: State, moment: Moment, passes: (onHold: number) => boolean): number {
-  const ends: number[] = [];
-  const left: number[] = []; // on hold when the one before has expired
-  let { hits } = onHold(entries, moment);
-  for (let at = 0; at < entries.length; at += SIZE) {
-    if (!counts(entries, at, moment)) continue;
-    hits -= entries[at + 1] ?? 0;
-    ends.push(entries[at + 2] ?? 0);
-    left.push(hits);
-  }
-  let [low, high] = [0, ends.length];
+export function freeAtMs(
+  { numbers: entries, first: begin }: ReservationList,
+  moment: Moment,
+  own: number | undefined,
+  passes: (onHold: number) => boolean,
+): number {
+  const hitsIn = (from: number, to: number): number => {
+    let hits = 0;
+    for (let at = from; at < to; at += SIZE) if (at !== own) hits += hitsAt(entries, at, moment);
+    return hits;
+  };
+  let low = begin;
+  while (low < entries.length && (low === own || !counts(entries, low, moment))) low += SIZE;
+  let high = entries.length;
+  let left = hitsIn(low, high); // on hold when those before `low` have expired
+  const first = hitsIn(low, Math.min(low + SIZE, high));
+  if (passes(left - first)) return low < high ? (entries[low + 2] ?? 0) : 0;
   while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    if (passes(left[middle] ?? 0)) high = middle;
-    else low = middle + 1;
+    const middle = low + Math.floor((high - low) / SIZE / 2) * SIZE;
+    const gone = hitsIn(low, middle + SIZE);
+    if (passes(left - gone)) high = middle;
+    else {
+      low = middle + SIZE;
+      left -= gone;
+    }
   }
-  return ends[low] ?? 0;
+  return low < entries.length ? (entries[low + 2] ?? 0) : 0;
 }

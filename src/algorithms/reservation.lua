@@ -50,10 +50,11 @@ do
     return is_open(entries, i, now_ms) and entries[i + 3] >= start_ms
   end
 
-  local function on_hold(entries, now_ms, start_ms)
+  -- own: where an entry is that is left out
+  local function on_hold(entries, now_ms, start_ms, own)
     local hits, count, first_made_ms, last_ms = 0, 0, 0, 0
     for i = 1, #entries, SIZE do
-      if counts(entries, i, now_ms, start_ms) then
+      if i ~= own and counts(entries, i, now_ms, start_ms) then
         if count == 0 then
           first_made_ms = entries[i + 3]
         end
@@ -65,17 +66,8 @@ do
     return hits, count, first_made_ms, last_ms
   end
 
-  local function idle_in(entries, now_ms)
-    for i = 1, #entries, SIZE do
-      if not is_open(entries, i, now_ms) then
-        return i
-      end
-    end
-    return nil
-  end
-
   local function has_room(entries, now_ms)
-    return #entries < MAX_RESERVATIONS * SIZE or idle_in(entries, now_ms) ~= nil
+    return #entries < MAX_RESERVATIONS * SIZE or not is_open(entries, 1, now_ms)
   end
 
   local function without(entries, place)
@@ -92,11 +84,10 @@ do
   -- Changes the list, or makes one with an entry less.
   local function insert(entries, holder, hits, until_ms, made_ms, now_ms)
     if #entries >= MAX_RESERVATIONS * SIZE then
-      local idle = idle_in(entries, now_ms)
-      if not idle then
+      if is_open(entries, 1, now_ms) then
         return entries
       end
-      entries = without(entries, idle)
+      entries = without(entries, 1)
     end
     local place = #entries + 1
     while place > 1 and entries[place - 2] > until_ms do
@@ -109,26 +100,35 @@ do
     return entries
   end
 
-  local function free_at_ms(entries, now_ms, start_ms, passes)
-    local ends, left, size = {}, {}, 0
-    local hits = on_hold(entries, now_ms, start_ms)
-    for i = 1, #entries, SIZE do
-      if counts(entries, i, now_ms, start_ms) then
-        hits = hits - entries[i + 1]
-        size = size + 1
-        ends[size], left[size] = entries[i + 2], hits
+  local function free_at_ms(entries, now_ms, start_ms, own, passes)
+    local size = #entries
+    local function hits_in(from, to)
+      local hits = 0
+      for i = from, to - 1, SIZE do
+        if i ~= own and counts(entries, i, now_ms, start_ms) then
+          hits = hits + entries[i + 1]
+        end
       end
+      return hits
     end
     local low, high = 1, size + 1
+    while low <= size and (low == own or not counts(entries, low, now_ms, start_ms)) do
+      low = low + SIZE
+    end
+    local left = hits_in(low, high)
+    if passes(left - hits_in(low, math.min(low + SIZE, high))) then
+      return low <= size and entries[low + 2] or 0
+    end
     while low < high do
-      local middle = math.floor((low + high) / 2)
-      if passes(left[middle]) then
+      local middle = low + math.floor((high - low) / SIZE / 2) * SIZE
+      local gone = hits_in(low, middle + SIZE)
+      if passes(left - gone) then
         high = middle
       else
-        low = middle + 1
+        low, left = middle + SIZE, left - gone
       end
     end
-    return ends[low] or 0
+    return low <= size and entries[low + 2] or 0
   end
 
   local function read(limit, state, now_ms)
@@ -178,23 +178,22 @@ do
     local _, peek, peek_ttl_ms, peek_report = step(numbers, inner, now_ms, 0, false)
     local start_ms = start_of(limit, peek)
     local own = place_of(entries, limit[5])
-    local others = own and without(entries, own) or entries
-    local held = on_hold(others, now_ms, start_ms)
+    local held = on_hold(entries, now_ms, start_ms, own)
     local function try_with(on_hold_hits)
       return step(numbers, inner, now_ms, math.min(on_hold_hits + hits, MAX_COUNT), false)
     end
     local own_hits = own and counts(entries, own, now_ms, start_ms) and entries[own + 1] or 0
     local is_renewed = own and hits > 0 and hits <= own_hits
-    local is_full = not has_room(others, now_ms)
+    local is_full = not own and not has_room(entries, now_ms)
     if not is_renewed and (is_full or not try_with(held)) then
       local accepted, alone, alone_ttl_ms, alone_report = try_with(0)
       if not accepted then
         return result_of(limit, now_ms, alone, alone_ttl_ms, alone_report, entries, false, { REFUSED_ALONE })
       end
-      local free_ms = free_at_ms(others, now_ms, start_ms, function(left)
+      local free_ms = free_at_ms(entries, now_ms, start_ms, own, function(left)
         return (try_with(left))
       end)
-      free_ms = math.max(free_ms, is_full and others[3] or 0)
+      free_ms = math.max(free_ms, is_full and entries[3] or 0)
       return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, false, { is_full and FULL or REFUSED, 0, 0, 0, free_ms })
     end
     if hits == 0 then
@@ -205,7 +204,7 @@ do
       return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, entries, true, done)
     end
     local until_ms = math.max(now_ms + limit[3], own and entries[own + 2] or 0)
-    local left = insert(others, limit[5], hits, until_ms, math.max(now_ms, start_ms), now_ms)
+    local left = insert(own and without(entries, own) or entries, limit[5], hits, until_ms, math.max(now_ms, start_ms), now_ms)
     return result_of(limit, now_ms, peek, peek_ttl_ms, peek_report, left, true, done)
   end
 

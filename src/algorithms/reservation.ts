@@ -9,6 +9,7 @@ import {
   type Step,
 } from './limit.ts';
 import {
+  copyOf,
   forgottenAtMs,
   freeAtMs,
   hasRoom,
@@ -17,8 +18,8 @@ import {
   type Moment,
   onHold,
   placeOf,
+  type ReservationList,
   remembered,
-  without,
 } from './reservation-list.ts';
 import { describeReservation } from './reservation-report.ts';
 
@@ -54,9 +55,10 @@ const LARGEST_SHARE = 0.5;
 interface StepInput {
   readonly limit: ReservationLimit;
   readonly row: Algorithm;
+  readonly state: State;
   /** Undefined: nothing has been charged. */
   readonly inner: State | undefined;
-  readonly entries: number[];
+  readonly entries: ReservationList;
   readonly nowMs: number;
   readonly hits: number;
   readonly charge: Charge;
@@ -108,35 +110,35 @@ function reserve(input: StepInput): Step {
   const peek = row.step(limit.inner, inner, nowMs, 0, false);
   const moment: Moment = { nowMs, startMs: startOf(input, peek) };
   const own = placeOf(entries, holder);
-  const others = own === undefined ? entries : without(entries, own);
-  const held = onHold(others, moment).hits;
+  const held = onHold(entries, moment, own).hits;
   const tryWith = (others: number): Step =>
     row.step(limit.inner, inner, nowMs, Math.min(others + hits, MAX_COUNT), false);
-  const isRenewed = own !== undefined && hits > 0 && hits <= hitsAt(entries, own, moment);
-  const isFull = !hasRoom(others, nowMs);
+  const isRenewed = own !== undefined && hits > 0 && hits <= hitsAt(entries.numbers, own, moment);
+  const isFull = own === undefined && !hasRoom(entries, nowMs);
   if (!isRenewed && (isFull || !tryWith(held).accepted)) {
     const alone = tryWith(0);
     if (!alone.accepted) return stepOf(input, alone, entries, { event: 'refused_alone', accepted: false });
-    const freeMs = freeAtMs(others, moment, (left) => tryWith(left).accepted);
-    const roomMs = isFull ? (others[2] ?? 0) : 0; // the first that expires
+    const freeMs = freeAtMs(entries, moment, own, (left) => tryWith(left).accepted);
+    const roomMs = isFull ? (entries.numbers[entries.first + 2] ?? 0) : 0; // the first that expires
     const event = isFull ? 'full' : 'refused';
     return stepOf(input, peek, entries, { event, accepted: false, freeMs: Math.max(freeMs, roomMs) });
   }
   if (hits === 0) return stepOf(input, peek, entries, { event: 'peeked', accepted: true });
   const done: Done = { event: 'reserved', accepted: true, reserved: hits };
   if (!charge) return stepOf(input, peek, entries, done);
-  const next = [...others];
-  const untilMs = Math.max(nowMs + ttlMs, own === undefined ? 0 : (entries[own + 2] ?? 0));
+  const next = copyOf(entries, own);
+  const untilMs = Math.max(nowMs + ttlMs, own === undefined ? 0 : (entries.numbers[own + 2] ?? 0));
   insert(next, [holder, hits, untilMs, Math.max(nowMs, moment.startMs)], nowMs);
-  return stepOf(input, peek, next, done);
+  return stepOf(input, peek, { numbers: next, first: 0 }, done);
 }
 
 function commit(input: StepInput): Step {
   const { limit, row, inner, entries, nowMs, hits, charge } = input;
   const used = Math.max(hits, 0);
   const own = limit.commits ? placeOf(entries, limit.holder) : undefined;
-  const reserved = own === undefined ? 0 : (entries[own + 1] ?? 0);
-  const event = own === undefined ? 'unknown' : reserved === 0 ? 'repeated' : timely(entries[own + 2] ?? 0, nowMs);
+  const reserved = own === undefined ? 0 : (entries.numbers[own + 1] ?? 0);
+  const event =
+    own === undefined ? 'unknown' : reserved === 0 ? 'repeated' : timely(entries.numbers[own + 2] ?? 0, nowMs);
   const isReserved = event === 'committed' || event === 'late';
   const most = limit.onOverrun === 'clip' && isReserved ? reserved : used;
   const charged = event === 'repeated' ? 0 : Math.min(used, most);
@@ -145,9 +147,9 @@ function commit(input: StepInput): Step {
   const done: Done = { event, accepted: true, reserved, charged, overrun };
   if (!charge || event === 'repeated' || !limit.commits || limit.holder === 0)
     return stepOf(input, next, entries, done);
-  const left = own === undefined ? entries : without(entries, own);
+  const left = copyOf(entries, own);
   insert(left, [limit.holder, 0, nowMs, nowMs], nowMs);
-  return stepOf(input, next, left, done);
+  return stepOf(input, next, { numbers: left, first: 0 }, done);
 }
 
 const timely = (untilMs: number, nowMs: number): 'committed' | 'late' => (untilMs <= nowMs ? 'late' : 'committed');
@@ -157,7 +159,7 @@ const startOf = ({ limit, row }: StepInput, { state }: Step): number =>
   row.endsTogether?.(limit.inner) ? (state[0] ?? 0) : 0;
 
 /** @param next  of the counter */
-function stepOf(input: StepInput, next: Step, entries: State, done: Done): Step {
+function stepOf(input: StepInput, next: Step, entries: ReservationList, done: Done): Step {
   const { limit, nowMs } = input;
   const { event, accepted, reserved = 0, charged = 0, overrun = 0, freeMs = 0 } = done;
   const { hits, count, firstMadeMs, lastMs } = onHold(entries, { nowMs, startMs: startOf(input, next) });
@@ -165,11 +167,20 @@ function stepOf(input: StepInput, next: Step, entries: State, done: Done): Step 
   const numbers = [reservationEvents.indexOf(event), reserved, charged, overrun, hits, count, firstMadeMs, lastMs];
   return {
     accepted,
-    state: [inner.length, ...inner, ...entries],
+    state: isAsBefore(input, inner, entries)
+      ? input.state
+      : [inner.length, ...inner].concat(entries.numbers.slice(entries.first)),
     ttlMs: Math.max(next.ttlMs, forgottenAtMs(entries, limit.ttlMs) - nowMs, 0),
     report: [...numbers, freeMs, ...(next.report ?? next.state)],
   };
 }
+
+/** Whether a state of these parts is the one that the step was given: a long one is not copied without a reason. */
+const isAsBefore = ({ state, entries: given }: StepInput, inner: State, entries: ReservationList): boolean =>
+  entries === given &&
+  entries.first === 1 + inner.length &&
+  state[0] === inner.length &&
+  inner.every((number, at) => number === state[1 + at]);
 
 /** Takes back a commit's hits, or a reservation. */
 function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
@@ -177,9 +188,10 @@ function refund(input: StepInput, hits: number, chargedAtMs: number): Step {
   const done: Done = { event: 'given_back', accepted: true };
   if (limit.commits) return stepOf(input, row.refund(limit.inner, inner, nowMs, hits, chargedAtMs), entries, done);
   const own = placeOf(entries, limit.holder);
-  const isItself = own !== undefined && entries[own + 1] === hits && entries[own + 2] === chargedAtMs + limit.ttlMs;
+  const { numbers } = entries;
+  const isItself = own !== undefined && numbers[own + 1] === hits && numbers[own + 2] === chargedAtMs + limit.ttlMs;
   const peek = row.step(limit.inner, inner, nowMs, 0, false);
-  return stepOf(input, peek, isItself ? without(entries, own) : entries, done);
+  return stepOf(input, peek, isItself ? { numbers: copyOf(entries, own), first: 0 } : entries, done);
 }
 
 /** The row of reservations in the table of algorithms: rules say `reserve` beside the algorithm that counts. */
@@ -189,7 +201,7 @@ export function reservationOver(others: OtherAlgorithms): Algorithm<ReservationL
     const first = 1 + (state[0] ?? 0);
     const inner = first > 1 ? state.slice(1, first) : undefined;
     const entries = remembered(state, first, limit.ttlMs, nowMs);
-    return { limit, row: rowOf(limit.inner), inner, entries, nowMs, hits: 0, charge: false };
+    return { limit, row: rowOf(limit.inner), state, inner, entries, nowMs, hits: 0, charge: false };
   };
   return {
     keys: [],

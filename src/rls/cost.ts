@@ -28,3 +28,22 @@ export function costOf({ descriptors }: WireRequest, octets: number): Cost {
     units: 1 + descriptors.length + entries / ENTRIES_PER_UNIT + octets / OCTETS_PER_UNIT,
   };
 }
+
+/**
+ * How much more work such a call is: each descriptor is matched several times, and each step of a limit with
+ * reservations reads all of them, a thousand at most.
+ */
+const HOSTED_FACTOR = 8;
+
+/**
+ * The work of a call that is decoded by a library, and handled with promises: of `weir.v1.Rules`, `weir.v1.Holds` and
+ * Kuadrant's service.
+ *
+ * @param message  that of the call, or what has it as its `request`
+ * @param octets   size of the encoded message
+ */
+export function unitsOfHosted(message: unknown, octets: number): number {
+  const asked = message as Partial<WireRequest> & { readonly request?: WireRequest | null }; // by their definitions
+  const { descriptors = [] } = asked.request ?? asked;
+  return HOSTED_FACTOR * costOf({ ...{ domain: '', hits_addend: 0 }, descriptors }, octets).units;
+}

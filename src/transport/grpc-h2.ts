@@ -3,7 +3,7 @@ import { intermittent } from '../intermittent.ts';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
 import { type BatchOutcome, createBatch } from '../rls/batch.ts';
 import { costOfBatch, readBatchRequest, type WireBatchRequest, writeBatchResponse } from '../rls/batch-messages.ts';
-import { costOf } from '../rls/cost.ts';
+import { costOf, unitsOfHosted } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import type { CallOutcome } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
@@ -18,6 +18,7 @@ import type { ConnectionHandler } from './h2/exchanges.ts';
 import { defaultLimits, type Http2Limits } from './h2/limits.ts';
 import { listen } from './listener.ts';
 import { shutDown } from './shut-down.ts';
+import { sideLimits } from './side-limits.ts';
 import {
   addHealth,
   addHolds,
@@ -51,9 +52,11 @@ export async function startH2Server(
   const router = new Router(MAX_REQUEST_BYTES);
   addDecisions(router, options);
   addHealth(router.host, options);
-  if (options.rules) router.addOnDemand(rulesPaths, () => addRules(router.host, options));
-  if (options.holds) router.addOnDemand(holdsPaths, () => addHolds(router.host, options));
-  if (options.kuadrant) router.addOnDemand(kuadrantPaths, () => addKuadrant(router.host, options));
+  const { queue, refusal, tooLate } = options.overload;
+  const deciding = router.hostWith({ ...sideLimits, turns: { queue, refusal, tooLate, unitsOf: unitsOfHosted } });
+  if (options.rules) router.addOnDemand(rulesPaths, () => addRules(deciding, options));
+  if (options.holds) router.addOnDemand(holdsPaths, () => addHolds(deciding, options));
+  if (options.kuadrant) router.addOnDemand(kuadrantPaths, () => addKuadrant(deciding, options));
   await addQuotas(router, options);
   router.addOnDemand(reflectionPaths, () => addReflection(router.host, options));
   const handler: ConnectionHandler = {

@@ -176,10 +176,12 @@ function spare(
   const hits = signedHits(operation);
   const found = counters.find(key);
   const state = counters.stateAt(found, nowMs);
-  const refusal = stepOf(operation, hits, state, nowMs, operation.kind !== 'peek');
-  if (standsAlone(operation) || (mayCharge && !accepted && !refusal.accepted)) {
-    counters.set(key, found, refusal, nowMs);
-    return decisionOf(limit, refusal, nowMs, { hits, accepted, charged: true });
+  if (standsAlone(operation) || (mayCharge && !accepted)) {
+    const refusal = stepOf(operation, hits, state, nowMs, operation.kind !== 'peek');
+    if (standsAlone(operation) || !refusal.accepted) {
+      counters.set(key, found, refusal, nowMs);
+      return decisionOf(limit, refusal, nowMs, { hits, accepted, charged: true });
+    }
   }
   const peek = stepOf(operation, asked, state, nowMs, false);
   return decisionOf(limit, peek, nowMs, { hits: asked, accepted, charged: false });

@@ -30,6 +30,17 @@ export const failureTrailers = (failure: Failure): Buffer => encodeFields(traile
 export const failureHead = (failure: Failure): Buffer =>
   encodeFields([[':status', '200'], contentType, ...acceptedEncodings(failure), ...trailersOf(failure)]);
 
+const refusalHeads = new WeakMap<Failure, Buffer>();
+
+/** As `failureHead`, but encoded once per failure: refusing must be cheap. */
+export function refusalHead(refusal: Failure): Buffer {
+  const cached = refusalHeads.get(refusal);
+  if (cached) return cached;
+  const head = failureHead(refusal);
+  refusalHeads.set(refusal, head);
+  return head;
+}
+
 /** Lists the encodings that are supported, for clients that used another one. */
 const acceptedEncodings = ({ code }: Failure) =>
   code === status.UNIMPLEMENTED ? ([['grpc-accept-encoding', 'identity,gzip,deflate']] as const) : [];

@@ -8,12 +8,14 @@ import type {
   UntypedHandleCall,
 } from '@grpc/grpc-js';
 import { status } from '../../grpc-status.ts';
+import { type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
+import type { Overload } from '../../overload/overload.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
-import { type Failure, failureHead, failureTrailers, HEAD, OK_TRAILERS } from './answers.ts';
+import { type Failure, failureHead, failureTrailers, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { GrpcError } from './grpc-error.ts';
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts';
-import { failureOf } from './unary-call.ts';
+import { FAILURE_UNITS, failureOf, OCTETS_PER_UNIT } from './unary-call.ts';
 
 /** Bounds of the messages of a method; see `sideLimits`. */
 export interface HostedLimits {
@@ -22,6 +24,14 @@ export interface HostedLimits {
   readonly maxUnreadMessages: number;
   /** Handlers are given `HostedControls`. */
   readonly hasControls?: boolean;
+  /** Of methods that decide: their calls take turns with all others that do. */
+  readonly turns?: HostedTurns;
+}
+
+/** What methods that decide share with `UnaryMethod`. */
+export interface HostedTurns extends Pick<Overload, 'queue' | 'refusal' | 'tooLate'> {
+  /** The work of a decoded message, in units of the queue. @param octets  its size */
+  readonly unitsOf: (message: unknown, octets: number) => number;
 }
 
 /** What a handler can do with its call here, besides what grpc-js offers. */
@@ -74,8 +84,9 @@ class CallSurface extends EventEmitter {
 /**
  * A call of a side service, whose handler was written for grpc-js. Slower than `UnaryCall`, and bound by `sideLimits`.
  * The call emits `cancelled` unless the handler ended it; writes after the end are dropped.
+ * The message of a unary or server-streaming call is decoded when it is the call's turn, not before.
  */
-export class HostedCall implements Receiver {
+export class HostedCall implements Receiver, PendingCall {
   readonly #method: HostedMethod;
   readonly #stream: Stream;
   /** Undefined once the call is over. */
@@ -85,7 +96,9 @@ export class HostedCall implements Receiver {
   /** While a handler with controls is called. */
   #head: CallHead | undefined;
   /** The request of a unary or server-streaming call, until its handler is called. */
-  #request: { readonly message: unknown; readonly bytes: number } | undefined;
+  #request: Buffer | undefined;
+  completeAtMs = 0;
+  #isQueued = false;
   #chargedBytes = 0;
   #unreadMessages = 0;
   #hasHead = false;
@@ -125,7 +138,7 @@ export class HostedCall implements Receiver {
   #open(timeoutMs: number): void {
     if (timeoutMs <= LONGEST_TIMER_MS) this.#deadline = setTimeout(() => this.#abort(DEADLINE), timeoutMs).unref();
     this.#stream.isOpenEnded = this.#method.definition.requestStream;
-    if (this.#stream.isOpenEnded) this.#invoke();
+    if (this.#stream.isOpenEnded) this.#guard(() => this.#callHandler());
   }
 
   data(bytes: Buffer, from: number, to: number): void {
@@ -144,7 +157,7 @@ export class HostedCall implements Receiver {
     if (this.#reader.pending > 0)
       return this.#abort({ code: status.INTERNAL, details: 'the request ends in the middle of a message' });
     if (this.#method.definition.requestStream) return this.#emit('end');
-    if (this.#request) return this.#invoke(this.#request.message);
+    if (this.#request) return this.#complete(this.#request.length);
     this.#abort({ code: status.UNIMPLEMENTED, details: 'the method takes one message, got none' });
   }
 
@@ -161,31 +174,70 @@ export class HostedCall implements Receiver {
     const { maxUnreadBytes } = this.#method.limits;
     if (requestStream && this.#stream.peer.unreadBytes() > maxUnreadBytes)
       throw new GrpcError(status.RESOURCE_EXHAUSTED, `${UNREAD}: more than ${maxUnreadBytes} bytes are unread`);
-    const message = requestDeserialize(Buffer.from(bytes.subarray(from, to)));
-    if (!requestStream) {
-      this.#request = { message, bytes: to - from };
-      return;
-    }
-    this.#emit('data', message);
+    const copy = Buffer.allocUnsafeSlow(to - from); // a slice of a pool would keep the pool alive
+    bytes.copy(copy, 0, from, to);
+    if (requestStream) return this.#emit('data', requestDeserialize(copy));
+    this.#request = copy;
   }
 
-  /** Charges the memory of buffered messages. Even a short buffer may keep one of Node's pools alive. */
+  /** Charges the memory of buffered messages. Even a short part of one may keep one of Node's pools alive. */
   #chargeMessages(): void {
     if (!this.#reader) return; // the stream, and its charge, may be gone
     const { pending } = this.#reader;
     // the buffer of a message that arrives in pieces is up to twice as large as what has arrived
-    const bytes = (pending > 0 ? Math.max(Buffer.poolSize, 2 * pending) : 0) + (this.#request?.bytes ?? 0);
+    const bytes = (pending > 0 ? Math.max(Buffer.poolSize, 2 * pending) : 0) + (this.#request?.length ?? 0);
     if (bytes !== this.#chargedBytes) this.#stream.charge(bytes - this.#chargedBytes);
     this.#chargedBytes = bytes;
   }
 
-  /** @param request  of a unary or server-streaming call; not kept */
-  #invoke(request?: unknown): void {
+  /** The request has ended, and with it its only message. */
+  #complete(octets: number): void {
+    const { turns } = this.#method.limits;
+    if (!turns) return void this.run();
+    const { queue } = turns;
+    const estimate = octets / OCTETS_PER_UNIT;
+    this.completeAtMs = this.#stream.peer.readAtMs;
+    if (queue.mayRun(estimate)) return queue.spend(this.run());
+    this.#isQueued = true;
+    this.#stream.isBusy = true;
+    queue.add(this, estimate);
+  }
+
+  run(): number {
+    this.#leaveQueue();
+    const bytes = this.#request;
+    if (!bytes) return REFUSAL_UNITS; // the caller cancelled, or its deadline has passed
     this.#request = undefined;
     this.#chargeMessages();
-    this.#surface.request = request;
+    try {
+      this.#surface.request = this.#method.definition.requestDeserialize(bytes);
+    } catch (error) {
+      this.#abort(failureOf(error));
+      return FAILURE_UNITS;
+    }
+    const units = this.#method.limits.turns?.unitsOf(this.#surface.request, bytes.length) ?? 0;
     this.#guard(() => this.#callHandler());
     this.#surface.request = undefined;
+    return units;
+  }
+
+  refuse(): void {
+    this.#leaveQueue();
+    const { turns } = this.#method.limits;
+    if (!turns || this.#isOver) return;
+    this.#close();
+    this.#stream.headOnly(refusalHead(turns.tooLate()));
+  }
+
+  /** A call that was cancelled in the queue has kept its place among the connection's calls, and its charge. */
+  #leaveQueue(): void {
+    if (!this.#isQueued) return;
+    this.#isQueued = false;
+    if (!this.#isOver) this.#stream.isBusy = false;
+    else {
+      this.#stream.peer.sideStreams--;
+      if (this.#stream.isBusy) this.#stream.reset(); // not sent
+    }
   }
 
   #callHandler(): void {
@@ -268,6 +320,6 @@ export class HostedCall implements Receiver {
     clearTimeout(this.#deadline);
     this.#reader = undefined;
     this.#request = undefined;
-    this.#stream.peer.sideStreams--;
+    if (!this.#isQueued) this.#stream.peer.sideStreams--;
   }
 }

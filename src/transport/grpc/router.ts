@@ -4,7 +4,7 @@ import type { RequestHead } from '../h2/request-head.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { sideLimits } from '../side-limits.ts';
 import type { ServiceHost } from '../side-services.ts';
-import { type Failure, failureHead, plainHead, plainText } from './answers.ts';
+import { type Failure, failureHead, plainHead, plainText, refusalHead } from './answers.ts';
 import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
 import { HostedCall, type HostedLimits } from './hosted-call.ts';
@@ -27,11 +27,16 @@ export class Router {
   readonly #methods = new Map<string, Open>();
   readonly #maxRequestBytes: number;
   /** For services whose handlers were written for grpc-js. */
-  readonly host: ServiceHost = { addService: (definition, handlers) => this.addHosted(definition, handlers) };
+  readonly host: ServiceHost = this.hostWith(sideLimits);
 
   /** @param maxRequestBytes  of requests to methods added by `addUnary`; larger ones are RESOURCE_EXHAUSTED */
   constructor(maxRequestBytes: number) {
     this.#maxRequestBytes = maxRequestBytes;
+  }
+
+  /** As `host`, with other limits. */
+  hostWith(limits: HostedLimits): ServiceHost {
+    return { addService: (definition, handlers) => this.addHosted(definition, handlers, limits) };
   }
 
   /** Adds a unary method on the hot path. */
@@ -70,17 +75,15 @@ export class Router {
   }
 
   /** Adds a service whose handlers were written for grpc-js. */
-  addHosted(
-    definition: ServiceDefinition,
-    handlers: UntypedServiceImplementation,
-    limits: HostedLimits = sideLimits,
-  ): void {
+  addHosted(definition: ServiceDefinition, handlers: UntypedServiceImplementation, limits: HostedLimits): void {
     for (const [name, method] of Object.entries(definition) as [string, MethodDefinition<unknown, unknown>][]) {
       // by its type
       const handler = handlers[name] ?? handlers[method.originalName ?? ''];
       if (!handler) continue;
       const hosted = { definition: method, handler, limits };
       this.#methods.set(method.path, (stream, head) => {
+        const refusal = limits.turns?.refusal();
+        if (refusal) return new RefusedCall(stream, refusal);
         if (stream.peer.sideStreams < sideLimits.maxStreams) return new HostedCall(hosted, stream, head);
         stream.headOnly(TOO_MANY_SIDE_STREAMS);
         return undefined;
@@ -148,17 +151,6 @@ class RefusedCall implements Receiver {
   }
 
   cancelled(): void {}
-}
-
-const refusalHeads = new WeakMap<Failure, Buffer>();
-
-/** Encoded once per failure: refusing must be cheap. */
-function refusalHead(refusal: Failure): Buffer {
-  const cached = refusalHeads.get(refusal);
-  if (cached) return cached;
-  const head = failureHead(refusal);
-  refusalHeads.set(refusal, head);
-  return head;
 }
 
 function answerPlainly(stream: Stream, problem: NotGrpc | 431): void {

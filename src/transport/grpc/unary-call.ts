@@ -30,7 +30,7 @@ export interface UnaryMethod<Q> {
 }
 
 /** Message octets per unit of work, at least: a short descriptor. */
-const OCTETS_PER_UNIT = 32;
+export const OCTETS_PER_UNIT = 32;
 /** Memory of a copied message besides its octets. */
 const COPY_BYTES = 256;
 
@@ -203,7 +203,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
 }
 
 /** Minimum work of a message that cannot be decoded: creating the error. */
-const FAILURE_UNITS = 2;
+export const FAILURE_UNITS = 2;
 
 const cancelled: Failure = { code: status.CANCELLED, details: 'the caller cancelled' };
 const deadlineExceeded: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
