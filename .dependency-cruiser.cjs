@@ -190,9 +190,12 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^client/src/',
-        pathNot: '^client/src/(middleware/|deferral/|(index|express|fastify|hono|koa|nestjs|grpc|bullmq)\\.ts$)',
+        pathNot:
+          '^client/src/(middleware/|deferral/|outgoing/|(index|express|fastify|hono|koa|nestjs|grpc|bullmq|fetch)\\.ts$)',
       },
-      to: { path: '^client/src/(middleware/|deferral/|(express|fastify|hono|koa|nestjs|grpc|bullmq)\\.ts$)' },
+      to: {
+        path: '^client/src/(middleware/|deferral/|outgoing/|(express|fastify|hono|koa|nestjs|grpc|bullmq|fetch)\\.ts$)',
+      },
     },
     { name: 'no-circular', severity: 'error', from: {}, to: { circular: true } },
     {

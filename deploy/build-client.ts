@@ -9,7 +9,7 @@ const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 const CLIENT = join(PROJECT, 'client');
 
 /** The modules that can be imported, each with its types. */
-const ENTRIES = ['index', 'express', 'fastify', 'hono', 'koa', 'nestjs', 'grpc', 'bullmq'];
+const ENTRIES = ['index', 'express', 'fastify', 'hono', 'koa', 'nestjs', 'grpc', 'bullmq', 'fetch'];
 
 /** Installed by those that use them. */
 const PEERS = ['@grpc/grpc-js', '@nestjs/common', 'bullmq', 'express', 'fastify', 'hono', 'koa'];

@@ -22,6 +22,7 @@ export const navigation: readonly NavigationGroup[] = [
       'change-a-limit',
       'clients',
       'node-client',
+      'good-client',
       'rlqs',
       'deferral',
       'schedules',

@@ -16,7 +16,7 @@ const snippetsOf = (page: string): readonly string[] =>
 const snippets = snippetsOf('client/README.md');
 
 /** Programs that do not end, so that only their types are checked. */
-const endless = snippetsOf('docs/deferral.md');
+const endless = ['docs/deferral.md', 'docs/good-client.md'].flatMap(snippetsOf);
 
 /** Where the packages of the project are found, and no tool searches. */
 function newFolder(): string {
@@ -30,7 +30,7 @@ function newFolder(): string {
 afterEach(closeAll);
 
 test(
-  'the programs in the README of the client, and about deferral, are valid TypeScript, and the former run against a service',
+  'the programs in the README of the client, and about deferral and good clients, are valid TypeScript, and the former run against a service',
   async () => {
     expect(snippets.length).toBeGreaterThanOrEqual(9);
     const service = await startService(RULES);
@@ -68,7 +68,7 @@ test(
     const compiled = await run([join(PROJECT, 'node_modules/typescript/bin/tsc'), '-p', folder]).catch(String);
     const errors = typeof compiled === 'string' ? compiled.match(/^.*\berror TS.*$/gm) : [];
     expect(errors?.filter((line) => !/node_modules\/@types\//.test(line))).toEqual([]); // those do not fit one another
-    const elsewhere = ['listen(', 'weir.reserve(']; // package.test.ts and reservations.test.ts run these
+    const elsewhere = ['app.listen(', 'weir.reserve(']; // package.test.ts and reservations.test.ts run these
     const finite = names.filter((_, at) => !elsewhere.some((text) => snippets[at]?.includes(text)));
     expect(finite).toHaveLength(names.length - elsewhere.length);
     for (const name of finite) {

@@ -1,0 +1,91 @@
+import { type Item, parseDictionary, parseItem, parseList } from 'structured-headers';
+
+const SECOND_MS = 1_000;
+
+/** Longer ones in `X-RateLimit-Reset` are times since 1970, which are accepted up to as far away. */
+const MAX_RESET_SECONDS = 31 * 86_400;
+
+/**
+ * How long a response asks its clients to wait; undefined: it does not. `Retry-After` takes precedence over the fields
+ * that describe limits, and those count only where nothing is left of a limit. Malformed fields are ignored.
+ *
+ * @param dateMs  since 1970, for dates; the header `Date` takes precedence
+ */
+export function pauseAskedBy({ status, headers }: Response, dateMs: number): number | undefined {
+  const nowMs = httpDate(headers.get('date')) ?? dateMs;
+  const retryAfterMs = status === 429 || status === 503 ? retryAfter(headers.get('retry-after'), nowMs) : undefined;
+  return retryAfterMs ?? ietf(headers) ?? draft(headers) ?? legacy(headers, nowMs);
+}
+
+/** @see https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3 */
+function retryAfter(text: string | null, nowMs: number): number | undefined {
+  if (text === null) return undefined;
+  if (/^\d{1,15}$/.test(text)) return Number(text) * SECOND_MS;
+  const untilMs = httpDate(text);
+  return untilMs === undefined ? undefined : Math.max(0, untilMs - nowMs);
+}
+
+/** A date as HTTP writes it: in GMT, or in the format of asctime, which has no zone. */
+function httpDate(text: string | null): number | undefined {
+  const hasZone = /^[A-Z][a-z]{2,8}, .* GMT$/.test(text ?? '');
+  const isAsctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/.test(text ?? '');
+  const ms = hasZone || isAsctime ? Date.parse(isAsctime ? `${text} GMT` : `${text}`) : Number.NaN;
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/**
+ * `RateLimit: "burst";r=0;t=30`. Limits of bytes and of concurrent requests are no reason to wait for a time.
+ *
+ * @see https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+ */
+function ietf(headers: Headers): number | undefined {
+  const limits = parsed(parseList, headers.get('ratelimit'))?.filter(isString);
+  if (!limits) return undefined;
+  const policies = parsed(parseList, headers.get('ratelimit-policy')) ?? [];
+  const unitOf = (name: unknown) => policies.find(([policy]) => policy === name)?.[1].get('qu') ?? 'requests';
+  const waits = limits.map(([name, parameters]) => {
+    const isSpent = parameters.get('r') === 0 && unitOf(name) === 'requests';
+    return isSpent ? secondsOf(parameters.get('t')) : undefined;
+  });
+  return longest(waits);
+}
+
+const isString = (member: { readonly 0: unknown }): boolean => typeof member[0] === 'string';
+
+/** Earlier drafts: `RateLimit: limit=10, remaining=0, reset=30`, and a field for each of them before. */
+function draft(headers: Headers): number | undefined {
+  const fields = parsed(parseDictionary, headers.get('ratelimit'));
+  const single = (name: string) => parsed(parseItem, headers.get(name))?.[0];
+  const remaining = fields?.get('remaining')?.[0] ?? single('ratelimit-remaining');
+  const reset = fields?.get('reset')?.[0] ?? single('ratelimit-reset');
+  return remaining === 0 ? secondsOf(reset) : undefined;
+}
+
+/** Some servers send seconds, others a time since 1970 in seconds or milliseconds; the size shows which it is. */
+function legacy(headers: Headers, nowMs: number): number | undefined {
+  const [remaining, written] = [headers.get('x-ratelimit-remaining'), headers.get('x-ratelimit-reset')];
+  if (remaining === null || !/^0+$/.test(remaining)) return undefined;
+  if (written === null || !/^\d{1,15}$/.test(written)) return undefined;
+  const reset = Number(written);
+  if (reset <= MAX_RESET_SECONDS) return reset * SECOND_MS;
+  for (const untilMs of [reset * SECOND_MS, reset])
+    if (Math.abs(untilMs - nowMs) <= MAX_RESET_SECONDS * SECOND_MS) return Math.max(0, untilMs - nowMs);
+  return undefined;
+}
+
+const secondsOf = (value: Item[0] | unknown): number | undefined =>
+  typeof value === 'number' && value >= 0 ? value * SECOND_MS : undefined;
+
+function longest(waits: readonly (number | undefined)[]): number | undefined {
+  const known = waits.filter((ms) => ms !== undefined);
+  return known.length === 0 ? undefined : Math.max(...known);
+}
+
+function parsed<T>(parse: (text: string) => T, text: string | null): T | undefined {
+  if (text === null) return undefined;
+  try {
+    return parse(text);
+  } catch {
+    return undefined; // as if it were not there
+  }
+}

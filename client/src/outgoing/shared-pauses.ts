@@ -1,0 +1,77 @@
+import { BoundedMap } from '../bounded-map.ts';
+import type { Client } from '../client.ts';
+import type { Decision } from '../decision.ts';
+import { MAX_KEYS } from './budget.ts';
+
+/** How long a process goes by what it has read. */
+const READ_INTERVAL_MS = 100;
+
+const HITS_PER_SECOND = 1_000;
+
+interface Reading {
+  readonly fromMs: number;
+  readonly untilMs: Promise<number>;
+}
+
+export interface SharedPauseOptions {
+  readonly client: Pick<Client, 'limit'>;
+  readonly domain: string;
+  readonly timeoutMs: number | undefined;
+}
+
+/**
+ * Pauses in Weir, as hits of a token bucket that is filled with 1,000 a second: a pause of so many ms is so many hits,
+ * and what is left of it is the time until the bucket is full.
+ */
+export class SharedPauses {
+  readonly #options: SharedPauseOptions;
+  readonly #nowMs: () => number;
+  readonly #readings = new BoundedMap<string, Reading>(MAX_KEYS);
+  /** Calls without an answer, or whose answer describes no such limit. */
+  failed = 0;
+
+  constructor(options: SharedPauseOptions, nowMs: () => number) {
+    this.#options = options;
+    this.#nowMs = nowMs;
+  }
+
+  /** Until when the key pauses, by the clock of this process; 0: it does not, or that is not known. */
+  read(key: string): Promise<number> {
+    const fromMs = this.#nowMs();
+    const known = this.#readings.get(key);
+    if (known && fromMs - known.fromMs < READ_INTERVAL_MS) return known.untilMs;
+    const untilMs = this.#hit(key, 0).then((decision) => {
+      const leftMs = decision?.resetMs ?? 0;
+      return leftMs > 0 ? this.#nowMs() + leftMs : 0;
+    });
+    this.#readings.set(key, { fromMs, untilMs });
+    return untilMs;
+  }
+
+  /**
+   * Makes the pause at least so long. Processes that do so at the same moment add up: each gives back the hits that
+   * were too many.
+   */
+  async extend(key: string, ms: number): Promise<void> {
+    const before = await this.#hit(key, 0);
+    if (!before) return;
+    const missingMs = ms - (before.resetMs ?? 0);
+    if (missingMs <= 0) return;
+    const after = await this.#hit(key, missingMs);
+    if (!after?.ok) return; // the bucket would overflow: the pause is as long as the rule allows
+    const excessMs = Math.min((after.resetMs ?? 0) - ms, missingMs);
+    if (excessMs > 0) await this.#hit(key, -excessMs);
+  }
+
+  async #hit(key: string, hits: number): Promise<Decision | undefined> {
+    const { client, domain, timeoutMs } = this.#options;
+    const options = { hits, ...(timeoutMs !== undefined && { timeoutMs }) };
+    const decision = await client.limit(domain, { origin: key }, options).catch(() => undefined); // an oversized key
+    if (decision && !decision.error && holdsPauses(decision)) return decision;
+    this.failed++;
+    return undefined;
+  }
+}
+
+/** Of another limit, the time until it is unspent says nothing of a pause. */
+const holdsPauses = ({ limit, windowMs }: Decision): boolean => limit === HITS_PER_SECOND && windowMs === 1_000;

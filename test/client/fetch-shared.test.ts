@@ -1,0 +1,105 @@
+import { weirFetch } from '../../client/src/fetch.ts';
+import { SharedPauses } from '../../client/src/outgoing/shared-pauses.ts';
+import { type Running, start } from '../helpers/process.ts';
+import { startApi } from './others-api.ts';
+import { closeAll, closeLater, openClient, RULES, type Service, startService } from './service.ts';
+
+const START_TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 120_000;
+const PAUSE_MS = 3_000;
+
+const PAUSES = `
+domain: outgoing
+descriptors:
+  - key: origin
+    rate_limit: { algorithm: token_bucket, unit: second, requests_per_unit: 1000, burst: 3600000 }
+`;
+
+afterEach(closeAll);
+
+const now = () => performance.now();
+const sharedBy = async (service: Service, target = service.grpc) =>
+  new SharedPauses({ client: await openClient({ target }), domain: 'outgoing', timeoutMs: undefined }, now);
+
+async function startProcess(service: Service, maxWaitMs: number): Promise<Running> {
+  const args = ['--import', 'tsx', 'test/client/apps/fetching.ts', service.grpc, String(maxWaitMs)];
+  const running = await start(process.execPath, args, { name: 'fetching', readsInput: true });
+  closeLater(() => running.stop());
+  await running.waitFor('ready', START_TIMEOUT_MS);
+  return running;
+}
+
+test(
+  'a process pauses for what another process was asked',
+  async () => {
+    const service = await startService(PAUSES);
+    const api = await startApi({ status: 429, headers: { 'retry-after': String(PAUSE_MS / 1_000) } });
+    const [first, waiting, hasty] = await Promise.all([0, 60_000, 0].map((ms) => startProcess(service, ms)));
+    first?.write(`${api.origin}/first\n`);
+    await first?.waitFor('/first: 429, not shared: 0', TIMEOUT_MS);
+    waiting?.write(`${api.origin}/waiting\n`);
+    hasty?.write(`${api.origin}/hasty\n`);
+    await hasty?.waitFor('/hasty: OriginPaused, not shared: 0', TIMEOUT_MS);
+    await waiting?.waitFor('/waiting: 200, not shared: 0', TIMEOUT_MS);
+    expect(api.received.map(({ path }) => path)).toEqual(['/first', '/waiting']);
+    const [asked, sent] = api.received.map(({ atMs }) => atMs);
+    expect((sent ?? 0) - (asked ?? 0)).toBeGreaterThan(PAUSE_MS - 10); // timers count whole milliseconds
+  },
+  TIMEOUT_MS,
+);
+
+test('without Weir, each process pauses by itself', async () => {
+  const service = await startService(PAUSES);
+  const api = await startApi({ status: 429, headers: { 'retry-after': '1' } });
+  const client = await openClient({ target: service.grpc });
+  await service.stop();
+  const send = weirFetch({ client, timeoutMs: 1_000, baseBackoffMs: 1 });
+  expect((await send(api.origin)).status).toBe(200);
+  expect((api.received[1]?.atMs ?? 0) - (api.received[0]?.atMs ?? 0)).toBeGreaterThan(990);
+  expect(send.stats().notShared).toBeGreaterThan(0);
+});
+
+test.each([
+  ['there is none', RULES],
+  [
+    'it is another limit',
+    'domain: outgoing\ndescriptors: [{ key: origin, rate_limit: { unit: day, requests_per_unit: 1000 } }]',
+  ],
+])('without the rule, each process pauses by itself, and the counts show it: %s', async (_, rules) => {
+  const service = await startService(rules);
+  const api = await startApi({ status: 429, headers: { 'retry-after': '1' } });
+  const send = weirFetch({ client: await openClient({ target: service.grpc }), baseBackoffMs: 1 });
+  expect((await send(api.origin)).status).toBe(200);
+  expect(send.stats().notShared).toBeGreaterThan(0);
+});
+
+test('pauses of many processes at the same moment do not add up', async () => {
+  const service = await startService(PAUSES);
+  const processes = await Promise.all(Array.from({ length: 20 }, () => sharedBy(service)));
+  await Promise.all(processes.map((pauses, at) => pauses.extend('api', at === 7 ? 90_000 : 60_000)));
+  const reader = await sharedBy(service);
+  const leftMs = (await reader.read('api')) - now();
+  expect(leftMs).toBeGreaterThan(0);
+  expect(leftMs).toBeLessThanOrEqual(90_000);
+  expect([...processes, reader].map(({ failed }) => failed)).toEqual(Array(21).fill(0));
+});
+
+test.each(['grpc', 'http'] as const)(
+  'a longer pause prolongs a shorter one, but not vice versa, over %s',
+  async (port) => {
+    const service = await startService(PAUSES);
+    const pauses = await sharedBy(service, service[port]);
+    for (const ms of [60_000, 600_000, 1_000]) await pauses.extend('api', ms);
+    const leftMs = (await pauses.read('api')) - now();
+    expect(leftMs).toBeLessThanOrEqual(600_000);
+    expect(leftMs).toBeGreaterThan(600_000 - TIMEOUT_MS);
+  },
+);
+
+test('a pause is as long as the rule allows', async () => {
+  const service = await startService(PAUSES.replace('3600000', '100000'));
+  const pauses = await sharedBy(service);
+  await pauses.extend('api', 90_000);
+  await pauses.extend('api', 3_600_000);
+  expect((await pauses.read('api')) - now()).toBeLessThanOrEqual(100_000);
+});

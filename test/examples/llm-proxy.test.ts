@@ -1,0 +1,85 @@
+import { closeAll, closeLater, startService } from '../client/service.ts';
+import { freePort, type Running } from '../helpers/process.ts';
+import { openExample } from './example.ts';
+
+const TIMEOUT_MS = 120_000;
+const FAST = '1';
+/** An answer does not end during the test. */
+const SLOW = '1000';
+
+afterEach(closeAll);
+
+interface Proxy {
+  readonly proxy: Running;
+  chat(prompt: string, options?: { readonly maxTokens?: number; readonly signal?: AbortSignal }): Promise<Response>;
+}
+
+/** Starts the example, whose limit does not refill during the test. */
+async function startProxy(pauseMs: string): Promise<Proxy> {
+  const example = await openExample('llm-proxy');
+  const service = await startService(example.rules.replace('unit: minute', 'unit: day'));
+  const [port, modelPort] = [await freePort(), await freePort()];
+  const run = async (program: string, env: Readonly<Record<string, string>>) => {
+    const running = await example.run(program, { env, ready: `${program.replace('.mjs', '')} is ready` });
+    closeLater(() => running.stop());
+    return running;
+  };
+  await run('model.mjs', { PORT: String(modelPort), PAUSE_MS: pauseMs });
+  const env = { PORT: String(port), WEIR: service.grpc, UPSTREAM: `http://127.0.0.1:${modelPort}` };
+  return {
+    proxy: await run('proxy.mjs', env),
+    chat: (content, { maxTokens = 400, signal } = {}) =>
+      fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'x-tenant': 'acme' },
+        body: JSON.stringify({ max_tokens: maxTokens, messages: [{ role: 'user', content }] }),
+        ...(signal && { signal }),
+      }),
+  };
+}
+
+test(
+  'the proxy of the example charges a request for what its answer has used',
+  async () => {
+    const { proxy, chat } = await startProxy(FAST);
+    for (let at = 0; at < 5; at++) {
+      const answer = await chat('count to 20'); // five reservations would be more than the limit
+      const text = await answer.text();
+      if (answer.status !== 200) throw new Error(`${answer.status} ${text}, and the proxy printed ${proxy.output()}`);
+      expect(text).toContain('"content":"20 "');
+    }
+    await proxy.waitFor((output) => output.split('acme: reserved 403, charged 23').length === 6);
+  },
+  TIMEOUT_MS,
+);
+
+test(
+  'the proxy of the example refuses what could exceed the limit, until a client goes away',
+  async () => {
+    const { proxy, chat } = await startProxy(SLOW);
+    const controller = new AbortController();
+    const streams = await Promise.all([1, 2].map(() => chat('count to 400', { signal: controller.signal })));
+    for (const { status, body } of streams) {
+      expect(status).toBe(200);
+      await body?.getReader().read();
+    }
+    const refused = await chat('count to 1');
+    expect(refused.status).toBe(429);
+    expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
+    controller.abort();
+    await proxy.waitFor((output) => output.split(/acme: reserved 403, charged \d+\n/).length === 3);
+    expect((await chat('count to 1')).status).toBe(200);
+    expect((await chat('count to 1', { maxTokens: 2_000 })).status).toBe(413);
+  },
+  TIMEOUT_MS,
+);
+
+test(
+  'the proxy of the example charges nothing for an answer that is an error',
+  async () => {
+    const { proxy, chat } = await startProxy(FAST);
+    for (let at = 0; at < 4; at++) expect((await chat('sing')).status).toBe(500);
+    await proxy.waitFor((output) => output.split(', charged 0').length === 5);
+  },
+  TIMEOUT_MS,
+);
