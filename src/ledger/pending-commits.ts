@@ -39,7 +39,7 @@ const TIMEOUT_MS = 1_000;
 const CLOSE_WITHIN_MS = 1_000;
 
 /**
- * Keeps commits of reservations that the store could not take, and sends them again until it has. The store counts each
+ * Keeps commits that the store could not take, and sends them again until it has. The store counts each
  * once, by the id of its request, and remembers that for a time: for so long a commit is kept. One that is not sent by
  * then, or for which there is no room, is lost.
  */
