@@ -88,7 +88,7 @@ export class PendingCommits {
 
   #add(debit: Debit, untilMs: number): void {
     const own = { ...debit, key: inOnePiece(debit.key) };
-    const bytes = bytesOf(own);
+    const bytes = keptBytes(own);
     if (this.#bytes + bytes > (this.#options.maxBytes ?? MAX_BYTES)) {
       this.#dropped++;
       return;
@@ -141,8 +141,9 @@ export class PendingCommits {
   }
 
   #remove(commit: PendingCommit): void {
-    if (this.#line.delete(commit)) this.#bytes -= bytesOf(commit.debit);
+    if (this.#line.delete(commit)) this.#bytes -= keptBytes(commit.debit);
   }
 }
 
-const bytesOf = ({ key }: Debit): number => COMMIT_BYTES + keyBytes(key.length, isWide(key));
+/** About what keeping a debit takes. */
+export const keptBytes = ({ key }: Debit): number => COMMIT_BYTES + keyBytes(key.length, isWide(key));

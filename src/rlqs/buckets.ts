@@ -34,10 +34,21 @@ export interface ProxyBucket {
   assigned: Assigned | undefined;
   /** When its last report arrived, on the monotonic clock; 0: none has. */
   reportedAtMs: number;
-  /** Per second, between its last two reports; -1: unknown. */
+  /** Per second, over its last reports; -1: unknown. */
   demand: number;
   used: number;
+  /** What its last reports say of a time that is too short for rates. */
+  unmeasured: Use;
 }
+
+/** Requests, those allowed, and the time that they took. */
+interface Use {
+  readonly requests: number;
+  readonly allowed: number;
+  readonly elapsedMs: number;
+}
+
+export const NO_USE: Use = { requests: 0, allowed: 0, elapsedMs: 0 };
 
 /** Memory of a bucket besides its texts. Measured over 10,000 buckets of two pairs: 1.5 KB with their texts. */
 const BUCKET_BYTES = 1_408;
@@ -54,13 +65,23 @@ export function bucketId(pairs: readonly Entry[]): string {
 /** Rates are not measured over less. */
 const MIN_ELAPSED_MS = 500;
 
-/** Keeps what a report says of the bucket's use. */
-export function noteUse(bucket: ProxyBucket, { requests, allowed, elapsedMs }: BucketUsage, arrivedMs: number): void {
-  const sinceMs = bucket.reportedAtMs > 0 ? arrivedMs - bucket.reportedAtMs : elapsedMs;
+/** Keeps what a report says of the bucket's use. Requests of an unknown time, as in first reports, say nothing. */
+export function noteUse(bucket: ProxyBucket, usage: BucketUsage, arrivedMs: number): void {
+  const isFirst = bucket.reportedAtMs === 0;
+  const sinceMs = isFirst ? usage.elapsedMs : arrivedMs - bucket.reportedAtMs;
   bucket.reportedAtMs = arrivedMs;
-  if (sinceMs < MIN_ELAPSED_MS) return;
-  bucket.demand = (requests * 1_000) / sinceMs;
-  bucket.used = (allowed * 1_000) / sinceMs;
+  if (isFirst && sinceMs <= 0) return;
+  const before = bucket.unmeasured;
+  const requests = before.requests + usage.requests;
+  const allowed = before.allowed + usage.allowed;
+  const elapsedMs = before.elapsedMs + sinceMs;
+  if (elapsedMs < MIN_ELAPSED_MS) {
+    bucket.unmeasured = { requests, allowed, elapsedMs };
+    return;
+  }
+  bucket.demand = (requests * 1_000) / elapsedMs;
+  bucket.used = (allowed * 1_000) / elapsedMs;
+  bucket.unmeasured = NO_USE;
 }
 
 export const bucketBytes = (id: string): number => BUCKET_BYTES + BYTES_PER_CHARACTER * id.length;

@@ -1,7 +1,7 @@
 import type { RuleTree } from '../rules/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../shares/share-store.ts';
 import { resumeMs, type ShareTerms } from '../shares/shares.ts';
-import { type BucketPlan, bucketBytes, bucketId, noteUse, type ProxyBucket } from './buckets.ts';
+import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
 import type { Turns } from './turns.ts';
@@ -143,7 +143,7 @@ export class QuotaStream {
     const bytes = bucketBytes(id);
     const bucket: ProxyBucket = {
       ...{ id, pairs, bytes, knownSinceMs: monotonicMs(), rules: tree, plan: this.#planFor(tree, pairs) },
-      ...{ idleReports: 0, assigned: undefined, reportedAtMs: 0, demand: -1, used: -1 },
+      ...{ idleReports: 0, assigned: undefined, reportedAtMs: 0, demand: -1, used: -1, unmeasured: NO_USE },
     };
     this.#buckets.set(id, bucket);
     counts.buckets++;

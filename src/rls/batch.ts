@@ -36,6 +36,7 @@ function shared(caller: Caller): Caller {
   });
   return {
     timeoutMs: caller.timeoutMs,
+    startedMs: caller.startedMs ?? performance.now(),
     header: (name) => caller.header(name),
     needsDetail: caller.needsDetail === true,
     onGone(listener) {

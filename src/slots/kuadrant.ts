@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import {
   type Answer,
   type Decider,
@@ -14,7 +14,8 @@ import { type Debit, debitOf } from '../ledger/debit.ts';
 import { match } from '../rules/match.ts';
 import type { RuleLimit, RuleTree } from '../rules/tree.ts';
 import { withIds } from '../rules/with-ids.ts';
-import type { Reservations } from './reservations.ts';
+import { PlainCharges } from './plain-charges.ts';
+import type { CommitAnswer, Reservations } from './reservations.ts';
 import { available, type SlotsDecider } from './slots.ts';
 
 /**
@@ -33,10 +34,11 @@ export interface KuadrantLimits {
    */
   reserve(request: RateLimitRequest): Promise<string | undefined>;
   /**
-   * Charges the hits to the same limits; of a reservation, once.
+   * Charges the hits to the same limits; of a reservation, once: a commit that failed may come again.
    *
    * @param reservation  what `reserve` returned; empty: none
    * @returns whether it had hits on hold
+   * @throws StoreUnavailable  part of it may be charged; what is not may be charged later, or when it comes again
    */
   commit(request: RateLimitRequest, reservation: string): Promise<boolean>;
 }
@@ -49,6 +51,7 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
     if (debits.length === 0) return;
     available(await decider.ledger.debit(debits, { spend: 'each', timeoutMs: decider.storeTimeoutMs }));
   };
+  const plain = new PlainCharges(decider);
   const isMet = (request: RateLimitRequest, of: (one: RuleLimit) => boolean): boolean =>
     limitsOf(request, decider).some(({ limits }) => limits.some(of));
   return {
@@ -75,8 +78,11 @@ export function createKuadrantLimits(decider: SlotsDecider, reservations: Reserv
         await charge(asked, isUsage);
         return false;
       }
-      const { event } = await reservations.commit(asked);
-      if (event !== 'repeated') await charge(asked, isPlain);
+      const commit = (): Promise<CommitAnswer> => reservations.commit(asked);
+      const charges = chargesOf(asked, decider, isPlain);
+      const { event } = await (charges.length > 0
+        ? plain.commit({ name: nameOf(asked, id), commit, charges })
+        : commit());
       return event === 'committed';
     },
   };
@@ -122,6 +128,12 @@ function namedDescriptor(
   if (match(rules, domain, descriptor).kind !== 'no_rule') return descriptor;
   const candidates = withIds(rules, domain, descriptor.entries, id).map((entries) => ({ ...descriptor, entries }));
   return candidates.find((one) => match(rules, domain, one).kind === 'limited') ?? descriptor;
+}
+
+/** Names a commit: the same for one that comes again, of a fixed length. */
+function nameOf({ domain, descriptors }: RateLimitRequest, id: string): string {
+  const texts = JSON.stringify([domain, id, descriptors.map(({ entries }) => entries)]);
+  return createHash('sha256').update(texts).digest('base64');
 }
 
 /** The limits that a request meets, by descriptor. */

@@ -248,3 +248,11 @@ test('every held request of a batch ends when the caller goes away', () => {
   leave();
   expect([gone, replies]).toEqual([2, 1]);
 });
+
+test('every request of a batch has what was left of the deadline when the batch came, and when that was', () => {
+  const callers: Caller[] = [];
+  const keeping: RlsService = { shouldRateLimit: async (_request, caller) => void callers.push(caller) };
+  const caller: Caller = { ...callerWith(700), startedMs: 12 };
+  createBatch(keeping)({ requests: [requestOf('a'), requestOf('b')] }, caller, () => {});
+  expect(callers).toMatchObject(Array(2).fill({ timeoutMs: 700, startedMs: 12 }));
+});
