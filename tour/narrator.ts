@@ -7,6 +7,8 @@ export interface Narrator {
   say(text: string): void;
   /** A command, as the reader could type it, and what it has printed. */
   show(command: string, printed: string): void;
+  /** Lines as they are. */
+  list(text: string): void;
   /** Waits for Enter; returns at once with --auto. */
   pause(): Promise<void>;
   close(): void;
@@ -22,13 +24,16 @@ export function createNarrator(isAuto: boolean): Narrator {
   return {
     title: (text) => print(`\n── ${text} ${'─'.repeat(Math.max(0, WIDTH - 4 - text.length))}\n`),
     say: (text) => print(`${wrapped(text)}\n`),
-    show: (command, printed) => print(`  $ ${command}\n${printed.trimEnd().replace(/^/gm, '    ')}\n`),
+    show: (command, printed) => print(`  $ ${command}\n${indented(printed)}\n`),
+    list: (text) => print(`${indented(text)}\n`),
     pause: async () => {
       if (input) await input.question('  Press Enter to go on. ').catch(() => '');
     },
     close: () => input?.close(),
   };
 }
+
+const indented = (text: string): string => text.trimEnd().replace(/^/gm, '    ');
 
 function wrapped(text: string): string {
   const lines = [''];

@@ -39,7 +39,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
   });
 
 try {
-  narrator.say('A tour of Weir, in five minutes. Starting Redis, Weir and Envoy.');
+  narrator.say('A tour of Weir, in five minutes. Starting Weir, Envoy, and Redis where it is on PATH.');
   const stage = await openStage(narrator, new Set(without.split(',')), stops);
   for (const [at, step] of steps.entries()) {
     narrator.title(`${at + 1} of ${steps.length}: ${step.title}`);

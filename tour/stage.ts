@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { type Envoy, startEnvoy } from '../test/helpers/envoy.ts';
 import { type Redis, startRedis } from '../test/helpers/redis.ts';
+import { redisOnPath } from '../test/helpers/tools.ts';
 import { MAIN, startWeir, type Weir } from '../test/helpers/weir.ts';
 import { type Load, startLoad } from './load.ts';
 import type { Narrator } from './narrator.ts';
@@ -37,6 +38,8 @@ export interface Stage extends Narrator {
   /** The address of a path, as the reader would type it. */
   urlOf(path: string): string;
   request(path: string, user?: string): Promise<TourAnswer>;
+  /** The command that sends the same request. */
+  commandOf(path: string, user?: string): string;
   /** Runs `weir` with the token and the debug port, shows the command and what it printed, and returns that. */
   run(...args: readonly string[]): Promise<string>;
 }
@@ -56,7 +59,10 @@ export async function openStage(
   const rulesPath = join(folder, RULES_NAME);
   await copyFile(RULES, rulesPath);
   const token = randomBytes(8).toString('hex');
-  const redis = await orWithout(narrator, ['Redis', 'Counters are in memory instead.'], without, startRedis);
+  const redis = await orWithout(narrator, ['Redis', 'Counters are in memory instead.'], without, async () => {
+    const program = await redisOnPath();
+    return program === undefined ? undefined : startRedis({ program });
+  });
   if (redis) stops.push(redis.stop);
   const weir = await startWeir(
     { ADMIN_TOKEN: token, USE_STATSD: 'false', STORE_TIMEOUT: '100ms', ...(redis && { REDIS_URL: redis.url }) },
@@ -85,6 +91,10 @@ export async function openStage(
     token,
     urlOf,
     request,
+    commandOf: (path, user) => {
+      if (!envoy) return `curl -i ${urlOf(path)} -d '${bodyOf(path, user)}'`;
+      return `curl -i${user === undefined ? '' : ` -H 'x-user: ${user}'`} ${urlOf(path)}`;
+    },
     run: runner(narrator, weir, token),
   };
 }
@@ -105,14 +115,16 @@ async function orWithout<T>(
   { say }: Narrator,
   [what, instead]: readonly [what: string, instead: string],
   without: ReadonlySet<string>,
-  start: () => Promise<T>,
+  start: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
   if (without.has(what.toLowerCase())) {
     say(`${what} is not started. ${instead}`);
     return undefined;
   }
   try {
-    return await start();
+    const started = await start();
+    if (started === undefined) say(`${what} is not on PATH. ${instead}`);
+    return started;
   } catch (error) {
     const [reason = ''] = String(error instanceof Error ? error.message : error).split('\n');
     say(`${what} could not be started here (${reason}). ${instead}`);
@@ -131,16 +143,18 @@ const throughEnvoy =
     return { status, headers: shown.map(([name, value]) => `${name}: ${value}`) };
   };
 
-/** With the descriptors that envoy.yaml makes of a request. */
 const overJson =
   ({ httpPort }: Weir): Request =>
   async (path, user) => {
-    const ofUser = user === undefined ? [] : [{ entries: [{ key: 'user', value: user }] }];
-    const descriptors = [...ofUser, { entries: [{ key: 'path', value: path }] }];
-    const body = JSON.stringify({ domain: 'demo', descriptors });
-    const { status } = await fetch(`http://127.0.0.1:${httpPort}/json`, { method: 'POST', body });
+    const { status } = await fetch(`http://127.0.0.1:${httpPort}/json`, { method: 'POST', body: bodyOf(path, user) });
     return { status, headers: [] };
   };
+
+/** With the descriptors that envoy.yaml makes of a request. */
+function bodyOf(path: string, user: string | undefined): string {
+  const ofUser = user === undefined ? [] : [{ entries: [{ key: 'user', value: user }] }];
+  return JSON.stringify({ domain: 'demo', descriptors: [...ofUser, { entries: [{ key: 'path', value: path }] }] });
+}
 
 const runner =
   ({ show }: Narrator, { debugPort }: Weir, token: string): Stage['run'] =>

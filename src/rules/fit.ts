@@ -54,7 +54,7 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
       if (limit.values.sites && !store.split)
         problems.error(
           limit.place('sites'),
-          'sites wants SITE and SITE_PEERS, which name the sites that share the limit',
+          'sites requires SITE and SITE_PEERS, which name the sites that share the limit',
         );
       const missing = store.without.find((algorithm) => algorithm === limit.values.algorithm);
       if (limit.values.reserve && store.without.includes('reservation'))

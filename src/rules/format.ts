@@ -139,7 +139,7 @@ const rateLimit = {
     own: true,
     of: 'sites',
     goesWith: sharedAlgorithms,
-    meaning: 'several sites, each with its own counters, share the limit; wants SITE and SITE_PEERS',
+    meaning: 'several sites, each with its own counters, share the limit; requires SITE and SITE_PEERS',
   },
   charge: {
     type: 'text',

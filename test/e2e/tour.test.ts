@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { start } from '../helpers/process.ts';
@@ -10,9 +10,9 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /** The tour without pauses, with its temporary files in a folder of the test. */
-const startTour = (args = ['--auto'], readsInput = false) =>
+const startTour = (args = ['--auto'], readsInput = false, PATH = process.env.PATH) =>
   start(process.execPath, ['--import', 'tsx', 'tour/run.ts', ...args], {
-    env: { ...process.env, TMPDIR: folder },
+    env: { ...process.env, PATH, TMPDIR: folder },
     name: 'the tour',
     readsInput,
   });
@@ -23,6 +23,7 @@ test('the tour shows a refusal, its reason, a reset, a candidate and an outage, 
   const shown = tour.output();
   const steps = Array.from(shown.matchAll(/^── (\d) of (\d): /gm), ([, at, of]) => `${at}/${of}`);
   expect(steps).toEqual(steps.map((_, at) => `${at + 1}/${steps.length}`));
+  expect(shown).toMatch(/export WEIR_TOKEN=\w+ /);
   expect(shown).toContain('HTTP 429\n    x-ratelimit-limit: 5');
   expect(shown).toMatch(/OVER_LIMIT .*= \d+ > 5/);
   expect(shown).toContain('0 used, 5 left  before:');
@@ -45,12 +46,14 @@ test('the tour waits for Enter, and Ctrl-C stops everything that it has started'
   expect(readdirSync(folder).filter((name) => !name.startsWith('tsx-'))).toEqual([]);
 }, 240_000);
 
-test('the tour goes on without Redis and Envoy', async () => {
-  const tour = await startTour(['--auto', '--without', 'redis,envoy']);
+test('the tour goes on without Redis on PATH, and without Envoy', async () => {
+  symlinkSync('/bin/sh', join(folder, 'sh')); // all that its PATH has
+  const tour = await startTour(['--auto', '--without', 'envoy'], false, folder);
   expect(await tour.exited).toEqual({ code: 0, signal: null });
   const shown = tour.output();
-  expect(shown).toContain('Counters are in memory instead.');
-  expect(shown).toContain('HTTP 429');
-  expect(shown).toContain('This step takes a Redis');
-  expect(readdirSync(folder).filter((name) => !name.startsWith('tsx-'))).toEqual([]);
+  expect(shown).toContain('Redis is not on PATH. Counters are in memory instead.');
+  expect(shown).toMatch(/curl -i http:\S+\/json -d '{"domain":"demo".*"alice".*\n( {4}HTTP 200\n){5} {4}HTTP 429\n/);
+  expect(shown).not.toMatch(/headers|x-user/);
+  expect(shown).toContain('This step needs Redis, which is not running here');
+  expect(readdirSync(folder).filter((name) => !name.startsWith('tsx-'))).toEqual(['sh']);
 }, 240_000);

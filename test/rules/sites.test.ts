@@ -73,6 +73,6 @@ test('a service without SITE refuses rules with sites', () => {
   const loaded = loadRules([{ path: 'rules.yaml', name: 'rules.yaml', text }], { mergeDomains: false, store });
   expect(loaded).toMatchObject({
     ok: false,
-    problems: [{ line: 2, message: 'sites wants SITE and SITE_PEERS, which name the sites that share the limit' }],
+    problems: [{ line: 2, message: 'sites requires SITE and SITE_PEERS, which name the sites that share the limit' }],
   });
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TourStep } from '../step.ts';
 
-const TRIAL_MS = 3_000;
+const TRIAL_MS = 8_000;
 
 /** Rules that are tried on live traffic without refusing anything. */
 export const candidate: TourStep = {
@@ -18,6 +18,7 @@ export const candidate: TourStep = {
     await run('candidate', 'load', path, '--reason', 'half as many items?');
     await sleep(TRIAL_MS);
     await run('candidate', '--count', '2');
+    say('Its counters begin empty, so it also passes some requests that the rules in force refuse.');
     say('The rules in force have not changed, and no visitor has noticed. The trial ends:');
     await run('candidate', 'clear', '--reason', 'too many refusals');
   },
@@ -28,5 +29,5 @@ descriptors:
   - key: path
     value: /items/*
     share_threshold: true
-    rate_limit: { unit: second, requests_per_unit: 5, algorithm: token_bucket, burst: 15, on_store_failure: allow }
+    rate_limit: { unit: second, requests_per_unit: 5, algorithm: token_bucket, burst: 5, on_store_failure: allow }
 `;

@@ -10,7 +10,7 @@ export const outage: TourStep = {
   title: 'A Redis outage',
   async run(stage) {
     const { say, redis, pause } = stage;
-    if (!redis) return say('This step takes a Redis, and there is none here: docs/redis-down.md describes it.');
+    if (!redis) return say('This step needs Redis, which is not running here: docs/redis-down.md describes it.');
     say(
       'Redis is killed now. Each rule says what happens without it: /items/… stays open (on_store_failure: allow), ' +
         '/checkout is closed (deny), and users are counted by this process alone (local).',
@@ -28,7 +28,7 @@ export const outage: TourStep = {
   },
 };
 
-async function showStatuses({ request, show, urlOf }: Stage): Promise<void> {
+async function showStatuses({ request, show, commandOf }: Stage): Promise<void> {
   for (const [path, user] of [
     ['/items/1', undefined],
     ['/checkout', undefined],
@@ -36,11 +36,7 @@ async function showStatuses({ request, show, urlOf }: Stage): Promise<void> {
   ] as const) {
     const statuses: number[] = [];
     for (let sent = 0; sent < ANSWERS; sent++) statuses.push((await request(path, user)).status);
-    const header = user === undefined ? '' : ` -H 'x-user: ${user}'`;
-    show(
-      `curl -i${header} ${urlOf(path)}    # ${ANSWERS} times`,
-      statuses.map((status) => `HTTP ${status}`).join('  '),
-    );
+    show(`${commandOf(path, user)}    # ${ANSWERS} times`, statuses.map((status) => `HTTP ${status}`).join('  '));
   }
 }
 
