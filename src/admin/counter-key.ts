@@ -1,5 +1,5 @@
 import type { CounterKey } from '../backends/key.ts';
-import type { Clock } from '../clock.ts';
+import type { Decider } from '../decide.ts';
 import { atTime, type Entry, match } from '../rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from '../rules/tree.ts';
 import { withIds } from '../rules/with-ids.ts';
@@ -17,10 +17,15 @@ export interface KnownCounter {
  * Finds the limit whose counter a key names, by the rules in force. Undefined where it is no counter of theirs, or its
  * name is too long to be kept in the key.
  *
- * @param key    as `createCounterKeys` makes it
- * @param clock  of limits that share the counter, the one that applies now is found
+ * @param key      as `createCounterKeys` makes it
+ * @param decider  its clock: of limits that share the counter, the one that applies now is found; and its counters:
+ * those of a candidate have other names
  */
-export function counterOf(rules: RuleTree, key: CounterKey, clock: Clock): KnownCounter | undefined {
+export function counterOf(
+  rules: RuleTree,
+  key: CounterKey,
+  { clock, counters }: Pick<Decider, 'clock' | 'counters'>,
+): KnownCounter | undefined {
   for (let bar = key.indexOf('|'); bar >= 0; bar = key.indexOf('|', bar + 1)) {
     const texts = textsOf(key, bar);
     if (!texts || texts.length % 2 === 0) continue;
@@ -29,11 +34,10 @@ export function counterOf(rules: RuleTree, key: CounterKey, clock: Clock): Known
       { length: rest.length / 2 },
       (_, at): Entry => ({ key: rest[2 * at] ?? '', value: rest[2 * at + 1] ?? '' }),
     );
-    const start = key.slice(0, bar);
     for (const asked of [entries, ...withIds(rules, domain, entries)]) {
       const found = match(rules, domain, { entries: asked, requestLimit: undefined });
       if (found.kind !== 'limited' || found.entries.length !== entries.length) continue;
-      const isNamed = ({ limit: { counter } }: RuleLimit): boolean => start.endsWith(counter);
+      const isNamed = ({ limit }: RuleLimit): boolean => counters(limit, domain, found.entries).key === key;
       const now = atTime(found, clock);
       const limit = (now.kind === 'limited' ? now.limits.find(isNamed) : undefined) ?? found.limits.find(isNamed);
       if (limit) return { key, domain, entries, rule: found.rule, limit };

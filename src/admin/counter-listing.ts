@@ -23,7 +23,9 @@ export interface ListQuery {
 
 /** One page: the counters among so many keys that belong to a rule in force. */
 export async function listCounters(
-  options: Pick<AdminOptions, 'ledger' | 'rules' | 'hashKeys'> & { readonly decider: Pick<Decider, 'clock'> },
+  options: Pick<AdminOptions, 'ledger' | 'rules' | 'hashKeys'> & {
+    readonly decider: Pick<Decider, 'clock' | 'counters'>;
+  },
   query: ListQuery,
 ): Promise<object> {
   const { after } = query;
@@ -35,7 +37,7 @@ export async function listCounters(
   const shown = shownBy(true, options.hashKeys);
   const counters: object[] = [];
   for await (const keys of inSlices(page.keys, COUNTERS_A_TURN)) {
-    const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key, options.decider.clock), query)) : [];
+    const known = rules ? keys.flatMap((key) => chosen(counterOf(rules, key, options.decider), query)) : [];
     const debits = known.map(({ key, limit }) => debitOf({ key }, limit, 0, false));
     const states = debits.length > 0 ? await statesOf(options, debits) : [];
     for (const [at, counter] of known.entries()) counters.push({ ...describe(counter, shown), ...states[at] });

@@ -1,7 +1,7 @@
 import { algorithmFor, DEFAULT_ALGORITHM, namedAlgorithmOf } from '../algorithms/index.ts';
 import { describeOverlaid, type MayBeOverlaid, overlaidOf } from './overlaid.ts';
 import { formatLine } from './problem.ts';
-import type { Domain, Rule, RuleLimit } from './tree.ts';
+import type { Domain, Rule, RuleLimit, ScheduleEntry } from './tree.ts';
 
 /** A limit for people: `5 per minute`, `10 per 30 seconds by token_bucket`. */
 export function describeLimit({ limit, label }: Pick<RuleLimit, 'limit' | 'label'>): string {
@@ -50,9 +50,16 @@ function linesOf(rule: Rule): readonly string[] {
   return limits.map((one, at) => {
     const { limit, label, policy } = one;
     const start = `${path}: unit=${label.unit} requests_per_unit=${limit.requestsPerUnit}`;
-    return [start, modesOf(policy), ...more(one), ...describeOverlaid(rule, at)].join(', ');
+    const without = unlimitedTimes(rule, one).map((times) => `unlimited: { ${times} }`);
+    return [start, modesOf(policy), ...more(one), ...without, ...describeOverlaid(rule, at)].join(', ');
   });
 }
+
+/** When the schedule of a limit of the node says `unlimited`. */
+const unlimitedTimes = ({ schedule }: Rule, own: RuleLimit): readonly string[] =>
+  (schedule?.toJSON() ?? [])
+    .filter((entries) => entries.at(-1)?.limit === own)
+    .flatMap((entries) => entries.flatMap(({ unlimited, active }) => (unlimited && active ? [active] : [])));
 
 /** A domain for programs, without its rules. */
 export const domainAsJson = (domain: Domain): object => ({
@@ -63,7 +70,7 @@ export const domainAsJson = (domain: Domain): object => ({
 
 /** A rule for programs; the keys are those of rule files. */
 export function ruleAsJson(rule: Rule): object {
-  const { domain, path, place, unlimited, limits, shadow, quota, replaces, metadata } = rule;
+  const { domain, path, place, unlimited, limits, schedule, shadow, quota, replaces, metadata } = rule;
   return {
     domain,
     path,
@@ -73,8 +80,15 @@ export function ruleAsJson(rule: Rule): object {
     ...(metadata && { metadata }),
     ...overlaidAsJson(rule, undefined),
     limits: limits.map((limit, at) => ({ ...limitAsJson(limit), ...overlaidAsJson(rule, at) })),
+    ...(schedule && { times: schedule.toJSON().map((entries) => entries.map((one) => entryAsJson(one, limits))) }),
   };
 }
+
+/** An entry of a schedule, whose limit is named by its place in the list of the rule's. */
+const entryAsJson = ({ limit, ...entry }: ScheduleEntry, limits: readonly RuleLimit[]): object => ({
+  ...entry,
+  ...(limit && { limit: limits.indexOf(limit) }),
+});
 
 /** Where each property stands that an overlay gave one of the rule's limits, or the rule itself. */
 function overlaidAsJson(rule: MayBeOverlaid, limit: number | undefined): object {

@@ -56,13 +56,20 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
           limit.place('sites'),
           'sites requires SITE and SITE_PEERS, which name the sites that share the limit',
         );
-      const missing = store.without.find((algorithm) => algorithm === limit.values.algorithm);
       if (limit.values.reserve && store.without.includes('reservation'))
         problems.error(limit.place('reserve'), `reservations cannot be kept in ${store.name}; take Redis`);
-      if (!missing) continue;
-      const message = `${missing} cannot be counted in ${store.name}; take another algorithm, or Redis`;
-      problems.error(limit.place('algorithm'), message);
+      for (const one of [limit, ...(limit.values.schedule ?? [])]) checkAlgorithm(one, store, problems);
     }
     checkNodes(values.descriptors ?? [], spend, store, problems);
   }
+}
+
+function checkAlgorithm(
+  { values, place }: Block<'rate_limit'> | Block<'scheduled'>,
+  { name, without }: StoreTraits,
+  problems: Problems,
+): void {
+  const missing = without.find((algorithm) => algorithm === values.algorithm);
+  if (!missing) return;
+  problems.error(place('algorithm'), `${missing} cannot be counted in ${name}; take another algorithm, or Redis`);
 }

@@ -106,19 +106,25 @@ export function allLimits(limits: readonly LimitOverTime[]): readonly RuleLimit[
 
 /**
  * Several limits of a node may have the same algorithm and window: each gets a counter of its own. Those of one
- * schedule share theirs.
+ * schedule share theirs. The node's own limits are numbered first: an entry of a schedule moves none of their counters.
  */
 export function withOwnCounters(limits: readonly LimitOverTime[]): readonly LimitOverTime[] {
   const seen = new Map<string, number>();
-  return limits.map((one) => {
-    const counters = new Set(one.flatMap(({ limit }) => limit?.limit.counter ?? []));
-    const places = new Map(Array.from(counters, (counter) => [counter, seen.get(counter) ?? 0]));
-    for (const [counter, place] of places) seen.set(counter, place + 1);
-    return one.map((at) => {
-      const place = places.get(at.limit?.limit.counter ?? '') ?? 0;
+  const numbered = limits.map(() => new Map<string, number>());
+  const number = (of: number, counter: string): void => {
+    if (numbered[of]?.has(counter)) return;
+    const place = seen.get(counter) ?? 0;
+    numbered[of]?.set(counter, place);
+    seen.set(counter, place + 1);
+  };
+  for (const listed of [limits.map((one) => one.slice(-1)), limits])
+    for (const [of, one] of listed.entries()) for (const { limit } of one) if (limit) number(of, limit.limit.counter);
+  return limits.map((one, of) =>
+    one.map((at) => {
+      const place = numbered[of]?.get(at.limit?.limit.counter ?? '') ?? 0;
       if (!at.limit || place === 0) return at;
       const { limit } = at.limit;
       return { ...at, limit: { ...at.limit, limit: { ...limit, counter: `${limit.counter}#${place}` } } };
-    });
-  });
+    }),
+  );
 }

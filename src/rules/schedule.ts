@@ -1,6 +1,6 @@
 import { capacityOf } from '../algorithms/index.ts';
 import type { ActiveTimes } from './active-times.ts';
-import type { RuleLimit, RuleSchedule } from './tree.ts';
+import type { RuleLimit, RuleSchedule, ScheduleEntry } from './tree.ts';
 
 /** One limit over time: the first of these whose time it is; none where it is the time of none. */
 export type LimitOverTime = readonly LimitAtTimes[];
@@ -37,6 +37,15 @@ export class Schedule implements RuleSchedule {
   map(change: (limit: RuleLimit) => RuleLimit | undefined): Schedule {
     return new Schedule(
       this.#limits.map((one) => one.map(({ limit, ...at }) => ({ ...at, limit: limit && change(limit) }))),
+    );
+  }
+
+  toJSON(): readonly (readonly ScheduleEntry[])[] {
+    return this.#limits.map((one) =>
+      one.map(({ active, limit }) => ({
+        ...(active && { active: active.text }),
+        ...(limit ? { limit } : { unlimited: true }),
+      })),
     );
   }
 

@@ -85,7 +85,8 @@ function shareOf(whole: Limit, split: SiteSplit, maxErrorPercent: number): SiteS
     ...{ algorithm: 'site_share', of, requestsPerUnit, soft, windowMs, burst, maxErrorPercent, ...split },
     counter: `site_share|${of}|${windowMs}/${split.sites}`,
   });
-  if (whole.algorithm === 'fixed_window' && whole.alignment === 'epoch') return share('fixed_window', requestsPerUnit);
+  if (whole.algorithm === 'fixed_window' && whole.alignment === 'epoch' && whole.anchor === undefined)
+    return share('fixed_window', requestsPerUnit);
   if (whole.algorithm === 'token_bucket' && whole.refill === 'continuous') return share('token_bucket', whole.burst);
   return undefined;
 }

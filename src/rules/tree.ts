@@ -102,6 +102,15 @@ export interface LimitTimes {
   readonly active: ActiveTimes;
 }
 
+/** A limit of a schedule, or that there is none at these times. */
+export interface ScheduleEntry {
+  /** As a rule says it; absent: always. */
+  readonly active?: string;
+  /** Absent: at these times nothing is limited. */
+  readonly limit?: RuleLimit;
+  readonly unlimited?: true;
+}
+
 /** Which limits of a rule apply when. Times are milliseconds since the epoch. */
 export interface RuleSchedule {
   /** The limits that apply at a time, each with when it ends. */
@@ -110,6 +119,8 @@ export interface RuleSchedule {
   changesAtMs(nowMs: number): number;
   /** The same times, with other limits; what becomes undefined does not apply at all. */
   map(change: (limit: RuleLimit) => RuleLimit | undefined): RuleSchedule;
+  /** All that it says: for each limit of the node, those of its schedule in their order, then itself. */
+  toJSON(): readonly (readonly ScheduleEntry[])[];
 }
 
 /** What applies to the descriptors that end at a node. */

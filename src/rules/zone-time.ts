@@ -1,5 +1,6 @@
 import { DateTime, IANAZone } from 'luxon';
 import { DATE_TIME } from './format.ts';
+import { neverMoved, Offsets } from './zone-offsets.ts';
 
 const HOUR_MS = 3_600_000;
 /** No clock of the world is further from UTC. */
@@ -32,26 +33,7 @@ export function wallClock(timeZone: string): WallClock {
 }
 
 function createWallClock(timeZone: string): WallClock {
-  const zone = IANAZone.create(timeZone);
-  const offsetMs = (ms: number): number => Math.round(zone.offset(ms) * 60_000);
-  /** Searched hour by hour: no zone has moved its clock there and back within one. */
-  const nextMove = (afterMs: number, toMs: number): number | undefined => {
-    const before = offsetMs(afterMs);
-    for (let low = afterMs; low < toMs; ) {
-      let high = Math.min(low + HOUR_MS, toMs);
-      if (offsetMs(high) === before) {
-        low = high;
-        continue;
-      }
-      while (high - low > 1) {
-        const middle = Math.floor((low + high) / 2);
-        if (offsetMs(middle) === before) low = middle;
-        else high = middle;
-      }
-      return high;
-    }
-    return undefined;
-  };
+  const { offsetMs, nextMove } = timeZone === 'UTC' ? neverMoved : new Offsets(IANAZone.create(timeZone));
   return {
     timeZone,
     at: (ms) => ms + offsetMs(ms),

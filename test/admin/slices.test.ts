@@ -4,7 +4,7 @@ import { TopKeys } from '../../src/admin/top-keys.ts';
 import { DESCRIBED_A_TURN, describeUnmatched, Unmatched } from '../../src/admin/unmatched.ts';
 import type { Limit } from '../../src/algorithms/index.ts';
 import { type Backend, operationOf } from '../../src/backends/backend.ts';
-import { createCounterKeys } from '../../src/backends/key.ts';
+import { createCounterKeys, ownCounters } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/backends/redis/backend.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
@@ -43,6 +43,8 @@ const entriesOf = (counter: number) => [
   { key: 'tenant', value: `t${counter % RULES}` },
   { key: 'user', value: `u${counter}` },
 ];
+
+const decider = { clock: Date.now, counters: ownCounters(createCounterKeys('')) };
 
 /** Counts one hit of each descriptor, many in a call. */
 async function fill(backend: Backend, tree: RuleTree): Promise<void> {
@@ -87,7 +89,7 @@ test.each(['memory', 'Redis'])(
         ledger: counted(ledger, step),
         rules: () => rules,
         hashKeys: false,
-        decider: { clock: Date.now },
+        decider,
       };
       for (let after: string | undefined = ''; after !== undefined; pages++) {
         const page = (await listCounters(options, after === '' ? {} : { after })) as Listed;
@@ -107,6 +109,23 @@ test.each(['memory', 'Redis'])(
   3_600_000,
 );
 
+test.each<[prefix: string, hashTag: 'none' | 'domain']>([
+  ['', 'none'],
+  ['weir:', 'none'],
+  ['weir:', 'domain'],
+])('counters under the prefix %j with hash tag %s are known, those of a candidate are not', (prefix, hashTag) => {
+  const found = match(rules, 'demo', { entries: entriesOf(7), requestLimit: undefined });
+  const limit = (found.kind === 'limited' && found.limits[0]?.limit) as Limit;
+  const ruleOf = (of: string): string | undefined => {
+    const counters = ownCounters(createCounterKeys(prefix, { hashTag }));
+    const key = createCounterKeys(of, { hashTag })(limit, 'demo', entriesOf(7));
+    return counterOf(rules, key, { clock: Date.now, counters })?.rule.path;
+  };
+  expect(ruleOf(prefix)).toBe('demo.tenant_t7.user');
+  expect(ruleOf(`${prefix}candidate|`)).toBeUndefined();
+  expect(ruleOf(`${prefix}other`)).toBeUndefined();
+});
+
 test('the rule of a counter is found by a few searches of a map, however many rules there are', () => {
   const keys = createCounterKeys('');
   const found = match(rules, 'demo', { entries: entriesOf(7), requestLimit: undefined });
@@ -119,7 +138,7 @@ test('the rule of a counter is found by a few searches of a map, however many ru
     },
   });
   const key = keys(limit, 'demo', entriesOf(7));
-  expect(counterOf({ ...rules, domains: byDomain }, key, Date.now)?.rule.path).toBe('demo.tenant_t7.user');
+  expect(counterOf({ ...rules, domains: byDomain }, key, decider)?.rule.path).toBe('demo.tenant_t7.user');
   expect(searches).toBeLessThanOrEqual(4);
 });
 

@@ -57,6 +57,23 @@ test('a reload says which counters were kept and which begin anew', async () => 
   expect(await textOf(day, day)).toBeUndefined();
 });
 
+test('a change of when nothing is limited, or of the order of a schedule, is one', async () => {
+  const scheduled = (...entries: readonly string[]): string =>
+    `  - { key: a, rate_limit: { unit: day, requests_per_unit: 1, schedule: [${entries.join(', ')}] } }\n`;
+  const [saturday, sunday] = [
+    '{ active: { days: sat }, unlimited: true }',
+    '{ active: { days: sun }, unlimited: true }',
+  ];
+  const more = '{ active: { days: sat-sun }, requests_per_unit: 9 }';
+  const textOf = async (before: string, after: string): Promise<string | undefined> =>
+    describeReload(await findReload(loaded(before), loaded(after)));
+  const changed = 'changed d.a; counters kept: d.a';
+  expect(await textOf(scheduled(saturday), scheduled(sunday))).toBe(changed);
+  expect(await textOf(scheduled(saturday, more), scheduled(more, saturday))).toBe(changed);
+  expect(await textOf(scheduled(saturday), scheduled(saturday, sunday))).toBe(changed);
+  expect(await textOf(scheduled(saturday), scheduled(saturday))).toBeUndefined();
+});
+
 test('only the first five of many changes are named', async () => {
   const many = Array.from({ length: 250 }, (_, at) => node(`k${at}`, 1)).join('');
   const text = describeChanges(await findChanges(loaded(node('a', 1)), loaded(node('a', 1) + many)));

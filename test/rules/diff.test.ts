@@ -1,6 +1,9 @@
 import '../helpers/realm.ts';
+import { paintFor } from '../../src/commands/paint.ts';
+import { diffText } from '../../src/commands/render-diff.ts';
 import { ruleText } from '../../src/rules/changes.ts';
 import { countDifferences, diffRules } from '../../src/rules/diff.ts';
+import { diffJson } from '../../src/rules/diff-json.ts';
 import { type Entry, match } from '../../src/rules/match.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
 import fc from '../helpers/property.ts';
@@ -76,6 +79,24 @@ test('a node that charges what was reserved is a rule of its own', () => {
   const { added, changed } = diffRules(rules(hold()), rules(hold(commit)));
   expect(added.map(({ rule }) => rule.path)).toEqual(['demo.tenant.id.used']);
   expect(changed).toEqual([]);
+});
+
+test('a rule is changed where nothing is limited on other days', () => {
+  const scheduled = (days: string): RuleTree => {
+    const schedule = [{ active: { days }, unlimited: true }];
+    return rules({ key: 'user', rate_limit: { unit: 'day', requests_per_unit: 1, schedule } });
+  };
+  const diff = diffRules(scheduled('sat'), scheduled('sun'));
+  expect(diffJson(diff)).toMatchObject({
+    changed: [
+      {
+        before: { times: [[{ active: 'days: sat, timezone: UTC', unlimited: true }, { limit: 0 }]] },
+        after: { times: [[{ active: 'days: sun, timezone: UTC', unlimited: true }, { limit: 0 }]] },
+      },
+    ],
+  });
+  expect(diffText(diff, paintFor(false, undefined))).toContain('unlimited: { days: sun, timezone: UTC }');
+  expect(countDifferences(diffRules(scheduled('sat'), scheduled('sat')))).toBe(0);
 });
 
 test('domains that are new, gone, or have other ids are listed', () => {

@@ -70,6 +70,27 @@ descriptors:
   expect(problems(text, {})).toEqual([]);
 });
 
+test('an algorithm that the store does not support is reported in each entry of a schedule', () => {
+  const text = `domain: d
+descriptors:
+  - key: a
+    rate_limits:
+      - unit: day
+        requests_per_unit: 1
+        schedule:
+          - { active: { days: sat }, requests_per_unit: 2 }
+          - { active: { days: sun }, algorithm: sliding_window_log }
+          - active: { hours: 22:00-06:00 }
+            algorithm: sliding_window_log
+`;
+  const message = 'sliding_window_log cannot be counted in memcached; take another algorithm, or Redis';
+  expect(problems(text, { without: ['sliding_window_log'] })).toEqual([
+    `rules.yaml:9: descriptors[0].rate_limits[0].schedule[1].algorithm: ${message}`,
+    `rules.yaml:11: descriptors[0].rate_limits[0].schedule[2].algorithm: ${message}`,
+  ]);
+  expect(problems(text, {})).toEqual([]);
+});
+
 test.each(['all_or_nothing', 'spare_others'])(
   'spend: %s requires a store that decides a request in one step',
   (spend) => {

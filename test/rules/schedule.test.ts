@@ -1,4 +1,5 @@
 import '../helpers/realm.ts';
+import { IANAZone } from 'luxon';
 import { describeLimit, describeRule, ruleAsJson, scheduleAsJson } from '../../src/rules/describe.ts';
 import { RulesInForce } from '../../src/rules/in-force.ts';
 import { checkBlocks, loadBlocks } from '../../src/rules/load.ts';
@@ -58,10 +59,24 @@ test.each([
 
 test('limits of a schedule have what the limit says that they do not say themselves', () => {
   expect(describeRule(ruleFrom(NIGHTLY)).split('\n')).toEqual([
-    'demo.user: unit=MINUTE requests_per_unit=100, shadow_mode: false, quota_mode: false, algorithm: token_bucket, burst: 200',
+    'demo.user: unit=MINUTE requests_per_unit=100, shadow_mode: false, quota_mode: false, algorithm: token_bucket, burst: 200, unlimited: { days: [sat, sun], timezone: UTC }',
     'demo.user: unit=MINUTE requests_per_unit=500, shadow_mode: false, quota_mode: false, algorithm: token_bucket, burst: 900, active: { from: 2026-11-27T00:00, until: 2026-12-01T00:00, timezone: Europe/Berlin }',
     'demo.user: unit=MINUTE requests_per_unit=1000, shadow_mode: false, quota_mode: false, algorithm: token_bucket, burst: 200, active: { hours: 22:00-06:00, timezone: Europe/Berlin }',
   ]);
+});
+
+test('a rule in JSON has every entry of its schedule, in its order', () => {
+  expect(ruleAsJson(ruleFrom(NIGHTLY))).toMatchObject({
+    times: [
+      [
+        { active: 'from: 2026-11-27T00:00, until: 2026-12-01T00:00, timezone: Europe/Berlin', limit: 1 },
+        { active: 'hours: 22:00-06:00, timezone: Europe/Berlin', limit: 2 },
+        { active: 'days: [sat, sun], timezone: UTC', unlimited: true },
+        { limit: 0 },
+      ],
+    ],
+  });
+  expect(ruleAsJson(ruleFrom('    rate_limit: { unit: minute, requests_per_unit: 5 }\n'))).not.toHaveProperty('times');
 });
 
 test('keys of the limit that do not go with another algorithm or window are left out', () => {
@@ -115,6 +130,20 @@ describe('counters', () => {
     ]);
   });
 
+  test('an entry of a schedule moves no counter of the limits beside it', () => {
+    const limits = (schedule: string): string => `    rate_limits:
+      - { unit: minute, requests_per_unit: 5${schedule} }
+      - { unit: hour, requests_per_unit: 70 }
+      - { unit: hour, requests_per_unit: 80 }
+`;
+    const own = ['fixed_window|60000', 'fixed_window|3600000', 'fixed_window|3600000#1'];
+    expect(countersOf(limits(''))).toEqual(own);
+    expect(countersOf(limits(', schedule: [{ active: { days: sun }, unit: hour }]'))).toEqual([
+      ...own,
+      'fixed_window|3600000#2',
+    ]);
+  });
+
   test('on_change: reset names counters after the numbers of the limit, the same on every instance', () => {
     const limit = (numbers: string): readonly string[] => countersOf(`    rate_limit: { unit: minute, ${numbers} }\n`);
     const [kept] = limit('requests_per_unit: 5, on_change: keep');
@@ -150,6 +179,34 @@ test('the same limits apply in other processes', () => {
   expect(sent.rules.map((rule) => scheduleAsJson(rule, nowMs))).toEqual(
     direct.rules.map((rule) => scheduleAsJson(rule, nowMs)),
   );
+});
+
+describe('the calendar of a time zone', () => {
+  /** Questions that a limit of a docs' example asks it, one number for each time that other limits apply. */
+  const questionsOf = (timezone: string, changes: number): readonly number[] => {
+    const { schedule } = ruleFrom(NIGHTLY.replaceAll('Europe/Berlin', timezone));
+    const offset = jest.spyOn(IANAZone.prototype, 'offset');
+    const asked: number[] = [];
+    for (let nowMs = at('2027-03-22T12:00Z'); asked.length < changes; nowMs = schedule?.changesAtMs(nowMs) ?? 0) {
+      offset.mockClear();
+      schedule?.at(nowMs);
+      asked.push(offset.mock.calls.length);
+    }
+    offset.mockRestore();
+    return asked;
+  };
+
+  test('is asked once a day, and searched where the clock is moved', () => {
+    const [first = 0, ...more] = questionsOf('Europe/Paris', 12);
+    expect(first).toBeLessThanOrEqual(10);
+    const SEARCH = Math.ceil(Math.log2(86_400_000)) + 1;
+    expect(more.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(SEARCH + 14);
+    expect(more.filter((one) => one > 2).length).toBeLessThanOrEqual(1);
+  });
+
+  test('is not asked for UTC', () => {
+    expect(questionsOf('UTC', 12)).toEqual(Array.from({ length: 12 }, () => 0));
+  });
 });
 
 test('a clock that steps back finds the limits of that time', () => {

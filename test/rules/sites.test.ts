@@ -49,6 +49,10 @@ test.each([
     'alignment: first_hit, sites: {}',
     'sites goes with fixed_window and alignment: epoch, or with token_bucket and refill: continuous, whose hits can be moved between sites',
   ],
+  ...['2026-11-27T00:00:30', '2026-11-27T00:00'].map((anchor) => [
+    `alignment: { anchor: ${anchor} }, sites: {}`,
+    'sites goes with fixed_window and alignment: epoch, or with token_bucket and refill: continuous, whose hits can be moved between sites',
+  ]),
   [
     'algorithm: token_bucket, burst: 2, sites: {}',
     'sites wants a burst of at least one token for each of 3 sites, got 2',
