@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { getHeapStatistics } from 'node:v8';
 import type { SiteSplit } from './algorithms/site-share.ts';
 import { loadPatterns } from './observe/mogrifier.ts';
@@ -171,10 +172,14 @@ function quotasOf(values: CheckedValues) {
 const siteNamesOf = ({ SITE, SITE_PEERS }: CheckedValues): readonly string[] =>
   [SITE, ...SITE_PEERS.map(({ site }) => site)].sort();
 
+/** Characters of a digest that stand in the name of each counter. */
+const GROUP_LENGTH = 8;
+
 function splitOf(values: CheckedValues): SiteSplit | undefined {
   if (values.SITE === '') return undefined;
   const names = siteNamesOf(values);
-  return { sites: names.length, site: names.indexOf(values.SITE) };
+  const group = createHash('sha256').update(names.join()).digest('base64url').slice(0, GROUP_LENGTH);
+  return { sites: names.length, site: names.indexOf(values.SITE), group };
 }
 
 function sitesOf(values: CheckedValues) {

@@ -537,3 +537,12 @@ test.each(['LIMIT_LIMIT_HEADER', 'LIMIT_REMAINING_HEADER', 'LIMIT_RESET_HEADER',
     );
   },
 );
+
+test('the names of all sites make their group, whichever of them this is', async () => {
+  const splitOf = async (SITE: string, SITE_PEERS: string) => (await readSettings({ SITE, SITE_PEERS })).counters.split;
+  const east = await splitOf('east', 'west=west:8091');
+  expect(east).toEqual({ sites: 2, site: 0, group: expect.stringMatching(/^[\w-]{8}$/) });
+  expect(await splitOf('west', 'east=east:8091')).toEqual({ ...east, site: 1 });
+  const renamed = await splitOf('east', 'best=west:8091'); // now the second
+  expect(renamed?.group).not.toBe(east?.group);
+});

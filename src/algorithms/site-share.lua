@@ -130,18 +130,23 @@ do
     return math.max(floor, AHEAD_SLOTS * demand - math.floor((AHEAD_SLOTS * SLOT_MS * limit[3]) / limit[4]))
   end
 
+  local function give(limit, share, row, hits)
+    share.table[row] = share.table[row] + hits
+    if is_bucket(limit) then
+      share.used = share.used + hits * limit[4]
+    end
+  end
+
   local function lend(limit, share, now_ms, most)
     if limit[9] ~= share.epoch_ms then
       return false
     end
     local row, rows = row_at(limit, share), share.table
+    -- it was lent by a counter that is lost
+    give(limit, share, row, math.max(math.min(limit[10] - rows[row], room_of(limit, share)), 0))
     rows[row + 1] = math.min(math.max(rows[row + 1], limit[10]), rows[row])
     local spare = math.floor((room_of(limit, share) - reserve_of(limit, share, now_ms)) / limit[11])
-    local lent = math.max(math.min(most, spare), 0)
-    rows[row] = rows[row] + lent
-    if is_bucket(limit) then
-      share.used = share.used + lent * limit[4]
-    end
+    give(limit, share, row, math.max(math.min(most, spare), 0))
     return true
   end
 
@@ -188,11 +193,15 @@ do
 
   site_share = function(limit, state, now_ms, hits, charge)
     local share = open_share(limit, state, now_ms)
-    if limit[7] == LENDS then
-      return finish(limit, share, now_ms, lend(limit, share, now_ms, hits))
-    end
-    if limit[7] == TAKES then
-      return finish(limit, share, now_ms, take(limit, share, now_ms))
+    if limit[7] == LENDS or limit[7] == TAKES then
+      local is_made
+      if limit[7] == LENDS then
+        is_made = lend(limit, share, now_ms, hits)
+      else
+        is_made = take(limit, share, now_ms)
+      end
+      local accepted, after, ttl_ms = finish(limit, share, now_ms, is_made)
+      return accepted, is_made and after or state or after, ttl_ms -- of another epoch: nothing changes
     end
     local required = hits == 0 and 1 or hits
     local accepted = required < 0 or required <= room_of(limit, share) + limit[6]

@@ -36,9 +36,15 @@ export const sharedAlgorithms = ['fixed_window', 'token_bucket'] as const;
 export const siteModes = ['escrow', 'optimistic'] as const;
 
 /** How many sites share a limit, and which of them this is, from 0. */
-export interface SiteSplit {
+interface SitePart {
   readonly sites: number;
   readonly site: number;
+}
+
+/** The same as settings name it. */
+export interface SiteSplit extends SitePart {
+  /** A digest of the names of all sites in their order: a place is another site's where one of them differs. */
+  readonly group: string;
 }
 
 /** One side of moving hits from one site to another; `peer` is the other site's place, from 0. */
@@ -67,7 +73,7 @@ export type SiteTransfer =
     };
 
 /** One site's part of a limit: what is counted in the store of the site. */
-export interface SiteShareLimit extends AnyLimit, SiteSplit {
+export interface SiteShareLimit extends AnyLimit, SitePart {
   readonly algorithm: 'site_share';
   /** What rules say; `requestsPerUnit` and `burst` are those of all sites together. */
   readonly of: (typeof sharedAlgorithms)[number];
@@ -102,8 +108,12 @@ const AHEAD_SLOTS = 2;
 function step(limit: SiteShareLimit, state: State | undefined, nowMs: number, hits: number, charge: Charge): Step {
   const share = openShare(limit, state, nowMs);
   const { transfer } = limit;
-  if (transfer?.kind === 'lend') return stepOf(limit, share, nowMs, lend(limit, share, nowMs, hits, transfer));
-  if (transfer?.kind === 'take') return stepOf(limit, share, nowMs, take(limit, share, nowMs, transfer));
+  if (transfer && transfer.kind !== 'read') {
+    const isMade =
+      transfer.kind === 'lend' ? lend(limit, share, nowMs, hits, transfer) : take(limit, share, nowMs, transfer);
+    const after = stepOf(limit, share, nowMs, isMade);
+    return isMade ? after : { ...after, state: state ?? after.state }; // of another epoch: nothing changes
+  }
   const required = hitsToFit(hits);
   const accepted = required < 0 || required <= roomOf(limit, share) + advanceOf(limit);
   if (charge === 'regardless' || (charge && accepted)) use(limit, share, hits);
@@ -127,11 +137,14 @@ function lend(
 ): boolean {
   if (epochMs !== share.epochMs) return false;
   const row = rowAt(limit, share, peer);
+  const give = (given: number): void => {
+    row.given += given;
+    if (limit.of === 'token_bucket') share.used += given * tokenMsOf(limit);
+  };
+  give(Math.max(Math.min(taken - row.given, roomOf(limit, share)), 0)); // it was lent by a counter that is lost
   row.confirmed = Math.min(Math.max(row.confirmed, taken), row.given);
   const spare = Math.floor((roomOf(limit, share) - reserveOf(limit, share, nowMs)) / among);
-  const lent = Math.max(Math.min(most, spare), 0);
-  row.given += lent;
-  if (limit.of === 'token_bucket') share.used += lent * tokenMsOf(limit);
+  give(Math.max(Math.min(most, spare), 0));
   return true;
 }
 

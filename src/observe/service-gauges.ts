@@ -167,10 +167,10 @@ function* writeSites({ peers, errorRatio, errorBound }: SitesReport, format: Exp
   const { gauge } = metricsIn(format);
   yield gauge(
     'weir_site_error_ratio',
-    'By how much a limit that sites share was exceeded in the last minute, at most, as a part of it.',
+    'By how much the limit of sites that is furthest beyond its bound was exceeded in the last minute, as a part of it.',
     errorRatio,
   );
-  yield gauge('weir_site_error_bound', 'What the rules of these limits declare as max_error, at most.', errorBound);
+  yield gauge('weir_site_error_bound', 'What the rule of that limit declares as max_error.', errorBound);
   const metric = (kind: 'gauge' | 'counter', name: string, help: string, numberOf: (peer: PeerReport) => number) => [
     beginMetric(name, kind, help, format),
     ...peers.map((peer) => writeSeries(name, writeLabels([['peer', peer.site]]), numberOf(peer))),

@@ -11,7 +11,7 @@ type LimitValues = Block<'rate_limit'>['values'];
 const MIN_WINDOW_MS = unitMs.SECOND;
 
 /** A file that is read where no site is set is read as that of the only one. */
-const ONLY_SITE: SiteSplit = { sites: 1, site: 0 };
+const ONLY_SITE: SiteSplit = { sites: 1, site: 0, group: 'alone' };
 
 /**
  * This site's share of the limit, where the rule says that sites share it.
@@ -79,11 +79,11 @@ const isUsual = {
 } as const;
 
 /** Undefined: its hits cannot be moved. */
-function shareOf(whole: Limit, split: SiteSplit, maxErrorPercent: number): SiteShareLimit | undefined {
+function shareOf(whole: Limit, { sites, site, group }: SiteSplit, maxErrorPercent: number): SiteShareLimit | undefined {
   const { requestsPerUnit, soft, windowMs } = whole;
   const share = (of: SiteShareLimit['of'], burst: number): SiteShareLimit => ({
-    ...{ algorithm: 'site_share', of, requestsPerUnit, soft, windowMs, burst, maxErrorPercent, ...split },
-    counter: `site_share|${of}|${windowMs}/${split.sites}`,
+    ...{ algorithm: 'site_share', of, requestsPerUnit, soft, windowMs, burst, maxErrorPercent, sites, site },
+    counter: `site_share|${of}|${windowMs}/${sites}.${group}`,
   });
   if (whole.algorithm === 'fixed_window' && whole.alignment === 'epoch' && whole.anchor === undefined)
     return share('fixed_window', requestsPerUnit);

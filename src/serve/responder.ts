@@ -98,7 +98,7 @@ export function openResponder(
     const spanName = storeSpans[settings.counters.store.kind];
     if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
     const plain = deciderOf(settings, core, clock);
-    const sites = settings.sites && add(await loadSites(settings.sites, settings.counters, store.ledger, context));
+    const sites = settings.sites && add(await loadSites(settings.sites, settings.counters, core, context));
     const watched = sites ? { ...plain, ledger: sites.ledger } : plain;
     const recording = await openRecordingOf(settings, watched, serviceObserver, context, add);
     const decider = recording?.decider ?? watched;
@@ -143,7 +143,7 @@ export function openResponder(
         const onConnectionError = (code: string) => serviceObserver.connectionFailed(code);
         const reservations = createReservations(plain);
         const holds = createHoldsService(createSlots(plain), reservations);
-        const kuadrant = createKuadrantService(createKuadrantLimits(plain, reservations), extras);
+        const kuadrant = createKuadrantService(createKuadrantLimits(watched, reservations), extras);
         const routes = tracing?.routes;
         const handlers = { service, overload, health, holds, kuadrant, quotas, routes };
         return openServers(settings, core, { ...handlers, onCallFinished, onConnectionError }, context);

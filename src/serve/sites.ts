@@ -7,8 +7,10 @@ import { openSiteChannel, type SiteChannel, startSiteServer } from '../sites/cha
 import { Lender } from '../sites/lender.ts';
 import { LowCounters } from '../sites/low-counters.ts';
 import { MeasuredError } from '../sites/measured-error.ts';
+import { createOwnLimits } from '../sites/own-limits.ts';
 import { noPeerCounts, type PeerReport, type SitesReport } from '../sites/site-counts.ts';
-import { CannotStart, start } from './cannot-start.ts';
+import { start } from './cannot-start.ts';
+import type { Core } from './core.ts';
 import { openParts, type Part, type ProcessContext } from './parts.ts';
 import { createSeldomLog } from './seldom-log.ts';
 
@@ -17,7 +19,7 @@ type SiteSettings = NonNullable<Settings['sites']>;
 /** The exchange with other sites. */
 export interface OpenSites extends Part {
   /** The same ledger; what runs low in it is asked for. */
-  readonly ledger: Pick<Ledger, 'debit'>;
+  readonly ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
   report(): SitesReport;
 }
 
@@ -26,11 +28,10 @@ const monotonicMs = (): number => performance.now();
 /** Opens the server for other sites, and the connections to them. @throws CannotStart */
 export function openSites(
   { name, names, peers: others, address, tls }: SiteSettings,
-  { split, keys, timeoutMs }: Settings['counters'],
-  ledger: Ledger,
+  { keys, timeoutMs }: Settings['counters'],
+  { store: { ledger }, rules }: Pick<Core, 'store' | 'rules'>,
   { clock, log }: ProcessContext,
 ): Promise<OpenSites> {
-  if (!split) throw new CannotStart('SITE must be set');
   return openParts(async (add) => {
     if (!tls)
       log.warn(
@@ -46,7 +47,7 @@ export function openSites(
       return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow: channel.borrow };
     });
     const common = { ledger, timeoutMs: Math.max(timeoutMs, MIN_TIMEOUT_MS), monotonicMs, prefix: keys.prefix, peers };
-    const lender = new Lender({ ...common, sites: names, split });
+    const lender = new Lender({ ...common, sites: names, limits: createOwnLimits(rules.book.rules) });
     add(
       await start('SITE_PORT', `cannot listen on ${address.host}:${address.port}`, () =>
         startSiteServer(address, tls, lender),
@@ -72,7 +73,7 @@ const FAILING_MS = 30_000;
 const MIN_TIMEOUT_MS = 1_000;
 
 /** Exchanges while counters are low; otherwise nothing runs. */
-function watchLow(ledger: Pick<Ledger, 'debit'>, low: LowCounters, borrower: Borrower) {
+function watchLow(ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>, low: LowCounters, borrower: Borrower) {
   let running: Promise<void> | undefined;
   const exchanges = intermittent(EXCHANGE_INTERVAL_MS, () => {
     const counters = low.all();
@@ -81,7 +82,7 @@ function watchLow(ledger: Pick<Ledger, 'debit'>, low: LowCounters, borrower: Bor
     });
     return counters.length > 0;
   });
-  const watched: Pick<Ledger, 'debit'> = {
+  const watched: OpenSites['ledger'] = {
     debit(request, how) {
       const entries = ledger.debit(request, how);
       if (!request.some(isShared)) return entries;
@@ -90,6 +91,8 @@ function watchLow(ledger: Pick<Ledger, 'debit'>, low: LowCounters, borrower: Bor
         return all;
       });
     },
+    refund: (receipt) => ledger.refund(receipt),
+    atomic: ledger.atomic,
   };
   return {
     ledger: watched,

@@ -112,7 +112,7 @@ export class Borrower {
       const loan = loans[at];
       if (!loan?.is_lent) return [];
       one.others += loan.used;
-      one.counter.confirmed[place] = one.site.taken[place] ?? 0; // it has read that
+      one.counter.confirmed[place] = { epochMs: one.site.epochMs, taken: one.site.taken[place] ?? 0 }; // it has read that
       return loan.given > (one.site.taken[place] ?? 0) ? [{ one, loan }] : [];
     });
     const replies = await this.#run(
@@ -139,8 +139,12 @@ export class Borrower {
 export const EXCHANGE_INTERVAL_MS = SLOT_MS;
 
 /** A bucket cannot refill what is not known to have arrived. */
-const isUnconfirmed = ({ counter, site }: CheckedCounter, place: number): boolean =>
-  counter.limit.of === 'token_bucket' && (site.taken[place] ?? 0) > (counter.confirmed[place] ?? 0);
+function isUnconfirmed({ counter, site }: CheckedCounter, place: number): boolean {
+  const taken = site.taken[place] ?? 0;
+  if (counter.limit.of !== 'token_bucket' || taken === 0) return false;
+  const known = counter.confirmed[place];
+  return known?.epochMs !== site.epochMs || known.taken !== taken;
+}
 
 const siteOf = (reply: Reply | undefined): SiteReport | undefined =>
   reply && reply.code !== 'UNAVAILABLE' ? reply.site : undefined;

@@ -1,17 +1,18 @@
-import type { SiteSplit } from '../algorithms/site-share.ts';
 import type { CounterKey } from '../backends/key.ts';
 import type { Monotonic } from '../clock.ts';
 import type { Debit } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { type Peer, transferOf } from './borrower.ts';
 import { type BorrowRequest, type BorrowResponse, counterOf, type SiteLoan } from './messages.ts';
+import type { OwnLimits } from './own-limits.ts';
 
 export interface LenderOptions {
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly timeoutMs: number;
   readonly monotonicMs: Monotonic;
   readonly sites: readonly string[];
-  readonly split: SiteSplit;
+  /** Those of this site's rules: no other ones are lent. */
+  readonly limits: OwnLimits;
   readonly prefix: string;
   readonly peers: readonly Peer[];
 }
@@ -42,11 +43,11 @@ export class Lender {
 
   /** @throws OtherSites */
   async lend({ site, sites, asks }: BorrowRequest): Promise<BorrowResponse> {
-    const { ledger, timeoutMs, prefix, split, peers, sites: own } = this.#options;
+    const { ledger, timeoutMs, prefix, limits, peers, sites: own } = this.#options;
     const peer = peers.find((one) => one.site === site);
     if (!peer || sites.join() !== own.join())
       throw new OtherSites(`this site shares limits with ${own.join(', ')}; ${site} with ${sites.join(', ')}`);
-    const found = asks.slice(0, MAX_ASKS).map((ask) => ({ ask, counter: counterOf(ask, prefix, split) }));
+    const found = asks.slice(0, MAX_ASKS).map((ask) => ({ ask, counter: counterOf(ask, prefix, limits) }));
     const debits = found.flatMap(({ ask, counter }): Debit[] => {
       if (!counter) return [];
       const among = this.#askersOf(counter.key, peer.place, ask.hits > 0);

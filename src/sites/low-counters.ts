@@ -12,8 +12,14 @@ export interface LowCounter {
   /** Hits that were refused here since the last exchange. */
   refused: number;
   lowAtMs: number;
-  /** What each site knows that was taken from it. */
-  readonly confirmed: number[];
+  /** What each site knows that was taken from it, by its place. */
+  readonly confirmed: Confirmed[];
+}
+
+/** What was taken counts from 0 again in each epoch, and where a counter is reset. */
+interface Confirmed {
+  readonly epochMs: number;
+  readonly taken: number;
 }
 
 /** Below this part of its base a counter is low. */
@@ -38,14 +44,15 @@ export class LowCounters {
 
   /** Keeps in mind a counter that is low after its debit. @returns whether it is */
   note({ key, limit, hits, kind }: Debit, reply: Reply | undefined): boolean {
-    if (limit.algorithm !== 'site_share' || kind !== 'spend' || !reply || reply.code === 'UNAVAILABLE') return false;
-    const isRefused = reply.code === 'OVER_LIMIT';
-    if (!isRefused && reply.limitRemaining >= nominalCapacity(limit) * LOW_PART) return false;
+    if (limit.algorithm !== 'site_share' || kind === 'give_back' || !reply || reply.code === 'UNAVAILABLE')
+      return false;
+    const isOver = reply.code === 'OVER_LIMIT';
+    if (!isOver && (kind === 'peek' || reply.limitRemaining >= nominalCapacity(limit) * LOW_PART)) return false;
     const known = this.#byKey.get(key);
     if (!known && this.#byKey.size >= MAX_COUNTERS) return false;
     const counter = known?.limit === limit ? known : { key, limit, refused: 0, lowAtMs: 0, confirmed: [] };
     counter.lowAtMs = this.#monotonicMs();
-    if (isRefused) counter.refused += hits;
+    if (isOver && kind !== 'charge') counter.refused += Math.max(hits, 1); // a peek of 0 asks for room
     if (counter !== known) this.#byKey.set(key, counter);
     return true;
   }

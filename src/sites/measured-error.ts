@@ -16,7 +16,7 @@ export class MeasuredError {
     this.#monotonicMs = monotonicMs;
   }
 
-  /** The largest of the last minute, as a part of the limit. */
+  /** Of the last minute's limit that is furthest beyond its bound, or nearest to it; as a part of the limit. */
   get ratio(): number {
     return this.#isOver() ? 0 : this.#ratio;
   }
@@ -31,9 +31,9 @@ export class MeasuredError {
     const whole = limit.of === 'token_bucket' ? limit.burst : limit.requestsPerUnit;
     const ratio = Math.max(used + others - whole, -room, 0) / Math.max(whole, 1);
     const bound = limit.maxErrorPercent / 100;
-    if (ratio < this.#ratio && bound <= this.#bound && !this.#isOver()) return;
-    this.#ratio = this.#isOver() ? ratio : Math.max(ratio, this.#ratio);
-    this.#bound = this.#isOver() ? bound : Math.max(bound, this.#bound);
+    if (ratio - bound < this.#ratio - this.#bound && !this.#isOver()) return;
+    this.#ratio = ratio;
+    this.#bound = bound;
     this.#atMs = this.#monotonicMs();
   }
 

@@ -1,5 +1,7 @@
+import { MAX_COUNT } from '../algorithms/limit.ts';
 import type { SiteShareLimit } from '../algorithms/site-share.ts';
 import type { CounterKey } from '../backends/key.ts';
+import type { OwnLimits } from './own-limits.ts';
 
 /** The messages of `proto/weir/v1/sites.proto`. */
 export interface BorrowRequest {
@@ -38,22 +40,26 @@ export function askOf(
   return { counter: key.slice(prefix.length), ...limit, ...rest };
 }
 
-/** The keys of counters that sites share, without a prefix. */
-const SHARED_KEY = /^(\{[^{}]*\})?site_share\|/;
+/** The keys of counters that sites share, without a prefix: a hash tag, and the name that their limit has. */
+const SHARED_KEY = /^(?:\{[^{}]*\})?(site_share\|[^|]+\|[^|]+)\|/;
+/** Keys are shorter: of a tag, the name of a limit, and what names a counter of it. */
+const MAX_KEY_LENGTH = 1_024;
 
 /**
- * The same counter here; undefined where it is none that sites share.
- *
- * @param own  the place of this site, and how many there are
+ * The same counter here, with the limit that this site's own rules have; undefined where it is none that sites share,
+ * or where the two sites have different rules.
  */
 export function counterOf(
-  { counter, algorithm, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst }: SiteAsk,
+  { counter, algorithm, requests_per_unit: requestsPerUnit, window_ms: windowMs, burst, ...rest }: SiteAsk,
   prefix: string,
-  own: Pick<SiteShareLimit, 'sites' | 'site'>,
+  limits: OwnLimits,
 ): { readonly key: CounterKey; readonly limit: SiteShareLimit } | undefined {
-  const of = algorithm === 'token_bucket' || algorithm === 'fixed_window' ? algorithm : undefined;
-  if (!of || !SHARED_KEY.test(counter) || requestsPerUnit < 1 || windowMs < 1) return undefined;
-  const numbers = { requestsPerUnit, soft: 0, windowMs, burst, maxErrorPercent: 0, counter: '' };
-  const key = `${prefix}${counter}` as CounterKey; // another site made it from the same rule
-  return { key, limit: { algorithm: 'site_share', of, ...numbers, ...own } };
+  const name = counter.length <= MAX_KEY_LENGTH ? SHARED_KEY.exec(counter)?.[1] : undefined;
+  const limit = name === undefined ? undefined : limits(name, requestsPerUnit, burst);
+  if (limit?.of !== algorithm || limit.windowMs !== windowMs) return undefined;
+  if (![rest.epoch_ms, rest.taken, rest.hits].every(isCount)) return undefined;
+  return { key: `${prefix}${counter}` as CounterKey, limit }; // another site made it from the same rule
 }
+
+/** A message has numbers up to 2^64. */
+const isCount = (number: number): boolean => Number.isSafeInteger(number) && number >= 0 && number <= MAX_COUNT;

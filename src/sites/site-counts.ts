@@ -33,18 +33,25 @@ export interface PeerReport extends Omit<PeerCounts, 'answeredAtMs' | 'failedAtM
 /** What operators see of the exchange with other sites. */
 export interface SitesReport {
   readonly peers: readonly PeerReport[];
-  /** By how much a shared limit was exceeded in the last minute, at most, as a part of it. */
+  /** By how much the limit that is furthest beyond its bound was exceeded in the last minute, as a part of it. */
   readonly errorRatio: number;
-  /** What the rules of these limits declare, at most. */
+  /** What the rule of that limit declares. */
   readonly errorBound: number;
 }
 
 /** Of several processes. */
 export const sumOfSites = (one: SitesReport, other: SitesReport): SitesReport => ({
   peers: sumOfPeers(one.peers, other.peers),
-  errorRatio: Math.max(one.errorRatio, other.errorRatio),
-  errorBound: Math.max(one.errorBound, other.errorBound),
+  ...worseOf(one, other),
 });
+
+/** Both figures of one limit, that which is further beyond its bound; both 0 where a process has measured nothing. */
+function worseOf(one: SitesReport, other: SitesReport): Pick<SitesReport, 'errorRatio' | 'errorBound'> {
+  const beyond = ({ errorRatio, errorBound }: SitesReport) =>
+    errorRatio === 0 && errorBound === 0 ? -1 : errorRatio - errorBound;
+  const { errorRatio, errorBound } = beyond(one) >= beyond(other) ? one : other;
+  return { errorRatio, errorBound };
+}
 
 /** Of several processes; of the times, those of the process that was answered last. */
 function sumOfPeers(one: readonly PeerReport[], other: readonly PeerReport[]): readonly PeerReport[] {

@@ -12,7 +12,9 @@ import { MAX_LOG_HITS } from '../../src/algorithms/sliding-window-log.ts';
 import type { TokenBucketLimit } from '../../src/algorithms/token-bucket.ts';
 import { type CalendarUnit, createCalendar } from '../../src/rules/calendar.ts';
 import type { RuleLimit } from '../../src/rules/tree.ts';
+import { createOwnLimits, type OwnLimits } from '../../src/sites/own-limits.ts';
 import fc from './property.ts';
+import { ruleOf } from './rules.ts';
 
 /** The most that a rule or a caller can write as a number of hits. */
 export const LARGEST = 4_294_967_295;
@@ -159,8 +161,14 @@ export const siteShareOf = (
   more: Partial<SiteShareLimit> = {},
 ): SiteShareLimit => {
   const limit = { of: 'fixed_window', burst: requestsPerUnit, sites: 2, site: 0, maxErrorPercent: 0, ...more } as const;
-  const counter = `site_share|${limit.of}|${windowMs}/${limit.sites}`;
+  const counter = `site_share|${limit.of}|${windowMs}/${limit.sites}.names`;
   return { ...limitOf('site_share', requestsPerUnit, windowMs), counter, ...limit };
+};
+
+/** Rules that have these limits alone, as a site lends by them. */
+export const ownLimitsOf = (...limits: readonly SiteShareLimit[]): OwnLimits => {
+  const rules = [ruleOf({ limits: limits.map((limit) => ruleLimitOf(limit)) })];
+  return createOwnLimits(() => ({ rules }));
 };
 
 /** One limit of each algorithm: so many hits pass at once in each, and none comes back within a minute by itself. */

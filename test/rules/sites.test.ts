@@ -4,7 +4,8 @@ import { loadRules } from '../../src/rules/load.ts';
 import { Problems } from '../../src/rules/problem.ts';
 import { readText } from '../../src/rules/read.ts';
 
-const split = { sites: 3, site: 1 };
+const part = { sites: 3, site: 1 };
+const split = { ...part, group: 'names' };
 
 /** The limit of a rule with these keys at the second of three sites, or the problems. */
 function limitOf(keys: string) {
@@ -21,8 +22,8 @@ test('a limit with sites is the part of this site, under a name of its own', () 
     limits: [
       {
         limit: {
-          ...{ algorithm: 'site_share', of: 'fixed_window', requestsPerUnit: 100, maxErrorPercent: 0, ...split },
-          counter: 'site_share|fixed_window|60000/3',
+          ...{ algorithm: 'site_share', of: 'fixed_window', requestsPerUnit: 100, maxErrorPercent: 0, ...part },
+          counter: 'site_share|fixed_window|60000/3.names',
         },
       },
     ],

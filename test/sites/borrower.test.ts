@@ -1,6 +1,7 @@
 import { arithmeticOf } from '../../src/admin/arithmetic.ts';
 import { siteStanding } from '../../src/admin/site-standing.ts';
 import { algorithms } from '../../src/algorithms/index.ts';
+import type { SiteShareLimit } from '../../src/algorithms/site-share.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { debitOf } from '../../src/ledger/debit.ts';
@@ -11,26 +12,27 @@ import { LowCounters } from '../../src/sites/low-counters.ts';
 import { MeasuredError } from '../../src/sites/measured-error.ts';
 import { noPeerCounts, type SitesReport, sumOfSites } from '../../src/sites/site-counts.ts';
 import { fakeClock } from '../helpers/clock.ts';
-import { siteShareOf } from '../helpers/limits.ts';
+import { ownLimitsOf, siteShareOf } from '../helpers/limits.ts';
 
 const START_MS = 1_700_000_040_000; // a minute begins
-const KEY = 'site_share|fixed_window|60000/2|1:d|1:k|1:v' as CounterKey; // as the rules make it
+const keyOf = (of: string) => `site_share|${of}|60000/2.names|1:d|1:k|1:v` as CounterKey; // as the rules make it
+const KEY = keyOf('fixed_window');
 const SITES = ['east', 'west'];
 
 /** Two sites in one process; messages from east to west arrive at once, or are lost. */
-function twoSites(maxErrorPercent = 0) {
+function twoSites(more: Partial<SiteShareLimit> = {}) {
   const clock = fakeClock(START_MS);
   const places = SITES.map((site, place) => {
     const backend = createMemoryBackend(clock, { maxCounters: 100 });
     const options = { clock, monotonicMs: clock, instance: site, denyCacheBytes: 0, every: () => () => {} };
-    const limit = siteShareOf(100, 60_000, { site: place, maxErrorPercent });
+    const limit = siteShareOf(100, 60_000, { site: place, ...more });
     return { site, place, backend, limit, ledger: new Ledger({ main: backend }, options) };
   });
   const [east, west] = places;
   if (!east || !west) throw new Error('there are two');
   const common = { timeoutMs: 1_000, monotonicMs: clock, prefix: '', sites: SITES };
   const toEast: Peer = { site: 'east', place: 0, counts: noPeerCounts(), borrow: () => Promise.reject(new Error()) };
-  const lender = new Lender({ ...common, ledger: west.ledger, split: { sites: 2, site: 1 }, peers: [toEast] });
+  const lender = new Lender({ ...common, ledger: west.ledger, limits: ownLimitsOf(west.limit), peers: [toEast] });
   const fault = { isCut: false };
   const toWest: Peer = {
     ...{ site: 'west', place: 1, counts: noPeerCounts() },
@@ -42,7 +44,7 @@ function twoSites(maxErrorPercent = 0) {
   const onFailure = (_: Peer, reason: string) => failures.push(reason);
   const borrower = new Borrower({ ...common, ledger: east.ledger, site: 'east', peers: [toWest], error, onFailure });
   const spend = async ({ ledger, limit }: typeof east, hits: number) => {
-    const debit = debitOf({ key: KEY }, { limit, policy: {} }, hits, true);
+    const debit = debitOf({ key: keyOf(limit.of) }, { limit, policy: {} }, hits, true);
     const [entry] = await ledger.debit([debit], { spend: 'each', timeoutMs: 1 });
     low.note(debit, entry);
     return entry?.code;
@@ -85,7 +87,7 @@ test('a site that cannot reach the other one has its own part, and says why', as
 });
 
 test('with a declared error a site goes ahead by its part of it, which exchanges measure', async () => {
-  const { clock, east, west, low, borrower, error, spend } = twoSites(10);
+  const { clock, east, west, low, borrower, error, spend } = twoSites({ maxErrorPercent: 10 });
   expect(await spend(west, 50)).toBe('OK');
   expect(await spend(east, 55)).toBe('OK');
   expect(await spend(east, 1)).toBe('OVER_LIMIT');
@@ -118,6 +120,53 @@ test('figures of several processes are sums, and of times the newest', () => {
   };
   expect(sumOfSites(one, other)).toEqual({
     peers: [{ ...peer, exchanges: 3, failing: 2, borrowed: 7, roundTripMs: 30, silentMs: 500, problem: 'cut off' }],
-    ...{ errorRatio: 0.02, errorBound: 0.05 },
+    ...{ errorRatio: 0.02, errorBound: 0 }, // of one limit
   });
+});
+
+test('a counter is low after a refused peek, and after a charge that leaves little', async () => {
+  const { east, low } = twoSites();
+  const run = async (kind: 'peek' | 'charge', hits: number) => {
+    const debit = { kind, key: KEY, limit: east.limit, hits, blocks: true, policy: {} };
+    const [entry] = await east.ledger.debit([debit], { spend: 'each', timeoutMs: 1 });
+    return low.note(debit, entry);
+  };
+  expect([await run('peek', 50), await run('peek', 51), await run('peek', 0)]).toEqual([false, true, false]);
+  expect(low.all()).toMatchObject([{ refused: 51 }]);
+  expect([await run('charge', 10), await run('charge', 50), await run('peek', 0)]).toEqual([false, true, true]);
+  expect(low.all()).toMatchObject([{ refused: 52 }]);
+});
+
+test('tokens that were taken are confirmed in each minute anew', async () => {
+  const { clock, east, west, low, borrower, counts, spend } = twoSites({ of: 'token_bucket' });
+  const state = () => siteStanding(west.limit, west.backend.stateOf(keyOf('token_bucket')), clock());
+  const exchange = () => borrower.exchange(low.all());
+  clock.advance(55_000);
+  await spend(east, 50);
+  await spend(east, 20);
+  await exchange();
+  expect(await spend(east, 46)).toBe('OK');
+  clock.advance(1_000); // nothing more is needed
+  await exchange();
+  await exchange();
+  expect(counts).toMatchObject({ exchanges: 2, borrowed: 46 });
+  clock.advance(5_000);
+  await spend(east, 60);
+  await borrower.exchange(low.all().map((one) => ({ ...one, confirmed: [] }))); // of another instance, which ends then
+  for (const one of low.all()) one.refused = 0;
+  expect(counts.exchanges).toBe(3);
+  expect(state()?.lent).toBeGreaterThan(0);
+  clock.advance(1_000);
+  await exchange();
+  await exchange();
+  expect(counts.exchanges).toBe(4);
+});
+
+test('the error and its bound are those of one limit', () => {
+  const clock = fakeClock(START_MS);
+  const error = new MeasuredError(clock);
+  const report = { epochMs: START_MS, leftMs: 0, nowMs: START_MS, demand: 0, room: 0, given: [], taken: [] };
+  error.note(siteShareOf(100), { ...report, used: 20 }, 100);
+  error.note(siteShareOf(100, 60_000, { maxErrorPercent: 50 }), { ...report, used: 0 }, 100);
+  expect([error.ratio, error.bound]).toEqual([0.2, 0]);
 });

@@ -10,10 +10,12 @@ import type { SiteAsk } from '../../src/sites/messages.ts';
 import { noPeerCounts } from '../../src/sites/site-counts.ts';
 import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { ownLimitsOf, siteShareOf } from '../helpers/limits.ts';
 
 const START_MS = 1_700_000_040_000; // a minute begins
 const SITES = ['east', 'west'];
 
+const limit = siteShareOf(100, 60_000, { site: 1 });
 const authority = createAuthority();
 let folder: string;
 let server: SiteServer;
@@ -32,7 +34,7 @@ function connect(...options: Parameters<typeof openSiteChannel> extends [string,
 }
 
 const ask: SiteAsk = {
-  ...{ counter: 'site_share|fixed_window|60000/2|1:d|1:k|1:v', algorithm: 'fixed_window' },
+  ...{ counter: 'site_share|fixed_window|60000/2.names|1:d|1:k|1:v', algorithm: 'fixed_window' },
   ...{ requests_per_unit: 100, window_ms: 60_000, burst: 100, epoch_ms: START_MS, taken: 0, hits: 20 },
 };
 
@@ -49,7 +51,7 @@ beforeAll(async () => {
   ];
   const lender = new Lender({
     ...{ ledger, timeoutMs: 1_000, monotonicMs: clock, prefix: '', peers },
-    ...{ sites: SITES, split: { sites: 2, site: 1 } },
+    ...{ sites: SITES, limits: ownLimitsOf(limit) },
   });
   server = await startSiteServer({ host: '127.0.0.1', port: 0 }, tlsOf('west'), lender);
 });

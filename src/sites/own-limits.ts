@@ -1,0 +1,30 @@
+import type { Limit } from '../algorithms/index.ts';
+import type { SiteShareLimit } from '../algorithms/site-share.ts';
+
+/** Rules, as far as their limits go. */
+interface LimitTable {
+  readonly rules: readonly { readonly limits: readonly { readonly limit: Limit }[] }[];
+}
+
+/** Finds the limit of this site's own rules by the name of its counters and its numbers. */
+export type OwnLimits = (counter: string, requestsPerUnit: number, burst: number) => SiteShareLimit | undefined;
+
+/** @param rules  those in force */
+export function createOwnLimits(rules: () => LimitTable | undefined): OwnLimits {
+  let source: LimitTable | undefined;
+  let known = new Map<string, SiteShareLimit>();
+  return (counter, requestsPerUnit, burst) => {
+    const tree = rules();
+    if (tree !== source) {
+      source = tree;
+      known = new Map(tree ? sharedOf(tree).map((limit) => [nameOf(limit), limit]) : []);
+    }
+    return known.get(nameOf({ counter, requestsPerUnit, burst }));
+  };
+}
+
+const sharedOf = ({ rules }: LimitTable): readonly SiteShareLimit[] =>
+  rules.flatMap(({ limits }) => limits.flatMap(({ limit }) => (limit.algorithm === 'site_share' ? [limit] : [])));
+
+const nameOf = ({ counter, requestsPerUnit, burst }: Pick<SiteShareLimit, 'counter' | 'requestsPerUnit' | 'burst'>) =>
+  `${counter}|${requestsPerUnit}|${burst}`;
