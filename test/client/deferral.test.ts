@@ -1,5 +1,7 @@
 import { Queue } from 'bullmq';
 import { createDeferredQueue, createDeferredWorker, type DeferredWorkerOptions } from '../../client/src/bullmq.ts';
+import { PARK_MS } from '../../client/src/deferral/heads.ts';
+import { Lines } from '../../client/src/deferral/lines.ts';
 import type { Client } from '../../client/src/index.ts';
 import { startRedis } from '../helpers/redis.ts';
 import { eventually, upTo } from './deferral-service.ts';
@@ -137,6 +139,45 @@ test('a job that is added again with its id runs once, and does not hold up its 
   expect(placesOf(started, 'a')).toEqual([0, 1]);
 });
 
+test('a repetition during the back-off changes nothing, nor one of a job with a delay of its own', async () => {
+  const { name, queue, add, ended, started, deferred } = open({}, ({ at }) => {
+    if (at === 0) throw new Error('no');
+  });
+  const own = createDeferredQueue<Work>(name, { connection, domain: 'jobs', key: counted('fast', name) });
+  closing.push(() => own.close());
+  const repeat = () => own.add('work', { key: 'a', at: 0 }, { jobId: 'order-1', attempts: 3, backoff: 60_000 });
+  await repeat();
+  await eventually('the job has thrown', async () => deferred.stats().failed === 1);
+  const delayed = () => own.add('work', { key: 'a', at: 2 }, { jobId: 'order-2', delay: 86_400_000 });
+  await delayed();
+  for (let time = 0; time < 3; time++) await repeat();
+  await own.add('work', { key: 'a', at: 2 }, { jobId: 'order-2' });
+  await add([{ key: 'a', at: 1 }]);
+  await ended(1);
+  expect(placesOf(started, 'a')).toEqual([0, 1]);
+  expect(await queue.getJobState('order-1')).toBe('delayed');
+  expect((await queue.getJob('order-1'))?.attemptsMade).toBe(1);
+  expect(await queue.getJobState('order-2')).toBe('delayed');
+});
+
+test('a repetition puts a job into its line whose process died before it was in one', async () => {
+  const { name, queue, ended, started } = open();
+  const own = createDeferredQueue<Work>(name, { connection, domain: 'jobs', key: counted('fast', name) });
+  closing.push(() => own.close());
+  await queue.add('work', { key: 'a', at: 0 }, { jobId: 'order-1', delay: PARK_MS });
+  await own.add('work', { key: 'a', at: 0 }, { jobId: 'order-1' });
+  await ended(1);
+  expect(placesOf(started, 'a')).toEqual([0]);
+});
+
+test('any number of jobs of one key can be added at once', async () => {
+  const { add, queue } = open({ autorun: false });
+  await add(worksOf('a', 2_500));
+  expect(await queue.getJobCounts('delayed', 'waiting')).toEqual({ delayed: 2_499, waiting: 1 });
+  const ids = upTo(130_000).map((at) => `unknown-${at}`);
+  expect((await new Lines(queue).arrive('line', ids, PARK_MS).next()).done).toBe(true);
+});
+
 test('a job that throws is tried again, and is dead-lettered after its attempts', async () => {
   const { queue, add, ended, started, deferred } = open({}, ({ at }) => {
     if (at === 1) throw new Error('no');
@@ -176,10 +217,27 @@ test('a job that is refused too often is dead-lettered, and the next of its key 
 
 test('a job whose next turn would be later than it may be is dead-lettered at once', async () => {
   const { queue, add, ended } = open({ maxAgeMs: 60_000, key: ({ key = '' }) => ({ closed: `1-${key}` }) });
-  await add(worksOf('a', 3));
-  await ended(3);
-  const [failed] = await queue.getFailed();
-  expect(failed?.failedReason).toMatch(/^the next turn of the job is in \d+ ms, when it is older than 60000 ms$/);
+  await add(worksOf('a', 5));
+  await ended(5);
+  const failed = await queue.getFailed();
+  expect(failed).toHaveLength(3); // the one that was refused, and those behind it
+  for (const { failedReason } of failed)
+    expect(failedReason).toMatch(/^the next turn of the job is in \d+ ms, when it is older than 60000 ms$/);
+});
+
+test('a long refusal closes a line for about a minute, and counts once until it has ended', async () => {
+  const { queue, add, deferred } = open({ maxRefusals: 1, key: ({ key = '' }) => ({ closed: `2-${key}` }) });
+  const jobs = await add(worksOf('a', 3));
+  await eventually('a job is refused', async () => deferred.stats().refused === 1);
+  const id = jobs[2]?.id ?? '';
+  await eventually('it waits', async () => (await queue.getJobState(id)) === 'delayed');
+  expect((await queue.getJob(id))?.delay).toBeLessThanOrEqual(61_000);
+  const lines = new Lines(queue);
+  const again = () => lines.close('line', id, 60_000, 7_200_000);
+  expect([await again(), await again()]).toEqual([1, 1]);
+  expect(await lines.close('line', 'other', 0, 0)).toBe(1);
+  expect(await lines.close('line', 'other', 0, 0)).toBe(2);
+  expect(await lines.close('line', 'other', 0, undefined)).toBe(2);
 });
 
 test('without an answer of the service jobs wait, and run when it answers', async () => {

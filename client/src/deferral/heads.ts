@@ -1,7 +1,10 @@
 import type { Lines, QueueKeys } from './lines.ts';
 
-/** How long a job that is not the first of its line is among the delayed jobs, unless it is woken. */
-export const PARK_MS = 86_400_000;
+/**
+ * How long a job that is not the first of its line is among the delayed jobs, unless it is woken: a day, less one ms
+ * which distinguishes it from a delay of the job's own.
+ */
+export const PARK_MS = 86_399_999;
 
 /** Has the heads of lines run: a job waits among BullMQ's delayed jobs until it is the first of its line. */
 export class Heads {

@@ -6,7 +6,7 @@ import { scripts } from './scripts.ts';
 /** A queue or a worker of BullMQ, by its connection and its keys. */
 export type QueueKeys = Pick<Queue, 'backend' | 'toKey'>;
 
-/** How many lines are read in one call. */
+/** How many lines are read, or jobs appended, in one call. */
 const PAGE = 1_000;
 
 /**
@@ -21,9 +21,18 @@ export class Lines {
     this.#queue = queue;
   }
 
-  /** Appends jobs in this order. @returns  the head of the line */
-  async arrive(line: string, ids: readonly string[]): Promise<string> {
-    return String(await this.#run('weirArrive', line, ...ids));
+  /**
+   * Appends jobs in this order; those that have begun, or have a delay of their own, are left out.
+   *
+   * @param delayMs  the delay of a job that has none of its own
+   * @returns  those that have become the head of the line
+   */
+  async *arrive(line: string, ids: readonly string[], delayMs: number): AsyncGenerator<string> {
+    for (let at = 0; at < ids.length; at += PAGE) {
+      const page = ids.slice(at, at + PAGE);
+      const head = textOf(await this.#run('weirArrive', line, this.#queue.toKey(''), delayMs, ...page));
+      if (head !== undefined) yield head;
+    }
   }
 
   /**
@@ -37,9 +46,15 @@ export class Lines {
     return waitMs < 0 ? undefined : waitMs;
   }
 
-  /** Closes the line for so long. @returns  how often this job has been refused, if this counts as a refusal */
-  async close(line: string, id: string, ms: number, isRefusal: boolean): Promise<number> {
-    return Number(await this.#run('weirRefuse', line, id, Math.ceil(ms), isRefusal ? 1 : 0));
+  /**
+   * Closes the line for so long.
+   *
+   * @param refusedMs  in how many ms the job could pass; undefined: it was not refused. What is refused again before
+   * that is the same refusal.
+   * @returns  how often this job has been refused
+   */
+  async close(line: string, id: string, ms: number, refusedMs: number | undefined): Promise<number> {
+    return Number(await this.#run('weirRefuse', line, id, Math.ceil(ms), Math.ceil(refusedMs ?? -1)));
   }
 
   /** Removes a job. @returns  the new head, if this was the head */

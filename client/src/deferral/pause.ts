@@ -7,6 +7,9 @@ const UNANSWERED_MS = 1_000;
 /** Until the next question, where nothing passes until an operator changes that, as with a block. */
 const BLOCKED_MS = 60_000;
 
+/** A line is closed for no longer at once, so that a limit that was reset or raised is noticed. */
+export const MAX_PAUSE_MS = 60_000;
+
 /** The jitter is this part of a wait at most. */
 const JITTER_PART = 0.1;
 const DEFAULT_MAX_JITTER_MS = 1_000;

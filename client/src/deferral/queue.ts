@@ -18,7 +18,7 @@ export function openDeferredQueue<D, R>(name: string, options: LineOptions<D> & 
   const heads = new Heads(lines, queue);
 
   async function addBulk(jobs: readonly DeferredJob<D>[]): Promise<Job<D, R, string>[]> {
-    const lineOfJob = await Promise.all(jobs.map(lineToJoin));
+    const lineOfJob = jobs.map(lineToJoin);
     // They are in the queue before they are in a line, so that each head can be woken.
     const added = await queue.addBulk(
       jobs.map(({ name, data, opts }, at) => ({
@@ -36,18 +36,16 @@ export function openDeferredQueue<D, R>(name: string, options: LineOptions<D> & 
       else arrivals.set(line, [id]);
     }
     for (const [line, ids] of arrivals) {
-      const head = await lines.arrive(line, ids);
-      if (ids.includes(head) && !(await heads.wake(head))) await heads.advance(line, head);
+      for await (const head of lines.arrive(line, ids, PARK_MS))
+        if (!(await heads.wake(head))) await heads.advance(line, head);
     }
     return added;
   }
 
-  /** Undefined: the job is not limited, arrives later, or is a repetition of one that has begun. */
-  async function lineToJoin({ data, opts }: DeferredJob<D>): Promise<string | undefined> {
+  /** Undefined: the job is not limited, or arrives later. */
+  function lineToJoin({ data, opts }: DeferredJob<D>): string | undefined {
     const descriptors = opts?.delay ? undefined : key(data);
-    if (descriptors === undefined) return undefined;
-    const state = opts?.jobId === undefined ? 'unknown' : await queue.getJobState(opts.jobId);
-    return state === 'unknown' || state === 'delayed' ? lineOf(domain, descriptors) : undefined;
+    return descriptors && lineOf(domain, descriptors);
   }
 
   return {

@@ -3,15 +3,26 @@
  * which each is closed; the line, scored by arrival; the number of the last arrival; the refusals of each head.
  */
 export const scripts = {
-  /** Appends the jobs that are not in the line yet. ARGV: line, ids. @returns the head */
+  /**
+   * Appends the jobs that wait for nothing but their turn: neither those that are in the line, nor those that have
+   * begun, whose back-off is among the delayed jobs too, nor those with a delay of their own.
+   * ARGV: line, what precedes an id in the key of its job, the delay of a job without one of its own, ids.
+   * @returns  the head, if it was appended
+   */
   weirArrive: `
-    for at = 2, #ARGV do
-      if not redis.call('ZSCORE', KEYS[2], ARGV[at]) then
-        redis.call('ZADD', KEYS[2], redis.call('INCR', KEYS[3]), ARGV[at])
+    local appended = {}
+    for at = 4, #ARGV do
+      local id = ARGV[at]
+      local is_parked = redis.call('ZSCORE', ARGV[2] .. 'delayed', id)
+        and redis.call('HGET', ARGV[2] .. id, 'delay') == ARGV[3]
+      if is_parked and not redis.call('ZSCORE', KEYS[2], id) then
+        redis.call('ZADD', KEYS[2], redis.call('INCR', KEYS[3]), id)
+        redis.call('ZADD', KEYS[1], 'NX', 0, ARGV[1])
+        appended[id] = true
       end
     end
-    redis.call('ZADD', KEYS[1], 'NX', 0, ARGV[1])
-    return redis.call('ZRANGE', KEYS[2], 0, 0)[1]`,
+    local head = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+    return appended[head or ''] and head or nil`,
 
   /**
    * A worker has the job. ARGV: line, id, '1' to put it first if it is not in the line, instead of last.
@@ -30,12 +41,18 @@ export const scripts = {
     local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
     return math.max(0, tonumber(redis.call('ZSCORE', KEYS[1], line) or 0) - now_ms)`,
 
-  /** Closes the line. ARGV: line, id, ms, 1 to count a refusal of this job, else 0. @returns its refusals */
+  /** Closes the line. ARGV: line, id, ms, in how many ms the refused job could pass, or -1. @returns its refusals */
   weirRefuse: `
     local time = redis.call('TIME')
     local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
     redis.call('ZADD', KEYS[1], 'XX', now_ms + ARGV[3], ARGV[1])
-    return redis.call('HINCRBY', KEYS[4], ARGV[2], ARGV[4])`,
+    local past = redis.call('HGET', KEYS[4], ARGV[2]) or '0 0'
+    local count, until_ms = string.match(past, '(%d+) (%d+)')
+    if tonumber(ARGV[4]) >= 0 and now_ms >= tonumber(until_ms) then
+      count = count + 1
+      redis.call('HSET', KEYS[4], ARGV[2], string.format('%d %d', count, now_ms + ARGV[4]))
+    end
+    return tonumber(count)`,
 
   /** Removes a job. ARGV: line, id. @returns the new head, if it was the head; else nil */
   weirLeave: `

@@ -3,7 +3,7 @@ import type { DeferralCounts } from './counts.ts';
 import { type Heads, PARK_MS } from './heads.ts';
 import type { Lines } from './lines.ts';
 import type { DeferredWorkerOptions } from './options.ts';
-import { pauseAfter } from './pause.ts';
+import { MAX_PAUSE_MS, pauseAfter } from './pause.ts';
 
 /** What a turn needs. */
 export interface TurnParts<D> {
@@ -41,8 +41,9 @@ export class Turns<D> {
     const id = idOf(job);
     const hasStarted = job.attemptsMade > 0 || job.stalledCounter > 0;
     const waitMs = await lines.enter(line, id, hasStarted);
-    if (waitMs !== 0) return this.#park(line, job, waitMs, token);
     if (now() - job.timestamp > maxAgeMs) throw new UnrecoverableError(`the job is older than ${maxAgeMs} ms`);
+    if (waitMs !== undefined) checkAge(now() + waitMs - job.timestamp, waitMs, maxAgeMs);
+    if (waitMs !== 0) return this.#park(line, job, waitMs, token);
     const hits = cost ? cost(job.data) : 1;
     const descriptors = key(job.data);
     if (descriptors === undefined) throw new TypeError('the key of a job must depend on its data alone');
@@ -54,13 +55,11 @@ export class Turns<D> {
       throw new UnrecoverableError(`the job has ${hits} hits, and the limit of ${rule} never admits so many`);
     }
     counts.add(pause.kind);
-    const pauseMs = jitter(pause.ms);
-    const refusals = await lines.close(line, id, pauseMs, pause.kind === 'refused');
+    const pauseMs = jitter(Math.min(pause.ms, MAX_PAUSE_MS));
+    const refusals = await lines.close(line, id, pauseMs, pause.kind === 'refused' ? pause.ms : undefined);
     if (refusals > maxRefusals) throw new UnrecoverableError(`the job was refused more than ${maxRefusals} times`);
-    if (now() + pauseMs - job.timestamp > maxAgeMs)
-      throw new UnrecoverableError(
-        `the next turn of the job is in ${pauseMs} ms, when it is older than ${maxAgeMs} ms`,
-      );
+    const turnMs = Math.max(pauseMs, pause.ms);
+    checkAge(now() + turnMs - job.timestamp, turnMs, maxAgeMs);
     return this.#park(line, job, pauseMs, token);
   }
 
@@ -73,6 +72,11 @@ export class Turns<D> {
     if (waitMs === undefined && (await lines.head(line)) === id) await heads.wake(id);
     throw new DelayedError();
   }
+}
+
+function checkAge(ageMs: number, waitMs: number, maxAgeMs: number): void {
+  if (ageMs > maxAgeMs)
+    throw new UnrecoverableError(`the next turn of the job is in ${waitMs} ms, when it is older than ${maxAgeMs} ms`);
 }
 
 export function idOf({ id }: Pick<Job, 'id'>): string {
