@@ -2,9 +2,10 @@ import type { SiteSplit } from '../algorithms/site-share.ts';
 import type { CandidateBook, CandidateFacts } from '../candidate/book.ts';
 import { mergeReports, type TrialReport } from '../candidate/report.ts';
 import { hashed } from '../hashed.ts';
-import { diffRules } from '../rules/diff.ts';
+import { diffSteps } from '../rules/diff.ts';
 import { diffJson } from '../rules/diff-json.ts';
 import { RulesInForce } from '../rules/in-force.ts';
+import { inSlices } from '../rules/steps.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { type ApiOperation, operation } from './api.ts';
 import type { Audit } from './audit.ts';
@@ -30,8 +31,8 @@ export interface CandidateOptions extends Pick<AdminOptions, 'ask' | 'rules' | '
 const PATH = '/api/v1/candidate';
 const MAX_KEYS = 100;
 const DEFAULT_KEYS = 10;
-/** Rules that are compared: more take too long beside requests. */
-const MAX_COMPARED_RULES = 5_000;
+/** Rules that are compared, of both sides: more take too much time beside requests. */
+const MAX_COMPARED_RULES = 1_000;
 
 /** Rules that are tried on live traffic. */
 export function candidateOperations(options: CandidateOptions): readonly ApiOperation[] {
@@ -40,6 +41,7 @@ export function candidateOperations(options: CandidateOptions): readonly ApiOper
 
 function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
   const { candidate } = options;
+  let isComparing = false;
   return [
     operation({
       path: PATH,
@@ -71,7 +73,16 @@ function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
       need: 'read',
       query: noQuery,
       answers: 'Rules added, removed and changed in the domains of the candidate; whether counters are kept.',
-      answer: () => compared(options),
+      answer: async () => {
+        if (isComparing)
+          throw new ApiProblem(503, 'another comparison is being made: try again', { headers: { 'retry-after': '1' } });
+        isComparing = true;
+        try {
+          return await compared(options);
+        } finally {
+          isComparing = false;
+        }
+      },
     }),
   ];
 }
@@ -140,11 +151,12 @@ export async function reportOf(
 async function compared({ candidate, rules, split }: CandidateOptions): Promise<object> {
   const packed = candidate.packed();
   if (!packed) throw new ApiProblem(404, 'no candidate is tried');
-  const after = await new RulesInForce(split).replace(packed);
-  const before = partOf(rules(), new Set(after.domains.keys()));
-  if (before.rules.length + after.rules.length > MAX_COMPARED_RULES)
+  const { domains, ruleCount } = candidate.facts;
+  const before = partOf(rules(), new Set(domains));
+  if (before.rules.length + ruleCount > MAX_COMPARED_RULES)
     throw new ApiProblem(413, `more than ${MAX_COMPARED_RULES} rules are not compared here: use weir diff`);
-  return diffJson(diffRules(before, after));
+  const after = await new RulesInForce(split).replace(packed);
+  return diffJson(await inSlices(diffSteps(before, after)));
 }
 
 /** The rules of some domains. */

@@ -23,6 +23,8 @@ export class CandidateRecords {
   readonly #records: Records;
   readonly #book: CandidateBook;
   #seen: string | undefined;
+  /** The id that was newest when another text was there. */
+  #textless: string | undefined;
   #reading: Promise<void> | undefined;
 
   constructor(records: Records, book: CandidateBook) {
@@ -34,7 +36,7 @@ export class CandidateRecords {
    * Has all instances try it. Resolves when this one does, or has found it wrong.
    *
    * @param posted  undefined: ends the trial
-   * @throws ApiProblem  503: the records cannot be reached, and nothing has changed
+   * @throws ApiProblem  503: the records cannot be reached, and nothing has changed; 409: another was sent too
    */
   async put(posted: PostedCandidate | undefined): Promise<void> {
     const sent: SentCandidate = { id: randomUUID(), ...(posted && { posted }) };
@@ -46,6 +48,7 @@ export class CandidateRecords {
     }
     await this.#reading?.catch(() => {}); // it may have read what was before
     await this.follow();
+    if (this.#textless === sent.id) throw new ApiProblem(409, 'another one was sent at the same time: send it again');
   }
 
   /** Reads the records. While they cannot be read, the candidate that was read last stays. */
@@ -62,7 +65,11 @@ export class CandidateRecords {
     const text = (await this.#records.all(TEXTS)).get(FIELD);
     if (text === undefined) return;
     const { id: found, posted } = JSON.parse(text) as SentCandidate; // as `put` wrote it
-    this.#seen = found;
+    this.#seen = id;
+    if (found !== id) {
+      this.#textless = id; // the other one is not accepted before its id is there
+      return;
+    }
     if (posted) await this.#book.load(posted);
     else if (this.#book.facts.state !== 'off') this.#book.clear();
   }

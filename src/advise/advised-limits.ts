@@ -21,6 +21,10 @@ export function advisedRules(tree: RuleTree): {
   const skipped: string[] = [];
   for (const { rule, nodes, sharesCounters } of waysDown(tree)) {
     if (rule.unlimited) skipped.push(`${rule.path}: unlimited; give it a limit with shadow_mode first`);
+    if (rule.schedule) {
+      skipped.push(`${rule.path}: its limits change by the clock; advise on each in rules without schedule and active`);
+      continue;
+    }
     const limits = rule.limits.flatMap((limit, at) => {
       const why = notARate(limit);
       if (why === undefined) return [advisedLimit(rule, nodes, limit, at)];
@@ -35,13 +39,15 @@ export function advisedRules(tree: RuleTree): {
 function notARate({ limit }: RuleLimit): string | undefined {
   if (limit.algorithm === 'in_flight') return 'in_flight counts what is in flight, not a rate';
   if (limit.algorithm === 'reservation') return 'hits that are reserved are known only when they are committed';
+  if (limit.algorithm === 'site_share') return 'sites share it, and a site sees its own part alone';
   return undefined;
 }
 
 function advisedLimit(rule: Rule, nodes: readonly RuleNode[], one: RuleLimit, at: number): AdvisedLimit {
   const { limit, label, policy } = one;
   const { requestsPerUnit, windowMs } = limit;
-  const isAligned = limit.algorithm === 'fixed_window' && limit.alignment !== 'epoch';
+  const isAnchored = 'anchor' in limit && limit.anchor !== undefined;
+  const isAligned = isAnchored || (limit.algorithm === 'fixed_window' && limit.alignment !== 'epoch');
   return {
     ...{ domain: rule.domain, rule: rule.path, nodes, at, of: rule.limits.length },
     text: describeLimit(one),

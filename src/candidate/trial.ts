@@ -3,12 +3,12 @@ import type { Counters } from '../backends/key.ts';
 import type { Clock } from '../clock.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../decide.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { sampledOf } from '../record/sampling.ts';
 import { decodeRequest } from '../rls/codec.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { Comparison, type TriedRequest } from './comparison.ts';
 import type { TrialReport } from './report.ts';
+import { triedPlaces } from './sampled.ts';
 
 /** The counters of the candidate: in a name space of their own. */
 export interface TrialCounters {
@@ -57,6 +57,8 @@ interface Waiting {
   readonly bytes: number;
   /** Where the answer is counted: not where the rules have changed in the meantime. */
   readonly comparison: Comparison;
+  /** The places of the descriptors that are in the figures; undefined: all are. */
+  readonly places: readonly number[] | undefined;
 }
 
 /**
@@ -126,19 +128,20 @@ export class Trial {
   answered(wire: WireRequest, live: Answer, timeoutMs: number): void {
     const rules = this.#rules;
     if (!rules?.domains.has(wire.domain) || this.#isClosed) return;
-    const { sample, maxInFlight, isLate } = this.#options;
-    const places = sample < 1 ? sampledOf(wire, rules, sample) : undefined;
-    if (places?.length === 0) return;
+    const { sample, decider, maxInFlight, isLate } = this.#options;
+    const tried = sample < 1 ? triedPlaces(wire, live, rules, { sample, decider }) : EVERY;
+    if (!tried) return;
     const bytes = bytesOf(wire);
     if (isLate()) return void this.#overload++;
     if (this.#inFlight >= maxInFlight || this.#inFlightBytes + bytes > MAX_IN_FLIGHT_BYTES) return void this.#behind++;
     const decoded = decodeRequest(wire);
-    const isAll = !places || places.length === decoded.descriptors.length;
+    const { sampled, areAlone } = tried;
     this.#inFlight++;
     this.#inFlightBytes += bytes;
     this.#waiting.push({
-      request: isAll ? decoded : { ...decoded, descriptors: chosen(decoded.descriptors, places) },
-      live: isAll ? live : partOf(live, places),
+      request: sampled && areAlone ? { ...decoded, descriptors: chosen(decoded.descriptors, sampled) } : decoded,
+      live: sampled ? partOf(live, sampled) : live,
+      places: areAlone ? undefined : sampled,
       timeMs: this.#options.decidedAtMs(live),
       ...{ timeoutMs, rules, bytes, comparison: this.#comparison },
     });
@@ -202,16 +205,22 @@ export class Trial {
   }
 
   /** @param candidate  undefined: no answer in time */
-  #end({ bytes, comparison, request, live }: Waiting, candidate: Answer | undefined): void {
+  #end({ bytes, comparison, request, live, places }: Waiting, candidate: Answer | undefined): void {
     this.#inFlight--;
     this.#inFlightBytes -= bytes;
     if (comparison !== this.#comparison || this.#isClosed) return;
     if (!candidate) return void this.#failed++;
-    const tried = { descriptors: request.descriptors, live, candidate };
+    const { descriptors } = request;
+    const tried = places
+      ? { descriptors: chosen(descriptors, places), live, candidate: partOf(candidate, places) }
+      : { descriptors, live, candidate };
     comparison.add(tried);
     this.#options.onTried?.(tried);
   }
 }
+
+/** All descriptors of a request are tried. */
+const EVERY = { sampled: undefined, areAlone: true } as const;
 
 /** A request with its entries and its answer, about. */
 const REQUEST_BYTES = 512;

@@ -1,7 +1,7 @@
 import { ruleText } from './changes.ts';
 import { type CounterFate, fatesOf, isRegrouped, Places } from './places.ts';
 import { findRerouted, type Rerouted } from './rerouted.ts';
-import { finish } from './steps.ts';
+import { finish, type Steps } from './steps.ts';
 import type { Domain, Rule, RuleTree } from './tree.ts';
 
 /** What replacing one rule set by another does: whatever can change an answer is in it. */
@@ -41,11 +41,16 @@ export interface ChangedRule {
 }
 
 /** Compares rules by the nodes above them. Counters go on where their names stay: by algorithm, window and entries. */
-export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
-  const [old, now] = [finish(Places.in(before)), finish(Places.in(after))];
+export const diffRules = (before: RuleTree, after: RuleTree): RuleDiff => finish(diffSteps(before, after));
+
+/** The same in steps: the time that it takes grows with the square of the patterns of a level. */
+export function* diffSteps(before: RuleTree, after: RuleTree): Steps<RuleDiff> {
+  const [old, now] = [yield* Places.in(before), yield* Places.in(after)];
   const added: AddedRule[] = [];
+  const removed: RemovedRule[] = [];
   const changed: ChangedRule[] = [];
   for (const [id, place] of now.byId) {
+    yield 1;
     const was = old.byId.get(id);
     if (!was) {
       const met = old.metBy(place);
@@ -53,12 +58,13 @@ export function diffRules(before: RuleTree, after: RuleTree): RuleDiff {
     } else if (ruleText(was.rule) !== ruleText(place.rule) || isRegrouped(was, place))
       changed.push({ before: was.rule, after: place.rule, counters: fatesOf(was, place) });
   }
-  const removed = [...old.byId].flatMap(([id, place]) =>
-    now.byId.has(id) ? [] : { rule: place.rule, after: now.metBy(place)?.rule },
-  );
+  for (const [id, place] of old.byId) {
+    yield 1;
+    if (!now.byId.has(id)) removed.push({ rule: place.rule, after: now.metBy(place)?.rule });
+  }
   return {
     ...{ added, removed, changed },
-    rerouted: findRerouted(before, after),
+    rerouted: yield* findRerouted(before, after),
     domains: domainChanges(before.domains, after.domains),
     spends: spendsOf(before, after),
   };

@@ -1,4 +1,5 @@
 import { canBothMatch, isExact, matchesTextOf, type Sibling, Siblings } from './siblings.ts';
+import type { Steps } from './steps.ts';
 import type { Level, Node, RuleTree } from './tree.ts';
 
 /** A node whose descriptors, or some of them, meet other rules, though none of these is added, removed or changed. */
@@ -22,26 +23,32 @@ export interface Rerouted {
  * there are fewer rules, and by the order of patterns. What can match in both rule sets and is not found here, nor has
  * another rule, is answered alike.
  */
-export function findRerouted(before: RuleTree, after: RuleTree): readonly Rerouted[] {
+export function* findRerouted(before: RuleTree, after: RuleTree): Steps<readonly Rerouted[]> {
   const found: Rerouted[] = [];
   for (const [name, { root }] of after.domains) {
     const was = before.domains.get(name);
-    if (was) compareLevels(was.root, root, name, found);
+    if (was) yield* compareLevels(was.root, root, name, found);
   }
   return found;
 }
 
-function compareLevels(before: Level | undefined, after: Level | undefined, path: string, found: Rerouted[]): void {
+/** @param found  what is found is added to it */
+function* compareLevels(
+  before: Level | undefined,
+  after: Level | undefined,
+  path: string,
+  found: Rerouted[],
+): Steps<void> {
   const [old, now] = [new Siblings(before), new Siblings(after)];
   for (const one of now.all.values())
-    if (!old.all.has(one.id)) found.push(...takenBy(one, { without: old, having: now, path }, 'hides'));
+    if (!old.all.has(one.id)) found.push(...(yield* takenBy(one, { without: old, having: now, path }, 'hides')));
   for (const one of old.all.values())
-    if (!now.all.has(one.id)) found.push(...takenBy(one, { without: now, having: old, path }, 'uncovers'));
-  found.push(...reordered(old, now, path));
+    if (!now.all.has(one.id)) found.push(...(yield* takenBy(one, { without: now, having: old, path }, 'uncovers')));
+  found.push(...(yield* reordered(old, now, path)));
   for (const one of now.all.values()) {
     const was = old.all.get(one.id);
     if (was && (was.node.children || one.node.children))
-      compareLevels(was.node.children, one.node.children, below(path, one), found);
+      yield* compareLevels(was.node.children, one.node.children, below(path, one), found);
   }
 }
 
@@ -55,21 +62,31 @@ interface TwoLevels {
 }
 
 /** The rules that a node keeps descriptors from. */
-function* takenBy(one: Sibling, { without, having, path }: TwoLevels, kind: 'hides' | 'uncovers'): Iterable<Rerouted> {
+function* takenBy(
+  one: Sibling,
+  { without, having, path }: TwoLevels,
+  kind: 'hides' | 'uncovers',
+): Steps<readonly Rerouted[]> {
   const own = new Set(Array.from(rulesBelow(one.node), ([way]) => way));
   const all = new Set<string>();
   const literal = new Set<string>();
   for (const other of without.inexact()) {
+    yield 1;
     const there = having.all.get(other.id); // else its rules are added or removed
     if (!there || !canBothMatch(one, other)) continue;
     const isChosen = having.isBefore(one, there);
     if (!isChosen && (isExact(one) || !matchesTextOf(other, one))) continue;
-    for (const [way, rule] of rulesBelow(other.node)) if (!own.has(way)) (isChosen ? all : literal).add(rule);
+    for (const [way, rule] of rulesBelow(other.node)) {
+      if (!own.has(way)) (isChosen ? all : literal).add(rule);
+      yield 1;
+    }
   }
   const node = below(path, one);
-  if (all.size > 0) yield { kind, node, others: [...all] };
   const others = [...literal].filter((rule) => !all.has(rule));
-  if (others.length > 0) yield { kind, node, others, isLiteral: true };
+  return [
+    ...(all.size > 0 ? [{ kind, node, others: [...all] }] : []),
+    ...(others.length > 0 ? [{ kind, node, others, isLiteral: true as const }] : []),
+  ];
 }
 
 /** The rules of a node and below it: by the way from it, and their paths. */
@@ -80,21 +97,24 @@ function* rulesBelow({ rule, children }: Node, way = ''): Iterable<readonly [way
 }
 
 /** Nodes with a `*` that are in both levels, can match the same, and have changed places. */
-function* reordered(old: Siblings, now: Siblings, path: string): Iterable<Rerouted> {
+function* reordered(old: Siblings, now: Siblings, path: string): Steps<readonly Rerouted[]> {
+  const found: Rerouted[] = [];
   const seen = new Set<string>();
   for (const key of ['', ...now.keys]) {
     const [was, is] = [old.ranksOf(key), now.ranksOf(key)];
     const common = [...is.keys()].filter((id) => was.has(id));
     if (isRising(common.map((id) => was.get(id) ?? 0))) continue;
     for (const [at, id] of common.entries()) {
+      yield common.length;
       const behind = common.slice(at + 1).filter((other) => (was.get(other) ?? 0) < (was.get(id) ?? 0));
       const passed = behind.filter((other) => !seen.has(`${id} ${other}`) && isConcerned(now.all, id, other));
       for (const other of passed) seen.add(`${id} ${other}`);
       const first = now.all.get(id);
       const others = passed.flatMap((other) => now.all.get(other) ?? []).map((one) => below(path, one));
-      if (first && others.length > 0) yield { kind: 'precedes', node: below(path, first), others };
+      if (first && others.length > 0) found.push({ kind: 'precedes', node: below(path, first), others });
     }
   }
+  return found;
 }
 
 const isRising = (numbers: readonly number[]): boolean =>

@@ -58,3 +58,46 @@ test('a candidate that cannot be recorded is refused, and nothing changes', asyn
   await expect(records.put(posted(5))).rejects.toMatchObject({ status: 503, message: expect.stringContaining('gone') });
   expect(book.facts.state).toBe('off');
 });
+
+test('a text whose id was not recorded is not tried, and is read once', async () => {
+  const shared = memoryRecords();
+  const one = instanceOn(shared);
+  await one.records.put(posted(5));
+  const failing = instanceOn({
+    ...shared,
+    put: (map, field, text) => (map === 'candidate' ? Promise.reject(new Error('gone')) : shared.put(map, field, text)),
+  });
+  await expect(failing.records.put(posted(1))).rejects.toMatchObject({ status: 503 });
+  const read: string[] = [];
+  const later = instanceOn({
+    ...shared,
+    all: (map) => {
+      read.push(map);
+      return shared.all(map);
+    },
+  });
+  await later.records.follow();
+  await later.records.follow();
+  expect(later.book.facts.state).toBe('off');
+  expect(read).toEqual(['candidate', 'candidate_text', 'candidate']);
+  await one.records.put(posted(3));
+  await later.records.follow();
+  expect(later.book.facts).toMatchObject({ state: 'on', hash: one.book.facts.hash });
+});
+
+test('a candidate is refused whose text another one replaces before its id is recorded', async () => {
+  const shared = memoryRecords();
+  const other = instanceOn(shared);
+  const one = instanceOn({
+    ...shared,
+    put: async (map, field, text) => {
+      if (map === 'candidate') await other.records.put(posted(1));
+      await shared.put(map, field, text);
+    },
+  });
+  await expect(one.records.put(posted(5))).rejects.toMatchObject({ status: 409 });
+  expect(one.book.facts.state).toBe('off');
+  await other.records.put(posted(2));
+  await one.records.follow();
+  expect(one.book.facts).toMatchObject({ state: 'on', hash: other.book.facts.hash });
+});

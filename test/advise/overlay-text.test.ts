@@ -2,6 +2,7 @@ import { advisedRules } from '../../src/advise/advised-limits.ts';
 import type { AdvisedLimit, Proposal } from '../../src/advise/advised-rule.ts';
 import { overlayText, type ProposedAdvice } from '../../src/advise/overlay-text.ts';
 import { loadRules } from '../../src/rules/load.ts';
+import { rulesFrom } from '../helpers/rules.ts';
 
 const RULES = `domain: "demo: 1"
 descriptors:
@@ -123,3 +124,39 @@ descriptors:
     rate_limit: { requests_per_unit: 7 }
 `);
 });
+
+const ruleAdvised = (rateLimit: string) => {
+  const text = `{ domain: demo, descriptors: [{ key: user, ${rateLimit} }] }`;
+  return { text, ...advisedRules(rulesFrom(text)) };
+};
+
+test('a limit that sites share is left out: a site sees its own part', () => {
+  const shared = '{ unit: minute, requests_per_unit: 60, sites: { mode: escrow } }';
+  expect(ruleAdvised(`rate_limit: ${shared}`)).toMatchObject({
+    ...{ rules: [], skipped: ['demo.user: sites share it, and a site sees its own part alone'] },
+  });
+  const { rules, skipped } = ruleAdvised(`rate_limits: [${shared}, { unit: hour, requests_per_unit: 9 }]`);
+  expect(rules.map(({ limits }) => limits.map(({ at, of }) => [at, of]))).toEqual([[[1, 2]]]);
+  expect(skipped).toHaveLength(1);
+});
+
+test.each([
+  ['schedule', 'schedule: [{ active: { days: [sat, sun] }, requests_per_unit: 20 }]'],
+  ['active', 'active: { hours: 09:00-17:00 }'],
+])('a rule whose limits have %s is left out: they do not apply at the same time', (_, when) => {
+  expect(ruleAdvised(`rate_limit: { unit: minute, requests_per_unit: 60, ${when} }`)).toMatchObject({
+    rules: [],
+    skipped: ['demo.user: its limits change by the clock; advise on each in rules without schedule and active'],
+  });
+});
+
+test.each(['fixed_window', 'sliding_window_counter', 'sliding_window_buckets, buckets: 4'])(
+  'a limit by %s whose windows begin with a date keeps its algorithm, and so its overlay is right',
+  (algorithm) => {
+    const anchored = 'alignment: { anchor: 2026-01-05T09:30 }';
+    const { rules } = ruleAdvised(
+      `rate_limit: { unit: hour, requests_per_unit: 60, ${anchored}, algorithm: ${algorithm} }`,
+    );
+    expect(rules[0]?.limits[0]?.keepsAlgorithm).toBe(true);
+  },
+);

@@ -1,6 +1,7 @@
 import '../helpers/realm.ts';
 import type { Backend, Replies } from '../../src/backends/backend.ts';
 import { mergeReports } from '../../src/candidate/report.ts';
+import { sampledOf } from '../../src/record/sampling.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { backendThat } from '../helpers/ledger.ts';
 import { rulesFrom } from '../helpers/rules.ts';
@@ -138,6 +139,61 @@ test('a sample has all requests of a counter or none, and no counter that is not
   expect(counts.size).toBeLessThan(80);
   expect([...counts.values()].every((count) => count === 2)).toBe(true);
   expect(trial.report(1).rules[0]?.newlyRefusedKeys.count).toBeLessThan(80);
+});
+
+/** A user whose counter is sampled, and a path whose counter is not. */
+function sampledUser(rules: ReturnType<typeof rulesFrom>): readonly [user: string, path: string] {
+  for (let at = 0; at < 100; at++) {
+    const pair = [`user=${at}`, `path=/${at}`] as const;
+    const places = sampledOf(requestOf(...pair), rules, 0.5);
+    if (places.length === 1 && places[0] === 0) return pair;
+  }
+  throw new Error('every user is sampled together with the path, or not at all');
+}
+
+const pathAndUser = (path: string, user: string, domain = ''): ReturnType<typeof rulesFrom> =>
+  rulesFrom(`
+domain: demo
+${domain}
+descriptors:
+  - { key: user, ${user} }
+  - { key: path, ${path} }
+`);
+
+test.each([
+  [
+    'one replaces the limit of another',
+    pathAndUser(
+      'rate_limit: { unit: minute, requests_per_unit: 50, replaces: [{ name: users }] }',
+      'rate_limit: { unit: minute, requests_per_unit: 1, name: users }',
+    ),
+  ],
+  [
+    'they spend all or nothing',
+    pathAndUser(
+      'rate_limit: { unit: minute, requests_per_unit: 1 }',
+      'rate_limit: { unit: minute, requests_per_unit: 3 }',
+      'spend: all_or_nothing',
+    ),
+  ],
+  [
+    'they are quotas',
+    pathAndUser(
+      'quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 50 }',
+      'quota_mode: true, rate_limit: { unit: minute, requests_per_unit: 1 }',
+    ),
+  ],
+])('a sampled counter is decided with the others of its requests where %s', async (_, rules) => {
+  const { trial, tried, ask, flush } = started({ live: rules, candidate: rules, options: { sample: 0.5 } });
+  const [user, path] = sampledUser(rules);
+  for (let at = 0; at < 6; at++) await ask(requestOf(user, path));
+  await ask(requestOf(user));
+  flush();
+  expect(tried).toHaveLength(7);
+  expect(trial.report(1).totals).toMatchObject({ newlyRefused: 0, newlyPassed: 0 });
+  expect(trial.report(1).rules.map((rule) => [rule.rule, rule.newlyRefused, rule.newlyPassed])).toEqual(
+    trial.report(1).rules.map(({ rule }) => [rule, 0, 0]),
+  );
 });
 
 test('figures begin anew with other rules, without what was in flight, and counters go on', async () => {

@@ -1,0 +1,40 @@
+import type { Answer, Decider } from '../decide.ts';
+import { sampledOf } from '../record/sampling.ts';
+import type { WireRequest } from '../rls/wire.ts';
+import { match } from '../rules/match.ts';
+import type { Rule, RuleTree } from '../rules/tree.ts';
+
+/** Which descriptors of a request are tried, by their places. */
+export interface TriedPlaces {
+  /** Their counters are among the sampled ones: they are in the figures. */
+  readonly sampled: readonly number[];
+  /** Those are decided without the others. */
+  readonly areAlone: boolean;
+}
+
+/** Undefined: none is. @param sample  below 1 */
+export function triedPlaces(
+  wire: WireRequest,
+  live: Answer,
+  rules: RuleTree,
+  { sample, decider }: { readonly sample: number; readonly decider: Pick<Decider, 'spend' | 'quotaMode'> },
+): TriedPlaces | undefined {
+  const sampled = sampledOf(wire, rules, sample);
+  if (sampled.length === 0) return undefined;
+  if (sampled.length === wire.descriptors.length) return { sampled, areAlone: true };
+  const isEach = (rules.domains.get(wire.domain)?.spend ?? decider.spend) === 'each';
+  const areAlone = isEach && !decider.quotaMode && !liveRules(live).some(hasQuota) && !hasTies(wire, rules);
+  return { sampled, areAlone };
+}
+
+/** Whether what is decided on one descriptor depends on the rules that others meet. */
+const hasTies = ({ domain, descriptors }: WireRequest, rules: RuleTree): boolean =>
+  descriptors.some(({ entries }) => {
+    const found = match(rules, domain, { entries, requestLimit: undefined });
+    return 'rule' in found && (found.rule.replaces.length > 0 || hasQuota(found.rule));
+  });
+
+const hasQuota = ({ limits }: Rule): boolean => limits.some(({ policy }) => policy.quota);
+
+const liveRules = ({ verdicts }: Answer): readonly Rule[] =>
+  verdicts.flatMap((verdict) => (verdict.kind === 'limited' ? verdict.rule : []));
