@@ -99,6 +99,7 @@ function watchLow(ledger: Pick<Ledger, 'debit' | 'refund' | 'atomic'>, low: LowC
     async close() {
       exchanges.close();
       await running;
+      await borrower.ended();
     },
   };
 }

@@ -48,18 +48,34 @@ interface CheckedCounter {
 /** Asks the other sites for hits of counters that run low. */
 export class Borrower {
   readonly #options: BorrowerOptions;
+  /** Exchanges in flight, one a peer. */
+  readonly #asking = new Map<Peer, Promise<void>>();
 
   constructor(options: BorrowerOptions) {
     this.#options = options;
   }
 
-  /** One exchange with each site. Never rejects. */
+  /** One exchange with each site; it does not wait for those that failed to answer the last time. Never rejects. */
   async exchange(low: readonly LowCounter[]): Promise<void> {
     for (let at = 0; at < low.length; at += MAX_ASKS) {
       const checked = await this.#check(low.slice(at, at + MAX_ASKS));
-      await Promise.all(this.#options.peers.map((peer) => this.#ask(peer, checked)));
+      await Promise.all(this.#options.peers.map((peer) => this.#askOnce(peer, checked)));
       for (const { counter, site, others } of checked) this.#options.error.note(counter.limit, site, others);
     }
+  }
+
+  /** Resolves when no exchange is in flight. Never rejects. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#asking.values());
+  }
+
+  /** Nothing is asked of a peer whose answer is still awaited. */
+  #askOnce(peer: Peer, checked: readonly CheckedCounter[]): Promise<void> | undefined {
+    if (this.#asking.has(peer)) return undefined;
+    const isWaitedFor = peer.counts.failing === 0;
+    const asking = this.#ask(peer, checked).finally(() => this.#asking.delete(peer));
+    this.#asking.set(peer, asking);
+    return isWaitedFor ? asking : undefined;
   }
 
   async #check(low: readonly LowCounter[]): Promise<readonly CheckedCounter[]> {
@@ -67,10 +83,18 @@ export class Borrower {
     return low.flatMap((counter, at) => {
       const site = siteOf(replies[at]);
       if (!site) return [];
-      const need = needOf(counter.limit, site, Math.max(site.demand, counter.refused));
-      counter.refused = 0;
+      const need = needOf(counter.limit, site, Math.max(site.demand, this.#refusedInSlot(counter)));
       return [{ counter, site, need, others: 0 }];
     });
+  }
+
+  /** Hits that were refused in the time over which demand is measured, of those since the last check. */
+  #refusedInSlot(counter: LowCounter): number {
+    const nowMs = this.#options.monotonicMs();
+    const { refused, checkedAtMs } = counter;
+    counter.refused = 0;
+    counter.checkedAtMs = nowMs;
+    return Math.ceil(refused * Math.min(SLOT_MS / (nowMs - checkedAtMs), 1));
   }
 
   async #ask(peer: Peer, checked: readonly CheckedCounter[]): Promise<void> {

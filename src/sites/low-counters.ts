@@ -9,8 +9,10 @@ import type { Debit } from '../ledger/debit.ts';
 export interface LowCounter {
   readonly key: CounterKey;
   readonly limit: SiteShareLimit;
-  /** Hits that were refused here since the last exchange. */
+  /** Hits that were refused here since the last check. */
   refused: number;
+  /** When an exchange read it last, or when it became low. */
+  checkedAtMs: number;
   lowAtMs: number;
   /** What each site knows that was taken from it, by its place. */
   readonly confirmed: Confirmed[];
@@ -28,6 +30,10 @@ const LOW_PART = 1 / 4;
 const LOW_MS = 10_000;
 /** Further counters have to do with their base. */
 const MAX_COUNTERS = 10_000;
+
+const lowCounterOf = (key: CounterKey, limit: SiteShareLimit, nowMs: number): LowCounter => ({
+  ...{ key, limit, refused: 0, checkedAtMs: nowMs, lowAtMs: nowMs, confirmed: [] },
+});
 
 /** The counters of shared limits for which this process asks other sites. */
 export class LowCounters {
@@ -50,8 +56,9 @@ export class LowCounters {
     if (!isOver && (kind === 'peek' || reply.limitRemaining >= nominalCapacity(limit) * LOW_PART)) return false;
     const known = this.#byKey.get(key);
     if (!known && this.#byKey.size >= MAX_COUNTERS) return false;
-    const counter = known?.limit === limit ? known : { key, limit, refused: 0, lowAtMs: 0, confirmed: [] };
-    counter.lowAtMs = this.#monotonicMs();
+    const nowMs = this.#monotonicMs();
+    const counter = known?.limit === limit ? known : lowCounterOf(key, limit, nowMs);
+    counter.lowAtMs = nowMs;
     if (isOver && kind !== 'charge') counter.refused += Math.max(hits, 1); // a peek of 0 asks for room
     if (counter !== known) this.#byKey.set(key, counter);
     return true;

@@ -49,7 +49,7 @@ function twoSites(more: Partial<SiteShareLimit> = {}) {
     low.note(debit, entry);
     return entry?.code;
   };
-  return { clock, east, west, low, error, failures, borrower, counts: toWest.counts, fault, spend };
+  return { clock, east, west, low, error, failures, borrower, counts: toWest.counts, fault, spend, common, toWest };
 }
 
 test('a site that runs low borrows what the other one does not use', async () => {
@@ -80,10 +80,49 @@ test('a site that cannot reach the other one has its own part, and says why', as
   const { east, low, borrower, counts, failures, fault, spend } = twoSites();
   fault.isCut = true;
   await spend(east, 60);
-  for (let time = 0; time < 3; time++) await borrower.exchange(low.all());
+  for (let time = 0; time < 3; time++) {
+    await borrower.exchange(low.all());
+    await borrower.ended();
+  }
   expect(failures).toEqual(['cut off', 'cut off', 'cut off']);
   expect(counts).toMatchObject({ exchanges: 0, failures: 3, failing: 3, problem: 'cut off' });
   expect(await spend(east, 50)).toBe('OK');
+});
+
+test('a site that has not answered holds up no exchange with the others', async () => {
+  const { east, low, error, spend, common, toWest } = twoSites();
+  let asks = 0;
+  let answer: (response: { loans: [] }) => void = () => {};
+  const silent: Peer = {
+    ...{ site: 'north', place: 1, counts: { ...noPeerCounts(), failing: 1 } },
+    borrow: () => {
+      asks++;
+      return new Promise((resolve) => {
+        answer = resolve;
+      });
+    },
+  };
+  const peers = [silent, toWest];
+  const borrower = new Borrower({ ...common, ledger: east.ledger, site: 'east', peers, error, onFailure: () => {} });
+  await spend(east, 60);
+  await borrower.exchange(low.all());
+  await spend(east, 60);
+  await borrower.exchange(low.all());
+  expect([asks, toWest.counts.exchanges]).toEqual([1, 2]);
+  answer({ loans: [] });
+  await borrower.ended();
+  expect(silent.counts.failing).toBe(0);
+});
+
+test('hits that were refused in a longer time than demand is measured over count as a part of it', async () => {
+  const { clock, east, low, borrower, counts, spend } = twoSites();
+  clock.advance(54_000);
+  await spend(east, 45);
+  await spend(east, 50); // refused, and checked only half a second before the end of the window
+  clock.advance(5_500);
+  await borrower.exchange(low.all());
+  expect(counts.borrowed).toBeGreaterThan(0);
+  expect(counts.borrowed).toBeLessThan(10); // 50 in 5.5 s are 5 in half a second
 });
 
 test('with a declared error a site goes ahead by its part of it, which exchanges measure', async () => {
