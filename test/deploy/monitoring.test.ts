@@ -81,7 +81,7 @@ descriptors:
 const sharedRules = (requestsPerUnit: number): string => `
 domain: demo
 descriptors:
-  - {key: user, rate_limit: {unit: minute, requests_per_unit: ${requestsPerUnit}, sites: {mode: escrow}}}
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: ${requestsPerUnit}, sites: {mode: escrow}}}
 `;
 const siteOf = (name: string, other: string, port: number, otherPort: number) => ({
   ...{ SITE: name, SITE_HOST: '127.0.0.1', SITE_PORT: String(port) },
@@ -98,7 +98,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   misconfigured: ['WeirCountersEvicted', 'WeirRulesRejected', 'WeirServiceErrors'],
   restarting: ['WeirRestarts'],
   'without its other site': ['WeirSiteUnreachable'],
-  'with other limits than its other site': ['WeirSiteErrorBeyondBound'],
+  'beyond a limit that was lowered': ['WeirSiteErrorBeyondBound'],
   gone: ['WeirDown'],
   healthy: [], // last: by then the others have had their time
 };
@@ -182,7 +182,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
         instance('misconfigured', RULES, { MEMORY_MAX_COUNTERS: '1' }),
         instance('shadowed', HOLDING_RULES, { SHADOW_MODE: 'true' }),
         instance('without its other site', sharedRules(4), siteOf('east', 'west', await freePort(), await freePort())),
-        instance('south', sharedRules(4), siteOf('south', 'north', southPort, northPort)),
+        instance('south', sharedRules(4_000), siteOf('south', 'north', southPort, northPort)),
         instance('north', sharedRules(4_000), siteOf('north', 'south', northPort, southPort)),
       ]);
     const ports = {
@@ -202,7 +202,7 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
         misconfigured: debugPort(misconfigured),
         shadowed: debugPort(shadowed),
         'without its other site': debugPort(alone),
-        'with other limits than its other site': debugPort(south),
+        'beyond a limit that was lowered': debugPort(south),
         restarting: debugPort(restarting),
         gone: `127.0.0.1:${await freePort()}`,
       },
@@ -223,6 +223,8 @@ describe('a Prometheus that scrapes instances under load, each with a fault of i
     keepCalling(shadowed, ['user'], 'no-such-domain');
     for (const site of [alone, south, north]) keepCalling(site, ['user']);
     for (let caller = 0; caller < 8; caller++) keepCalling(overloaded, ['held']);
+    await sleep(1_000); // for calls that the lower limit would not have let through
+    for (const site of ['south', 'north']) writeFileSync(path(`${site}.yaml`), sharedRules(4));
     await lost.stop();
     silent.pause();
     writeFileSync(path('misconfigured.yaml'), BROKEN_RULES);
