@@ -76,6 +76,7 @@ export const navigation: readonly NavigationGroup[] = [
       'results/faults',
       'results/overload',
       'results/leases',
+      'results/sharing',
       'performance',
       'chaos',
     ],
