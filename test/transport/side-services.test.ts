@@ -316,6 +316,7 @@ test.each<[string, string, Buffer]>([
 
 describe('the memory of open streams', () => {
   const CONNECTIONS = 10;
+  const ROUNDS = 20;
   const NAME = 'x'.repeat(MAX_MESSAGE_BYTES - 8);
 
   test.each<[string, (id: number) => Buffer]>([
@@ -336,10 +337,12 @@ describe('the memory of open streams', () => {
         ]),
     ],
   ])('is less than what is charged: %s', async (_what, open) => {
-    const rounds: Cost[] = [];
-    for (let round = 0; round < 3; round++) rounds.push(await costOf(open));
-    const least = Math.min(...rounds.map(({ heap }) => heap)); // whatever else the process does meanwhile only adds to it
-    expect(least).toBeLessThan(rounds[0]?.charged ?? 0);
+    let least = await costOf(open);
+    for (let round = 1; round < ROUNDS && (round < 3 || least.heap >= least.charged); round++) {
+      const next = await costOf(open);
+      if (next.heap < least.heap) least = next; // what else the process does meanwhile only adds
+    }
+    expect(least.heap).toBeLessThan(least.charged);
   });
 
   /** Bytes an open stream takes, and what it is charged. */
