@@ -1,3 +1,5 @@
+import { performance } from 'node:perf_hooks'; // the global is a getter, which is slow
+
 /**
  * Milliseconds since the Unix epoch, whole. Handed in wherever time matters, so that a test can replay any schedule.
  */
@@ -8,3 +10,6 @@ export type Clock = () => number;
  * clock is.
  */
 export type Monotonic = () => number;
+
+/** Of this process. */
+export const monotonicMs: Monotonic = () => performance.now();

@@ -1,8 +1,9 @@
 import { algorithmFor, heldLimit, type Limit } from './algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from './algorithms/limit.ts';
-import { isPromise, StoreUnavailable } from './backends/backend.ts';
+import { StoreUnavailable } from './backends/backend.ts';
 import type { Counter, Counters } from './backends/key.ts';
 import type { Clock } from './clock.ts';
+import { after, type Eventual } from './later.ts';
 import { type Debit, debitOf } from './ledger/debit.ts';
 import type { Entries } from './ledger/entry.ts';
 import type { Estimates } from './ledger/estimates.ts';
@@ -139,7 +140,7 @@ export class CountersUnavailable extends StoreUnavailable {
  * @throws RulesNotLoaded    before the first rules
  * @throws CountersUnavailable         the counters could not be reached in time
  */
-export function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Answer | Promise<Answer> {
+export function decide(request: RateLimitRequest, decider: Decider, callerTimeoutMs: number): Eventual<Answer> {
   if (request.domain === '') throw new InvalidRequest('rate limit domain must not be empty');
   if (request.descriptors.length === 0) throw new InvalidRequest('rate limit descriptor list must not be empty');
   const rules = decider.rules();
@@ -156,7 +157,7 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const entries = debits.length > 0 ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
   const answer = (known: Entries): Answer => combine(asked, available(known, request.domain, asked), decider);
-  return isPromise(entries) ? entries.then(answer) : answer(entries);
+  return after(entries, answer);
 }
 
 /** What applies to each descriptor of a request: what operators have set for it, else its rule. */

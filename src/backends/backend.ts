@@ -1,5 +1,6 @@
 import { algorithmFor, type Limit } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
+import type { Eventual } from '../later.ts';
 import type { Counter, CounterKey } from './key.ts';
 
 /** What is done to one counter. */
@@ -145,7 +146,7 @@ export interface Backend {
    * answer within `timeoutMs`; never because a limit is exceeded. Never rejects, never takes noticeably longer than
    * `timeoutMs`. What needs no waiting is replied without a promise.
    */
-  run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies>;
+  run(operations: readonly Operation[], how: RunOptions): Eventual<Replies>;
   /** Operations of the same shard can be settled together. */
   shardOf(operation: Operation): string;
   /**
@@ -176,9 +177,3 @@ export interface Backend {
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
 }
-
-export const isPromise = <T extends object>(value: T | Promise<T>): value is Promise<T> => 'then' in value;
-
-/** Applies a function to what is known, now or later. */
-export const after = <T extends object, R>(value: T | Promise<T>, then: (value: T) => R): R | Promise<R> =>
-  isPromise(value) ? value.then(then) : then(value);

@@ -64,14 +64,8 @@ export function createCounterKeys(
 ): CounterKeys {
   const startOf = (limit: Limit, domain: string): string =>
     `${prefix}${hashTag === 'domain' ? `{${tagOf(domain)}}` : ''}${limit.counter}`;
-  const known = new WeakMap<Limit, { readonly domain: string; readonly text: string }>(); // of limits that rules have
-  return (limit, domain, entries) => {
-    let head = known.get(limit);
-    if (head?.domain !== domain) {
-      head = { domain, text: `${startOf(limit, domain)}|${domain.length}:${domain}` };
-      known.set(limit, head);
-    }
-    let key = head.text;
+  const keyOf = (limit: Limit, domain: string, head: string, entries: readonly CounterEntry[]): CounterKey => {
+    let key = head;
     for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
     if (key.length > MAX_NAME_LENGTH) {
       const start = startOf(limit, domain);
@@ -80,6 +74,43 @@ export function createCounterKeys(
     }
     return key as CounterKey; // here, and in shared-counters.ts, a text becomes a key
   };
+  const known = new WeakMap<Limit, LastKey>(); // of limits that rules have
+  return (limit, domain, entries) => {
+    let last = known.get(limit);
+    if (last?.domain !== domain) {
+      last = { domain, head: `${startOf(limit, domain)}|${domain.length}:${domain}`, entries: [], key: undefined };
+      known.set(limit, last);
+    }
+    if (last.key !== undefined && areSame(last.entries, entries)) return last.key;
+    const key = keyOf(limit, domain, last.head, entries);
+    if (key.length <= MAX_REMEMBERED_LENGTH) {
+      last.entries = entries;
+      last.key = key;
+    }
+    return key;
+  };
+}
+
+/** The last key of a limit. A counter that is asked for again and again keeps its text, and with it the text's hash. */
+interface LastKey {
+  readonly domain: string;
+  /** How the keys of the limit and the domain begin. */
+  readonly head: string;
+  entries: readonly CounterEntry[];
+  key: CounterKey | undefined;
+}
+
+/** Longer keys are made anew each time, so that what is kept for a limit stays small. */
+const MAX_REMEMBERED_LENGTH = 256;
+
+function areSame(some: readonly CounterEntry[], others: readonly CounterEntry[]): boolean {
+  if (some.length !== others.length) return false;
+  for (let at = 0; at < some.length; at++) {
+    const one = some[at] as CounterEntry; // both have so many
+    const other = others[at] as CounterEntry;
+    if (one.value !== other.value || one.key !== other.key) return false;
+  }
+  return true;
 }
 
 /** Without braces, which would end it early, and never empty. */

@@ -1,5 +1,7 @@
-import { isPromise, type Operation, type Replies, type Reply, type Unavailable } from './backend.ts';
+import { type Eventual, isPending } from '../later.ts';
+import type { Operation, Replies, Reply, Unavailable } from './backend.ts';
 
+const FIRST: readonly number[] = [0];
 const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave no reply' };
 
 /**
@@ -12,8 +14,10 @@ const noReply: Unavailable = { code: 'UNAVAILABLE', reason: 'the counters gave n
 export function scatter<O extends Operation, P>(
   operations: readonly O[],
   partOf: (operation: O, at: number) => P,
-  run: (part: P, operations: readonly O[], at: readonly number[]) => Replies | Promise<Replies>,
-): Replies | Promise<Replies> {
+  run: (part: P, operations: readonly O[], at: readonly number[]) => Eventual<Replies>,
+): Eventual<Replies> {
+  const [only] = operations;
+  if (only && operations.length === 1) return run(partOf(only, 0), operations, FIRST);
   const parts = new Map<P, number[]>();
   for (const [at, operation] of operations.entries()) {
     const part = partOf(operation, at);
@@ -25,11 +29,11 @@ export function scatter<O extends Operation, P>(
   const gather = (places: readonly number[], replies: Replies): void => {
     for (const [at, place] of places.entries()) gathered[place] = replies[at] ?? noReply;
   };
-  const waiting: Promise<void>[] = [];
+  const waiting: PromiseLike<void>[] = [];
   for (const [part, places] of parts) {
     const own = places.flatMap((place) => operations[place] ?? []);
     const replies = run(part, own, places);
-    if (isPromise(replies)) waiting.push(replies.then((late) => gather(places, late)));
+    if (isPending(replies)) waiting.push(replies.then((late) => gather(places, late)));
     else gather(places, replies);
   }
   return waiting.length === 0 ? gathered : Promise.all(waiting).then(() => gathered);

@@ -1,7 +1,7 @@
-import { isPromise } from '../backends/backend.ts';
 import type { Counters } from '../backends/key.ts';
 import type { Clock } from '../clock.ts';
 import { type Answer, type Decider, decide, type RateLimitRequest } from '../decide.ts';
+import { type Eventual, isPending } from '../later.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { decodeRequest } from '../rls/codec.ts';
 import type { WireRequest } from '../rls/wire.ts';
@@ -189,7 +189,7 @@ export class Trial {
     this.#options.counters.setTime?.(one.timeMs);
     this.#timeMs = one.timeMs;
     this.#deciding = one.rules;
-    let answer: Answer | Promise<Answer>;
+    let answer: Eventual<Answer>;
     try {
       answer = decide(one.request, this.#decider, one.timeoutMs);
     } catch {
@@ -197,7 +197,7 @@ export class Trial {
     } finally {
       this.#deciding = undefined;
     }
-    if (!isPromise(answer)) return this.#end(one, answer);
+    if (!isPending(answer)) return this.#end(one, answer);
     answer.then(
       (later) => this.#end(one, later),
       () => this.#end(one, undefined),

@@ -1,10 +1,11 @@
 import { algorithmFor, capacityOf } from '../algorithms/index.ts';
 import type { Decision, Spend, State } from '../algorithms/limit.ts';
 import { NEVER_MS, unitMs } from '../algorithms/limit.ts';
-import { type Backend, isPromise, type Operation, type Settlement } from '../backends/backend.ts';
+import type { Backend, Operation, Settlement } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import type { Clock, Monotonic } from '../clock.ts';
+import { isPending } from '../later.ts';
 import type { Debit } from './debit.ts';
 import { bytesOf, type Debt, endOf, hitsIn, newDebt, operationsOf, stateAfter } from './debt.ts';
 import type { Receipt } from './entry.ts';
@@ -267,7 +268,7 @@ export class Debts {
 
   #run(operations: readonly Operation[], spend: Spend): readonly Decision[] {
     const replies = this.#local.run(operations, { spend, timeoutMs: 0 });
-    if (isPromise(replies)) throw new TypeError('counters in memory reply at once');
+    if (isPending(replies)) throw new TypeError('counters in memory reply at once');
     return replies.flatMap((reply) => (reply.code === 'UNAVAILABLE' ? [] : reply)); // counters in memory always can
   }
 }

@@ -1,9 +1,10 @@
 import { algorithmFor, capacityOf } from '../algorithms/index.ts';
 import type { Decision } from '../algorithms/limit.ts';
-import { after, type Operation, type Reply, type RunOptions } from '../backends/backend.ts';
+import type { Operation, Reply, RunOptions } from '../backends/backend.ts';
 import type { CounterKey } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
 import type { Monotonic } from '../clock.ts';
+import { after, type Eventual } from '../later.ts';
 import type { Debit } from './debit.ts';
 
 export interface LeasesOptions {
@@ -13,7 +14,7 @@ export interface LeasesOptions {
   /** What was not used for so long is given back. */
   readonly idleMs: number;
   /** Runs one operation on the counter. */
-  readonly run: (operation: Operation, how: RunOptions) => Reply | Promise<Reply>;
+  readonly run: (operation: Operation, how: RunOptions) => Eventual<Reply>;
   /** Whether changes of other instances arrive; while they do not, no hits are leased. */
   readonly isLive: () => boolean;
 }

@@ -1,7 +1,6 @@
 import { algorithmFor, type Limit, nominalCapacity } from '../algorithms/index.ts';
 import type { Decision, LimitPolicy, State } from '../algorithms/limit.ts';
 import {
-  after,
   type Backend,
   type BackendHealth,
   type CounterPage,
@@ -17,6 +16,7 @@ import {
 import type { Counter, CounterKey } from '../backends/key.ts';
 import { scatter } from '../backends/scatter.ts';
 import type { Clock, Monotonic } from '../clock.ts';
+import { after, type Eventual } from '../later.ts';
 import { type Debit, debitOf } from './debit.ts';
 import { Debts, type DebtsOptions, isBySecond, RETRY_MS } from './debts.ts';
 import { type Entries, type LedgerEntry, Receipt } from './entry.ts';
@@ -46,7 +46,7 @@ export interface LedgerOptions {
 }
 
 /** Runs a backend call under observation. */
-export type Trace = (run: () => Replies | Promise<Replies>) => Replies | Promise<Replies>;
+export type Trace = (run: () => Eventual<Replies>) => Eventual<Replies>;
 
 /** What a copy begins with instead of what its options say. */
 interface Copied {
@@ -128,7 +128,7 @@ export class Ledger {
   }
 
   /** Answers one request's debits, in their order; never rejects. */
-  debit(request: readonly Debit[], how: RunOptions): Entries | Promise<Entries> {
+  debit(request: readonly Debit[], how: RunOptions): Eventual<Entries> {
     const known = this.refusals || this.leases ? this.#knownOf(request, how) : undefined;
     if (!how.receipts && known?.every(isDefined)) return known;
     const askedMs = this.refusals ? this.#options.monotonicMs() : 0;
@@ -137,7 +137,7 @@ export class Ledger {
   }
 
   /** What would become of the debits; nothing is charged. */
-  peek(request: readonly Debit[]): Replies | Promise<Replies> {
+  peek(request: readonly Debit[]): Eventual<Replies> {
     const peeks = request.map((debit): Debit => ({ ...debit, kind: 'peek' }));
     return this.#ask(peeks, { spend: 'each', timeoutMs: OPERATION_TIMEOUT_MS });
   }
@@ -271,23 +271,19 @@ export class Ledger {
   }
 
   /** Asks for what is not known. A set that is known to be refused is only peeked at. */
-  #gather(
-    request: readonly Debit[],
-    known: readonly (Decision | undefined)[],
-    how: RunOptions,
-  ): Replies | Promise<Replies> {
+  #gather(request: readonly Debit[], known: readonly (Decision | undefined)[], how: RunOptions): Eventual<Replies> {
     const isRefused = how.spend !== 'each' && known.some((decision, at) => decision && request[at]?.blocks);
     const asked = isRefused ? request.map(peekOf) : request;
     const sourceOf = (debit: Debit, at: number) =>
       known[at] ? 'memory' : how.spend === 'each' && isLeased(debit) && this.leases ? 'leases' : 'backends';
-    return scatter(asked, sourceOf, (source, debits, at): Replies | Promise<Replies> => {
+    return scatter(asked, sourceOf, (source, debits, at): Eventual<Replies> => {
       if (source === 'memory') return at.flatMap((place) => known[place] ?? []);
       if (source === 'backends') return this.#ask(debits, how);
       return Promise.all(debits.map((debit) => this.leases?.answer(debit, how.timeoutMs) ?? noLeases));
     });
   }
 
-  #runOne(operation: Operation, how: RunOptions): Reply | Promise<Reply> {
+  #runOne(operation: Operation, how: RunOptions): Eventual<Reply> {
     return after(this.#ask([operation], how), ([reply = noReply]) => reply);
   }
 
@@ -295,7 +291,7 @@ export class Ledger {
    * Runs operations on the backends that have their counters; holders of cached refusals are notified of changes that
    * may have made room.
    */
-  #ask(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
+  #ask(operations: readonly Operation[], how: RunOptions): Eventual<Replies> {
     if (this.#invalidations.size > 0 || this.refusals) this.#noteChanges(operations, false);
     const replies = this.#trace ? this.#trace(() => this.#run(operations, how)) : this.#run(operations, how);
     if (this.#invalidations.size === 0 && !this.refusals) return replies;
@@ -305,7 +301,7 @@ export class Ledger {
     });
   }
 
-  #run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
+  #run(operations: readonly Operation[], how: RunOptions): Eventual<Replies> {
     if (!this.#backends.perSecond) return this.#backends.main.run(operations, how);
     return scatter(
       operations,

@@ -3,6 +3,7 @@ import type { Replies, RunOptions } from '../backends/backend.ts';
 import { type CounterKey, inOnePiece, isWide, keyBytes } from '../backends/key.ts';
 import { within } from '../backends/within.ts';
 import type { Monotonic } from '../clock.ts';
+import type { Eventual } from '../later.ts';
 import type { Debit } from './debit.ts';
 
 /** Commits that the store could not take. */
@@ -18,7 +19,7 @@ export interface CommitCounts {
 export interface PendingCommitsOptions {
   readonly monotonicMs: Monotonic;
   /** Runs commits on the backends; never rejects. */
-  readonly run: (commits: readonly Debit[], how: RunOptions) => Replies | Promise<Replies>;
+  readonly run: (commits: readonly Debit[], how: RunOptions) => Eventual<Replies>;
   /** About what the commits may take. */
   readonly maxBytes?: number;
 }

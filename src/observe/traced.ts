@@ -11,9 +11,10 @@ import {
 } from '@opentelemetry/api';
 import { CompositePropagator, W3CTraceContextPropagator } from '@opentelemetry/core';
 import { B3Propagator } from '@opentelemetry/propagator-b3';
-import { isPromise, type Replies } from '../backends/backend.ts';
+import type { Replies } from '../backends/backend.ts';
 import { callerOf } from '../http/api.ts';
 import type { Route } from '../http/server.ts';
+import { after } from '../later.ts';
 import type { Trace } from '../ledger/ledger.ts';
 import type { Caller, CallOutcome, RlsService } from '../rls/service.ts';
 import { codeNumbers, nameOf } from '../rls/wire.ts';
@@ -90,7 +91,7 @@ const tracedBackend =
         return replies;
       };
       const replies = run();
-      return isPromise(replies) ? replies.then(end) : end(replies);
+      return after(replies, end);
     });
 
 const tracedJson = (inner: Route, within: Within): Route => ({

@@ -1,3 +1,4 @@
+import { type Monotonic, monotonicMs } from '../clock.ts';
 /** A call whose request has arrived in full, but is not decoded yet. */
 export interface PendingCall {
   /** When its request was complete (monotonic clock). */
@@ -44,7 +45,7 @@ export const REFUSAL_UNITS = 1 / 4;
  * @param maxWaitMs  calls that have waited longer are refused undecoded: their answer would be late. Infinity: never
  * @param nowMs      a monotonic clock
  */
-export function createCallQueue(maxWaitMs: number, nowMs: () => number = () => performance.now()): CallQueue {
+export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicMs): CallQueue {
   const cheap = createFifo<PendingCall>();
   const costly = createFifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;

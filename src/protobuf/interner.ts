@@ -11,19 +11,24 @@ const MAX_LENGTH = 64;
  */
 export function createInterner(): Interner {
   const cache: string[] = new Array(SLOTS).fill('');
+  const lengths = new Uint8Array(SLOTS);
+  /** The octets of each cached string: reading characters of a string is slower. */
+  const octets = new Uint8Array(SLOTS * MAX_LENGTH);
+  const isCached = (slot: number, bytes: Buffer, from: number, length: number): boolean => {
+    if (lengths[slot] !== length) return false;
+    const start = slot * MAX_LENGTH;
+    for (let at = 0; at < length; at++) if (octets[start + at] !== bytes[from + at]) return false;
+    return true;
+  };
   return (bytes, from, to, hash) => {
-    if (to - from > MAX_LENGTH) return bytes.toString('latin1', from, to);
+    const length = to - from;
+    if (length > MAX_LENGTH) return bytes.toString('latin1', from, to);
     const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
-    const cached = cache[slot] as string; // every slot has one
-    if (isSame(cached, bytes, from, to)) return cached;
+    if (isCached(slot, bytes, from, length)) return cache[slot] as string; // every slot has one
     const text = bytes.toString('latin1', from, to);
     cache[slot] = text;
+    lengths[slot] = length;
+    for (let at = 0; at < length; at++) octets[slot * MAX_LENGTH + at] = bytes[from + at] as number; // its own
     return text;
   };
-}
-
-function isSame(text: string, bytes: Buffer, from: number, to: number): boolean {
-  if (text.length !== to - from) return false;
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) !== bytes[from + at]) return false;
-  return true;
 }

@@ -1,9 +1,9 @@
 import type { Limit } from '../algorithms/index.ts';
 import { unitMs } from '../algorithms/limit.ts';
-import { isPromise } from '../backends/backend.ts';
 import { type CounterEntry, type CounterKey, createCounterKeys } from '../backends/key.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { type Answer, type Decider, decide, type Verdict } from '../decide.ts';
+import { isPending } from '../later.ts';
 import { createEstimates } from '../ledger/estimates.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Overrides } from '../overrides.ts';
@@ -79,7 +79,7 @@ export class ReplayEngine {
     this.#named.length = 0;
     if (overrides) this.#overrides.replace(overrides);
     const answer = decide(request, this.#decider, timeoutMs ?? Number.POSITIVE_INFINITY);
-    if (isPromise(answer)) throw new Error('counters in memory answer without a promise');
+    if (isPending(answer)) throw new Error('counters in memory answer without a promise');
     return { code: answer.overallCode, descriptors: this.#descriptorsOf(answer) };
   }
 

@@ -1,6 +1,8 @@
-import { isPromise, StoreUnavailable } from '../backends/backend.ts';
+import { StoreUnavailable } from '../backends/backend.ts';
+import { monotonicMs } from '../clock.ts';
 import { type Answer, type Decider, decide, InvalidRequest, RulesNotLoaded } from '../decide.ts';
 import { status } from '../grpc-status.ts';
+import { after, type Eventual } from '../later.ts';
 import { decodeRequest, encodeAnswer } from './codec.ts';
 import { detailOf } from './detail.ts';
 import type { ResponseHeaders } from './headers.ts';
@@ -43,7 +45,7 @@ export interface RlsService {
    *
    * @param reply  called once with the outcome, before observers are notified
    */
-  shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: CallOutcome) => void): Promise<void>;
+  shouldRateLimit(request: WireRequest, caller: Caller, reply: (outcome: CallOutcome) => void): PromiseLike<void>;
 }
 
 /** Notified of each decision, after the answer was sent; for a held request, immediately. */
@@ -65,48 +67,74 @@ export interface Holds {
   count: number;
 }
 
+/** A request, and what answering it needs. */
+interface OpenCall {
+  readonly request: WireRequest;
+  readonly caller: Caller;
+  readonly startedMs: number;
+  readonly reply: (outcome: CallOutcome) => void;
+}
+
 export function createRlsService(
   decider: Decider,
   { headers, metadata }: Extras,
   observer: Observer,
   holds: Holds = { count: 0 },
 ): RlsService {
+  const fail = ({ reply }: OpenCall, cause: unknown): void => {
+    const error = toStatus(cause);
+    reply({ error });
+    try {
+      observer.failed(error, cause);
+    } catch (bug) {
+      reportBug(observer, bug);
+    }
+  };
+  const finish = (call: OpenCall, answer: Answer): void => {
+    const { request, caller, reply } = call;
+    let response: WireResponse;
+    try {
+      const detail = caller.needsDetail ? detailOf(answer) : undefined;
+      response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
+    } catch (cause) {
+      return fail(call, cause);
+    }
+    const { timeoutMs } = caller;
+    const holdMs = answer.delayMs > 0 ? Math.min(answer.delayMs, timeoutMs - elapsedMs(call)) : 0;
+    if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
+    else reply({ response });
+    try {
+      observer.answered(request, answer, timeoutMs);
+    } catch (bug) {
+      reportBug(observer, bug);
+    }
+  };
   return {
     shouldRateLimit(request, caller, reply) {
-      const { timeoutMs } = caller;
-      const { startedMs = performance.now() } = caller;
-      const fail = (cause: unknown): void => {
-        const error = toStatus(cause);
-        reply({ error });
-        notify(observer, () => observer.failed(error, cause));
-      };
-      const finish = (answer: Answer): void => {
-        let response: WireResponse;
-        try {
-          const detail = caller.needsDetail ? detailOf(answer) : undefined;
-          response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
-        } catch (cause) {
-          return fail(cause);
-        }
-        const leftMs = timeoutMs - (answer.delayMs > 0 ? performance.now() - startedMs : 0); // less what the store took
-        const holdMs = Math.min(answer.delayMs, leftMs);
-        if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
-        else reply({ response });
-        notify(observer, () => observer.answered(request, answer, timeoutMs));
-      };
-      let answer: Answer | Promise<Answer>;
+      const { startedMs = monotonicMs() } = caller;
+      const call: OpenCall = { request, caller, startedMs, reply };
+      let answer: Eventual<Answer>;
       try {
-        answer = decide(decodeRequest(request), decider, timeoutMs);
+        answer = decide(decodeRequest(request), decider, caller.timeoutMs);
       } catch (cause) {
-        fail(cause);
+        fail(call, cause);
         return answered;
       }
-      if (isPromise(answer)) return answer.then(finish, fail);
-      finish(answer);
-      return answered;
+      if ('verdicts' in answer) {
+        finish(call, answer);
+        return answered;
+      }
+      return after(
+        answer,
+        (known) => finish(call, known),
+        (cause) => fail(call, cause),
+      );
     },
   };
 }
+
+/** What the store took. */
+const elapsedMs = ({ startedMs }: OpenCall): number => monotonicMs() - startedMs;
 
 const answered = Promise.resolve();
 const callerGone: GrpcStatus = { code: status.CANCELLED, details: 'the caller cancelled' };
@@ -135,18 +163,12 @@ function hold(
   caller.onGone?.(() => end({ error: callerGone }));
 }
 
-/**
- * A bug in an observer must not end the service: it is reported to the observer itself, and dropped if that fails too.
- */
-function notify(observer: Observer, report: () => void): void {
+/** A bug in an observer must not end the service: it is told of it, and if that fails too, nobody is. */
+function reportBug(observer: Observer, bug: unknown): void {
   try {
-    report();
-  } catch (bug) {
-    try {
-      observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);
-    } catch {
-      // nothing is left to report to
-    }
+    observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);
+  } catch {
+    // nothing is left to report to
   }
 }
 

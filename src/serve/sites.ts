@@ -1,5 +1,6 @@
-import { after, type Operation } from '../backends/backend.ts';
+import type { Operation } from '../backends/backend.ts';
 import { intermittent } from '../intermittent.ts';
+import { after } from '../later.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Settings } from '../settings.ts';
 import { Borrower, EXCHANGE_INTERVAL_MS, type Peer } from '../sites/borrower.ts';

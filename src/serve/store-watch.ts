@@ -1,5 +1,5 @@
 import type { FixedWindowLimit } from '../algorithms/fixed-window.ts';
-import { type Backend, isPromise, type Replies, type RequestOperation } from '../backends/backend.ts';
+import type { Backend, Replies, RequestOperation } from '../backends/backend.ts';
 import type { CounterKeys } from '../backends/key.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import type { Part } from './parts.ts';
@@ -75,6 +75,5 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
 }
 
 async function peek(backend: Backend, peeks: readonly RequestOperation[]): Promise<Replies> {
-  const replies = backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS });
-  return isPromise(replies) ? await replies : replies;
+  return await backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS });
 }

@@ -7,7 +7,7 @@ import { type Counters, createCounterKeys, ownCounters } from '../backends/key.t
 import type { Lateness } from '../backends/lateness.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
-import type { Clock } from '../clock.ts';
+import { type Clock, monotonicMs } from '../clock.ts';
 import { createEstimates, type Estimates } from '../ledger/estimates.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Overrides } from '../overrides.ts';
@@ -70,8 +70,6 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
     return { ledger, breakers, lateness, watch, memory, description, openShares, records, overrides, estimates };
   });
 }
-
-const monotonicMs = (): number => performance.now();
 
 /** Calls the function at this interval, until the returned one is called. */
 export function every(intervalMs: number, run: () => void): () => void {

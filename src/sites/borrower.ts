@@ -1,8 +1,9 @@
 import type { SiteReport } from '../algorithms/limit.ts';
 import type { SiteTransfer } from '../algorithms/site-share.ts';
 import { SLOT_MS } from '../algorithms/site-share-state.ts';
-import { after, type Reply } from '../backends/backend.ts';
+import type { Reply } from '../backends/backend.ts';
 import type { Monotonic } from '../clock.ts';
+import { after, type Eventual } from '../later.ts';
 import type { Debit } from '../ledger/debit.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { LowCounter } from './low-counters.ts';
@@ -152,7 +153,7 @@ export class Borrower {
     }
   }
 
-  #run(debits: readonly Debit[]): readonly Reply[] | Promise<readonly Reply[]> {
+  #run(debits: readonly Debit[]): Eventual<readonly Reply[]> {
     const { ledger, timeoutMs } = this.#options;
     if (debits.length === 0) return [];
     return after(ledger.debit(debits, { spend: 'each', timeoutMs }), (replies) => replies);

@@ -113,7 +113,7 @@ export function serviceWith(
   };
 }
 
-const askOf = (service: RlsService, request: WireRequest, timeoutMs: number): Promise<void> =>
+const askOf = (service: RlsService, request: WireRequest, timeoutMs: number): PromiseLike<void> =>
   service.shouldRateLimit(request, { timeoutMs, header: () => undefined }, () => {});
 
 /** What an answer says, without the objects of the rules. */

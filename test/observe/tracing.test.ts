@@ -245,7 +245,7 @@ test('spans are sent over HTTP as well', async () => {
 });
 
 describe('a collector that', () => {
-  const ask = (): Promise<void> =>
+  const ask = (): PromiseLike<void> =>
     tracing
       .service(agreeable)
       .shouldRateLimit({ domain: 'demo', descriptors: [], hits_addend: 1 }, callerWith(), () => {});

@@ -93,7 +93,7 @@ function recording({ sample = 1, fileBytes = 1e9, maxBytes = 1e12, options = {} 
   });
   const observer = { answered: recorder.answered.bind(recorder), failed: () => {} };
   const service = recorder.service(createRlsService(decider, extrasOf(), observer));
-  const ask = (request: WireRequest, timeoutMs = Number.POSITIVE_INFINITY): Promise<void> =>
+  const ask = (request: WireRequest, timeoutMs = Number.POSITIVE_INFINITY): PromiseLike<void> =>
     service.shouldRateLimit(request, { timeoutMs, header: () => undefined }, () => {});
   return { time, rules, overrides, recorder, counted, ask };
 }

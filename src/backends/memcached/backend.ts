@@ -1,6 +1,7 @@
 import { algorithmFor, longestMemoryMs } from '../../algorithms/index.ts';
 import { type Decision, MAX_COUNT, type State, type Step } from '../../algorithms/limit.ts';
 import type { Clock, Monotonic } from '../../clock.ts';
+import type { Eventual } from '../../later.ts';
 import {
   type Backend,
   type BackendHealth,
@@ -77,7 +78,7 @@ export class MemcachedBackend implements Backend {
     this.#foreign = foreign;
   }
 
-  run(operations: readonly Operation[], how: RunOptions): Replies | Promise<Replies> {
+  run(operations: readonly Operation[], how: RunOptions): Eventual<Replies> {
     return scatter(
       operations,
       ({ key }) => key,

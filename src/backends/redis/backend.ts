@@ -1,5 +1,6 @@
 import { Cluster } from 'ioredis';
-import type { Clock, Monotonic } from '../../clock.ts';
+import { type Clock, type Monotonic, monotonicMs as processMonotonicMs } from '../../clock.ts';
+import type { Eventual } from '../../later.ts';
 import type {
   Backend,
   BackendHealth,
@@ -71,7 +72,7 @@ export class RedisBackend implements Backend {
    * @param clock   this process's: calendar windows are searched around it, since Redis has no time zones
    */
   constructor(redis: RedisConnection, clock: Clock, options: RedisBackendOptions = {}) {
-    const monotonicMs = options.monotonicMs ?? ((): number => performance.now());
+    const monotonicMs = options.monotonicMs ?? processMonotonicMs;
     const breakers = options.breakers ?? new Breakers(monotonicMs);
     const usual = {
       atomic: 'request',
@@ -95,7 +96,7 @@ export class RedisBackend implements Backend {
     });
   }
 
-  run(operations: readonly Operation[], { spend, timeoutMs, receipts }: RunOptions): Replies | Promise<Replies> {
+  run(operations: readonly Operation[], { spend, timeoutMs, receipts }: RunOptions): Eventual<Replies> {
     if (!this.#isUsable()) return operations.map(() => this.#unavailable(this.#lastError));
     if (!(this.#redis instanceof Cluster))
       return this.#batcherOf(ONE_NODE).run({ operations, spend, receipts }, timeoutMs);

@@ -1,5 +1,7 @@
+import type { Spend } from '../../algorithms/limit.ts';
 import type { Monotonic } from '../../clock.ts';
-import type { Replies, Unavailable } from '../backend.ts';
+import { type Eventual, Later } from '../../later.ts';
+import type { Operation, Replies, Unavailable } from '../backend.ts';
 import type { Breaker } from '../breaker.ts';
 import type { Lateness } from '../lateness.ts';
 import type { BatchRequest } from './batch.ts';
@@ -18,11 +20,22 @@ const LATE_SHARE = 0.5;
 /** Weight of the last call in the moving average of the time per call. */
 const NEWEST_CALL_WEIGHT = 0.2;
 
-interface Waiting extends BatchRequest {
+/** The replies to a request, which is waiting or has been sent. */
+class Waiting extends Later<Replies> implements BatchRequest {
+  readonly operations: readonly Operation[];
+  readonly spend: Spend;
+  readonly receipts: boolean | undefined;
   readonly timeoutMs: number;
   readonly untilMs: number;
-  readonly settle: (replies: Replies) => void;
-  isSettled: boolean;
+
+  constructor({ operations, spend, receipts }: BatchRequest, timeoutMs: number, untilMs: number) {
+    super();
+    this.operations = operations;
+    this.spend = spend;
+    this.receipts = receipts;
+    this.timeoutMs = timeoutMs;
+    this.untilMs = untilMs;
+  }
 }
 
 export interface BatcherOptions {
@@ -72,16 +85,17 @@ export class Batcher {
   }
 
   /** Never rejects: what cannot be answered in time is unavailable. */
-  run({ operations, spend, receipts }: BatchRequest, timeoutMs: number): Promise<Replies> {
+  run(request: BatchRequest, timeoutMs: number): Eventual<Replies> {
+    const { operations } = request;
     const refusal = this.#options.breaker().refusal ?? this.#tooManyBefore(timeoutMs);
-    if (refusal !== undefined) return Promise.resolve(operations.map(() => this.#options.unavailable(refusal)));
-    return new Promise((settle) => {
-      const untilMs = this.#nowMs() + timeoutMs;
-      this.#queue.push({ operations, spend, receipts, timeoutMs, untilMs, settle, isSettled: false });
-      this.#queuedHits += operations.length;
-      this.#watch(untilMs);
-      this.#schedule();
-    });
+    if (refusal !== undefined) return operations.map(() => this.#options.unavailable(refusal));
+    const untilMs = this.#nowMs() + timeoutMs;
+    const waiting = new Waiting(request, timeoutMs, untilMs);
+    this.#queue.push(waiting);
+    this.#queuedHits += operations.length;
+    this.#watch(untilMs);
+    this.#schedule();
+    return waiting;
   }
 
   /** Stops watching for deadlines: the connection has ended, and with it every call. */
@@ -167,24 +181,21 @@ export class Batcher {
     send(requests).then(
       (answers) => {
         this.#sent.delete(requests);
-        for (const [at, request] of requests.entries()) settle(request, answers[at] ?? []);
         succeed();
+        for (const [at, request] of requests.entries()) request.resolve(answers[at] ?? []); // its caller may ask anew
       },
       (error: unknown) => {
         const reason = reasonOf(error);
         this.#sent.delete(requests);
-        for (const request of requests) this.#giveUp(request, reason);
         if (isAnswer(error)) succeed();
         else fail(reason);
+        for (const request of requests) this.#giveUp(request, reason);
       },
     );
   }
 
   #giveUp(request: Waiting, reason: string): void {
-    settle(
-      request,
-      request.operations.map(() => this.#options.unavailable(reason)),
-    );
+    request.resolve(request.operations.map(() => this.#options.unavailable(reason)));
   }
 
   /** How late this process was, where that is a good part of the time that a call has; else 0. */
@@ -198,10 +209,7 @@ export class Batcher {
     const lateMs = this.#lateFor(request.timeoutMs);
     if (lateMs === 0) return this.#giveUp(request, reason);
     const late = this.#options.unavailable(`${reason}: this process was ${Math.round(lateMs)} ms late`);
-    settle(
-      request,
-      request.operations.map(() => ({ ...late, isProcessLate: true as const })),
-    );
+    request.resolve(request.operations.map(() => ({ ...late, isProcessLate: true as const })));
   }
 
   /** Ensures that a timer checks at that time. */
@@ -215,22 +223,21 @@ export class Batcher {
   #expire(): void {
     const nowMs = this.#nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
-    const considerDeadline = (request: Waiting): void => {
-      if (request.isSettled) return;
-      if (request.untilMs <= nowMs) this.#expireOne(request);
-      else nextMs = Math.min(nextMs, request.untilMs);
+    const expired: Waiting[] = [];
+    const isInTime = (request: Waiting): boolean => {
+      if (request.isSettled) return false;
+      if (request.untilMs <= nowMs) {
+        expired.push(request);
+        return false;
+      }
+      nextMs = Math.min(nextMs, request.untilMs);
+      return true;
     };
-    for (const requests of this.#sent) requests.forEach(considerDeadline);
-    this.#queue.forEach(considerDeadline);
-    this.#queue = this.#queue.filter(({ isSettled }) => !isSettled);
+    for (const requests of this.#sent) requests.forEach(isInTime);
+    this.#queue = this.#queue.filter(isInTime);
     this.#queuedHits = this.#queue.reduce((sum, { operations }) => sum + operations.length, 0);
     this.#timerAtMs = Number.POSITIVE_INFINITY;
     this.#watch(nextMs);
+    for (const request of expired) this.#expireOne(request); // its caller may ask anew
   }
-}
-
-function settle(request: Waiting, answers: Replies): void {
-  if (request.isSettled) return;
-  request.isSettled = true;
-  request.settle(answers);
 }

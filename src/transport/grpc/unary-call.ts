@@ -1,3 +1,4 @@
+import { monotonicMs } from '../../clock.ts';
 import { status } from '../../grpc-status.ts';
 import { type CallQueue, type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
 import type { Cost } from '../../rls/cost.ts';
@@ -128,7 +129,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   run(): number {
     const pending = this.#pending;
     this.#pending = undefined;
-    this.#waitedMs = performance.now() - this.completeAtMs;
+    this.#waitedMs = monotonicMs() - this.completeAtMs;
     if (pending) this.#stream.charge(-pending.message.length - COPY_BYTES);
     if (pending && !this.#isGone) return this.#handle(pending.message, 0, pending.message.length, pending.estimate);
     this.#refuse(cancelled); // not sent; frees the stream's slot
@@ -176,7 +177,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
 
   /** @param bytes  `PREFIX_BYTES` free octets, then the message, up to `length`; only used during the call */
   answer(bytes: Buffer, length: number): void {
-    const elapsedMs = performance.now() - this.completeAtMs;
+    const elapsedMs = monotonicMs() - this.completeAtMs;
     if (elapsedMs > this.#head.timeoutMs) return this.#end(deadlineExceeded, elapsedMs);
     bytes[0] = 0;
     bytes.writeUInt32BE(length - PREFIX_BYTES, 1);
@@ -186,7 +187,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
   }
 
   fail(failure: Failure): void {
-    const elapsedMs = performance.now() - this.completeAtMs;
+    const elapsedMs = monotonicMs() - this.completeAtMs;
     this.#end(elapsedMs > this.#head.timeoutMs ? deadlineExceeded : failure, elapsedMs);
   }
 

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { monotonicMs } from '../../clock.ts';
 import type { MemoryAccount } from '../../overload/caller-memory.ts';
 import { ControlFrames, mustBeOnStream } from './control-frames.ts';
 import { ErrorCode, Http2Error } from './errors.ts';
@@ -29,7 +30,7 @@ export class Http2Connection {
   readonly #requests: RequestFrames;
   readonly #control: ControlFrames;
   readonly #pace: ReadingPace;
-  readonly #openedAtMs = performance.now();
+  readonly #openedAtMs = monotonicMs();
   #isDraining = false;
   #isOver = false;
 
@@ -106,7 +107,7 @@ export class Http2Connection {
   /** @param chunk  undefined: resumes with what was left when reading was paused */
   #read(chunk: Buffer | undefined): void {
     if (this.#isOver) return;
-    this.#exchanges.peer.readAtMs = performance.now();
+    this.#exchanges.peer.readAtMs = monotonicMs();
     try {
       if (chunk) {
         this.#reader.read(chunk);

@@ -7,6 +7,7 @@ export type Head =
   | (RequestHead & {
       /** Memory of a head that is not shared; 0: it is cached, and shared between streams. */
       readonly ownBytes: number;
+      readonly problem?: undefined;
     })
   | { readonly problem: string }
   | 'too large';

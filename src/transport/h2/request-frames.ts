@@ -88,7 +88,7 @@ export class RequestFrames {
       this.#exchanges.spend();
       return handler.tooLarge(stream);
     }
-    if ('problem' in head) return this.#exchanges.failStream(stream, ErrorCode.PROTOCOL_ERROR, head.problem);
+    if (head.problem !== undefined) return this.#exchanges.failStream(stream, ErrorCode.PROTOCOL_ERROR, head.problem);
     stream.charge(head.ownBytes);
     stream.bodyBytesLeft = head.contentLength;
     stream.receiver = handler.request(stream, head);

@@ -75,10 +75,11 @@ export class SendQueue {
 
   /** The stream has ended: drops its buffered data. */
   forget(stream: Stream): void {
+    if (this.#widened.size > 0) this.#widened.delete(stream);
+    if (stream.buffered.length === 0) return; // it waits for no window
     for (const bytes of stream.buffered) this.bufferedBytes -= bytes.length;
     this.#waitForConnection.delete(stream);
     this.#waitForStream.delete(stream);
-    this.#widened.delete(stream);
   }
 
   /** @throws Http2Error if the window exceeds 2^31-1 */

@@ -48,7 +48,7 @@ function started({ slowMs = 10_000, lateMs = 0 } = {}) {
     monotonicMs,
   });
   const ask = (times: number, timeoutMs: number) =>
-    Array.from({ length: times }, () => batcher.run(asked, timeoutMs).then(([answer]) => answer));
+    Array.from({ length: times }, () => Promise.resolve(batcher.run(asked, timeoutMs)).then(([answer]) => answer));
   const sizes = () => calls.map(({ requests }) => requests.length);
   return { calls, sizes, ask, breaker, batcher };
 }
