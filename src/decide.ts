@@ -1,5 +1,6 @@
 import { algorithmFor, heldLimit, type Limit } from './algorithms/index.ts';
 import type { Decision, LimitLabel, LimitPolicy, Spend } from './algorithms/limit.ts';
+import { appended } from './appended.ts';
 import { StoreUnavailable } from './backends/backend.ts';
 import type { Counter, Counters } from './backends/key.ts';
 import type { Clock } from './clock.ts';
@@ -151,11 +152,11 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
     (found, at): MatchedDescriptor => ({ found: valid(found), hits: request.descriptors[at]?.hits ?? 0 }),
   );
   const maxHoldMs = Math.max(Math.floor(callerTimeoutMs) - HOLD_MARGIN_MS, 0);
-  const debits: Debit[] = [];
+  let debits: Debit[] | undefined;
   const spend = rules.domains.get(request.domain)?.spend ?? decider.spend;
-  for (const one of asked) addDebits(debits, one, request.domain, spend, decider, maxHoldMs);
+  for (const one of asked) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
-  const entries = debits.length > 0 ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
+  const entries = debits ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
   const answer = (known: Entries): Answer => combine(asked, available(known, request.domain, asked), decider);
   return after(entries, answer);
 }
@@ -184,15 +185,16 @@ function valid(found: Match): ValidMatch {
   return found;
 }
 
-function addDebits(
-  into: Debit[],
+function withDebits(
+  before: Debit[] | undefined,
   { found, hits }: MatchedDescriptor,
   domain: string,
   spend: Spend,
   decider: Decider,
   maxHoldMs: number,
-): void {
-  if (found.kind !== 'limited') return;
+): Debit[] | undefined {
+  if (found.kind !== 'limited') return before;
+  let debits = before;
   const { counters, quotaMode, shadowMode } = decider;
   const holder = found.id === undefined ? undefined : holderOf(found.id);
   for (const { limit, policy } of found.limits) {
@@ -202,13 +204,16 @@ function addDebits(
     // no turn is reserved that would come after the caller has gone
     const capped = algorithmFor(limit).capDelay?.(limit, maxHoldMs) ?? limit;
     if (holder === undefined) {
-      into.push(debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
+      debits = appended(debits, debitOf(counter, { limit: capped, policy }, hits, blocks, charges));
       continue;
     }
     const own = { limit: heldLimit(capped, holder), policy };
-    if (found.commits) into.push(usedDebit(counter, own, hits, decider.estimates));
-    else into.push(debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges));
+    const debit = found.commits
+      ? usedDebit(counter, own, hits, decider.estimates)
+      : debitOf(counter, own, atLeast(limit, counter, hits, decider.estimates), blocks, charges);
+    debits = appended(debits, debit);
   }
+  return debits;
 }
 
 /** The hits that are asked for, or more, where the limit wants more: but for peeks, and hits that are given back. */

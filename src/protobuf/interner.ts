@@ -6,14 +6,16 @@ const SLOTS = 4_096;
 const MAX_LENGTH = 64;
 
 /**
- * Returns a cached string for octets seen before, unless another string has taken the slot. The same few strings recur
- * in every message, and a cached string needs no allocation and has its hash computed.
+ * Returns a cached string for octets seen twice before, unless another string has taken the slot. The same few strings
+ * recur in every message, and a cached string needs no allocation and has its hash computed.
  */
 export function createInterner(): Interner {
   const cache: string[] = new Array(SLOTS).fill('');
   const lengths = new Uint8Array(SLOTS);
   /** The octets of each cached string: reading characters of a string is slower. */
   const octets = new Uint8Array(SLOTS * MAX_LENGTH);
+  /** Of the last string that was not cached: it is once it comes again, so that strings that never recur are garbage. */
+  const seenHashes = new Int32Array(SLOTS);
   const isCached = (slot: number, bytes: Buffer, from: number, length: number): boolean => {
     if (lengths[slot] !== length) return false;
     const start = slot * MAX_LENGTH;
@@ -26,6 +28,10 @@ export function createInterner(): Interner {
     const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
     if (isCached(slot, bytes, from, length)) return cache[slot] as string; // every slot has one
     const text = bytes.toString('latin1', from, to);
+    if (seenHashes[slot] !== hash) {
+      seenHashes[slot] = hash;
+      return text;
+    }
     cache[slot] = text;
     lengths[slot] = length;
     for (let at = 0; at < length; at++) octets[slot * MAX_LENGTH + at] = bytes[from + at] as number; // its own

@@ -1,3 +1,4 @@
+import { appended } from '../appended.ts';
 import { createInterner } from '../protobuf/interner.ts';
 import { ProtoReader, WireType } from '../protobuf/reader.ts';
 import type { WireStruct, WireValue } from '../protobuf/struct.ts';
@@ -24,12 +25,6 @@ const writer = responseWriter;
 
 const { textLength } = maximumRequest;
 
-interface Mutable {
-  domain: string;
-  descriptors: WireDescriptor[];
-  hits_addend: number;
-}
-
 /** A request exceeds `maximumRequest`; the rest of it was not read. */
 class RequestTooLarge extends Error {}
 
@@ -49,39 +44,42 @@ export function readRateLimitRequest(bytes: Buffer, from: number, to: number): W
 }
 
 function readRequest(bytes: Buffer, from: number, to: number): WireRequest {
-  const request: Mutable = { domain: '', descriptors: [], hits_addend: 0 };
+  let domain = '';
+  let descriptors: WireDescriptor[] | undefined;
+  let hits_addend = 0;
   reader.open(bytes, from, to);
   while (reader.at < to) {
     const tag = reader.tag();
-    if (tag === ((1 << 3) | WireType.LENGTH)) request.domain = reader.text(textLength) ?? tooLong('domain');
+    if (tag === ((1 << 3) | WireType.LENGTH)) domain = reader.text(textLength) ?? tooLong('domain');
     else if (tag === ((2 << 3) | WireType.LENGTH)) {
-      if (request.descriptors.length === maximumRequest.descriptors)
-        tooLarge('descriptors', maximumRequest.descriptors, 'descriptors');
-      request.descriptors.push(readDescriptor(reader.length(), request.descriptors.length));
-    } else if (tag === ((3 << 3) | WireType.VARINT)) request.hits_addend = reader.uint32();
+      const index = descriptors?.length ?? 0;
+      if (index === maximumRequest.descriptors) tooLarge('descriptors', maximumRequest.descriptors, 'descriptors');
+      descriptors = appended(descriptors, readDescriptor(reader.length(), index));
+    } else if (tag === ((3 << 3) | WireType.VARINT)) hits_addend = reader.uint32();
     else reader.skip(tag);
   }
-  return request;
+  return { domain, descriptors: descriptors ?? [], hits_addend };
 }
 
 function readDescriptor(end: number, index: number): WireDescriptor {
-  const entries: { key: string; value: string }[] = [];
+  let entries: { key: string; value: string }[] | undefined;
   let limit: WireRequestLimit | null = null;
   let hits_addend: { value: number } | null = null;
   let is_negative_hits = false;
   while (reader.at < end) {
     const tag = reader.tag();
     if (tag === ((1 << 3) | WireType.LENGTH)) {
-      if (entries.length === maximumRequest.entries)
+      const place = entries?.length ?? 0;
+      if (place === maximumRequest.entries)
         tooLarge(`descriptors[${index}].entries`, maximumRequest.entries, 'entries');
-      entries.push(readEntry(reader.length(), index, entries.length));
+      entries = appended(entries, readEntry(reader.length(), index, place));
     } else if (tag === ((2 << 3) | WireType.LENGTH)) limit = readRequestLimit(reader.length(), limit);
     else if (tag === ((3 << 3) | WireType.LENGTH)) hits_addend = readWrapped(reader.length(), hits_addend, uint64);
     else if (tag === ((4 << 3) | WireType.VARINT)) is_negative_hits = reader.uint64() !== 0;
     else reader.skip(tag);
   }
   reader.close(end);
-  return { entries, limit, hits_addend, is_negative_hits };
+  return { entries: entries ?? [], limit, hits_addend, is_negative_hits };
 }
 
 function readEntry(end: number, descriptor: number, index: number): { key: string; value: string } {
