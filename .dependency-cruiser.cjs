@@ -1,7 +1,7 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(clock|hashed|slices|json|nearest|grpc-status|intermittent|package-root)\\.ts': [],
+  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|intermittent|package-root)\\.ts': [],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/json.ts', 'src/nearest.ts'],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
@@ -140,7 +140,7 @@ const mayImport = {
   ],
   'src/simulate/': ['src/simulate/', 'src/replay/'],
   'src/envoy/': ['src/envoy/', 'src/rlqs/strategy.ts', 'src/rules/'],
-  'src/overload/': ['src/overload/', 'src/rls/'],
+  'src/overload/': ['src/overload/', 'src/rls/', 'src/clock.ts'],
   'src/xds/': ['src/xds/', 'src/protobuf/', 'src/rules/'],
   'src/transport/': ['src/transport/', 'src/rls/', 'src/rlqs/', 'src/overload/', 'src/rules/', 'src/clock.ts'],
   'src/http/': [
@@ -155,7 +155,7 @@ const mayImport = {
 };
 
 /** Importable from anywhere. */
-const everywhere = ['src/(grpc-status|intermittent|package-root)\\.ts'];
+const everywhere = ['src/(appended|grpc-status|intermittent|later|package-root)\\.ts'];
 
 /** A package that only one part of the tree may know. */
 const packageOf = {

@@ -157,9 +157,18 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
   for (const one of asked) debits = withDebits(debits, one, request.domain, spend, decider, maxHoldMs);
   const timeoutMs = Math.min(callerTimeoutMs, decider.storeTimeoutMs);
   const entries = debits ? decider.ledger.debit(debits, { spend, timeoutMs }) : [];
-  const answer = (known: Entries): Answer => combine(asked, available(known, request.domain, asked), decider);
-  return after(entries, answer);
+  return after(entries, answerOf, { asked, domain: request.domain, decider });
 }
+
+/** What was asked of the ledger, and with what. */
+interface Asked {
+  readonly asked: readonly MatchedDescriptor[];
+  readonly domain: string;
+  readonly decider: Decider;
+}
+
+const answerOf = (known: Entries, { asked, domain, decider }: Asked): Answer =>
+  combine(asked, available(known, domain, asked), decider);
 
 /** What applies to each descriptor of a request: what operators have set for it, else its rule. */
 export function matchesOf(

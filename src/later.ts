@@ -5,8 +5,8 @@ interface Listener<T> {
 }
 
 /**
- * A value that is not there yet. Unlike a promise, it passes its value on before `resolve` returns: a step costs neither
- * a microtask nor the search for a `then` on every value. `await` works as with a promise.
+ * A value that is not there yet. Unlike a promise, it calls its listeners before `resolve` returns: a step costs
+ * neither a microtask nor the search for a `then` on every value. `await` works as on a promise.
  */
 export class Later<T> implements PromiseLike<T> {
   #state: 'pending' | 'resolved' | 'rejected' = 'pending';
@@ -40,9 +40,11 @@ export class Later<T> implements PromiseLike<T> {
   /**
    * What `step` makes of the value, or `onFailure` of the cause of a failure; absent: the failure is passed on. What
    * either throws is the cause of a failure.
+   *
+   * @param context  handed to both: functions that are made anew for each call are slower
    */
-  map<R>(step: (value: T) => R, onFailure?: (cause: unknown) => R): Later<R> {
-    const mapped = new Mapped(step, onFailure);
+  map<R, C>(step: (value: T, context: C) => R, context: C, onFailure?: (cause: unknown, context: C) => R): Later<R> {
+    const mapped = new Mapped(step, context, onFailure);
     this.#listen(mapped);
     return mapped;
   }
@@ -64,20 +66,26 @@ export class Later<T> implements PromiseLike<T> {
   }
 }
 
-class Mapped<T, R> extends Later<R> implements Listener<T> {
-  readonly #step: (value: T) => R;
-  readonly #onFailure: ((cause: unknown) => R) | undefined;
+class Mapped<T, R, C> extends Later<R> implements Listener<T> {
+  readonly #step: (value: T, context: C) => R;
+  readonly #context: C;
+  readonly #onFailure: ((cause: unknown, context: C) => R) | undefined;
 
-  constructor(step: (value: T) => R, onFailure: ((cause: unknown) => R) | undefined) {
+  constructor(
+    step: (value: T, context: C) => R,
+    context: C,
+    onFailure: ((cause: unknown, context: C) => R) | undefined,
+  ) {
     super();
     this.#step = step;
+    this.#context = context;
     this.#onFailure = onFailure;
   }
 
   take(value: T): void {
     let result: R;
     try {
-      result = this.#step(value);
+      result = this.#step(value, this.#context);
     } catch (cause) {
       return this.reject(cause);
     }
@@ -88,7 +96,7 @@ class Mapped<T, R> extends Later<R> implements Listener<T> {
     if (!this.#onFailure) return this.reject(cause);
     let result: R;
     try {
-      result = this.#onFailure(cause);
+      result = this.#onFailure(cause, this.#context);
     } catch (another) {
       return this.reject(another);
     }
@@ -101,22 +109,30 @@ export type Eventual<T> = T | PromiseLike<T>;
 
 export const isPending = <T extends object>(value: Eventual<T>): value is PromiseLike<T> => 'then' in value;
 
-/** What `step` makes of the value: at once if it is there, and else as soon as it is. */
-export function after<T extends object, R>(
+/**
+ * What `step` makes of the value: at once if it is there, and else as soon as it is.
+ *
+ * @param context    as for `Later.map`
+ * @param onFailure  of a value that was not there
+ */
+export function after<T extends object, R, C = undefined>(
   value: PromiseLike<T>,
-  step: (value: T) => R,
-  onFailure?: (cause: unknown) => R,
+  step: (value: T, context: C) => R,
+  context: C,
+  onFailure?: (cause: unknown, context: C) => R,
 ): PromiseLike<R>;
-export function after<T extends object, R>(
+export function after<T extends object, R, C = undefined>(
   value: Eventual<T>,
-  step: (value: T) => R,
-  onFailure?: (cause: unknown) => R,
+  step: (value: T, context: C) => R,
+  context?: C,
 ): R | PromiseLike<R>;
-export function after<T extends object, R>(
+export function after<T extends object, R, C>(
   value: Eventual<T>,
-  step: (value: T) => R,
-  onFailure?: (cause: unknown) => R,
+  step: (value: T, context: C) => R,
+  context: C,
+  onFailure?: (cause: unknown, context: C) => R,
 ): R | PromiseLike<R> {
-  if (value instanceof Later) return value.map(step, onFailure);
-  return isPending(value) ? value.then(step, onFailure) : step(value);
+  if (value instanceof Later) return value.map(step, context, onFailure);
+  if (!isPending(value)) return step(value, context);
+  return value.then((known) => step(known, context), onFailure && ((cause) => onFailure(cause, context)));
 }

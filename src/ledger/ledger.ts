@@ -64,6 +64,14 @@ export interface LedgerFork {
   stateOf(debit: Pick<Debit, 'key' | 'limit'>): State | undefined;
 }
 
+/** A request whose replies are awaited. */
+interface Asking {
+  readonly ledger: Ledger;
+  readonly request: readonly Debit[];
+  readonly how: RunOptions;
+  readonly askedMs: number;
+}
+
 /** How often debts are settled while there are any. */
 const SETTLE_INTERVAL_MS = 100;
 /** How long giving back by receipt, forgetting and peeking may take. */
@@ -133,7 +141,11 @@ export class Ledger {
     if (!how.receipts && known?.every(isDefined)) return known;
     const askedMs = this.refusals ? this.#options.monotonicMs() : 0;
     const replies = known ? this.#gather(request, known, how) : this.#ask(request, how);
-    return after(replies, (all) => this.#conclude(request, all, how, askedMs));
+    return after(replies, Ledger.#concluded, { ledger: this, request, how, askedMs });
+  }
+
+  static #concluded(this: void, replies: Replies, { ledger, request, how, askedMs }: Asking): Entries {
+    return ledger.#conclude(request, replies, how, askedMs);
   }
 
   /** What would become of the debits; nothing is charged. */

@@ -14,7 +14,7 @@ export function createInterner(): Interner {
   const lengths = new Uint8Array(SLOTS);
   /** The octets of each cached string: reading characters of a string is slower. */
   const octets = new Uint8Array(SLOTS * MAX_LENGTH);
-  /** Of the last string that was not cached: it is once it comes again, so that strings that never recur are garbage. */
+  /** Of the last string that was not cached. Only a second sighting caches: strings that never recur stay garbage. */
   const seenHashes = new Int32Array(SLOTS);
   const isCached = (slot: number, bytes: Buffer, from: number, length: number): boolean => {
     if (lengths[slot] !== length) return false;

@@ -81,7 +81,7 @@ export function createRlsService(
   observer: Observer,
   holds: Holds = { count: 0 },
 ): RlsService {
-  const fail = ({ reply }: OpenCall, cause: unknown): void => {
+  const fail = (cause: unknown, { reply }: OpenCall): void => {
     const error = toStatus(cause);
     reply({ error });
     try {
@@ -90,14 +90,14 @@ export function createRlsService(
       reportBug(observer, bug);
     }
   };
-  const finish = (call: OpenCall, answer: Answer): void => {
+  const finish = (answer: Answer, call: OpenCall): void => {
     const { request, caller, reply } = call;
     let response: WireResponse;
     try {
       const detail = caller.needsDetail ? detailOf(answer) : undefined;
       response = encodeAnswer(answer, headers(answer), metadata(request, answer), detail);
     } catch (cause) {
-      return fail(call, cause);
+      return fail(cause, call);
     }
     const { timeoutMs } = caller;
     const holdMs = answer.delayMs > 0 ? Math.min(answer.delayMs, timeoutMs - elapsedMs(call)) : 0;
@@ -117,18 +117,14 @@ export function createRlsService(
       try {
         answer = decide(decodeRequest(request), decider, caller.timeoutMs);
       } catch (cause) {
-        fail(call, cause);
+        fail(cause, call);
         return answered;
       }
       if ('verdicts' in answer) {
-        finish(call, answer);
+        finish(answer, call);
         return answered;
       }
-      return after(
-        answer,
-        (known) => finish(call, known),
-        (cause) => fail(call, cause),
-      );
+      return after(answer, finish, call, fail);
     },
   };
 }
@@ -163,7 +159,7 @@ function hold(
   caller.onGone?.(() => end({ error: callerGone }));
 }
 
-/** A bug in an observer must not end the service: it is told of it, and if that fails too, nobody is. */
+/** A bug in an observer must not end the service: it is reported to the observer, and dropped if that fails too. */
 function reportBug(observer: Observer, bug: unknown): void {
   try {
     observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);

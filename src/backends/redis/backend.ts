@@ -26,6 +26,7 @@ import type { RedisConnection } from './connect.ts';
 import { RedisInvalidations } from './invalidations.ts';
 import { reasonOf } from './reason.ts';
 import { script } from './script.ts';
+import { ScriptCommand } from './script-command.ts';
 import { createSlotKeys, type SlotKeys } from './slots.ts';
 import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
 
@@ -245,7 +246,7 @@ export class RedisBackend implements Backend {
     const { sha1, text } = this.#options.foreign?.script ?? script;
     const args = [keys.length, ...keys, packed, ...clockMs, ...more];
     try {
-      return bytes(await this.#redis.callBuffer('EVALSHA', sha1, ...args));
+      return bytes(await this.#redis.sendCommand(new ScriptCommand(sha1, args)));
     } catch (error) {
       if (!isNoScript(error)) throw error;
       return bytes(await this.#redis.callBuffer('EVAL', text, ...args)); // refused before it ran: safe to ask again
