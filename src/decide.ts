@@ -161,13 +161,13 @@ export function decide(request: RateLimitRequest, decider: Decider, callerTimeou
 }
 
 /** What was asked of the ledger, and with what. */
-interface Asked {
+interface OpenDecision {
   readonly asked: readonly MatchedDescriptor[];
   readonly domain: string;
   readonly decider: Decider;
 }
 
-const answerOf = (known: Entries, { asked, domain, decider }: Asked): Answer =>
+const answerOf = (known: Entries, { asked, domain, decider }: OpenDecision): Answer =>
   combine(asked, available(known, domain, asked), decider);
 
 /** What applies to each descriptor of a request: what operators have set for it, else its rule. */
