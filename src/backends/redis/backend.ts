@@ -244,12 +244,12 @@ export class RedisBackend implements Backend {
   async #call({ keys, packed, nowMs }: Batch, more: readonly (string | number)[] = []): Promise<Buffer> {
     const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
     const { sha1, text } = this.#options.foreign?.script ?? script;
-    const args = [keys.length, ...keys, packed, ...clockMs, ...more];
+    const args = [sha1, String(keys.length), ...keys, packed, ...clockMs.map(String), ...more.map(String)];
     try {
-      return bytes(await this.#redis.sendCommand(new ScriptCommand(sha1, args)));
+      return bytes(await this.#redis.sendCommand(new ScriptCommand(args)));
     } catch (error) {
       if (!isNoScript(error)) throw error;
-      return bytes(await this.#redis.callBuffer('EVAL', text, ...args)); // refused before it ran: safe to ask again
+      return bytes(await this.#redis.callBuffer('EVAL', text, ...args.slice(1))); // refused before it ran: safe to ask again
     }
   }
 }

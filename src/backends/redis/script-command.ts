@@ -15,12 +15,17 @@ const FRAME_OCTETS = 1 + MAX_DIGITS + 4;
  * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
 export class ScriptCommand extends Command {
-  constructor(sha1: string, args: readonly (string | number | Buffer)[]) {
-    super('EVALSHA', [sha1, ...args], { replyEncoding: null });
+  readonly #args: (string | Buffer)[];
+
+  /** @param args  those of EVALSHA: the script's digest, the number of keys, and so on */
+  constructor(args: (string | Buffer)[]) {
+    super('EVALSHA', [], { replyEncoding: null });
+    this.args = args; // where a Cluster finds the keys
+    this.#args = args;
   }
 
   override toWritable(socket: object): string | Buffer {
-    const args = this.args as readonly (string | Buffer)[]; // numbers have become strings
+    const args = this.#args;
     let room = 2 * FRAME_OCTETS + this.name.length;
     for (const arg of args) room += FRAME_OCTETS + arg.length;
     const bytes = Buffer.allocUnsafe(room);
@@ -29,7 +34,7 @@ export class ScriptCommand extends Command {
     at = writeText(bytes, at, this.name);
     for (const arg of args) {
       const end = typeof arg === 'string' ? writeText(bytes, at, arg) : writeBytes(bytes, at, arg);
-      if (end < 0) return super.toWritable(socket);
+      if (end < 0) return new Command(this.name, args).toWritable(socket);
       at = end;
     }
     return bytes.subarray(0, at);

@@ -9,9 +9,9 @@ const octets = fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(byte
 
 test('the octets of a script call are those that ioredis writes', () => {
   fc.assert(
-    fc.property(fc.array(fc.oneof(text, octets, fc.nat()), { maxLength: 40 }), (args) => {
+    fc.property(fc.array(fc.oneof(text, octets), { maxLength: 40 }), (args) => {
       const plain = new Command('EVALSHA', ['5c2f', ...args], { replyEncoding: null }).toWritable(SOCKET);
-      const own = new ScriptCommand('5c2f', args).toWritable(SOCKET);
+      const own = new ScriptCommand(['5c2f', ...args]).toWritable(SOCKET);
       expect(Buffer.from(own)).toEqual(Buffer.from(plain));
     }),
     { numRuns: 2_000 },
@@ -21,7 +21,7 @@ test('the octets of a script call are those that ioredis writes', () => {
 test.each(['é', '\u{1f600}', 'a\ud800', `${'x'.repeat(99)}ÿ`])(
   'an argument with characters of several octets is written whole: %j',
   (last) => {
-    const own = Buffer.from(new ScriptCommand('5c2f', ['1', 'key', last]).toWritable(SOCKET));
+    const own = Buffer.from(new ScriptCommand(['5c2f', '1', 'key', last]).toWritable(SOCKET));
     const size = Buffer.byteLength(last);
     expect(own.toString()).toBe(
       `*5\r\n$7\r\nEVALSHA\r\n$4\r\n5c2f\r\n$1\r\n1\r\n$3\r\nkey\r\n$${size}\r\n${Buffer.from(last)}\r\n`,
