@@ -11,7 +11,7 @@ import type { Estimates } from './ledger/estimates.ts';
 import { holderOf } from './ledger/holder.ts';
 import type { Ledger } from './ledger/ledger.ts';
 import type { Overrides } from './overrides.ts';
-import { type Descriptor, type Match, matchAll } from './rules/match.ts';
+import { type Descriptor, type Match, type Miss, matchAll } from './rules/match.ts';
 import type { Rule, RuleLimit, RuleTree } from './rules/tree.ts';
 
 /** What a caller asks: may this request, counted by these descriptors, pass? */
@@ -27,8 +27,7 @@ export interface RequestDescriptor extends Descriptor {
 
 /** The answer for one descriptor. */
 export type Verdict =
-  | { readonly kind: 'no_domain' }
-  | { readonly kind: 'no_rule' }
+  | Miss
   | { readonly kind: 'unlimited'; readonly rule: Rule }
   | {
       readonly kind: 'limited';

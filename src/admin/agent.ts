@@ -97,7 +97,7 @@ export class AdminAgent {
 
   constructor(options: AgentOptions) {
     this.#options = options;
-    this.#unmatched = new Unmatched(options.decider.rules);
+    this.#unmatched = new Unmatched();
     this.#top = options.topKeysBytes > 0 ? new TopKeys(options.topKeysBytes) : undefined;
     this.#refusals = options.refusals > 0 ? new RefusalSample(options.refusals, options.clock) : undefined;
     const rotate = (): void => {

@@ -68,7 +68,11 @@ export function showCandidate(
 function showRule(rule: RuleTrial, keys: number, hash: ((text: string) => string) | undefined): object {
   const shown = (changed: ChangedKeys): object => {
     const { list, count, isAtLeast } = changed;
-    const { unlistedAtMost, keys: listed } = describeTop({ rule: rule.rule, by: 'refusals', list }, keys, hash);
+    const { unlistedAtMost, keys: listed } = describeTop(
+      { rule: rule.rule, by: 'refusals', list, countedOneIn: 1 },
+      keys,
+      hash,
+    );
     return { count, isAtLeast, unlistedAtMost, keys: listed };
   };
   return {

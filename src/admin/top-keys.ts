@@ -26,6 +26,8 @@ export interface RuleTop {
   readonly rule: string;
   readonly by: TopKind;
   readonly list: TopList;
+  /** In `list` one request in so many was counted: see `Sample`. */
+  readonly countedOneIn: number;
 }
 
 /** Counts which descriptors hit each rule most, and which are refused most, over the last minute. */
@@ -33,9 +35,10 @@ export class TopKeys {
   readonly #budget: ByteBudget;
   readonly #byRule = new Map<string, Tables>();
   readonly #shared: Tables;
-  readonly #sample = new Sample();
+  readonly #sample: Sample;
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, sample = new Sample()) {
+    this.#sample = sample;
     const sharedBudget = new ByteBudget(Math.floor(maxBytes * SHARED_PART));
     this.#budget = new ByteBudget(maxBytes - Math.floor(maxBytes * SHARED_PART));
     this.#shared = tables(sharedBudget);
@@ -78,7 +81,7 @@ export class TopKeys {
       .filter(({ total }) => total > 0)
       .sort((one, other) => other.total - one.total)
       .slice(0, most)
-      .map(({ rule, table }) => ({ rule, by, list: table.list() }));
+      .map(({ rule, table }) => ({ rule, by, list: table.list(), countedOneIn: this.#sample.oneIn }));
   }
 
   /** The same of all rules, or of one, a table in a turn of the event loop: a table has a thousand keys. */
@@ -90,7 +93,7 @@ export class TopKeys {
       TABLES_A_TURN,
     )) {
       const [name, { [by]: table }] = one as (typeof all)[number]; // a slice has one
-      if (table.total > 0) lists.push({ rule: name, by, list: table.list() });
+      if (table.total > 0) lists.push({ rule: name, by, list: table.list(), countedOneIn: this.#sample.oneIn });
     }
     return lists;
   }
@@ -180,6 +183,7 @@ function groupByRule(all: readonly (readonly RuleTop[])[]): Iterable<readonly Ru
 const mergeTables = (tops: readonly RuleTop[]): RuleTop => ({
   ...(tops[0] as RuleTop), // one at least
   list: mergeTop(tops.map(({ list }) => list)),
+  countedOneIn: Math.max(...tops.map(({ countedOneIn }) => countedOneIn)),
 });
 
 const inOrder = (tops: readonly RuleTop[]): readonly RuleTop[] =>
@@ -190,6 +194,8 @@ export interface ShownTop {
   readonly rule: string;
   readonly total: number;
   readonly unlistedAtMost: number;
+  /** One request in so many was counted, as so many; 1: each. */
+  readonly countedOneIn: number;
   readonly keys: readonly ShownKey[];
 }
 
@@ -205,7 +211,7 @@ export interface ShownKey {
 
 /** @param hash  how callers' values are shown; undefined: as they are */
 export function describeTop(
-  { rule, list: { total, unlistedAtMost, entries } }: RuleTop,
+  { rule, countedOneIn, list: { total, unlistedAtMost, entries } }: RuleTop,
   count: number,
   hash: ((text: string) => string) | undefined,
 ): ShownTop {
@@ -215,5 +221,5 @@ export function describeTop(
     if (hash) return { ...more, descriptor: hash(descriptor), hits, atMostTooHighBy };
     return { ...more, descriptor, entries: own, hits, atMostTooHighBy };
   });
-  return { rule, total, unlistedAtMost, keys };
+  return { rule, total, unlistedAtMost, countedOneIn, keys };
 }

@@ -66,7 +66,7 @@ export function nameBytes({ rule, entries }: TopName): number {
   return bytes;
 }
 
-function encodedEntries(entries: readonly Entry[]): string {
+export function encodedEntries(entries: readonly Entry[]): string {
   let text = '';
   for (const { key, value } of entries) text += `|${key.length}:${key}|${value.length}:${value}`;
   return text;

@@ -8,7 +8,7 @@ import { object } from './schema.ts';
 import { type Shown, shownBy } from './shown-value.ts';
 import { mergeTop } from './space-saving.ts';
 import { describeTop, mergeRulesInTurns, topKinds } from './top-keys.ts';
-import { describeUnmatched, type UnmatchedDescriptor } from './unmatched.ts';
+import { describeUnmatched, isOfDomain, type UnmatchedDescriptor } from './unmatched.ts';
 
 /** What the processes that answer requests have kept: what met no rule, the busiest descriptors, the last refusals. */
 export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
@@ -73,9 +73,7 @@ async function unmatched(
   const list = mergeTop(replies.map(({ reply }) => reply.report.list));
   const found = await describeUnmatched(options.rules(), {
     ...list,
-    entries: list.entries
-      .filter(({ key }) => only === undefined || key.startsWith(`${only.length}:${only}|`))
-      .slice(0, count),
+    entries: list.entries.filter((one) => only === undefined || isOfDomain(one, only)).slice(0, count),
   });
   const isPlain = shown('a') === 'a';
   const hide = ({ entries, why, nearest, ...one }: UnmatchedDescriptor): object => ({
@@ -84,7 +82,13 @@ async function unmatched(
     ...(why !== undefined && isPlain && { why }),
     ...(nearest && { nearest: isPlain ? nearest : nearest.map(({ descriptor: _, ...rest }) => rest) }),
   });
-  return { windowSeconds: 60, total: list.total, unlistedAtMost: list.unlistedAtMost, descriptors: found.map(hide) };
+  return {
+    windowSeconds: 60,
+    total: list.total,
+    unlistedAtMost: list.unlistedAtMost,
+    countedOneIn: Math.max(1, ...replies.map(({ reply }) => reply.report.countedOneIn)),
+    descriptors: found.map(hide),
+  };
 }
 
 async function top(

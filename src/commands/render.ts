@@ -12,12 +12,13 @@ const textOf = (entries: Entries): string => entries.map(({ key, value }) => `${
 /** Descriptors that met no rule, as the API sends them. */
 export interface SentUnmatched {
   readonly total: number;
+  readonly countedOneIn?: number;
   readonly descriptors: readonly UnmatchedDescriptor[];
 }
 
-export function renderUnmatched({ total, descriptors }: SentUnmatched, paint: Paint): string {
+export function renderUnmatched({ total, countedOneIn, descriptors }: SentUnmatched, paint: Paint): string {
   if (descriptors.length === 0) return 'every descriptor of the last minute met a rule';
-  const lines = [`${total} descriptors of the last minute met no rule`];
+  const lines = [`${total} descriptors of the last minute met no rule${estimateNote(countedOneIn)}`];
   for (const { domain, entries, count, why, reason, nearest = [] } of descriptors) {
     lines.push('', `${count} × ${paint.strong(`${domain} ${textOf(entries)}`)}`);
     lines.push(`    ${why ?? reason ?? 'it would meet a rule now'}`);
@@ -29,12 +30,17 @@ export function renderUnmatched({ total, descriptors }: SentUnmatched, paint: Pa
   return lines.join('\n');
 }
 
+/** @param countedOneIn  absent: an older service */
+const estimateNote = (countedOneIn = 1): string =>
+  countedOneIn === 1 ? '' : `, by estimate: one in ${countedOneIn} was counted`;
+
 /** The most frequent descriptors of rules, as the API sends them. */
 export interface SentTop {
   readonly by: string;
   readonly rules: readonly {
     readonly rule: string;
     readonly total: number;
+    readonly countedOneIn?: number;
     readonly keys: readonly { readonly descriptor: string; readonly hits: number; readonly atMostTooHighBy: number }[];
   }[];
 }
@@ -42,13 +48,14 @@ export interface SentTop {
 export function renderTop({ by, rules }: SentTop, paint: Paint): string {
   if (rules.length === 0) return `no ${by} in the last minute`;
   return rules
-    .map(({ rule, total, keys }) => {
+    .map(({ rule, total, countedOneIn, keys }) => {
       const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
       const rows = keys.map(({ descriptor, hits, atMostTooHighBy }) => {
         const bound = atMostTooHighBy > 0 ? paint.dim(`  at most ${atMostTooHighBy} too high`) : '';
         return `  ${String(hits).padStart(width)}  ${descriptor}${bound}`;
       });
-      return [`${paint.strong(rule)}  ${total} ${by} in the last minute`, ...rows].join('\n');
+      const note = estimateNote(countedOneIn);
+      return [`${paint.strong(rule)}  ${total} ${by} in the last minute${note}`, ...rows].join('\n');
     })
     .join('\n\n');
 }

@@ -20,8 +20,7 @@ export type RequestLimit = { readonly limit: RuleLimit } | { readonly problem: s
 
 /** What the rules say of a descriptor. */
 export type Match =
-  | { readonly kind: 'no_domain' }
-  | { readonly kind: 'no_rule' }
+  | Miss
   | { readonly kind: 'invalid_request_limit'; readonly problem: string }
   | { readonly kind: 'unlimited'; readonly rule: Rule }
   | {
@@ -42,8 +41,31 @@ export type Match =
       readonly levels: readonly string[];
     };
 
-const NO_DOMAIN: Match = { kind: 'no_domain' };
-const NO_RULE: Match = { kind: 'no_rule' };
+/** A descriptor that no rule is for. `reason` is absent where another match replaces all limits of its rule. */
+export type Miss =
+  | { readonly kind: 'no_domain'; readonly reason?: MissReason }
+  | { readonly kind: 'no_rule'; readonly reason?: MissReason };
+
+/** Where a search ended without a rule: see `stopReasons`. */
+export type MissReason =
+  | 'no_domain'
+  | 'no_such_key'
+  | 'value_differs'
+  | 'wildcard_fails'
+  | 'path_too_short'
+  | 'path_too_long';
+
+const missedBy = (reason: MissReason): Required<Miss> => ({
+  kind: reason === 'no_domain' ? 'no_domain' : 'no_rule',
+  reason,
+});
+const NO_DOMAIN = missedBy('no_domain');
+const NO_SUCH_KEY = missedBy('no_such_key');
+const VALUE_DIFFERS = missedBy('value_differs');
+const WILDCARD_FAILS = missedBy('wildcard_fails');
+const PATH_TOO_SHORT = missedBy('path_too_short');
+const PATH_TOO_LONG = missedBy('path_too_long');
+const REPLACED: Miss = { kind: 'no_rule' };
 
 /**
  * Finds what limits each descriptor of a request now, and drops the limits that another one's rule replaces.
@@ -65,7 +87,7 @@ export function matchAll(
 function withoutReplaced(found: Match, replaced: ReadonlySet<string>): Match {
   if (found.kind !== 'limited') return found;
   const limits = found.limits.filter(({ label: { name } }) => !replaced.has(name));
-  return limits.length === 0 ? NO_RULE : { ...found, limits };
+  return limits.length === 0 ? REPLACED : { ...found, limits };
 }
 
 /** A match with the limits that apply now. Where none does, nothing is counted. */
@@ -104,7 +126,7 @@ export function match(
   for (const [depth, entry] of entries.entries()) {
     const node: Node | undefined = level && findNode(level, entry);
     observer?.onLevel(entry, level, node);
-    if (!node) return NO_RULE;
+    if (!node) return level ? missAt(level, entry) : PATH_TOO_LONG;
     if (node.sharedValue !== undefined) {
       shared ??= [...entries];
       shared[depth] = { key: entry.key, value: node.sharedValue };
@@ -112,7 +134,14 @@ export function match(
     rule = node.rule;
     level = node.children;
   }
-  return rule ? limited(rule, shared ?? entries, entries, rules) : NO_RULE;
+  return rule ? limited(rule, shared ?? entries, entries, rules) : PATH_TOO_SHORT;
+}
+
+/** Why no node of a level was found for an entry. */
+export function missAt(level: Level, { key }: Entry): Required<Miss> {
+  const branch = level.byKey.get(key);
+  if (!branch) return level.keyWildcards.all.length > 0 && level.byKey.size === 0 ? WILDCARD_FAILS : NO_SUCH_KEY;
+  return branch.wildcards.all.length > 0 ? WILDCARD_FAILS : VALUE_DIFFERS;
 }
 
 /**

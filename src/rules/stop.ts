@@ -1,4 +1,4 @@
-import { type Descriptor, type Entry, type Match, match } from './match.ts';
+import { type Descriptor, type Entry, type Match, type MissReason, match, missAt } from './match.ts';
 import { nearestOf } from './nearest-of.ts';
 import { shown } from './problem.ts';
 import { placeFields } from './rule-place.ts';
@@ -13,7 +13,7 @@ export const stopReasons = {
   path_too_short: 'the descriptor ends above the rules',
   path_too_long: 'the descriptor goes on below the last rule',
   invalid_limit: 'the limit in the request is not valid',
-} as const;
+} as const satisfies Record<MissReason | 'invalid_limit', string>;
 export type StopReason = keyof typeof stopReasons;
 
 /** A rule that a descriptor nearly met. */
@@ -56,29 +56,6 @@ export function search(rules: RuleTree, domain: string, descriptor: Descriptor):
   const onLevel = (entry: Entry, level: Level | undefined, node: Node | undefined): void =>
     void levels.push({ entry, level, node });
   return { found: match(rules, domain, descriptor, { onLevel }), levels };
-}
-
-/** Why a search ended without a rule; undefined where it met one. */
-export function stopReasonOf({ found, levels }: Search): StopReason | undefined {
-  switch (found.kind) {
-    case 'no_domain':
-      return 'no_domain';
-    case 'invalid_request_limit':
-      return 'invalid_limit';
-    case 'no_rule': {
-      const last = levels.at(-1);
-      if (!last || last.node) return 'path_too_short';
-      return last.level ? failureAt(last.level, last.entry) : 'path_too_long';
-    }
-    default:
-      return undefined;
-  }
-}
-
-function failureAt(level: Level, { key }: Entry): StopReason {
-  const branch = level.byKey.get(key);
-  if (!branch) return level.keyWildcards.all.length > 0 && level.byKey.size === 0 ? 'wildcard_fails' : 'no_such_key';
-  return branch.wildcards.all.length > 0 ? 'wildcard_fails' : 'value_differs';
 }
 
 /** Where a search ended without a rule, in words, and the nearest rules; undefined where it met one. */
@@ -133,7 +110,7 @@ function ruleStop(rules: RuleTree, domain: string, entries: readonly Entry[], le
     const why = `the descriptor goes on at level ${number} with '${shown(entry.key)}', where the rules end: ${ended}`;
     return { level: number, reason: 'path_too_long', why, nearest: rule ? [nearRule(rule, above)] : [] };
   }
-  const reason = failureAt(level, entry);
+  const { reason } = missAt(level, entry);
   const near = nearAt(level, entry, above);
   const what =
     reason === 'no_such_key'

@@ -143,8 +143,9 @@ test('the rule of a counter is found by a few searches of a map, however many ru
 });
 
 test('unmatched descriptors are compared with the rules a few in a turn', async () => {
-  const unmatched = new Unmatched(() => rules);
-  const answer = { overallCode: 'OK', verdicts: [{ kind: 'no_rule' }], shadowed: false, delayMs: 0 } as const;
+  const unmatched = new Unmatched();
+  const verdict = { kind: 'no_rule', reason: 'no_such_key' } as const;
+  const answer = { overallCode: 'OK', verdicts: [verdict], shadowed: false, delayMs: 0 } as const;
   for (let at = 0; at < 50; at++)
     unmatched.answered('demo', [{ entries: [{ key: 'tenants', value: `${at}` }] }], answer);
   const { list } = unmatched.report();

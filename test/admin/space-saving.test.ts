@@ -1,23 +1,12 @@
 import '../helpers/realm.ts';
 import { ByteBudget, RotatingTop, WINDOW_SLOTS } from '../../src/admin/rotating-top.ts';
-import { SAMPLED } from '../../src/admin/sample.ts';
+import { SAMPLED, Sample } from '../../src/admin/sample.ts';
 import { mergeTop, SpaceSaving, type TopList } from '../../src/admin/space-saving.ts';
-import { SHARED_TABLE, TopKeys } from '../../src/admin/top-keys.ts';
+import { describeKey, mergeRules, SHARED_TABLE, TopKeys } from '../../src/admin/top-keys.ts';
 import { topNameOfText } from '../../src/admin/top-name.ts';
 import { heapBytes } from '../helpers/heap.ts';
+import { numbers, zipf } from '../helpers/numbers.ts';
 import { ruleOf } from '../helpers/rules.ts';
-
-/** The same numbers in every run, from 0 to below 1. */
-function numbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
-/** A key by Zipf's law with exponent 1, of so many. */
-const zipf = (random: () => number, keys: number): string => `k${Math.floor(keys ** random())}`;
 
 const HITS = 1_000_000;
 const CAPACITY = 1_000;
@@ -106,26 +95,73 @@ test.each([10, 900])('rules whose names, of %i characters, callers choose take n
   expect(top.bytes).toBeLessThanOrEqual(maxBytes);
 });
 
-test('beyond 20,000 requests in ten seconds one in 16 is counted, as 16', () => {
-  const top = new TopKeys(2 ** 20);
-  const answer = {
-    verdicts: [{ kind: 'limited', rule: ruleOf({ path: 'd.user' }), decision: { code: 'OK' }, hits: 3 }],
+/** An answer with one verdict, under `d.user`. */
+const answerOf = (hits: number) =>
+  ({
+    verdicts: [{ kind: 'limited', rule: ruleOf({ path: 'd.user' }), decision: { code: 'OK' }, hits }],
+  }) as never; // all that is read
+
+const userOf = (value: string) => [{ entries: [{ key: 'user', value }] }];
+
+test('behind 20,000 requests in ten seconds one of 32 is counted, as 32, and no other descriptor is read', () => {
+  const top = new TopKeys(2 ** 20, new Sample(numbers(3)));
+  const threeHits = answerOf(3);
+  let reads = 0;
+  const hit = (value: string): void => {
+    const descriptor = {
+      get entries() {
+        reads++;
+        return [{ key: 'user', value }];
+      },
+    };
+    top.answered([descriptor], threeHits);
   };
-  const hit = (value: string) => top.answered([{ entries: [{ key: 'user', value }] }], answer as never); // all that is read
   const countOf = (value: string): number =>
     top.lists('hits')[0]?.list.entries.find(({ key }) => key.endsWith(`:${value}`))?.count ?? 0;
   for (let request = 0; request < 20_000; request++) hit('exact');
   expect(countOf('exact')).toBe(60_000);
   for (let request = 0; request < 400_000; request++) hit(request % 4 === 0 ? 'often' : 'oftener');
+  expect(reads).toBe(20_000 + 400_000 / SAMPLED);
   const [often, oftener] = [countOf('often'), countOf('oftener')];
   expect(often % (3 * SAMPLED)).toBe(0);
+  expect(often + oftener).toBe(1_200_000);
   expect(Math.abs(often / 300_000 - 1)).toBeLessThan(0.05);
-  expect(Math.abs(oftener / 900_000 - 1)).toBeLessThan(0.05);
   expect(countOf('exact')).toBe(60_000);
-  top.rotate();
-  hit('later');
-  expect(countOf('later')).toBe(3);
+  expect(top.lists('hits')[0]).toMatchObject({ countedOneIn: SAMPLED });
 });
+
+/** What a sampled count may be off by: four standard errors. */
+const errorOf = (count: number): number => 4 * 6 * Math.sqrt(count);
+
+test.each([1, 4])(
+  'sampled by %i processes, Zipf hits have the stated errors, and no key above them is missing',
+  (processes) => {
+    const random = numbers(4);
+    const tables = Array.from({ length: processes }, (_, at) => new TopKeys(2 ** 24, new Sample(numbers(5 + at))));
+    const oneHit = answerOf(1);
+    const exact = new Map<string, number>();
+    for (let hit = 0; hit < HITS; hit++) {
+      const key = zipf(random, 1_000_000);
+      exact.set(key, (exact.get(key) ?? 0) + 1);
+      tables[Math.floor(random() * processes)]?.answered(userOf(key), oneHit);
+    }
+    const [merged] = mergeRules(tables.map((table) => table.lists('hits')));
+    const { entries = [], total = 0, unlistedAtMost = 0 } = merged?.list ?? {};
+    expect(merged?.countedOneIn).toBe(SAMPLED);
+    expect(Math.abs(total - HITS)).toBeLessThan(processes * SAMPLED);
+    expect(unlistedAtMost).toBeLessThanOrEqual(total / CAPACITY);
+    const listed = new Map(entries.map((one) => [describeKey(one.key).entries[0]?.value, one]));
+    const frequent = [...exact].filter(([, hits]) => hits > HITS / CAPACITY);
+    expect(frequent.length).toBeGreaterThan(50);
+    const wrong = frequent.filter(([key, hits]) => {
+      const { count, error } = listed.get(key) ?? { count: unlistedAtMost, error: unlistedAtMost };
+      return count < hits - errorOf(hits) || count - error > hits + errorOf(hits);
+    });
+    expect(wrong).toEqual([]);
+    const missing = frequent.filter(([key, hits]) => hits - errorOf(hits) > unlistedAtMost && !listed.has(key));
+    expect(missing).toEqual([]);
+  },
+);
 
 test('rules that do not fit share a table, and give memory back when they are quiet', () => {
   const top = new TopKeys(100_000);

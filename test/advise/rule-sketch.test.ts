@@ -1,19 +1,11 @@
 import { type ObservedRule, RuleSketch } from '../../src/advise/rule-sketch.ts';
 import { WeightedValues } from '../../src/advise/weighted-values.ts';
 import { heapBytes } from '../helpers/heap.ts';
+import { numbers } from '../helpers/numbers.ts';
 
 const MINUTE_MS = 60_000;
 const START_MS = 1_700_000_040_000; // the start of a minute
 const MAX_KEYS = 2_000;
-
-/** The same numbers in every run, from 0 to below 1. */
-function numbers(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 const sketch = (maxKeys = MAX_KEYS, left = 100_000): RuleSketch =>
   new RuleSketch({

@@ -112,6 +112,11 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
   );
 }
 
+/** Says that counts are estimates, where not all was counted. @param oneIn  1: all was */
+export function Estimates({ oneIn }: { readonly oneIn: number }) {
+  return oneIn > 1 ? <p class="dim">Counts are estimates: one request in {oneIn} was counted.</p> : null;
+}
+
 export function Failure({ message }: { readonly message: string | undefined }) {
   if (message === undefined) return null;
   return (

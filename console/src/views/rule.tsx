@@ -2,7 +2,7 @@ import { get, type ListedLimit, type ListedReload, type ListedRule, type ShownTo
 import { algorithmText, duration, exact, limitText, time, usedShare } from '../format.ts';
 import { ruleHistory, rules } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { ActionsHeading, DescriptorOrHash, Empty, Failure, Value } from '../parts/texts.tsx';
+import { ActionsHeading, DescriptorOrHash, Empty, Estimates, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam, param, replaceParams } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -206,6 +206,7 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
       )}
       {top && (
         <>
+          <Estimates oneIn={top.countedOneIn} />
           <table class="wide">
             <thead>
               <tr>

@@ -1,7 +1,7 @@
 import { get, type UnmatchedDescriptor } from '../api.ts';
 import { exact } from '../format.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
-import { ActionsHeading, Descriptor, Empty, Failure, OfDomain, Value } from '../parts/texts.tsx';
+import { ActionsHeading, Descriptor, Empty, Estimates, Failure, OfDomain, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -9,6 +9,7 @@ import { seesValues, session } from '../session.ts';
 interface UnmatchedAnswer {
   readonly total: number;
   readonly unlistedAtMost: number;
+  readonly countedOneIn: number;
   readonly descriptors: readonly UnmatchedDescriptor[];
 }
 
@@ -20,6 +21,7 @@ export function Unmatched() {
       <h1>Unmatched</h1>
       <p>Descriptors of the last minute that met no rule. Nothing limits them.</p>
       <Failure message={error?.message} />
+      {data && <Estimates oneIn={data.countedOneIn} />}
       {data?.descriptors.length === 0 && (
         <Empty title="Every descriptor of the last minute met a rule.">
           <p>Where a limit does not take effect, its descriptors appear here, with the nearest rule.</p>

@@ -1,0 +1,45 @@
+import type { MissReason } from '../rules/match.ts';
+
+/** Counts of `weir_unmatched_total`. */
+export interface UnmatchedCount {
+  readonly domain: string;
+  readonly reason: MissReason;
+  readonly count: number;
+}
+
+/** Domains beyond so many share one label. */
+const MAX_DOMAINS = 100;
+const OTHER = '(other)';
+
+/** How many descriptors met no rule, by domain and reason: each is counted. */
+export class UnmatchedCounts {
+  readonly #byDomain = new Map<string, Map<MissReason, { count: number }>>();
+  /** The one that was counted last: mostly the next one, too. */
+  #domain = '';
+  #reason: MissReason | undefined;
+  #last = { count: 0 };
+
+  add(domain: string, reason: MissReason): void {
+    if (reason !== this.#reason || domain !== this.#domain) {
+      this.#last = this.#of(domain, reason);
+      this.#domain = domain;
+      this.#reason = reason;
+    }
+    this.#last.count++;
+  }
+
+  *all(): Iterable<UnmatchedCount> {
+    for (const [domain, byReason] of this.#byDomain)
+      for (const [reason, { count }] of byReason) yield { domain, reason, count };
+  }
+
+  #of(domain: string, reason: MissReason): { count: number } {
+    const isKnown = reason !== 'no_domain' && (this.#byDomain.has(domain) || this.#byDomain.size < MAX_DOMAINS);
+    const label = isKnown ? domain : OTHER;
+    const byReason = this.#byDomain.get(label) ?? new Map<MissReason, { count: number }>();
+    this.#byDomain.set(label, byReason);
+    const known = byReason.get(reason) ?? { count: 0 };
+    byReason.set(reason, known);
+    return known;
+  }
+}
