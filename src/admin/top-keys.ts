@@ -51,7 +51,14 @@ export class TopKeys {
   /** @param descriptors  the request's, in the order of the verdicts */
   answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
     const weight = this.#sample.weight();
-    if (weight === 0) return;
+    if (weight > 0) this.#count(descriptors, verdicts, weight); // apart, so that the rest stays small
+  }
+
+  #count(
+    descriptors: readonly { readonly entries: readonly Entry[] }[],
+    verdicts: Answer['verdicts'],
+    weight: number,
+  ): void {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
       if (verdict?.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) continue;
