@@ -7,7 +7,9 @@ const PAUSE_MS = Number(process.env.PAUSE_MS ?? 50);
 const PROMPT_TOKENS = 3;
 
 const server = createServer(async (request, response) => {
-  const { messages, max_tokens: maxTokens = 500, stream_options: options } = await json(request);
+  const body = await json(request).catch(() => undefined); // the client may have gone away
+  if (!body) return response.writeHead(400).end('expected JSON\n');
+  const { messages, max_tokens: maxTokens = 500, stream_options: options } = body;
   const [, asked] = /^count to (\d+)$/.exec(messages.at(-1).content) ?? [];
   if (asked === undefined) return response.writeHead(500).end('it can only count\n');
   const count = Math.min(Number(asked), maxTokens);

@@ -40,7 +40,8 @@ async function passOn(body, response, meter) {
   response.once('close', leave);
   const upstream = await fetch(`${UPSTREAM}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    // An idle connection may be closed just when it is used again, and a POST must not be sent twice.
+    headers: { 'content-type': 'application/json', connection: 'close' },
     body: JSON.stringify({ ...body, stream: true, stream_options: { include_usage: true } }),
     signal: AbortSignal.any([gone.signal, AbortSignal.timeout(MAX_ANSWER_MS)]),
   });

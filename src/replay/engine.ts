@@ -113,11 +113,8 @@ export function descriptorOf(verdict: Verdict, key?: CounterKey): ReplayedDescri
     case 'limited': {
       const { rule, code, limit, decision } = verdict;
       const { requestsPerUnit, windowMs } = limit;
-      const remaining = remainingOf(verdict);
-      return {
-        ...{ rule: rule.path, ...(key !== undefined && { key }), code, remaining, limit: requestsPerUnit, windowMs },
-        ...(code !== decision.code && { wouldRefuse: true as const }),
-      };
+      const found = { rule: rule.path, key, code, remaining: remainingOf(verdict), limit: requestsPerUnit, windowMs };
+      return code === decision.code ? found : { ...found, wouldRefuse: true };
     }
     case 'unlimited':
       return { rule: verdict.rule.path, code: 'OK', remaining: MAX_UINT32 };

@@ -8,15 +8,15 @@ export interface RecordedRequest {
   /** Milliseconds since the epoch. */
   readonly timeMs: number;
   readonly request: RateLimitRequest;
-  readonly answer?: RecordedAnswer;
+  readonly answer?: RecordedAnswer | undefined;
   /** From a labelled column: what the operator says should have happened. */
-  readonly label?: 'allow' | 'refuse';
+  readonly label?: 'allow' | 'refuse' | undefined;
   /** What was left of the caller's deadline; absent: it had none. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** What operators had set for single descriptors, from this request on; absent: as before. */
   readonly overrides?: readonly StandingOverride[];
   /** Some values are hashes, and these are the rules that matched, one a descriptor; absent: no value is. */
-  readonly hashedBy?: readonly (string | undefined)[];
+  readonly hashedBy?: readonly (string | undefined)[] | undefined;
 }
 
 /** What a service answered when the request was recorded. */
@@ -38,7 +38,7 @@ export interface ReplayedDescriptor {
   /** The rule's path; absent: nothing matched. */
   readonly rule?: string;
   /** The counter's key; absent: nothing was counted. */
-  readonly key?: string;
+  readonly key?: string | undefined;
   readonly code: ReplayedCode;
   /** As the protocol says it: see `RecordedDescriptor`. */
   readonly remaining?: number;

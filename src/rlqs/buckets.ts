@@ -1,6 +1,6 @@
 import type { Entry } from '../rules/match.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import type { Pool } from '../shares/shares.ts';
+import { MIN_ELAPSED_MS, type Pool } from '../shares/shares.ts';
 import type { BucketAction, BucketUsage } from './messages.ts';
 
 /** How a bucket is handled: as its rule says, or as buckets without one. */
@@ -42,7 +42,7 @@ export interface ProxyBucket {
 }
 
 /** Requests, those allowed, and the time that they took. */
-interface Use {
+export interface Use {
   readonly requests: number;
   readonly allowed: number;
   readonly elapsedMs: number;
@@ -62,26 +62,29 @@ export function bucketId(pairs: readonly Entry[]): string {
   return sorted.map(({ key, value }) => `${key.length}:${key}${value.length}:${value}`).join('');
 }
 
-/** Rates are not measured over less. */
-const MIN_ELAPSED_MS = 500;
-
-/** Keeps what a report says of the bucket's use. Requests of an unknown time, as in first reports, say nothing. */
-export function noteUse(bucket: ProxyBucket, usage: BucketUsage, arrivedMs: number): void {
+/**
+ * Keeps what a report says of the bucket's use. Requests of an unknown time, as in first reports, say nothing.
+ *
+ * @returns the use since the last one that was returned; none where the time is unknown or too short for a rate
+ */
+export function noteUse(bucket: ProxyBucket, usage: BucketUsage, arrivedMs: number): Use {
   const isFirst = bucket.reportedAtMs === 0;
   const sinceMs = isFirst ? usage.elapsedMs : arrivedMs - bucket.reportedAtMs;
   bucket.reportedAtMs = arrivedMs;
-  if (isFirst && sinceMs <= 0) return;
+  if (isFirst && sinceMs <= 0) return NO_USE;
   const before = bucket.unmeasured;
   const requests = before.requests + usage.requests;
   const allowed = before.allowed + usage.allowed;
   const elapsedMs = before.elapsedMs + sinceMs;
+  const use = { requests, allowed, elapsedMs };
   if (elapsedMs < MIN_ELAPSED_MS) {
-    bucket.unmeasured = { requests, allowed, elapsedMs };
-    return;
+    bucket.unmeasured = use;
+    return NO_USE;
   }
   bucket.demand = (requests * 1_000) / elapsedMs;
   bucket.used = (allowed * 1_000) / elapsedMs;
   bucket.unmeasured = NO_USE;
+  return use;
 }
 
 export const bucketBytes = (id: string): number => BUCKET_BYTES + BYTES_PER_CHARACTER * id.length;

@@ -1,7 +1,7 @@
 import type { RuleTree } from '../rules/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../shares/share-store.ts';
 import { resumeMs, type ShareTerms } from '../shares/shares.ts';
-import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket } from './buckets.ts';
+import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket, type Use } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
 import type { Turns } from './turns.ts';
@@ -44,6 +44,8 @@ export interface QuotaCall extends ProxyNames {
 interface Reported {
   readonly bucket: ProxyBucket;
   readonly usage: BucketUsage;
+  /** Of this report, and of those before that were too short for a rate. */
+  readonly use: Use;
   readonly arrivedMs: number;
 }
 
@@ -118,8 +120,7 @@ export class QuotaStream {
         actions.push({ kind: this.#context.unknown, pairs: usage.pairs, ttlMs: this.#context.terms.ttlMs });
         continue;
       }
-      const reported = { bucket, usage, arrivedMs };
-      noteUse(bucket, usage, arrivedMs);
+      const reported = { bucket, usage, use: noteUse(bucket, usage, arrivedMs), arrivedMs };
       bucket.idleReports = usage.requests > 0 ? 0 : bucket.idleReports + 1;
       const isIdle = bucket.idleReports >= IDLE_REPORTS;
       if (bucket.plan.kind === 'shared') shared.push({ reported, step: this.#stepOf(reported, bucket.plan, isIdle) });
@@ -167,7 +168,11 @@ export class QuotaStream {
     if (!isSame) bucket.assigned = undefined;
   }
 
-  #stepOf({ bucket, usage, arrivedMs }: Reported, plan: BucketPlan & { kind: 'shared' }, leaves: boolean): PoolReport {
+  #stepOf(
+    { bucket, usage, use, arrivedMs }: Reported,
+    plan: BucketPlan & { kind: 'shared' },
+    leaves: boolean,
+  ): PoolReport {
     const { terms } = this.#context;
     const { assigned } = bucket;
     const leftMs = this.#call.isNamed ? resumeMs(terms) : terms.ttlMs;
@@ -175,8 +180,8 @@ export class QuotaStream {
       ...{ key: plan.key, pool: plan.pool },
       report: {
         holder: this.#call.holder,
-        requests: Math.min(usage.requests, Number.MAX_SAFE_INTEGER),
-        elapsedMs: usage.elapsedMs,
+        requests: Math.min(use.requests, Number.MAX_SAFE_INTEGER),
+        elapsedMs: use.elapsedMs,
         sent: assigned?.number ?? 0,
         isConfirmed: assigned !== undefined && arrivedMs - assigned.atMs >= terms.transitMs,
         isResumed: !assigned && usage.elapsedMs > 0 && arrivedMs - bucket.knownSinceMs < leftMs,

@@ -86,14 +86,10 @@ local function reported(holder)
   if is_confirming or holder.earlier_ends_at_ms <= now_ms then
     holder.earlier_units, holder.earlier_burst, holder.earlier_ends_at_ms = 0, 0, 0
   end
-  local since_ms = is_active(holder) and now_ms - holder.reported_at_ms or elapsed_ms
-  if since_ms < MIN_ELAPSED_MS then
-    holder.reported_at_ms = math.max(now_ms, holder.reported_at_ms)
-    return
-  end
-  local newest = math.min(math.floor((requests * fill_ms) / since_ms), 2 * units)
+  holder.reported_at_ms = math.max(now_ms, holder.reported_at_ms)
+  if elapsed_ms < MIN_ELAPSED_MS then return end
+  local newest = math.min(math.floor((requests * fill_ms) / elapsed_ms), 2 * units)
   holder.demand = newest >= holder.demand and newest or math.floor((7 * newest + holder.demand) / 8)
-  holder.reported_at_ms = now_ms
 end
 
 local function share_of(holder, others)

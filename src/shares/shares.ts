@@ -30,9 +30,9 @@ export const resumeMs = ({ ttlMs, transitMs, silenceMs }: ShareTerms): number =>
 export interface ShareReport {
   /** Without spaces. */
   readonly holder: string;
-  /** Requests since its previous report, allowed or not. */
+  /** Its requests, allowed or not, of the time that follows. */
   readonly requests: number;
-  /** As the holder measured it; 0: unknown. Only used for its first report. */
+  /** Since the last report that had one; below `MIN_ELAPSED_MS`: too short or unknown, its demand stays as it is. */
   readonly elapsedMs: number;
   /** Number of the last share sent on the connection of the report; 0: none was. */
   readonly sent: number;
@@ -92,7 +92,7 @@ const CHANGE_PART = 32;
 /** What a holder may use of the rate while others want more: its demand, and a little above it. */
 const HEADROOM_PERCENT = 104;
 /** Demand is not measured over less. */
-const MIN_ELAPSED_MS = 500;
+export const MIN_ELAPSED_MS = 500;
 
 /**
  * Takes the report of one holder, and decides its share: the max-min fair share of its demand, but never more than what
@@ -113,7 +113,7 @@ export function stepShares(
   const before = known.find(({ id }) => id === report.holder);
   if (!before && (report.leaves || known.length >= MAX_HOLDERS))
     return stepOf(known, terms, nowMs, report.leaves ? undefined : { number: report.sent, units: 0, burst: 0 });
-  const holder = reported(before ?? newHolder(report.holder), pool, terms, nowMs, report);
+  const holder = reported(before ?? newHolder(report.holder), pool, nowMs, report);
   const others = known.filter((one) => one !== before);
   if (report.leaves) return stepOf([...others, { ...holder, reportedAtMs: 0 }], terms, nowMs, undefined);
   const { target, units, burst } = shareOf(pool, terms, holder, others, nowMs);
@@ -146,18 +146,17 @@ const isActive = ({ reportedAtMs }: ShareHolder, { silenceMs }: ShareTerms, nowM
 function reported(
   holder: ShareHolder,
   pool: Pool,
-  terms: ShareTerms,
   nowMs: number,
   { requests, elapsedMs, sent, isConfirmed }: ShareReport,
 ): ShareHolder {
   const isConfirming = isConfirmed && sent === holder.number;
   const earlier =
     isConfirming || holder.earlierEndsAtMs <= nowMs ? { earlierUnits: 0, earlierBurst: 0, earlierEndsAtMs: 0 } : {};
-  const sinceMs = isActive(holder, terms, nowMs) ? nowMs - holder.reportedAtMs : elapsedMs;
-  if (sinceMs < MIN_ELAPSED_MS) return { ...holder, ...earlier, reportedAtMs: Math.max(nowMs, holder.reportedAtMs) };
-  const newest = Math.min(Math.floor((requests * pool.fillMs) / sinceMs), 2 * pool.units);
+  const reportedAtMs = Math.max(nowMs, holder.reportedAtMs);
+  if (elapsedMs < MIN_ELAPSED_MS) return { ...holder, ...earlier, reportedAtMs };
+  const newest = Math.min(Math.floor((requests * pool.fillMs) / elapsedMs), 2 * pool.units);
   const demand = newest >= holder.demand ? newest : Math.floor((7 * newest + holder.demand) / 8);
-  return { ...holder, ...earlier, demand, reportedAtMs: nowMs };
+  return { ...holder, ...earlier, demand, reportedAtMs };
 }
 
 /** What the holder may use at most now, or may have to give up. */

@@ -1,6 +1,9 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import { closeAll, closeLater, startService } from '../client/service.ts';
 import { freePort, type Running } from '../helpers/process.ts';
-import { openExample } from './example.ts';
+import { type Env, openExample } from './example.ts';
 
 const TIMEOUT_MS = 120_000;
 const FAST = '1';
@@ -14,20 +17,20 @@ interface Proxy {
   chat(prompt: string, options?: { readonly maxTokens?: number; readonly signal?: AbortSignal }): Promise<Response>;
 }
 
-/** Starts the example, whose limit does not refill during the test. */
-async function startProxy(pauseMs: string): Promise<Proxy> {
-  const example = await openExample('llm-proxy');
-  const service = await startService(example.rules.replace('unit: minute', 'unit: day'));
-  const [port, modelPort] = [await freePort(), await freePort()];
-  const run = async (program: string, env: Readonly<Record<string, string>>) => {
-    const running = await example.run(program, { env, ready: `${program.replace('.mjs', '')} is ready` });
-    closeLater(() => running.stop());
-    return running;
-  };
-  await run('model.mjs', { PORT: String(modelPort), PAUSE_MS: pauseMs });
-  const env = { PORT: String(port), WEIR: service.grpc, UPSTREAM: `http://127.0.0.1:${modelPort}` };
+/** Starts the model of the example. @returns its URL */
+async function startModel(pauseMs: string): Promise<string> {
+  const port = await freePort();
+  await run('model.mjs', { PORT: String(port), PAUSE_MS: pauseMs });
+  return `http://127.0.0.1:${port}`;
+}
+
+/** Starts the proxy of the example, whose limit does not refill during the test. */
+async function startProxy(model: string): Promise<Proxy> {
+  const { rules } = await openExample('llm-proxy');
+  const service = await startService(rules.replace('unit: minute', 'unit: day'));
+  const port = await freePort();
   return {
-    proxy: await run('proxy.mjs', env),
+    proxy: await run('proxy.mjs', { PORT: String(port), WEIR: service.grpc, UPSTREAM: model }),
     chat: (content, { maxTokens = 400, signal } = {}) =>
       fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
         method: 'POST',
@@ -38,10 +41,17 @@ async function startProxy(pauseMs: string): Promise<Proxy> {
   };
 }
 
+async function run(program: string, env: Env): Promise<Running> {
+  const example = await openExample('llm-proxy');
+  const running = await example.run(program, { env, ready: `${program.replace('.mjs', '')} is ready` });
+  closeLater(() => running.stop());
+  return running;
+}
+
 test(
   'the proxy of the example charges a request for what its answer has used',
   async () => {
-    const { proxy, chat } = await startProxy(FAST);
+    const { proxy, chat } = await startProxy(await startModel(FAST));
     for (let at = 0; at < 5; at++) {
       const answer = await chat('count to 20'); // five reservations would be more than the limit
       const text = await answer.text();
@@ -56,7 +66,7 @@ test(
 test(
   'the proxy of the example refuses what could exceed the limit, until a client goes away',
   async () => {
-    const { proxy, chat } = await startProxy(SLOW);
+    const { proxy, chat } = await startProxy(await startModel(SLOW));
     const controller = new AbortController();
     const streams = await Promise.all([1, 2].map(() => chat('count to 400', { signal: controller.signal })));
     for (const { status, body } of streams) {
@@ -77,9 +87,35 @@ test(
 test(
   'the proxy of the example charges nothing for an answer that is an error',
   async () => {
-    const { proxy, chat } = await startProxy(FAST);
+    const { proxy, chat } = await startProxy(await startModel(FAST));
     for (let at = 0; at < 4; at++) expect((await chat('sing')).status).toBe(500);
     await proxy.waitFor((output) => output.split(', charged 0').length === 5);
+  },
+  TIMEOUT_MS,
+);
+
+/** A model that closes a connection when a second request arrives on it, as servers do at the end of their idle time. */
+async function startClosingModel(): Promise<string> {
+  const used = new WeakSet<Socket>();
+  const server = createServer(({ socket }, response) => {
+    if (used.has(socket)) return void socket.destroy();
+    used.add(socket);
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: [DONE]\n\n');
+  }).listen(0, '127.0.0.1');
+  closeLater(() => server.close());
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // it listens on a port
+}
+
+test(
+  'the proxy of the example sends no request on a connection that the model may be closing',
+  async () => {
+    const { chat } = await startProxy(await startClosingModel());
+    for (let at = 0; at < 4; at++) {
+      const answer = await chat('count to 1');
+      expect(answer.status).toBe(200);
+      await answer.text();
+    }
   },
   TIMEOUT_MS,
 );

@@ -1,5 +1,6 @@
 import '../../helpers/realm.ts';
 import { RecordingReader } from '../../../src/replay/readers/recording.ts';
+import fc from '../../helpers/property.ts';
 
 const reader = () => new RecordingReader({ onSettings() {}, onSample() {}, onDropped() {}, onRules() {} });
 
@@ -40,4 +41,56 @@ test('overrides go with the next request', () => {
     undefined,
     expect.objectContaining({ overrides }),
   ]);
+});
+
+const written = [
+  request(1_700_000_000_000),
+  '{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"v,\\"time\\":1"}]}],"hitsAddend":2,"time":5,"timeoutMs":9,"answer":{"code":"OK","descriptors":[{"code":"OK","remaining":9,"rule":"d.k"}]}}',
+  '{"domain":"d","descriptors":[{"entries":[],"limit":{"requestsPerUnit":5,"unit":"DAY"}}],"time":7,"answer":{"code":"OVER_LIMIT"},"hashed":true}',
+];
+const pieces = [
+  ...'{ } [ ] , : 0 .5 e3 -1 " \\u0041 \\ é😀'.split(' '),
+  ...'"time":1, ,"time":8 ,"time": "line":0, "label":"allow", ,"timeoutMs":5 "hitsAddend":3,'.split(' '),
+  ...'"answer":{"code":"OK"}, "domain":"x", ,"descriptors":[] {"entries":[]}, "__proto__":1,'.split(' '),
+  ...[' ', '\u0001', '{"key":"a","value":"a value of many characters"}', ',{"key":"b","value":"é"}'],
+];
+
+/** A line with some parts replaced. */
+const changed = fc
+  .tuple(
+    fc.constantFrom(...written),
+    fc.array(fc.record({ at: fc.nat(300), length: fc.nat(12), piece: fc.constantFrom('', ...pieces) }), {
+      maxLength: 3,
+    }),
+  )
+  .map(([line, changes]) =>
+    changes.reduce((text, { at, length, piece }) => {
+      const from = at % text.length;
+      return `${text.slice(0, from)}${piece}${text.slice(piece === '' || at % 2 ? from + length : from)}` || '{';
+    }, line),
+  );
+
+test('a line means the same, whether it is read in parts that repeat or as a whole', () => {
+  const overrides = JSON.stringify({ overrides: [] }); // what comes next is read as a whole
+  const parts = reader();
+  fc.assert(
+    fc.property(changed, (line) => {
+      const [, whole] = reader().read([overrides, line]);
+      const expected = typeof whole === 'object' ? { ...whole, overrides: undefined } : whole;
+      for (const found of parts.read([line, line])) expect(found).toEqual(expected);
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
+test('requests that repeat are read right, however many others come in between', () => {
+  const parts = reader();
+  const lineOf = (at: number): string => request(at + 1).replace('anna', `anna-${at % 60_000}`);
+  for (let from = 0; from < 130_000; from += 1_000) {
+    const lines = Array.from({ length: 1_000 }, (_, at) => lineOf(from + at));
+    for (const [at, found] of parts.read(lines).entries()) {
+      const value = typeof found === 'object' ? found.request.descriptors[0]?.entries[0]?.value : found;
+      if (value !== `anna-${(from + at) % 60_000}`) throw new Error(`line ${from + at} was read as of ${value}`);
+    }
+  }
 });
