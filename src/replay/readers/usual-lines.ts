@@ -18,7 +18,7 @@ const COMMA = 44;
 
 /**
  * Reads lines that are written as a recorder does: the request, its time, then its outcome. Outcomes repeat from line
- * to line, and are parsed once. The requests of many users would take more time to find than to parse.
+ * to line, and are parsed once; requests are not kept, since those of many users hardly repeat.
  */
 export class UsualLines {
   readonly #plain = new PlainRequests();
