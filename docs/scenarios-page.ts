@@ -4,9 +4,9 @@ import { SIMULATED_RULES } from '../src/simulate/simulate.ts';
 
 const head = `# Traffic models
 
-Limits before there is traffic: \`weir simulate\` makes the requests of a model, lets rules answer them on a simulated
-clock, and reports what \`weir replay\` reports ([replay.md](replay.md#the-report)). This page is generated from
-\`src/simulate/scenarios.ts\` by \`npm run docs\`.
+\`weir simulate\` tests limits before there is traffic: it generates the requests of a model, lets rules answer them on a
+simulated clock, and prints the same report as \`weir replay\` ([replay.md](replay.md#the-report)). This page is
+generated from \`src/simulate/scenarios.ts\` by \`npm run docs\`.
 
 \`\`\`sh
 npx weir simulate --scenario flash-sale
@@ -19,7 +19,7 @@ npx weir simulate --scenario scraper --seed 7 --out scraper.ndjson
 | \`--scenario NAME\` | the model: ${scenarioNames.map((name) => `\`${name}\``).join(', ')} |
 | \`--rules PATH\` | the rules, instead of those below |
 | \`--against PATH\` | other rules, compared with these |
-| \`--seed N\` | other requests of the same model; the same seed always gives the same ones. Without it 1 |
+| \`--seed N\` | other requests of the same model; the same seed always gives the same ones; 1 by default |
 | \`--mapping FILE\` | how a request is counted: see [access-logs.md](access-logs.md#mapping). The fields are \`x-user\`, \`remote_address\`, \`:method\`, \`:path\` and \`label\` |
 | \`--json\` | the report as JSON |
 | \`--html FILE\` | the report as a page |
@@ -27,9 +27,9 @@ npx weir simulate --scenario scraper --seed 7 --out scraper.ndjson
 
 Without a mapping, a request has the domain \`demo\` and up to four descriptors: (\`user\`), (\`path\`), (\`path\`,
 \`remote_address\`) and (\`remote_address\`). Each has a label: what a perfect limit would do. The report counts wrong
-refusals, of requests that ought to pass, and missed ones.
+refusals (of requests that should pass) and missed ones.
 
-Without \`--rules\`, these answer:
+Without \`--rules\`, these rules apply:
 
 \`\`\`yaml
 ${SIMULATED_RULES}\`\`\`
@@ -37,7 +37,7 @@ ${SIMULATED_RULES}\`\`\`
 The models are open: clients do not react to a refusal. Every scenario begins on Monday, 2026-01-05, at 0:00 in UTC.
 
 The plots show one rule with each algorithm, drawn by \`npm run scenarios\`. \`sliding_window_buckets\` has 6 buckets and
-\`leaky_bucket\` a burst of 10; everything else is as without further keys ([algorithms.md](algorithms.md)). They compare
+\`leaky_bucket\` a burst of 10; everything else has its default ([algorithms.md](algorithms.md)). They compare
 algorithms at the same rate. They do not say which limit is right for you.
 `;
 

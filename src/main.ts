@@ -98,7 +98,7 @@ program
   .option('--ca <file>', 'authority of the server, instead of those of the system; implies --tls')
   .option('--cert <file>', 'certificate to show to the server; implies --tls')
   .option('--key <file>', 'its key')
-  .option('--server-name <name>', "name in the server's certificate, where it is not the target's host")
+  .option('--server-name <name>', "name in the server's certificate, if it is not the target's host")
   .option('--json', "print the service's answer as JSON", false)
   .action(askService);
 

@@ -73,9 +73,9 @@ function argumentOf(argument: Argument): string {
 }
 
 function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
-  command(program, 'explain', 'say what a request would get now, and why', around.env)
+  command(program, 'explain', 'explain the answer that a request would get now', around.env)
     .argument('<domain>')
-    .argument('<descriptor...>', 'key=value[,key=value…], one a descriptor')
+    .argument('<descriptor...>', 'key=value[,key=value…], one argument for each descriptor')
     .option('--hits <n>', 'hits that the request counts', count, 1)
     .option('--rules <path>', 'explain by rule files alone, without a service, on new counters')
     .option('--at <time>', 'with --rules: at another time, such as 2026-11-27T00:00Z')
@@ -103,7 +103,7 @@ function addExplain(program: Command, { clock, print, fail, ...around }: Surroun
 
 function addViews(program: Command, { print, fail, ...around }: Surroundings): void {
   command(program, 'unmatched', 'list descriptors that met no rule', around.env)
-    .option('--domain <domain>', 'of this domain alone')
+    .option('--domain <domain>', 'only of this domain')
     .option('--count <n>', 'how many', count, 20)
     .action(
       guarded(fail, async (options: Common & { domain?: string; count: number }) => {
@@ -117,7 +117,7 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
     );
   command(program, 'top', 'list the busiest descriptors of each rule', around.env)
     .addOption(new Option('--by <what>', 'what is counted').choices(['hits', 'refusals']).default('hits'))
-    .option('--rule <path>', 'of this rule alone')
+    .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many of each rule', count, 10)
     .option('--follow', 'print it again every two seconds', false)
     .action(
@@ -136,11 +136,11 @@ function addViews(program: Command, { print, fail, ...around }: Surroundings): v
 
 function addLogs(program: Command, { print, fail, ...around }: Surroundings): void {
   command(program, 'refusals', 'list the last refusals (EXPLAIN_SAMPLE)', around.env)
-    .option('--domain <domain>', 'of this domain alone')
-    .option('--rule <path>', 'of this rule alone')
+    .option('--domain <domain>', 'only of this domain')
+    .option('--rule <path>', 'only of this rule')
     .option('--request <id>', 'of the request with this id (not_counted: trace)')
     .option('--count <n>', 'how many', count, 20)
-    .option('--follow', 'go on with those that come', false)
+    .option('--follow', 'keep printing new ones', false)
     .action(
       guarded(fail, async (options: RefusalOptions) => {
         const { domain, rule, request, count: most } = options;
@@ -176,8 +176,8 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
   command(program, 'get', 'show or list counters', around.env)
     .argument('[domain]', 'whose counters; none: all, a page at a time')
     .argument('[descriptor]', 'key=value[,key=value…]')
-    .option('--rule <path>', 'of a list: of this rule alone')
-    .option('--after <next>', 'of a list: where the page begins, `next` of the one before')
+    .option('--rule <path>', 'of a list: only counters of this rule')
+    .option('--after <next>', 'of a list: where the page begins, the `next` of the previous page')
     .action(
       guarded(fail, async (domain: string | undefined, descriptor: string | undefined, options: ListOptions) => {
         const { rule, after } = options;
@@ -190,7 +190,7 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         else print(options.json ? jsonOf(found) : renderPage(found));
       }),
     );
-  command(program, 'reset', 'make counters new, on every instance', around.env)
+  command(program, 'reset', 'clear counters on every instance', around.env)
     .argument('<domain>')
     .argument('<descriptor>', 'key=value[,key=value…]')
     .requiredOption('--reason <text>', 'why: for the audit log')
@@ -217,14 +217,14 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
   const override = program.command('override').description('limit, block or exempt one descriptor');
   const show = (options: Common, found: SentOverride): void =>
     print(options.json ? jsonOf(found) : renderOverride(found));
-  command(override, 'list', 'list them', around.env).action(
+  command(override, 'list', 'list overrides', around.env).action(
     guarded(fail, async (options: Common) => {
       const found = await callApi<{ readonly overrides: readonly SentOverride[] }>(options, 'GET', OVERRIDES);
       const lines = found.overrides.map(renderOverride).join('\n');
       print(options.json ? jsonOf(found) : lines === '' ? 'nothing is set' : lines);
     }),
   );
-  command(override, 'set', 'set one, instead of what is set for the descriptor', around.env)
+  command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env)
     .argument('<domain>')
     .argument('<descriptor>', 'key=value[,key=value…]')
     .argument('<effect>', 'block, exempt, or a limit such as 100/minute')
@@ -251,7 +251,7 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
         },
       ),
     );
-  command(override, 'remove', 'remove what is set for the descriptor', around.env)
+  command(override, 'remove', 'remove the override of a descriptor', around.env)
     .argument('<domain>')
     .argument('<descriptor>', 'key=value[,key=value…]')
     .requiredOption('--reason <text>', 'why: for the audit log')
@@ -291,11 +291,7 @@ export function command(program: Command, name: string, description: string, env
     .command(name, { isDefault: name === SHOW })
     .description(description)
     .option('--target <host:port>', 'debug port of the service', 'localhost:6070')
-    .option(
-      '--token <secret>',
-      'a token of ADMIN_TOKEN; WEIR_TOKEN in the environment, where it is not given',
-      env.WEIR_TOKEN,
-    )
+    .option('--token <secret>', 'a token of ADMIN_TOKEN; by default WEIR_TOKEN of the environment', env.WEIR_TOKEN)
     .option('--json', 'print what the service sends', false);
 }
 

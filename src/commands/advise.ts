@@ -28,12 +28,12 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     .option('--from <host:port>', 'debug port of a running service, instead of files')
     .option(
       '--token <secret>',
-      'a token of ADMIN_TOKEN; WEIR_TOKEN in the environment, where it is not given',
+      'a token of ADMIN_TOKEN; by default WEIR_TOKEN of the environment',
       surroundings.env.WEIR_TOKEN,
     )
-    .option('--domain <domain>', 'the limits of this domain alone')
-    .option('--rule <path>', 'the limits of this rule alone')
-    .option('--max-keys-hit <part>', 'part of the usual keys that a proposal may hit: 1% where it is absent', accepted)
+    .option('--domain <domain>', 'only the limits of this domain')
+    .option('--rule <path>', 'only the limits of this rule')
+    .option('--max-keys-hit <part>', 'part of the usual keys that a proposal may hit: 1% by default', accepted)
     .option('--json', 'print the advice as JSON', false)
     .option('--yaml', 'print the proposals as an overlay of the rules, for weir check --overlay', false)
     .action(

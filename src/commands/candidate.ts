@@ -30,7 +30,7 @@ export function addCandidateCommand(program: Command, surroundings: Surroundings
       'Try rules on live traffic, beside those in force; without a subcommand, show what they would change.',
     );
   command(candidate, SHOW, 'show what the candidate would change (the default)', around.env)
-    .option('--rule <path>', 'of this rule alone')
+    .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many keys of each rule', count, 10)
     .action(
       guarded(fail, async (flags: ShowFlags) => {

@@ -16,9 +16,9 @@ interface QuotaFlags extends Target {
 export function addQuotasCommand(program: Command, { print, fail, ...around }: Surroundings): void {
   command(program, 'quotas', 'list share, demand and use of proxies (RLQS)', around.env)
     .summary('list share and use of proxies (RLQS)')
-    .argument('[domain]', 'of this domain alone')
+    .argument('[domain]', 'only of this domain')
     .argument('[descriptor]', 'key=value[,key=value…]: of this bucket alone')
-    .option('--rule <path>', 'of this rule alone')
+    .option('--rule <path>', 'only of this rule')
     .option('--count <n>', 'how many', count, 50)
     .action(
       guarded(fail, async (domain: string | undefined, descriptor: string | undefined, flags: QuotaFlags) => {

@@ -7,7 +7,7 @@ import type { ReplaySurroundings, SimulateFlags } from './replay-flags.ts';
 export function addSimulateCommand(program: Command, surroundings: ReplaySurroundings): void {
   program
     .command('simulate')
-    .summary('answer made-up traffic by rules')
+    .summary('answer simulated traffic by rules')
     .description(
       'Answer the traffic of a model by rule files, on a simulated clock, and report what would have been refused: to design limits before there is traffic. The same seed gives the same requests.',
     )

@@ -63,7 +63,7 @@ const flashSale: Scenario = {
     '30 minutes. Visits begin at 0.2 a second, by 2,000 users (Zipf: the second visits half as often as the first), with a',
     'request every 5 s on average and 8 requests on average. At minute 10 the sale opens: 1,500 further users arrive,',
     'after an exponential delay of 45 s on average, and reload `/sale` every 2 s on average, 20 times on average. Ten',
-    'bots reload it every 100 ms from 10 s before the opening until 5 minutes after it: these ought to be refused.',
+    'bots reload it every 100 ms from 10 s before the opening until 5 minutes after it: these should be refused.',
   ],
   *requests(random) {
     const openMs = 10 * MINUTE_MS;
@@ -87,7 +87,7 @@ const scraper: Scenario = {
   model: [
     '60 minutes. Visits begin at 0.5 a second, by 1,000 users (Zipf), with a request every 5 s on average and 10 requests',
     'on average. From minute 15 to 45 a scraper fetches `/items/1`, `/items/2` and so on, 8 a second, in turn from four',
-    'addresses with one account: it ought to be refused.',
+    'addresses with one account: it should be refused.',
   ],
   *requests(random) {
     const endMs = HOUR_MS;
@@ -108,7 +108,7 @@ const retryStorm: Scenario = {
   summary: 'clients that poll retry without a pause while a dependency is down',
   model: [
     '20 minutes. 200 clients poll `/status` every 10 s, each at its own second. From minute 8 to 10 every call fails, and is',
-    'repeated five times, 200 ms apart. The retries ought to be refused, the first calls ought to pass. Retries do not',
+    'repeated five times, 200 ms apart. The retries should be refused, the first calls should pass. Retries do not',
     'depend on what the limit answers: the model shows the load, not the end of the storm.',
   ],
   *requests(random) {
@@ -130,7 +130,7 @@ const nat: Scenario = {
   summary: 'an office behind one address beside users with their own',
   model: [
     '60 minutes. 300 people behind one address and 300 with an address each, all with an account, make visits at 0.5 a',
-    'second for each group: a request every 6 s on average, 6 requests on average. All of it ought to pass.',
+    'second for each group: a request every 6 s on average, 6 requests on average. All of it should pass.',
   ],
   *requests(random) {
     const how = { everyMs: 6 * SECOND_MS, meanRequests: 6, endMs: HOUR_MS };
@@ -144,7 +144,7 @@ const cron: Scenario = {
   summary: 'jobs of many clients start at the same second',
   model: [
     '60 minutes. 120 clients start a job at each fifth minute, within 2 s: 40 calls of `/export`, one every 50 ms. Between',
-    'jobs, each calls `/export` every 20 s on average. All of it is legitimate, and ought to pass.',
+    'jobs, each calls `/export` every 20 s on average. All of it is legitimate, and should pass.',
   ],
   *requests(random) {
     for (let client = 0; client < 120; client++) {
@@ -161,7 +161,7 @@ const diurnal: Scenario = {
   summary: 'a day of a service: quiet at night, busy in the afternoon',
   model: [
     '24 hours. Visits begin at 0.02 to 0.4 a second, as a sine whose peak is at 15:00, by 5,000 users (Zipf): a request every',
-    '4 s on average, 6 requests on average. All of it ought to pass.',
+    '4 s on average, 6 requests on average. All of it should pass.',
   ],
   *requests(random) {
     const zipf = new Zipf(5_000);

@@ -4,34 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadRules } from '../../src/rules/load.ts';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
-import { blocksOf, filesOf, lasting, runPage, withOutput } from '../helpers/page-commands.ts';
+import { blocksOf, filesOf, rulesOf } from '../helpers/pages/page.ts';
 import { startWeir } from '../helpers/weir.ts';
 
-/** Pages whose commands need nothing but the service. */
 const pages = ['get-started', 'protect-a-login', 'plans-and-quotas', 'change-a-limit'] as const;
 const textOf = (page: string): string => readFileSync(`docs/${page}.md`, 'utf8');
 
-test.each(pages)(
-  'the commands of docs/%s.md print what the page shows',
-  async (page) => {
-    const path = `docs/${page}.md`;
-    const ran = await runPage(path);
-    if (process.env.UPDATE_PAGES === '1') return writeFileSync(path, withOutput(path, ran));
-    expect(ran.filter(({ shown }) => shown !== undefined).length).toBeGreaterThan(1);
-    for (const { command, shown, printed } of ran) {
-      expect({ command, printed: shown === undefined ? printed : lasting(printed) }).toEqual({
-        command,
-        printed: shown === undefined ? expect.not.stringMatching(/error|unknown|expected/i) : lasting(shown),
-      });
-    }
-  },
-  120_000,
-);
-
 test.each(['rules', 'redis-down', ...pages])('the rules of docs/%s.md load without a warning', (page) => {
-  const rules = blocksOf(textOf(page))
-    .filter(({ language, text }) => language === 'yaml' && /^descriptors:$/m.test(text))
-    .map(({ text }) => text);
+  const rules = rulesOf(textOf(page));
   if (page !== 'get-started') expect(rules).not.toEqual([]);
   const folder = mkdtempSync(join(tmpdir(), 'rules-'));
   const path = join(folder, 'rules.yaml');

@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { checkCall, checkDocker, checkHelm } from './check-deployment.ts';
+import { checkJest, checkNpm, isReadIn, sourcesIn } from './check-scripts.ts';
+import { checkWeir, isSetting } from './check-weir.ts';
+import { PROJECT } from './page.ts';
+import type { SimpleCommand } from './shell.ts';
+
+/** What is wrong with a command, as far as that shows without running it; undefined: no check knows its program. */
+type Check = (command: SimpleCommand, isMention: boolean) => readonly string[] | undefined | Promise<readonly string[]>;
+
+const checks: Readonly<Record<string, Check>> = {
+  weir: checkWeir,
+  npm: checkNpm,
+  npx: (command, isMention) =>
+    command.words[1] === 'weir'
+      ? checkWeir(command, isMention)
+      : command.words[1] === 'jest'
+        ? checkJest(command)
+        : undefined,
+  helm: checkHelm,
+  docker: checkDocker,
+  curl: checkCall,
+  grpcurl: checkCall,
+  envoy: ({ words }) => words.filter((word) => word.endsWith('.yaml') && !existsSync(join(PROJECT, word))),
+  export: ({ words }) => words.slice(1).flatMap((word) => unknownVariable(word.replace(/=.*/s, ''))),
+  zcat: () => [],
+  gzip: () => [],
+  head: () => [],
+  sort: () => [],
+  uniq: () => [],
+  echo: () => [],
+};
+
+/** The programs whose names begin a command in a sentence; `for` begins a loop. */
+export const programs = [
+  ...['weir', 'npm', 'npx', 'helm', 'docker', 'curl', 'grpcurl', 'envoy', 'for'],
+  ...['kubectl', 'istioctl', 'redis-cli', 'systemctl', 'git', 'cargo'],
+];
+
+/** Settings of the service, and variables that benchmarks read, are known. */
+const unknownVariable = (name: string): readonly string[] =>
+  isSetting(name) || isReadIn(name, sourcesIn('bench')) ? [] : [`${name} is no setting`];
+
+/** Folders of the project: a path into one of them must exist. */
+const INSIDE = /^(?:deploy|docs|test|bench|src|client|proto|config)\/[\w./-]+$/;
+
+export async function checkCommand(command: SimpleCommand, isMention: boolean): Promise<readonly string[] | undefined> {
+  const { words, assignments } = command;
+  const [program] = words;
+  if (program === undefined) return assignments.flatMap(([name]) => unknownVariable(name));
+  const found = await checks[program]?.(command, isMention);
+  if (found === undefined) return undefined;
+  const isPattern = words[1] === 'jest';
+  const missing = words.filter((word) => !isPattern && INSIDE.test(word) && !existsSync(join(PROJECT, word)));
+  return [...found, ...missing.map((path) => `there is no ${path}`)];
+}

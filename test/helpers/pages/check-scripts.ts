@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { isSetting } from './check-weir.ts';
+import { PROJECT, textOf } from './page.ts';
+import type { SimpleCommand } from './shell.ts';
+
+interface Package {
+  readonly name: string;
+  readonly scripts: Readonly<Record<string, string>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+const { name, scripts, devDependencies } = JSON.parse(textOf('package.json')) as Package; // the project's own
+/** What a reader may install: the packages of this project, and what the examples use with them. */
+const installable = new Set([name, 'weir-client', ...Object.keys(devDependencies), 'bullmq']);
+
+/** TypeScript in a folder, by path. */
+export const sourcesIn = (folder: string): readonly string[] =>
+  readdirSync(join(PROJECT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => join(folder, path));
+
+export const isReadIn = (variable: string, files: readonly string[]): boolean =>
+  files.some((file) => readFileSync(join(PROJECT, file), 'utf8').includes(variable));
+
+const helps = new Map<string, Promise<string>>();
+/** What a script of npm prints with --help, without the build before it: other tests use the build meanwhile. */
+function helpOf(script: string): Promise<string> {
+  const found = helps.get(script);
+  if (found) return found;
+  const line = `${scripts[script]?.replace('npm run --silent build && ', '')} --help`;
+  const env = { ...process.env, PATH: `${PROJECT}/node_modules/.bin:${process.env.PATH}` };
+  const help = promisify(execFile)('sh', ['-c', line], { cwd: PROJECT, env }).then(({ stdout }) => stdout);
+  helps.set(script, help);
+  return help;
+}
+
+/** What is wrong with `npm run SCRIPT -- FLAGS`, `npm ci`, `npm install PACKAGE`. */
+export async function checkNpm({ assignments, words }: SimpleCommand): Promise<readonly string[]> {
+  const [, verb = '', ...rest] = words;
+  const variables = assignments
+    .filter(([variable]) => !isSetting(variable) && !isReadIn(variable, sourcesIn('bench')))
+    .map(([variable]) => `npm ${verb} does not read ${variable}`);
+  if (verb === 'install' || verb === 'pack')
+    return rest.filter((one) => !installable.has(one)).map((one) => `${one} is no package of this project`);
+  if (verb === 'ci') return rest;
+  const [script = verb, ...args] = verb === 'run' ? rest : [verb, ...rest];
+  if (scripts[script] === undefined) return [...variables, `package.json has no script ${script}`];
+  if (args.length === 0) return variables;
+  const help = await helpOf(script);
+  const unknown = args.filter(
+    (arg) => arg.startsWith('--') && arg !== '--' && arg !== '--help' && !new RegExp(`${arg}(?![\\w-])`).test(help),
+  );
+  return [
+    ...variables,
+    ...(args[0] === '--' ? [] : [`npm run ${script}: its arguments need -- before them`]),
+    ...unknown.map((flag) => `npm run ${script} has no flag ${flag}`),
+  ];
+}
+
+/** What is wrong with `NAME=value npx jest PATTERN -t TITLE`: no test has the pattern or the title, none reads the variable. */
+export function checkJest({ assignments, words }: SimpleCommand): readonly string[] {
+  const args = words.slice(2);
+  const tests = sourcesIn('test');
+  const pattern = args.find((arg) => !arg.startsWith('-')) ?? '';
+  const files = tests.filter((path) => path.endsWith('.test.ts') && new RegExp(pattern).test(path));
+  const title = args.includes('-t') ? (args[args.indexOf('-t') + 1] ?? '') : '';
+  return [
+    ...(files.length > 0 ? [] : [`no test matches ${pattern}`]),
+    ...(isReadIn(title, files) ? [] : [`no test that matches ${pattern} has the title ${title}`]),
+    ...assignments.flatMap(([variable]) => (isReadIn(`env.${variable}`, tests) ? [] : [`no test reads ${variable}`])),
+  ];
+}

@@ -1,0 +1,21 @@
+/** Commands that no test can run or check here, with the reason. */
+export const exceptions: readonly { readonly command: RegExp; readonly reason: string }[] = [
+  { command: /^(?:kubectl|istioctl)\b/, reason: 'needs a cluster' },
+  { command: /^systemctl\b/, reason: 'changes the machine of the reader' },
+  { command: /^helm upgrade eg CHART/, reason: 'needs the chart of Envoy Gateway' },
+  { command: /^helm diff\b/, reason: 'a plugin of helm' },
+  { command: /^redis-cli\b/, reason: 'needs the Redis of the reader' },
+  { command: /^curl .*GATEWAY/, reason: 'needs the gateway of the reader' },
+  { command: /^git (?:clone|worktree)\b/, reason: 'needs the network, or changes the checkout' },
+  { command: /^cd \S+$/, reason: 'enters a checkout that the command before it makes' },
+  { command: /^cargo\b/, reason: 'builds another project' },
+];
+
+/** Blocks that runPage could run if it had more than the service; they are checked only. */
+export const notRun: readonly { readonly page: string; readonly part: string; readonly reason: string }[] = [
+  { page: 'docs/xds.md', part: 'CONFIG_TYPE=GRPC_XDS_SOTW', reason: 'needs a control plane; test/xds has one' },
+  { page: 'docs/overlay.md', part: 'CONFIG_TYPE=GRPC_XDS_SOTW', reason: 'needs a control plane; test/xds has one' },
+];
+
+export const leavesOut = (page: string, block: string): boolean =>
+  notRun.some((one) => one.page === page && block.includes(one.part));
