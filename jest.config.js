@@ -6,7 +6,7 @@ const notQuick = [
   '/test/algorithms/(oracle|properties)',
   '/test/client/(deferral-|faults|frameworks|package|readme|reference)',
   '/test/backends/(memcached|black-hole|formats|redis/(expiry|faults|leases|topologies))',
-  '/test/(conformance/process|docs/(clients|commands|layers|page-runs|site|tasks)|main|observe/pages|rls/service|serve/workers|xds/go-control-plane)',
+  '/test/(conformance/process|docs/(clients|commands|layers|page-runs|site|tasks)|main|observe/pages|rls/service|workers/processes|xds/go-control-plane)',
   '/test/rlqs/(bound|configuration|envoy-traps)',
   '/test/transport/(clients|tls|h2/(attacks|connections|h2spec))',
 ];

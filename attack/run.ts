@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { runMain } from '../bench/main.ts';
 import { attacks } from './attacks.ts';
 import { tableHead, tableRow } from './report.ts';
 import { type RunOptions, runAttack } from './run-attack.ts';
@@ -36,10 +37,7 @@ const options = {
 const NORMAL_MS = 5_000;
 const ATTACK_MS = 2_500;
 
-runAll().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(runAll);
 
 async function runAll(): Promise<void> {
   const { values } = parseArgs({ options });

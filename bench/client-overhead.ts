@@ -2,6 +2,7 @@ import { credentials, Client as GrpcClient } from '@grpc/grpc-js';
 import { type Client, createClient } from 'weir-client';
 import { shouldRateLimit } from '../src/rls/proto.ts';
 import { startWeir } from '../test/helpers/weir.ts';
+import { runMain } from './main.ts';
 import { median } from './median.ts';
 import { table } from './table.ts';
 import { showUsage } from './usage.ts';
@@ -27,10 +28,7 @@ interface Row {
   readonly us: number[];
 }
 
-measureAll().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measureAll);
 
 async function measureAll(): Promise<void> {
   const weir = await startWeir({ RULES_PATH: 'config/rules.yaml', WORKERS: '1' });

@@ -8,6 +8,7 @@ import { RedisBackend } from '../src/backends/redis/backend.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { heapBytes } from '../test/helpers/heap.ts';
 import { startRedis } from '../test/helpers/redis.ts';
+import { runMain } from './main.ts';
 import { showUsage } from './usage.ts';
 
 const COUNTERS = 1_000_000;
@@ -73,10 +74,7 @@ Measures the bytes of a counter, in memory and in Redis, by algorithm. Takes a f
 each row is printed when it is done.
 `);
 
-measureAll().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measureAll);
 
 async function measureAll(): Promise<void> {
   const redis = await startRedis();

@@ -6,6 +6,7 @@ import { type Checkout, type ComparedRow, checkoutAt, compareShape, LAUNCHES } f
 import { conclude } from './conclusion.ts';
 import { type Generator, startGenerator } from './generator/generator.ts';
 import { withoutEach, withoutViews } from './levers.ts';
+import { runMain } from './main.ts';
 import { type MeasureOptions, measureShape, type Row } from './measure.ts';
 import { programOf } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
@@ -71,10 +72,7 @@ interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
   readonly json: string | undefined;
 }
 
-bench().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(bench);
 
 async function bench(): Promise<void> {
   const { values } = parseArgs({ options });

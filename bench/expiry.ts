@@ -3,6 +3,7 @@ import { unitMs } from '../src/algorithms/limit.ts';
 import { type Backend, operationOf } from '../src/backends/backend.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
 import { createMemoryBackend } from '../src/backends/memory/backend.ts';
+import { runMain } from './main.ts';
 import { showUsage } from './usage.ts';
 
 /** Counters that expire at once, and hits of either kind in each phase. */
@@ -24,10 +25,7 @@ showUsage(`Usage: npm run expiry
 Measures what one hit takes while a million counters are live, expire, and are gone. Takes about a minute.
 `);
 
-measure().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measure);
 
 /** What the time of one hit looks like while a million counters are live, while they expire, and when they are gone. */
 async function measure(): Promise<void> {

@@ -1,6 +1,7 @@
 import { faultsOfOneServer } from '../test/helpers/faults/of-one-server.ts';
 import { faultsOfSeveralServers } from '../test/helpers/faults/of-several-servers.ts';
 import { suffer } from '../test/helpers/faults/suffer.ts';
+import { runMain } from './main.ts';
 import { showUsage } from './usage.ts';
 
 const seconds = (ms: number): string => (ms / 1_000).toFixed(1);
@@ -14,10 +15,7 @@ Starts Redis servers of its own. Takes some ten minutes; each row is printed whe
   1,
 );
 
-measure().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measure);
 
 /** What callers see of everything that may befall Redis, a row each; only of those whose event contains the argument, where there is one. */
 async function measure(): Promise<void> {

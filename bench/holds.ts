@@ -7,6 +7,7 @@ import { createMemoryBackend } from '../src/backends/memory/backend.ts';
 import { RedisBackend } from '../src/backends/redis/backend.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
+import { runMain } from './main.ts';
 import { showUsage } from './usage.ts';
 
 showUsage(`Usage: npm run holds
@@ -102,7 +103,4 @@ const pairs: Readonly<Record<string, PairOf>> = {
   reservations: reservationsOf,
 };
 
-measureAll().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measureAll);

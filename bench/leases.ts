@@ -7,9 +7,11 @@ import { LONGEST_LEASE_MS } from '../src/algorithms/token-bucket.ts';
 import { createCounterKeys } from '../src/backends/key.ts';
 import { RedisBackend } from '../src/backends/redis/backend.ts';
 import { debitOf } from '../src/ledger/debit.ts';
+import { LEASE_IDLE_MS } from '../src/ledger/lease.ts';
 import { Ledger } from '../src/ledger/ledger.ts';
 import { openReady } from '../test/helpers/connection.ts';
 import { startRedis } from '../test/helpers/redis.ts';
+import { runMain } from './main.ts';
 import { showUsage } from './usage.ts';
 
 type Policed = LimitNumbers & LimitPolicy;
@@ -25,8 +27,6 @@ const BELOW = 0.5;
 const ABOVE = 1.5;
 /** Nothing is asked so near to a window's edges, so that each hit counts in the window that it was sent in. */
 const EDGE_MS = 30;
-/** As the service gives back. */
-const IDLE_MS = 250;
 const STORE_TIMEOUT_MS = 1_000;
 
 const aSecond = {
@@ -57,10 +57,7 @@ Measures what leases save: calls to Redis, and how much of a limit they leave un
 Starts a Redis of its own. Takes a few minutes; each row is printed when it is done.
 `);
 
-measureAll().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measureAll);
 
 async function measureAll(): Promise<void> {
   console.log(HEADING);
@@ -115,7 +112,7 @@ async function measure(limit: Policed, connections: readonly Connection[], obser
 const SUBSCRIBE_MS = 500;
 const options = {
   ...{ clock: Date.now, monotonicMs: () => performance.now(), denyCacheBytes: 0 },
-  leases: { maxLeases: 1, idleMs: IDLE_MS },
+  leases: { maxLeases: 1, idleMs: LEASE_IDLE_MS },
   every(intervalMs: number, run: () => void) {
     const timer = setInterval(run, intervalMs);
     return () => clearInterval(timer);

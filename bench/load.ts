@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { runGhz } from './ghz.ts';
+import { runMain } from './main.ts';
 
 const usage = `Usage: npm run load -- [options]
 
@@ -27,10 +28,7 @@ const options = {
   help: { type: 'boolean', default: false },
 } as const;
 
-drive().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(drive);
 
 async function drive(): Promise<void> {
   const { values } = parseArgs({ options });

@@ -6,6 +6,7 @@ import { startRedis } from '../test/helpers/redis.ts';
 import { startWeir } from '../test/helpers/weir.ts';
 import type { Load, Tally } from './generator/drive.ts';
 import { startGenerator } from './generator/generator.ts';
+import { runMain } from './main.ts';
 import { usageOf } from './process-tree.ts';
 
 const usage = `Usage: npm run overload -- [options]
@@ -48,10 +49,7 @@ const MIN_SHARE = 2 / 3;
 
 type Environment = Readonly<Record<string, string>>;
 
-measure().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measure);
 
 async function measure(): Promise<void> {
   const { values } = parseArgs({ options });

@@ -1,6 +1,7 @@
 import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Generator, startGenerator } from './generator/generator.ts';
+import { runMain } from './main.ts';
 import { type Peer, programOf } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
 import { shapes } from './shapes.ts';
@@ -17,10 +18,7 @@ ${peers.map(({ name, variable }) => `  ${variable.padEnd(16)} a program of ${nam
   --help           this text
 `;
 
-provide().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(provide);
 
 async function provide(): Promise<void> {
   const { values } = parseArgs({ options: { help: { type: 'boolean', default: false } } });

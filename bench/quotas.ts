@@ -9,6 +9,7 @@ import { type QuotaEnvoyOptions, startQuotaEnvoy } from '../test/helpers/quota-e
 import { mostAboveBound, startQuotaLoad } from '../test/helpers/quota-load.ts';
 import { startRedis } from '../test/helpers/redis.ts';
 import { startWeir } from '../test/helpers/weir.ts';
+import { runMain } from './main.ts';
 import { measureBuckets } from './quota-buckets.ts';
 import { countOf } from './usage.ts';
 
@@ -55,10 +56,7 @@ const options = {
   help: { type: 'boolean', default: false },
 } as const;
 
-run().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(run);
 
 async function run(): Promise<void> {
   const { values } = parseArgs({ options });

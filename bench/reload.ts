@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { startWeir } from '../test/helpers/weir.ts';
 import type { Load, Tally } from './generator/drive.ts';
 import { startGenerator } from './generator/generator.ts';
+import { runMain } from './main.ts';
 import { usageOf } from './process-tree.ts';
 
 const usage = `Usage: npm run reload -- [options]
@@ -29,10 +30,7 @@ const DOMAIN = 'bench';
 const REWRITE_INTERVAL_MS = 1_000;
 const CONNECTIONS = 4;
 
-measure().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measure);
 
 async function measure(): Promise<void> {
   const { values } = parseArgs({ options });

@@ -9,6 +9,7 @@ import { firstAnswer } from './at-rest/first-answer.ts';
 import { packageSize } from './at-rest/package.ts';
 import { referenceSite, type Site, weirSite } from './at-rest/site.ts';
 import { type RestUsage, restUsageOf } from './at-rest/usage.ts';
+import { runMain } from './main.ts';
 import { median } from './median.ts';
 import { programOf } from './peers/peer.ts';
 import { referencePeer } from './peers/reference.ts';
@@ -51,10 +52,7 @@ interface Rest {
   readonly wakeUpsPerSecond: number;
 }
 
-measure().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(measure);
 
 async function measure(): Promise<void> {
   const { values } = parseArgs({ options });

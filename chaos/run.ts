@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { runMain } from '../bench/main.ts';
 import { check } from './checker.ts';
 import { readRunLog } from './log.ts';
 import { describeViolations, toMarkdown } from './report.ts';
@@ -30,10 +31,7 @@ const options = {
 
 const MS_PER_MINUTE = 60_000;
 
-runAll().catch((error: Error) => {
-  console.error(error.message);
-  process.exitCode = 1;
-});
+runMain(runAll);
 
 async function runAll(): Promise<void> {
   const { values } = parseArgs({ options });

@@ -67,3 +67,15 @@ function exampleEntries({ byKey }: Level): readonly string[] | undefined {
   }
   return undefined;
 }
+
+/**
+ * The address of the console for a browser on this machine.
+ *
+ * @param debug  the address of the debug port
+ */
+export function consoleAddress(hasTls: boolean, debug: string): string {
+  const at = debug.lastIndexOf(':');
+  const host = debug.slice(0, at);
+  const isAny = ['0.0.0.0', '::', '[::]', '', '127.0.0.1', '::1'].includes(host);
+  return `${hasTls ? 'https' : 'http'}://${isAny ? 'localhost' : host}:${debug.slice(at + 1)}/console/`;
+}

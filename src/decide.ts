@@ -224,7 +224,7 @@ function withDebits(
   return debits;
 }
 
-/** The hits that are asked for, or more, where the limit wants more: but for peeks, and hits that are given back. */
+/** The hits that are asked for, or more, where the limit requires more: but for peeks, and hits that are given back. */
 export function atLeast(limit: Limit, { key }: Counter, hits: number, estimates: Estimates | undefined): number {
   if (hits <= 0) return hits;
   return Math.max(hits, algorithmFor(limit).atLeast?.(limit, () => estimates?.of(key)) ?? 0);

@@ -47,7 +47,7 @@ program
   .command('check')
   .summary('check rule files and settings')
   .description(
-    'Find what is wrong with rule files and settings, as the service would. Exits with 1 where there is an error.',
+    'Find problems in rule files and settings, with the same checks as the service. Exits with 1 if there is an error.',
   )
   .argument('[path...]', 'rule files or directories; - reads standard input; none: where the environment says')
   .addOption(

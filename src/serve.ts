@@ -1,19 +1,19 @@
-import { banner } from './banner.ts';
+import { banner, consoleAddress } from './banner.ts';
 import type { Clock } from './clock.ts';
 import { createLogger } from './observe/log.ts';
+import { logRuleLoads } from './observe/rule-loads.ts';
 import { createStatistics } from './observe/stats.ts';
 import type { StoreTraits } from './rules/fit.ts';
-import { CannotStart } from './serve/cannot-start.ts';
-import { consoleAddress } from './serve/console.ts';
+import { contextOf } from './serve/context.ts';
 import { openCore } from './serve/core.ts';
 import { openOps } from './serve/ops.ts';
-import { contextOf, openParts } from './serve/parts.ts';
-import { openLocalResponder } from './serve/responders.ts';
-import { logRuleLoads, openRules } from './serve/rules.ts';
+import { openLocalResponder } from './serve/responder.ts';
+import { openRules } from './serve/rules.ts';
 import { whenNeverReached } from './serve/store.ts';
-import { spendProblemOf } from './serve/traits.ts';
-import { openWorkers } from './serve/workers/pool.ts';
+import { spendProblemOf } from './settings/store-traits.ts';
 import type { Settings } from './settings.ts';
+import { CannotStart, openParts } from './start-up.ts';
+import { openWorkers } from './workers/pool.ts';
 
 /** A running service. */
 export interface Service {
@@ -64,7 +64,7 @@ export async function serve(settings: Settings, clock: Clock, version: string): 
   return {
     banner: banner({
       ...{ version, workers, grpc: servers.grpc, http: servers.http, debug: ops.debug },
-      console: consoleAddress(settings.debug, ops.debug),
+      console: consoleAddress(settings.debug.tls !== undefined, ops.debug),
       ...{ rulesFrom: rules.description, notes: rules.notes, rules: rules.book.rules(), counters: store.description },
     }),
     failed: whenNeverReached(settings.counters.startup.maxElapsedMs, store),

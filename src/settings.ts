@@ -31,13 +31,7 @@ export async function readSettings(env: Environment) {
     rules: rulesOf(values),
     counters: countersOf(values),
     /** How requests are decided. */
-    decisions: {
-      storeTimeoutMs: values.STORE_TIMEOUT,
-      shadowMode: values.SHADOW_MODE,
-      quotaMode: values.QUOTA_MODE,
-      spend: values.spend,
-      reportsEveryLimit: values.LIMIT_IETF_HEADERS,
-    },
+    decisions: decisionsOf(values),
     answers: answersOf(values),
     decisionLog: {
       decisions: values.DECISION_LOG,
@@ -196,6 +190,14 @@ function sitesOf(values: CheckedValues) {
         : { cert: values.SITE_TLS_CERT, key: values.SITE_TLS_KEY, ca: values.SITE_TLS_CACERT },
   };
 }
+
+const decisionsOf = (values: CheckedValues) => ({
+  storeTimeoutMs: values.STORE_TIMEOUT,
+  shadowMode: values.SHADOW_MODE,
+  quotaMode: values.QUOTA_MODE,
+  spend: values.spend,
+  reportsEveryLimit: values.LIMIT_IETF_HEADERS,
+});
 
 function answersOf(values: CheckedValues) {
   return {

@@ -1,3 +1,5 @@
+import { LEASE_MS, SHARE_OF_REST } from '../../src/ledger/lease.ts';
+
 /**
  * Calls per request where those of one group, at random times, share a call: (1 − e^−x) / x for x requests a group.
  * Nearly 1 for few requests, 1 / x for many.
@@ -9,10 +11,6 @@ export function groupedCalls(perSecond: number, groupMs: number): number {
   const requests = (perSecond * groupMs) / 1_000;
   return requests < 1e-9 ? 1 : -Math.expm1(-requests) / requests;
 }
-
-/** For how much of a key's use at an instance a block is sized, and its largest part of what the counter has left. */
-const LEASE_MS = 100;
-const SHARE_OF_REST = 1 / 20;
 
 /**
  * Calls to Redis per decision with `consistency: leased`: each brings the hit that it is made for, and a block.

@@ -2,7 +2,7 @@ import type { Operation } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { type Debit, debitOf } from '../../src/ledger/debit.ts';
-import { Leases } from '../../src/ledger/lease.ts';
+import { LEASE_IDLE_MS, Leases } from '../../src/ledger/lease.ts';
 import { Refusals } from '../../src/ledger/refusals.ts';
 import { Random } from '../../src/simulate/random.ts';
 import { fakeClock } from '../../test/helpers/clock.ts';
@@ -21,8 +21,6 @@ export interface SimulatedTraffic {
 /** Where a minute begins. */
 const START_MS = 1_700_000_040_000;
 const MINUTE_MS = 60_000;
-/** As the service gives back. */
-const IDLE_MS = 250;
 const TIMEOUT_MS = 1_000;
 /** As in src/backends/redis/backend.ts. */
 const MAX_IN_FLIGHT = 2;
@@ -61,7 +59,7 @@ export async function simulateLeases(traffic: SimulatedTraffic): Promise<number>
     const [reply] = await memory.run([operation], how);
     return reply ?? { code: 'UNAVAILABLE' as const, reason: 'no reply' };
   };
-  const terms = { monotonicMs: clock, maxLeases: traffic.keys, idleMs: IDLE_MS, run, isLive: () => true };
+  const terms = { monotonicMs: clock, maxLeases: traffic.keys, idleMs: LEASE_IDLE_MS, run, isLive: () => true };
   const instances = Array.from({ length: traffic.instances }, () => new Leases(terms));
   for (const { atMs, instance, debit } of requestsOf(traffic, limit)) {
     clock.set(atMs);

@@ -17,7 +17,7 @@ export interface RuleTextOptions {
 /** A file that is sent whole. */
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** The text of rules, and what is wrong with a text. */
+/** Operations that return the text of the rules, and the problems in a text. */
 export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperation[] {
   return [
     operation({

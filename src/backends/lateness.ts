@@ -1,3 +1,6 @@
+import type { Monotonic } from '../clock.ts';
+import { intermittent } from '../intermittent.ts';
+
 /** Knows how late the timers of this process are while calls to a store are in flight. */
 export interface Lateness {
   /** A call begins. */
@@ -10,3 +13,39 @@ export interface Lateness {
 
 /** Never late. */
 export const PUNCTUAL: Lateness = { began: () => {}, ended: () => {}, latenessMs: () => 0 };
+
+/** Measures the timer lag of this process, which grows under overload or CPU starvation. */
+export interface LatenessWatch extends Lateness {
+  close(): void;
+}
+
+const INTERVAL_MS = 10;
+const TICKS = 5;
+
+/** It sleeps while no call to the store is in flight: lag before a call says nothing of its time-out. */
+export function watchLateness(monotonicMs: Monotonic): LatenessWatch {
+  const late: number[] = new Array(TICKS).fill(0);
+  let tick = 0;
+  let dueMs = 0;
+  let calls = 0;
+  const timer = intermittent(INTERVAL_MS, () => {
+    const nowMs = monotonicMs();
+    late[tick++ % TICKS] = Math.max(nowMs - dueMs, 0);
+    dueMs = nowMs + INTERVAL_MS;
+    return calls > 0;
+  });
+  return {
+    began() {
+      calls++;
+      if (timer.isAwake) return;
+      late.fill(0);
+      dueMs = monotonicMs() + INTERVAL_MS;
+      timer.wake();
+    },
+    ended() {
+      calls--;
+    },
+    latenessMs: () => Math.max(...late, timer.isAwake ? monotonicMs() - dueMs : 0),
+    close: () => timer.close(),
+  };
+}

@@ -38,7 +38,7 @@ export interface CandidateFacts {
   readonly hash: string | undefined;
   readonly domains: readonly string[];
   readonly ruleCount: number;
-  /** What is wrong with it; where it is on, warnings. */
+  /** Its errors and warnings; only warnings while it is on. */
   readonly problems: readonly Problem[];
 }
 

@@ -7,8 +7,8 @@ import type { OverlayFile } from '../rules/overlay.ts';
 import { readOverlayFiles } from '../rules/overlay-files.ts';
 import type { Problem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import { spendProblemOf, traitsOf } from '../serve/traits.ts';
 import type { Environment } from '../settings/near-misses.ts';
+import { spendProblemOf, traitsOf } from '../settings/store-traits.ts';
 import { InvalidSettings } from '../settings/values.ts';
 import { readSettings, type Settings } from '../settings.ts';
 

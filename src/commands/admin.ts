@@ -190,21 +190,17 @@ function addCounters(program: Command, { print, fail, ...around }: Surroundings)
         else print(options.json ? jsonOf(found) : renderPage(found));
       }),
     );
-  command(program, 'reset', 'clear counters on every instance', around.env)
-    .argument('<domain>')
-    .argument('<descriptor>', 'key=value[,key=value…]')
-    .requiredOption('--reason <text>', 'why: for the audit log')
+  onDescriptor(command(program, 'reset', 'clear counters on every instance', around.env))
+    .requiredOption(...REASON)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: entriesOf(descriptor), reason: options.reason };
         show(options, await callApi(options, 'POST', '/api/v1/counters/reset', body));
       }),
     );
-  command(program, 'grant', 'give hits back to counters', around.env)
-    .argument('<domain>')
-    .argument('<descriptor>', 'key=value[,key=value…]')
+  onDescriptor(command(program, 'grant', 'give hits back to counters', around.env))
     .argument('<hits>', 'how many', count)
-    .requiredOption('--reason <text>', 'why: for the audit log')
+    .requiredOption(...REASON)
     .action(
       guarded(fail, async (domain: string, descriptor: string, hits: number, options: Common & { reason: string }) => {
         const body = { domain, descriptor: entriesOf(descriptor), hits, reason: options.reason };
@@ -224,12 +220,10 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
       print(options.json ? jsonOf(found) : lines === '' ? 'nothing is set' : lines);
     }),
   );
-  command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env)
-    .argument('<domain>')
-    .argument('<descriptor>', 'key=value[,key=value…]')
+  onDescriptor(command(override, 'set', 'set an override of a descriptor, replacing the previous one', around.env))
     .argument('<effect>', 'block, exempt, or a limit such as 100/minute')
     .requiredOption('--for <time>', 'how long: 30s, 15m, 2h, 7d', span)
-    .requiredOption('--reason <text>', 'why: for the audit log')
+    .requiredOption(...REASON)
     .action(
       guarded(
         fail,
@@ -251,10 +245,8 @@ function addOverrides(program: Command, { clock, print, fail, ...around }: Surro
         },
       ),
     );
-  command(override, 'remove', 'remove the override of a descriptor', around.env)
-    .argument('<domain>')
-    .argument('<descriptor>', 'key=value[,key=value…]')
-    .requiredOption('--reason <text>', 'why: for the audit log')
+  onDescriptor(command(override, 'remove', 'remove the override of a descriptor', around.env))
+    .requiredOption(...REASON)
     .action(
       guarded(fail, async (domain: string, descriptor: string, options: Common & { reason: string }) => {
         const body = { domain, descriptor: entriesOf(descriptor), reason: options.reason };
@@ -284,6 +276,12 @@ export function span(written: string): number {
 
 /** The subcommand that is run where none is named. */
 export const SHOW = 'show';
+
+/** Has a command take the descriptor that it is about. */
+const onDescriptor = (added: Command): Command =>
+  added.argument('<domain>').argument('<descriptor>', 'key=value[,key=value…]');
+
+const REASON = ['--reason <text>', 'why: for the audit log'] as const;
 
 /** Adds a command that speaks to the admin API. */
 export function command(program: Command, name: string, description: string, env: Surroundings['env']): Command {

@@ -1,9 +1,7 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
-import { logFormats } from '../replay/readers/format-names.ts';
+import { type Command, InvalidArgumentError } from 'commander';
 import type { AdviseFlags } from './advise-flags.ts';
-import { CommandFailed, guarded } from './client.ts';
-import { part, reorderSpan, several } from './replay.ts';
 import type { ReplaySurroundings } from './replay-flags.ts';
+import { formatOption, mappingOption, onFiles, overlayOption, part, reorderOption } from './traffic-input.ts';
 
 /** Adds the command that proposes limits. */
 export function addAdviseCommand(program: Command, surroundings: ReplaySurroundings): void {
@@ -15,16 +13,10 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     )
     .argument('[file...]', 'recordings or access logs, plain or compressed; - or none: standard input')
     .option('--rules <path>', 'rule file or directory whose limits the advice is about')
-    .option('--overlay <path>', 'overlay of the rules; may be given several times', several, [])
-    .option('--mapping <file>', 'how a line of an access log becomes a request; see weir replay --learn')
-    .addOption(
-      new Option('--format <name>', 'of access logs, instead of what their first line says').choices(logFormats),
-    )
-    .option(
-      '--reorder <time>',
-      'put requests in order that are so far from their place (access logs: 60s)',
-      reorderSpan,
-    )
+    .addOption(overlayOption('the rules'))
+    .addOption(mappingOption('weir replay --learn'))
+    .addOption(formatOption())
+    .addOption(reorderOption())
     .option('--from <host:port>', 'debug port of a running service, instead of files')
     .option(
       '--token <secret>',
@@ -37,16 +29,9 @@ export function addAdviseCommand(program: Command, surroundings: ReplaySurroundi
     .option('--json', 'print the advice as JSON', false)
     .option('--yaml', 'print the proposals as an overlay of the rules, for weir check --overlay', false)
     .action(
-      guarded(surroundings.fail, async (files: readonly string[], flags: AdviseFlags) => {
-        const [{ runAdvise }, { UnreadableInput }] = await Promise.all([
-          import('./run-advise.ts'),
-          import('../replay/input.ts'),
-        ]);
-        try {
-          await runAdvise(files, flags, surroundings);
-        } catch (error) {
-          throw error instanceof UnreadableInput ? new CommandFailed(error.message) : error;
-        }
+      onFiles<AdviseFlags>(surroundings.fail, async () => {
+        const { runAdvise } = await import('./run-advise.ts');
+        return (files, flags) => runAdvise(files, flags, surroundings);
       }),
     );
 }

@@ -95,14 +95,8 @@ function timeoutFor({ rules }: RuleTree): number {
 }
 
 async function rulesAt(path: string): Promise<RuleTree> {
-  const [{ loadSource }, { plainPath }, { formatProblem }] = await Promise.all([
-    import('../rules/book.ts'),
-    import('../rules/files.ts'),
-    import('../rules/problem.ts'),
-  ]);
-  const loaded = await loadSource(plainPath(path), { mergeDomains: true });
-  if (loaded.ok) return loaded.rules;
-  throw new CommandFailed(`the rules are wrong:\n${loaded.problems.map(formatProblem).join('\n')}`);
+  const { loadMergedRulesAt } = await import('./load-rules.ts');
+  return loadMergedRulesAt(path);
 }
 
 const TIMEOUT_MS = 10_000;

@@ -6,12 +6,10 @@ import { Ledger } from '../ledger/ledger.ts';
 import { createResponseHeaders } from '../rls/headers.ts';
 import { createDynamicMetadata } from '../rls/metadata.ts';
 import type { WireRequest } from '../rls/wire.ts';
-import { loadSource } from '../rules/book.ts';
-import { plainPath } from '../rules/files.ts';
-import { formatProblem } from '../rules/problem.ts';
 import type { Candidate, TracedLevel } from '../rules/trace.ts';
 import { readTime, wallClock } from '../rules/zone-time.ts';
 import { CommandFailed } from './client.ts';
+import { loadMergedRulesAt } from './load-rules.ts';
 import { duration, type Paint } from './paint.ts';
 import { renderQuota } from './render-quota.ts';
 
@@ -47,9 +45,7 @@ export function clockAt(written: string | undefined, now: Clock): Clock {
  * @throws CommandFailed  the rules are wrong
  */
 export async function explainOffline(path: string, request: WireRequest, clock: Clock): Promise<ExplainAnswer> {
-  const loaded = await loadSource(plainPath(path), { mergeDomains: true });
-  if (!loaded.ok) throw new CommandFailed(`the rules are wrong:\n${loaded.problems.map(formatProblem).join('\n')}`);
-  const { rules } = loaded;
+  const rules = await loadMergedRulesAt(path);
   const nowMs = clock();
   const ledger = new Ledger(
     { main: createMemoryBackend(() => nowMs, { maxCounters: 1_000 }) },

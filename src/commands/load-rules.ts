@@ -1,6 +1,6 @@
 import { loadSource } from '../rules/book.ts';
 import { plainPath } from '../rules/files.ts';
-import { loadRules } from '../rules/load.ts';
+import { type LoadedRules, loadRules } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import { readOverlayFiles } from '../rules/overlay-files.ts';
 import { formatProblem, type Problem } from '../rules/problem.ts';
@@ -24,14 +24,22 @@ export async function loadRulesAt(
     if ('problems' in read) throw wrongRules(read.problems);
     overlay.push(...read.files);
   }
-  const loaded = await loadSource(plainPath(path), { mergeDomains, overlay });
-  if (loaded.ok) return loaded.rules;
-  throw wrongRules(loaded.problems);
+  return treeOf(await loadSource(plainPath(path), { mergeDomains, overlay }));
 }
 
+/**
+ * Rules at a path alone; of a domain there may be several files.
+ *
+ * @throws CommandFailed  they are wrong
+ */
+export const loadMergedRulesAt = async (path: string): Promise<RuleTree> =>
+  treeOf(await loadSource(plainPath(path), { mergeDomains: true }));
+
 /** @throws CommandFailed  they are wrong */
-export function loadRulesText(name: string, text: string): RuleTree {
-  const loaded = loadRules([{ name, path: name, text }], { mergeDomains: false });
+export const loadRulesText = (name: string, text: string): RuleTree =>
+  treeOf(loadRules([{ name, path: name, text }], { mergeDomains: false }));
+
+function treeOf(loaded: LoadedRules): RuleTree {
   if (loaded.ok) return loaded.rules;
   throw wrongRules(loaded.problems);
 }

@@ -1,12 +1,5 @@
+import type { Tally } from '../candidate/report.ts';
 import type { Paint } from './paint.ts';
-
-interface SentTally {
-  readonly requests: number;
-  readonly liveRefused: number;
-  readonly candidateRefused: number;
-  readonly newlyRefused: number;
-  readonly newlyPassed: number;
-}
 
 interface SentKeys {
   readonly count: number;
@@ -38,8 +31,8 @@ export interface SentCandidate {
   readonly dropped: { readonly behind: number; readonly overload: number };
   readonly failed: number;
   readonly evicted: number;
-  readonly totals: SentTally;
-  readonly rules: readonly (SentTally & {
+  readonly totals: Tally;
+  readonly rules: readonly (Tally & {
     readonly rule: string;
     readonly inLive: boolean;
     readonly inCandidate: boolean;
@@ -84,7 +77,7 @@ const problemText = ({ severity, file, line, path, message }: SentProblem, paint
   return `  ${place}: ${paint[severity === 'error' ? 'bad' : 'dim'](severity)}: ${path === '' ? '' : `${path}: `}${message}`;
 };
 
-const tallyText = ({ requests, liveRefused, candidateRefused, newlyRefused, newlyPassed }: SentTally): string =>
+const tallyText = ({ requests, liveRefused, candidateRefused, newlyRefused, newlyPassed }: Tally): string =>
   `${requests} requests, refused ${liveRefused} live, ${candidateRefused} by the candidate: ${newlyRefused} newly refused, ${newlyPassed} newly passed`;
 
 /** Why the figures are not of all requests. */

@@ -1,12 +1,12 @@
 import cluster from 'node:cluster';
 import type { Clock } from '../clock.ts';
 import { fail, onSignal, version } from '../process.ts';
-import { CannotStart } from '../serve/cannot-start.ts';
-import { serveAsWorker } from '../serve/workers/worker.ts';
+import { serveAsWorker } from '../serve/worker.ts';
 import { serve } from '../serve.ts';
 import type { Environment } from '../settings/near-misses.ts';
 import { InvalidSettings } from '../settings/values.ts';
 import { readSettings } from '../settings.ts';
+import { CannotStart } from '../start-up.ts';
 
 /**
  * Runs the service until a signal, or until it fails.

@@ -2,10 +2,9 @@ import type { AgentQuestion, NamedReply, ReplyTo } from '../admin/agent.ts';
 import { describeTop, mergeRules, type ShownKey } from '../admin/top-keys.ts';
 import type { Clock, Monotonic } from '../clock.ts';
 import type { PageOutput } from '../http/server.ts';
-import type { DenyCacheState } from '../ledger/refusals.ts';
 import type { DurationTotals } from '../observe/duration-histogram.ts';
-import type { Load, MemoryFacts } from '../observe/service-gauges.ts';
 import type { Statistics } from '../observe/stats.ts';
+import type { HealthFacts } from './health-facts.ts';
 import { AllRuleSeries, type RuleRates } from './rule-series.ts';
 import { type ServiceRates, ServiceSeries } from './service-series.ts';
 
@@ -22,34 +21,6 @@ export interface LiveSources {
   readonly clock: Clock;
   readonly monotonicMs: Monotonic;
   readonly every: (intervalMs: number, run: () => void) => () => void;
-}
-
-/** State that is read when a snapshot is made. */
-export interface HealthFacts {
-  readonly store: {
-    readonly description: string;
-    /** Absent: counters are in this process. */
-    readonly isUp?: boolean;
-    readonly reason?: string;
-    readonly latencyMs?: number;
-    readonly lastSuccessAtMs?: number;
-  };
-  /** For each node of the store, the processes whose circuit to it is open. */
-  readonly circuits: readonly { readonly node: string; readonly open: number }[];
-  readonly memory?: MemoryFacts;
-  readonly load: Load;
-  readonly leased: number;
-  readonly denyCache?: { readonly size: number } & DenyCacheState['counts'];
-  readonly workers: { readonly expected: number; readonly restarts: number };
-  readonly process: { readonly rssBytes: number; readonly heapBytes: number };
-  readonly rules: {
-    readonly hash?: string;
-    readonly loadedAtMs?: number;
-    readonly isNewest: boolean;
-    readonly count: number;
-    readonly problems: readonly string[];
-    readonly moreProblems: number;
-  };
 }
 
 /** What readers of the event stream receive once a second. */

@@ -20,9 +20,11 @@ export interface LeasesOptions {
 }
 
 /** Part of what a counter has left that one lease takes, so that what is left is shared while it shrinks. */
-const SHARE_OF_REST = 1 / 20;
+export const SHARE_OF_REST = 1 / 20;
 /** For how long a lease should last at the rate of its counter. */
-const LEASE_MS = 100;
+export const LEASE_MS = 100;
+/** The service gives back leased hits that were not used for this time. */
+export const LEASE_IDLE_MS = 250;
 /**
  * How long giving back may take. It is tried once: what is not known to be given back is lost until the window ends.
  */
@@ -241,7 +243,7 @@ function spendFrom(lease: Lease, hits: number, nowMs: number): Decision | undefi
 
 /** How many hits to lease: none while it is not known how fast the counter is used, or what it has left. */
 function blockOf(lease: Lease, nowMs: number): number {
-  // it wants more hits at once than there are: the rest stays
+  // the caller asks for more hits at once than are left: these stay
   if (lease.left > 0 && lease.expiresAtMs > nowMs) return 0;
   const elapsedMs = nowMs - lease.countedSinceMs;
   const perMs = lease.requested / Math.max(elapsedMs, 1);

@@ -82,24 +82,7 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
   if (quotas) yield* writeQuotaCounts(quotas, format);
   if (commits) yield* writeCommitCounts(commits, format);
   if (sites) yield* writeSites(sites, format);
-  const store = sources.store();
-  yield gauge(
-    'weir_store_up',
-    '1 while the counters can be reached, checked once a second, else 0.',
-    store?.isUp === false ? 0 : 1,
-  );
-  if (store?.latencyMs !== undefined)
-    yield gauge(
-      'weir_store_latency_seconds',
-      'How long the last answer to the check of the store took.',
-      store.latencyMs / 1_000,
-    );
-  if (store?.lastSuccessAtMs !== undefined)
-    yield gauge(
-      'weir_store_last_success_timestamp_seconds',
-      'When the store last answered.',
-      store.lastSuccessAtMs / 1_000,
-    );
+  yield* writeStore(sources.store(), format);
   const memory = sources.memory();
   if (memory) {
     yield gauge('weir_memory_counters', 'Counters that are held in memory.', memory.counters);
@@ -123,6 +106,27 @@ export function* writeServiceGauges(sources: ServiceGauges, format: ExpositionFo
   yield counter('weir_worker_restarts_total', 'Workers that took the place of one that ended.', sources.restarts());
   const info = { version: sources.version, node: nodeVersion };
   yield gauge('weir_build_info', 'The version of the service, and of Node.', 1, info);
+}
+
+function* writeStore(store: StoreFacts | undefined, format: ExpositionFormat): Iterable<string> {
+  const { gauge } = metricsIn(format);
+  yield gauge(
+    'weir_store_up',
+    '1 while the counters can be reached, checked once a second, else 0.',
+    store?.isUp === false ? 0 : 1,
+  );
+  if (store?.latencyMs !== undefined)
+    yield gauge(
+      'weir_store_latency_seconds',
+      'How long the last answer to the check of the store took.',
+      store.latencyMs / 1_000,
+    );
+  if (store?.lastSuccessAtMs !== undefined)
+    yield gauge(
+      'weir_store_last_success_timestamp_seconds',
+      'When the store last answered.',
+      store.lastSuccessAtMs / 1_000,
+    );
 }
 
 /** Metrics with one series each. */

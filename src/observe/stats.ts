@@ -144,18 +144,8 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     recorded: (recorded, notRecorded) => addSums(sums, { recorded, notRecorded }),
     connectionFailed: (code) => increase(connectionErrors, code, 1),
     rulesLoaded: (ok) => void loads[ok ? 'success' : 'error']++,
-    merge(counted) {
-      for (const theirs of counted.rules)
-        addRule(rules.of(theirs.domain, theirs.levels, theirs.algorithm, theirs.named), theirs);
-      for (const [domain, theirs] of counted.domainAnswers) addAnswers(domainAnswers.of(domain), theirs);
-      addAnswers(answers, counted.answers);
-      for (const by of ['store', 'service'] as const) failures[by] += counted.failures[by];
-      for (const [method, times] of counted.calls) increase(calls, method, times);
-      for (const [code, times] of counted.connectionErrors) increase(connectionErrors, code, times);
-      for (const [policy, hits] of counted.degraded) increase(degraded, policy, hits);
-      for (const [domain, times] of counted.unknownDomains) domains.add(domain, times);
-      addSums(sums, counted.sums);
-    },
+    merge: (counted) =>
+      mergeInto({ rules, domains, domainAnswers, answers, failures, calls, connectionErrors, degraded, sums }, counted),
     rules: rules.all,
     hasRule: rules.has,
     answers,
@@ -168,6 +158,32 @@ export function createStatistics(nearLimitRatio: number, maxNameBytes: number = 
     unknownDomains: domains.counts,
     sums,
   };
+}
+
+/** What one process counts, to which the counts of others are added. */
+interface OwnCounts {
+  readonly rules: ReturnType<typeof createRuleCounts>;
+  readonly domains: ReturnType<typeof createDomainCounts>;
+  readonly domainAnswers: ReturnType<typeof createDomainAnswers>;
+  readonly answers: Record<Code, number>;
+  readonly failures: Record<FailedBy, number>;
+  readonly calls: Map<string, number>;
+  readonly connectionErrors: Map<string, number>;
+  readonly degraded: Map<string, number>;
+  readonly sums: Sums;
+}
+
+function mergeInto(own: OwnCounts, counted: Counted): void {
+  for (const theirs of counted.rules)
+    addRule(own.rules.of(theirs.domain, theirs.levels, theirs.algorithm, theirs.named), theirs);
+  for (const [domain, theirs] of counted.domainAnswers) addAnswers(own.domainAnswers.of(domain), theirs);
+  addAnswers(own.answers, counted.answers);
+  for (const by of ['store', 'service'] as const) own.failures[by] += counted.failures[by];
+  for (const [method, times] of counted.calls) increase(own.calls, method, times);
+  for (const [code, times] of counted.connectionErrors) increase(own.connectionErrors, code, times);
+  for (const [policy, hits] of counted.degraded) increase(own.degraded, policy, hits);
+  for (const [domain, times] of counted.unknownDomains) own.domains.add(domain, times);
+  addSums(own.sums, counted.sums);
 }
 
 function addSums(sums: Sums, more: Partial<Sums>): void {

@@ -42,7 +42,7 @@ export function readActive(block: Block<'active'>, problems: Problems): ActiveTi
   if (!isTimeZone(timezone))
     return wrong('timezone', `timezone must be a name of the IANA database such as Europe/Berlin, got '${timezone}'`);
   if (from === undefined && until === undefined && days === undefined && hours === undefined)
-    return problems.error(block.place(), 'active wants from, until, days or hours');
+    return problems.error(block.place(), 'active requires from, until, days or hours');
   const clock = wallClock(timezone);
   const momentOf = (key: 'from' | 'until', written: string | undefined, absent: number): number => {
     if (written === undefined) return absent;

@@ -213,10 +213,10 @@ function readIds({ values, place }: Block<'node'>, above: Above, problems: Probl
   };
   const as = idKinds.find((one) => one === written);
   if (!as) return wrong(`not_counted must be ${notCounted.join(' or ')}, got '${written}'`);
-  if (hasWildcard(key)) return wrong(`not_counted: ${as} wants a key without '*', got '${key}'`);
+  if (hasWildcard(key)) return wrong(`not_counted: ${as} requires a key without '*', got '${key}'`);
   if (value !== '' && !hasWildcard(value))
     return wrong(
-      `not_counted: ${as} wants a node for any value, since each request has an id of its own, got '${value}'`,
+      `not_counted: ${as} requires a node for any value, since each request has an id of its own, got '${value}'`,
     );
   if (shares) return wrong(`not_counted: ${as} and share_threshold exclude one another: leave one of them out`);
   if (above.ids.some((one) => one.as === as))
@@ -232,7 +232,7 @@ function buildCommit(block: Block<'node'>, { rule, levels, reserves }: Above, pr
   const wrong = (message: string): undefined => problems.error(block.place('not_counted'), message);
   if (only || several || descriptors)
     return wrong('not_counted: commit takes the limits of the node above: leave its own limits and descriptors out');
-  if (hasWildcard(key)) return wrong(`not_counted: commit wants a key without '*', got '${key}'`);
+  if (hasWildcard(key)) return wrong(`not_counted: commit requires a key without '*', got '${key}'`);
   const commits = new Map(
     (rule?.limits ?? []).flatMap((one): [RuleLimit, RuleLimit][] =>
       one.limit.algorithm === 'reservation' ? [[one, { ...one, limit: { ...one.limit, commits: true } }]] : [],
@@ -250,7 +250,7 @@ function buildCommit(block: Block<'node'>, { rule, levels, reserves }: Above, pr
     };
   }
   if (reserves) return undefined; // `reserve` itself is invalid, and already reported
-  return wrong('not_counted: commit wants a limit with reserve on the node right above');
+  return wrong('not_counted: commit requires a limit with reserve on the node right above');
 }
 
 const hasReserve = ({ values: { rate_limit: only, rate_limits: several = [] } }: Block<'node'>): boolean =>

@@ -26,7 +26,7 @@ export interface StoreTraits {
 export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, problems: Problems): void {
   for (const { values, place } of files) {
     if (store.atomic === 'counter' && values.spend && values.spend !== ('each' satisfies Spend)) {
-      const message = `spend: ${values.spend} wants all limits of a request counted in one step, which ${store.name} cannot do`;
+      const message = `spend: ${values.spend} requires all limits of a request to be counted in one step, which ${store.name} cannot do`;
       problems.error(place('spend'), message);
     }
     checkNodes(values.descriptors ?? [], values.spend ?? store.spend, store, problems);
@@ -49,7 +49,7 @@ function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: Store
       if (onFailure === 'local' && localShare === undefined && store.processes > 1)
         wrong(
           'on_store_failure',
-          `on_store_failure: local wants a local_share where ${store.processes} processes count, each by itself`,
+          `on_store_failure: local requires a local_share where ${store.processes} processes count, each by itself`,
         );
       if (limit.values.sites && !store.split)
         problems.error(

@@ -132,7 +132,7 @@ const rateLimit = {
     of: 'reserve',
     goesWith: namedAlgorithms.filter((name) => rowOf(name).canOwe),
     meaning:
-      'hits are reserved when a request begins, and charged when it is known how many it has used; wants an id (not_counted: hold)',
+      'hits are reserved when a request begins, and charged when it is known how many it has used; requires an id (not_counted: hold)',
   },
   sites: {
     type: 'block',

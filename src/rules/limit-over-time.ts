@@ -53,7 +53,7 @@ function buildScheduled(
   const { active: times, unlimited, ...numbers } = entry.values;
   if (!times) {
     if (entry.wrong.has('active')) return undefined;
-    return problems.error(entry.place('active'), 'an entry of schedule wants active: when it applies');
+    return problems.error(entry.place('active'), 'an entry of schedule requires active: when it applies');
   }
   const active = readActive(times, problems);
   if (unlimited) {
@@ -87,7 +87,7 @@ function checkHolders(limits: LimitOverTime, own: RuleLimit, block: LimitBlock, 
   const isAlways = limits.at(-1)?.active === undefined;
   if (isAlways && limits.every(({ limit }) => limit?.limit.counter === own.limit.counter)) return true;
   const message =
-    'in_flight and reserve want one counter at all times, since a request may end after a change: take a schedule with other numbers, without active on the limit itself, unlimited or on_change: reset';
+    'in_flight and reserve require one counter at all times, since a request may end after a change: take a schedule with other numbers, without active on the limit itself, unlimited or on_change: reset';
   problems.error(block.place(isAlways ? 'schedule' : 'active'), message);
   return false;
 }

@@ -8,7 +8,7 @@ import type { Block } from './read.ts';
 type LimitBlock = Block<'rate_limit'>;
 type Key = keyof LimitBlock['values'];
 
-/** Reports what is wrong with a key of a limit. */
+/** Reports a problem with a key of a limit. */
 export type LimitProblem = (key: Key, message: string) => undefined;
 
 /** The longest that a rule may hold a request. */

@@ -112,7 +112,10 @@ function readTtl(block: LimitBlock, algorithm: AlgorithmName, wrong: LimitProble
     if (values[key] !== undefined) wrong(key, `${key} means nothing with ${algorithm}; it has a ttl`);
   if (values.ttl === undefined) {
     if (block.wrong.has('ttl')) return undefined;
-    return wrong('ttl', `${algorithm} wants a ttl, longer than any request lasts: after so long a slot is free again`);
+    return wrong(
+      'ttl',
+      `${algorithm} requires a ttl longer than any request lasts: after that time a slot is free again`,
+    );
   }
   const windowMs = durationMs(values.ttl);
   if (!isTtl(windowMs))

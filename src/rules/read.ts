@@ -10,7 +10,7 @@ import { flagOf, integerOf, type ScalarType } from './yaml-scalar.ts';
 /** A block of a rule file, checked against the format: its values, each of which knows where it stands. */
 export interface Block<S extends Shape> extends MayBeOverlaid {
   readonly values: { readonly [K in keyof (typeof format)[S]]?: ValueOf<(typeof format)[S][K]> };
-  /** Keys whose value was not what the format wants: reported already, and absent from `values`. */
+  /** Keys whose value was not what the format expects: reported already, and absent from `values`. */
   readonly wrong: ReadonlySet<PropertyKey>;
   /** Keys that are there with nothing behind them; absent where that is not known. */
   readonly empty?: ReadonlySet<PropertyKey>;

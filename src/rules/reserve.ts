@@ -26,7 +26,7 @@ export function readReserve(
   if (!hasId)
     return problems.error(
       place('reserve'),
-      'reserve wants the id of the request: put not_counted: hold on this node or one above',
+      'reserve requires the id of the request: put not_counted: hold on this node or one above',
     );
   const { ttl = '', on_overrun: written = overruns[0], estimate } = reserve.values;
   const ttlMs = durationMs(ttl);

@@ -58,7 +58,7 @@ function readMaxError({ values, place }: Block<'sites'>, problems: Problems): nu
   const got = error === undefined ? 'nothing' : `'${error}'`;
   return problems.error(
     place(error === undefined ? 'mode' : 'max_error'),
-    `mode: optimistic wants a max_error above 0% and up to ${MAX_ERROR_PERCENT}%, such as 5%, got ${got}`,
+    `mode: optimistic requires a max_error above 0% and up to ${MAX_ERROR_PERCENT}%, such as 5%, got ${got}`,
   );
 }
 
@@ -93,9 +93,9 @@ function shareOf(whole: Limit, { sites, site, group }: SiteSplit, maxErrorPercen
 
 function problemOf(limit: SiteShareLimit): string | undefined {
   const { of, windowMs, burst, sites } = limit;
-  if (windowMs < MIN_WINDOW_MS) return `sites wants a window of at least 1s, got ${windowMs} ms`;
+  if (windowMs < MIN_WINDOW_MS) return `sites requires a window of at least 1s, got ${windowMs} ms`;
   if (of === 'fixed_window') return undefined;
-  if (burst < sites) return `sites wants a burst of at least one token for each of ${sites} sites, got ${burst}`;
+  if (burst < sites) return `sites requires a burst of at least one token for each of ${sites} sites, got ${burst}`;
   const product = (burst + errorOf(limit) + 1) * windowMs * sites;
   if (product <= MAX_COUNT) return undefined;
   return `burst times milliseconds of the window times sites must stay below 2^53 to be exact, got ${product}`;

@@ -15,12 +15,11 @@ import type { OverrideList } from '../http/debug.ts';
 import { profileRoutes } from '../http/profile.ts';
 import type { Route } from '../http/server.ts';
 import type { Settings } from '../settings.ts';
-import { CannotStart } from './cannot-start.ts';
-import type { Core } from './core.ts';
-import type { Part, ProcessContext } from './parts.ts';
-import { deciderOf, extrasOf } from './responder.ts';
+import { CannotStart, type Part } from '../start-up.ts';
+import { every, type ProcessContext } from './context.ts';
+import { type Core, deciderOf } from './core.ts';
+import { extrasOf } from './responder.ts';
 import type { SourcedRules } from './rules.ts';
-import { every } from './store.ts';
 
 /** Routes of the debug port that show callers' values or make changes. */
 export interface AdminPages extends Part {

@@ -1,12 +1,12 @@
 import type { Records } from '../admin/records.ts';
 import type { Breakers } from '../backends/breaker.ts';
+import type { LatenessWatch } from '../backends/lateness.ts';
 import type { MemoryBackend } from '../backends/memory/backend.ts';
 import type { Monotonic } from '../clock.ts';
 import type { Backends } from '../ledger/ledger.ts';
 import type { ShareStore } from '../shares/share-store.ts';
 import type { ShareTerms } from '../shares/shares.ts';
-import type { LatenessWatch } from './lateness.ts';
-import type { ProcessContext } from './parts.ts';
+import type { ProcessContext } from './context.ts';
 
 /** What backends use. */
 export interface BackendContext extends ProcessContext {

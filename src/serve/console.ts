@@ -1,20 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { memoryUsage } from 'node:process';
-import type { Clock } from '../clock.ts';
+import { type Clock, monotonicMs } from '../clock.ts';
 import { assetRoutes } from '../console/assets.ts';
+import { healthFacts } from '../console/health-facts.ts';
 import { Heartbeat } from '../console/instances.ts';
-import { type HealthFacts, Live } from '../console/live.ts';
+import { Live } from '../console/live.ts';
 import { consoleOperations } from '../console/operations.ts';
 import { hashed } from '../hashed.ts';
 import type { Metrics } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
-import { formatProblem } from '../rules/problem.ts';
 import type { Settings } from '../settings.ts';
+import type { Part } from '../start-up.ts';
+import type { Responders } from '../workers/responders.ts';
+import { every, type ProcessContext } from './context.ts';
 import type { Core } from './core.ts';
-import type { Part, ProcessContext } from './parts.ts';
-import type { Responders } from './responders.ts';
-import { every } from './store.ts';
 
 /** The console's part of the debug port. */
 export interface ConsolePages extends Part {
@@ -30,8 +29,6 @@ export interface ConsoleSources {
   readonly version: string;
 }
 
-const MAX_SHOWN_PROBLEMS = 20;
-
 /** Opens the console: series are gathered from now on. */
 export async function openConsole(
   settings: Settings,
@@ -44,9 +41,9 @@ export async function openConsole(
     ...{ statistics, ask: responders.ask, clock, every },
     durations: metrics.durations,
     latenessMs: core.store.lateness.latenessMs,
-    health: () => healthFacts(settings, sources),
+    health: () => healthFacts({ store: core.store, rules, responders, workers: settings.workers }),
     hash: settings.admin.hashKeys ? hashed : undefined,
-    monotonicMs: () => performance.now(),
+    monotonicMs,
   });
   const heartbeat =
     settings.counters.store.kind === 'redis' ? openHeartbeat(settings, sources, live, clock) : undefined;
@@ -84,52 +81,4 @@ function openHeartbeat(settings: Settings, sources: ConsoleSources, live: Live, 
       };
     },
   });
-}
-
-function healthFacts(
-  settings: Settings,
-  { core: { store: counters, rules }, responders }: ConsoleSources,
-): HealthFacts {
-  const store = counters.watch?.state();
-  const cache = responders.cache();
-  const memory = counters.memory?.held();
-  const { rss, heapUsed } = memoryUsage();
-  return {
-    store: {
-      description: counters.description,
-      ...(store && { isUp: store.isUp }),
-      ...(store?.reason !== undefined && { reason: store.reason }),
-      ...(store?.latencyMs !== undefined && { latencyMs: Math.round(store.latencyMs * 100) / 100 }),
-      ...(store?.lastSuccessAtMs !== undefined && { lastSuccessAtMs: store.lastSuccessAtMs }),
-    },
-    circuits: Array.from(responders.openCircuits(), ([node, open]) => ({ node, open })),
-    ...(memory && { memory }),
-    load: responders.load(),
-    leased: responders.leased(),
-    ...(cache && { denyCache: { size: cache.size(), ...cache.counts } }),
-    workers: { expected: settings.workers, restarts: responders.restarts() },
-    process: { rssBytes: rss, heapBytes: heapUsed },
-    rules: rulesFacts(rules),
-  };
-}
-
-function rulesFacts(rules: Core['rules']): HealthFacts['rules'] {
-  const inForce = rules.inForce();
-  const last = rules.lastLoad();
-  const problems = last && !last.ok ? last.problems : [];
-  return {
-    ...(inForce && { hash: inForce.hash, loadedAtMs: inForce.atMs }),
-    isNewest: inForce?.isNewest ?? true,
-    count: rules.book.rules()?.rules.length ?? 0,
-    problems: problems.slice(0, MAX_SHOWN_PROBLEMS).map(formatProblem),
-    moreProblems: Math.max(problems.length - MAX_SHOWN_PROBLEMS, 0),
-  };
-}
-
-/** For a browser on this machine. @param debug  the address of the debug port */
-export function consoleAddress({ tls }: Settings['debug'], debug: string): string {
-  const at = debug.lastIndexOf(':');
-  const host = debug.slice(0, at);
-  const isAny = ['0.0.0.0', '::', '[::]', '', '127.0.0.1', '::1'].includes(host);
-  return `${tls ? 'https' : 'http'}://${isAny ? 'localhost' : host}:${debug.slice(at + 1)}/console/`;
 }

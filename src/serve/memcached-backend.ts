@@ -4,8 +4,8 @@ import { openServers } from '../backends/memcached/servers.ts';
 import { tlsOptions } from '../backends/tls.ts';
 import type { StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
+import { start } from '../start-up.ts';
 import type { BackendContext, OpenBackends } from './backend-parts.ts';
-import { start } from './cannot-start.ts';
 
 /** @throws CannotStart if a certificate file cannot be read */
 export async function openMemcachedBackend(

@@ -1,7 +1,10 @@
+import { randomInt } from 'node:crypto';
 import { adviceOperations } from '../admin/advice-operations.ts';
 import { candidateMetrics } from '../admin/candidate-metrics.ts';
 import { overrideMetrics, unmatchedMetrics } from '../admin/metrics.ts';
 import { siteOperations } from '../admin/site-operations.ts';
+import type { LiveAdvice } from '../advise/live-advice.ts';
+import { hashed } from '../hashed.ts';
 import { type DebugSources, debugRoutes } from '../http/debug.ts';
 import { shareRendering } from '../http/share-rendering.ts';
 import { createMetrics } from '../observe/prometheus.ts';
@@ -9,12 +12,13 @@ import { referenceCounters, referenceGauges } from '../observe/reference-names.t
 import type { Statistics } from '../observe/stats.ts';
 import type { Settings } from '../settings.ts';
 import { joined } from '../slices.ts';
+import { openParts, type Part } from '../start-up.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
+import type { Responders } from '../workers/responders.ts';
 import { openAdminPages } from './admin.ts';
 import { openConsole } from './console.ts';
+import { every, type ProcessContext } from './context.ts';
 import type { Core } from './core.ts';
-import { openParts, type Part, type ProcessContext } from './parts.ts';
-import type { Responders } from './responders.ts';
 import type { SourcedRules } from './rules.ts';
 import { at, openHttp, openTls } from './servers.ts';
 import { openSink } from './sinks.ts';
@@ -55,10 +59,7 @@ export function openOps(
     const pagesOfConsole = add(
       await openConsole(settings, { core, responders, statistics, metrics, version }, context),
     );
-    const advice =
-      settings.advice.maxBytes > 0
-        ? add((await import('./advice.ts')).openAdvice(settings, core, responders))
-        : undefined;
+    const advice = settings.advice.maxBytes > 0 ? add(await openAdvice(settings, core, responders)) : undefined;
     const ofSites = siteOperations({ sites: settings.sites, report: () => load().sites });
     const more = [...ofSites, ...pagesOfConsole.operations, ...adviceOperations(advice)];
     const admin = add(openAdminPages(settings, core, { ask, version, more }, context));
@@ -92,6 +93,21 @@ export function openOps(
         sink.onCallFinished(method, elapsedMs);
       },
     };
+  });
+}
+
+/** Follows what keys do, from now on. Loaded only where it is on. */
+async function openAdvice(
+  { advice, admin }: Pick<Settings, 'advice' | 'admin'>,
+  { rules }: Pick<Core, 'rules'>,
+  { ask }: Pick<Responders, 'ask'>,
+): Promise<LiveAdvice> {
+  const { LiveAdvice } = await import('../advise/live-advice.ts');
+  return new LiveAdvice({
+    ...{ maxBytes: advice.maxBytes, ask, every },
+    rules: rules.book.rules,
+    seed: randomInt(2 ** 31),
+    hash: admin.hashKeys ? hashed : undefined,
   });
 }
 

@@ -1,10 +1,11 @@
 import { createCounterKeys } from '../backends/key.ts';
+import { monotonicMs } from '../clock.ts';
+import { createSeldomLog } from '../observe/seldom-log.ts';
 import { type PoolKeys, QuotaService, shareTerms } from '../rlqs/quota-service.ts';
 import type { Settings } from '../settings.ts';
-import { CannotStart } from './cannot-start.ts';
+import { CannotStart } from '../start-up.ts';
+import type { ProcessContext } from './context.ts';
 import type { Core } from './core.ts';
-import type { ProcessContext } from './parts.ts';
-import { createSeldomLog } from './seldom-log.ts';
 
 /** Only the name of a counter is used. */
 type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
@@ -19,11 +20,11 @@ export async function openQuotas(
   const shares = await store.openShares?.(terms, rlqs.maxBytes);
   if (!shares) throw new CannotStart('RLQS: shares are kept in memory or in Redis, and the counters are elsewhere');
   if (admin.tokens) log.warn('RLQS: overrides that are set by the admin API do not apply to quotas of proxies');
-  const logSeldom = createSeldomLog(() => performance.now());
+  const logSeldom = createSeldomLog(monotonicMs);
   return new QuotaService({
     ...{ rules: rules.book.rules, keyOf: poolKeys(counters.keys), shares, terms },
     ...{ unknown: rlqs.unknown, domains: rlqs.domains, maxBuckets: rlqs.maxBuckets },
-    monotonicMs: () => performance.now(),
+    monotonicMs,
     onUnavailable: (reason) =>
       logSeldom(reason, () =>
         log.error(`quotas of proxies cannot be assigned: ${reason}; not logged again for a minute`),

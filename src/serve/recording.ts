@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { rfc3339 } from '../admin/times.ts';
+import { monotonicMs } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
 import { RecordingFiles } from '../record/files.ts';
 import { RECORDING_VERSION } from '../record/format.ts';
@@ -8,9 +9,8 @@ import { Recorder } from '../record/recorder.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
-import { start } from './cannot-start.ts';
-import type { Part, ProcessContext } from './parts.ts';
-import { every } from './store.ts';
+import { type Part, start } from '../start-up.ts';
+import { every, type ProcessContext } from './context.ts';
 
 /** Records what this process answers. */
 export interface Recording extends Part {
@@ -50,7 +50,7 @@ export async function openRecording(
       }),
     onRecorded,
     untilMs: isFromStart ? Number.POSITIVE_INFINITY : 0,
-    monotonicMs: () => performance.now(),
+    monotonicMs,
     later: (run) => void setImmediate(run),
   });
   const stopFlushing = every(FLUSH_INTERVAL_MS, () => recorder.flush());

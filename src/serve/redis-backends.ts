@@ -6,12 +6,12 @@ import { connect } from '../backends/redis/connect.ts';
 import { createProbe, isRefusal } from '../backends/redis/probe.ts';
 import { RedisRecords } from '../backends/redis/records.ts';
 import { referenceCounters } from '../backends/redis/reference/counters.ts';
+import { createSeldomLog } from '../observe/seldom-log.ts';
+import { atomicOfRedis } from '../settings/store-traits.ts';
 import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
+import { start } from '../start-up.ts';
 import type { BackendContext, OpenBackends } from './backend-parts.ts';
-import { start } from './cannot-start.ts';
-import { createSeldomLog } from './seldom-log.ts';
-import { atomicOfRedis } from './traits.ts';
 
 /** No request waits for shares. */
 const MIN_SHARES_TIMEOUT_MS = 1_000;

@@ -1,27 +1,21 @@
-import type { CandidateBook } from '../candidate/book.ts';
+import { CandidateBook, type CandidateFacts } from '../candidate/book.ts';
 import type { CandidateFeed } from '../candidate/feed.ts';
 import type { Logger } from '../observe/log.ts';
-import type { Statistics } from '../observe/stats.ts';
-import { openRuleBook, type RuleBook } from '../rules/book.ts';
-import type { LoadedTree } from '../rules/changes.ts';
+import { logProblems, type OnLoad } from '../observe/rule-loads.ts';
+import { openFileChecker, openRuleBook, type RuleBook } from '../rules/book.ts';
 import { plainPath, runtimeDirectory } from '../rules/files.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { LoadedRules } from '../rules/load.ts';
-import { listOverlaid } from '../rules/overlaid.ts';
 import { Overlay } from '../rules/overlay-files.ts';
 import { hashOf } from '../rules/packed.ts';
-import { formatProblem, type Problem } from '../rules/problem.ts';
-import { describeReload, findReload, type Reload } from '../rules/reload.ts';
+import { formatProblem } from '../rules/problem.ts';
+import type { Reload } from '../rules/reload.ts';
 import type { Settings } from '../settings.ts';
-import { openCandidateBook } from './candidate-book.ts';
-import { CannotStart, start } from './cannot-start.ts';
-import type { ProcessContext } from './parts.ts';
+import { CannotStart, start } from '../start-up.ts';
+import { every, type ProcessContext } from './context.ts';
 
 /** How often rule files are polled for changes. */
-const RULES_POLL_INTERVAL_MS = 1_000;
-
-/** Logged problems per load: thousands of lines would delay requests. */
-const MAX_LOGGED_PROBLEMS = 200;
+const POLL_INTERVAL_MS = 1_000;
 
 /** When the rules in force were loaded, their hash, and whether newer ones are invalid. */
 export interface RulesLoaded {
@@ -56,63 +50,6 @@ export interface OpenRules {
 /** The rules of the process that reads them from their source. */
 export interface SourcedRules extends OpenRules {
   readonly candidate: CandidateBook;
-}
-
-/** Called with the result of each load and the source of the rules. Resolves with what a reload did. */
-export type OnLoad = (loaded: LoadedRules, from: string) => Promise<Reload | undefined>;
-
-/** Counts loads, and logs their problems or their changes. */
-export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
-  let inForce: LoadedTree | undefined;
-  let isTroubled = false;
-  const logChange = async (
-    before: LoadedTree | undefined,
-    after: LoadedTree,
-    from: string,
-    isRecovery: boolean,
-  ): Promise<Reload | undefined> => {
-    const { rules, domains } = after.rules;
-    const what = `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashOf(after.packed)}`;
-    if (!before) {
-      log.info(`loaded ${what}`);
-      return undefined;
-    }
-    const reload = await findReload(before, after);
-    const text = describeReload(reload) ?? 'no rule has changed';
-    log.info(`${isRecovery ? 'the rules are valid again: ' : ''}reloaded ${what}: ${text}`);
-    return reload;
-  };
-  return async (loaded, from) => {
-    statistics.rulesLoaded(loaded.ok);
-    logProblems(loaded.ok ? loaded.warnings : loaded.problems, log);
-    if (!loaded.ok) {
-      if (inForce) log.error(`the rules in force are kept: hash ${hashOf(inForce.packed)}`);
-      isTroubled = true;
-      return undefined;
-    }
-    const after = { rules: loaded.rules, packed: loaded.packed ?? [] };
-    const reload = logChange(inForce, after, from, isTroubled);
-    inForce = after;
-    isTroubled = false;
-    if (log.isLevelEnabled('debug'))
-      for (const line of take(MAX_LOGGED_PROBLEMS, listOverlaid(loaded.rules.rules))) log.debug(line);
-    return reload;
-  };
-}
-
-function logProblems(problems: readonly Problem[], log: Logger): void {
-  for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS))
-    log[problem.severity === 'error' ? 'error' : 'warn'](formatProblem(problem));
-  const more = problems.length - MAX_LOGGED_PROBLEMS;
-  if (more > 0) log.warn(`… and ${more} more; weir check, and /rlconfig?verbose on the debug port, list them all`);
-}
-
-function* take<T>(count: number, items: Iterable<T>): Iterable<T> {
-  let left = count;
-  for (const item of items) {
-    if (left-- === 0) return;
-    yield item;
-  }
 }
 
 /**
@@ -162,7 +99,7 @@ export async function openRules(
   }
   const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
   const from = source.description;
-  const book = await openRuleBook(source, { ...optionsOf(from), pollIntervalMs: RULES_POLL_INTERVAL_MS });
+  const book = await openRuleBook(source, { ...optionsOf(from), pollIntervalMs: POLL_INTERVAL_MS });
   if (!book.rules() && 'path' in origin) {
     book.close();
     throw new CannotStart(`the rules at ${overlaid(from)} are invalid: see above`);
@@ -186,9 +123,39 @@ function logConnection(description: string, log: Logger) {
 
 /** @throws CannotStart if it cannot be read, or is invalid */
 async function openOverlay(path: string, log: Logger): Promise<Overlay> {
-  const overlay = await Overlay.open(plainPath(path), RULES_POLL_INTERVAL_MS);
+  const overlay = await Overlay.open(plainPath(path), POLL_INTERVAL_MS);
   if (overlay.problems.length === 0) return overlay;
   overlay.close();
   logProblems(overlay.problems, log);
   throw new CannotStart(`the overlay ${path} is invalid: see above`);
 }
+
+/** Logged problems of a candidate. */
+const MAX_CANDIDATE_PROBLEMS = 20;
+
+/** Opens what loads candidates. The service starts without waiting for one. */
+function openCandidateBook(
+  { candidate: { path }, mergeDomains }: Settings['rules'],
+  store: StoreTraits,
+  overlay: Overlay | undefined,
+  { clock, log }: ProcessContext,
+): CandidateBook {
+  const book = new CandidateBook({
+    ...{ clock, every, pollIntervalMs: POLL_INTERVAL_MS, onState: logCandidate(log) },
+    checker: openFileChecker({ mergeDomains, store }),
+    source: path === undefined ? undefined : plainPath(path),
+    overlay: () => overlay?.files ?? [],
+  });
+  overlay?.onChange(() => void book.checkAgain());
+  return book;
+}
+
+const logCandidate =
+  (log: ProcessContext['log']) =>
+  ({ state, ruleCount, domains, hash, problems }: CandidateFacts): void => {
+    if (state === 'on') log.info(`trying a candidate: ${ruleCount} rules of ${domains.length} domains, hash ${hash}`);
+    if (state === 'off') log.info('no candidate is tried');
+    if (state !== 'wrong') return;
+    for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
+    log.error(`the candidate is not tried: ${problems.length} problems`);
+  };

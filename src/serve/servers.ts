@@ -10,12 +10,12 @@ import type { HoldsService } from '../rls/holds.ts';
 import type { KuadrantService } from '../rls/kuadrant.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { Settings } from '../settings.ts';
+import { type Add, openParts, type Part, start } from '../start-up.ts';
 import { type CertificateFiles, type Certificates, openCertificates } from '../transport/certificates.ts';
 import type { GrpcServer, OnCallFinished } from '../transport/grpc-server.ts';
 import { transports } from '../transport/transports.ts';
-import { start } from './cannot-start.ts';
+import type { ProcessContext } from './context.ts';
 import type { Core } from './core.ts';
-import { type Add, openParts, type Part, type ProcessContext } from './parts.ts';
 
 /** The addresses of the servers. */
 export interface Servers extends Part {

@@ -4,19 +4,19 @@ import { memoryRecords, type Records } from '../admin/records.ts';
 import { unitMs } from '../algorithms/limit.ts';
 import { Breakers } from '../backends/breaker.ts';
 import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
-import type { Lateness } from '../backends/lateness.ts';
+import { type Lateness, watchLateness } from '../backends/lateness.ts';
 import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
 import { sharedCounters } from '../backends/shared-counters.ts';
+import { type StoreWatch, watchStore } from '../backends/store-watch.ts';
 import { type Clock, monotonicMs } from '../clock.ts';
 import { createEstimates, type Estimates } from '../ledger/estimates.ts';
+import { LEASE_IDLE_MS } from '../ledger/lease.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import { Overrides } from '../overrides.ts';
 import type { Settings } from '../settings.ts';
+import { CannotStart, openParts, type Part } from '../start-up.ts';
 import type { BackendContext, OpenBackends } from './backend-parts.ts';
-import { CannotStart } from './cannot-start.ts';
-import { watchLateness } from './lateness.ts';
-import { openParts, type Part, type ProcessContext } from './parts.ts';
-import { type StoreWatch, watchStore } from './store-watch.ts';
+import { every, type ProcessContext } from './context.ts';
 
 /** The opened store of the counters. */
 export interface OpenStore extends Part {
@@ -41,8 +41,6 @@ export interface OpenStore extends Part {
 
 /** Maximum number of counters with leases. */
 const MAX_LEASES = 100_000;
-/** Leased hits that are unused for this time are given back. */
-const LEASE_IDLE_MS = 250;
 
 /** @throws CannotStart if a certificate file cannot be read */
 export function openStore(options: Settings['counters'], { clock, log }: ProcessContext): Promise<OpenStore> {
@@ -69,12 +67,6 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
     const estimates = createEstimates();
     return { ledger, breakers, lateness, watch, memory, description, openShares, records, overrides, estimates };
   });
-}
-
-/** Calls the function at this interval, until the returned one is called. */
-export function every(intervalMs: number, run: () => void): () => void {
-  const timer = setInterval(run, intervalMs).unref();
-  return () => clearInterval(timer);
 }
 
 /** A client library is loaded only for the kind of store that is used. */

@@ -1,6 +1,6 @@
 import type { Settings } from '../settings.ts';
-import { CannotStart } from './cannot-start.ts';
-import type { ProcessContext } from './parts.ts';
+import { CannotStart } from '../start-up.ts';
+import type { ProcessContext } from './context.ts';
 
 /** The packages that tracing needs beside this one: its optional peers. */
 export const TRACING_PACKAGES = [

@@ -10,7 +10,7 @@ import type { LowCounter } from './low-counters.ts';
 import type { MeasuredError } from './measured-error.ts';
 import { askOf, type BorrowRequest, type BorrowResponse, type SiteAsk } from './messages.ts';
 import { askOfEach, needOf } from './need.ts';
-import type { PeerCounts } from './site-counts.ts';
+import type { PeerCounts, PeerReport } from './site-counts.ts';
 
 /** Another site, and how to ask it. */
 export interface Peer {
@@ -178,4 +178,17 @@ const siteOf = (reply: Reply | undefined): SiteReport | undefined =>
 export function transferOf({ key, limit }: Pick<LowCounter, 'key' | 'limit'>, transfer: SiteTransfer, hits = 0): Debit {
   const kind = transfer.kind === 'read' ? 'peek' : 'spend';
   return { kind, key, limit: { ...limit, transfer }, hits, blocks: false, policy: {} };
+}
+
+/** Where nothing has been asked for so long, nothing is needed. */
+const FAILING_MS = 30_000;
+
+/** @param nowMs  on the monotonic clock */
+export function reportOfPeer({ site, counts }: Peer, nowMs: number): PeerReport {
+  const { answeredAtMs, failedAtMs, ...rest } = counts;
+  return {
+    ...{ site, ...rest },
+    failing: nowMs - failedAtMs < FAILING_MS ? counts.failing : 0,
+    silentMs: answeredAtMs === 0 ? -1 : Math.round(nowMs - answeredAtMs),
+  };
 }

@@ -106,7 +106,7 @@ const peekingOn = ({ ledger }: Pick<SlotsDecider, 'ledger'>): Decider['ledger'] 
 });
 
 /**
- * The same request, with an id where rules want one that a descriptor leaves out.
+ * The same request, with an id where rules require one that a descriptor leaves out.
  *
  * @throws InvalidRequest
  * @throws RulesNotLoaded

@@ -1,14 +1,14 @@
 import { heldLimit, type Limit } from '../algorithms/index.ts';
 import type { ReservationEvent, Spend } from '../algorithms/limit.ts';
-import { atLeast, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded, usedDebit } from '../decide.ts';
+import { atLeast, InvalidRequest, type RateLimitRequest, usedDebit } from '../decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
-import { holderOf } from '../ledger/holder.ts';
+import { heldDescriptors } from './held-descriptors.ts';
 import { available, type SlotsDecider } from './slots.ts';
 
 /** What has been reserved. */
 export interface ReserveAnswer {
   readonly reserved: boolean;
-  /** What is reserved, of several limits the most: the hits of the request, or more where the rule wants that. */
+  /** What is reserved, of several limits the most: the hits of the request, or more where the rule requires it. */
   readonly hits: number;
   /** Until it is free again unless it is committed; of several limits the shortest time. */
   readonly ttlMs: number;
@@ -68,25 +68,16 @@ export function createReservations(decider: SlotsDecider): Reservations {
 }
 
 function debitsOf(request: RateLimitRequest, decider: SlotsDecider, commits: boolean): readonly Debit[] {
-  const { domain, descriptors } = request;
-  const rules = decider.rules();
-  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
-  const debits = matchesOf(request, rules, decider).flatMap((found, at) => {
-    if (found.kind !== 'limited' || found.id === undefined) return [];
-    const hits = descriptors[at]?.hits ?? 1;
-    if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
-    if (hits < (commits ? 0 : 1))
-      throw new InvalidRequest(`descriptors[${at}]: hits must be at least ${commits ? 0 : 1}, got ${hits}`);
-    const holder = holderOf(found.id);
-    return found.limits.flatMap(({ limit, policy }) => {
+  const debits = heldDescriptors(request, decider, commits ? 0 : 1).flatMap(({ found, hits, holder }) =>
+    found.limits.flatMap(({ limit, policy }) => {
       if (limit.algorithm !== 'reservation') return [];
-      const counter = decider.counters(limit, domain, found.entries);
+      const counter = decider.counters(limit, request.domain, found.entries);
       const one = { limit: { ...(heldLimit(limit, holder) as Reserving), commits }, policy }; // of the same row
       if (commits) return usedDebit(counter, one, hits, decider.estimates);
       const blocks = !policy.shadow && !decider.shadowMode;
       return debitOf(counter, one, atLeast(limit, counter, hits, decider.estimates), blocks);
-    });
-  });
+    }),
+  );
   if (debits.length > 0) return debits;
   throw new InvalidRequest('no descriptor meets a limit with reserve and an id (not_counted: hold)');
 }

@@ -1,10 +1,10 @@
 import { heldLimit } from '../algorithms/index.ts';
 import type { Decision, Spend } from '../algorithms/limit.ts';
 import { StoreUnavailable } from '../backends/backend.ts';
-import { type Decider, InvalidRequest, matchesOf, type RateLimitRequest, RulesNotLoaded } from '../decide.ts';
+import { type Decider, InvalidRequest, type RateLimitRequest } from '../decide.ts';
 import { type Debit, debitOf } from '../ledger/debit.ts';
-import { holderOf } from '../ledger/holder.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { heldDescriptors } from './held-descriptors.ts';
 import { SlotQueues } from './queues.ts';
 
 /** What a holder has been given. */
@@ -57,22 +57,14 @@ export function createSlots(decider: SlotsDecider): Slots {
 
 /** @param sign  1 takes, -1 releases */
 function debitsOf(request: RateLimitRequest, decider: SlotsDecider, sign: 1 | -1): readonly Debit[] {
-  const { domain, descriptors } = request;
-  const rules = decider.rules();
-  if (!rules) throw new RulesNotLoaded('no rate limit configuration loaded');
-  const debits = matchesOf(request, rules, decider).flatMap((found, at) => {
-    if (found.kind !== 'limited' || found.id === undefined) return [];
-    const hits = descriptors[at]?.hits ?? 1;
-    if (found.id === '') throw new InvalidRequest(`descriptors[${at}]: the id must not be empty`);
-    if (hits < 1) throw new InvalidRequest(`descriptors[${at}]: hits must be at least 1, got ${hits}`);
-    const holder = holderOf(found.id);
-    return found.limits.flatMap(({ limit, policy }) => {
+  const debits = heldDescriptors(request, decider, 1).flatMap(({ found, hits, holder }) =>
+    found.limits.flatMap(({ limit, policy }) => {
       if (limit.algorithm !== 'in_flight') return [];
       const blocks = !policy.shadow && !decider.shadowMode;
-      const counter = decider.counters(limit, domain, found.entries);
+      const counter = decider.counters(limit, request.domain, found.entries);
       return debitOf(counter, { limit: heldLimit(limit, holder), policy }, sign * hits, blocks);
-    });
-  });
+    }),
+  );
   if (debits.length > 0) return debits;
   throw new InvalidRequest('no descriptor meets a limit with algorithm: in_flight and an id (not_counted: hold)');
 }

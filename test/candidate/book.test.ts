@@ -181,7 +181,7 @@ test('the overlay of the rules is laid over the candidate, too', async () => {
   expect(book.facts.hash).not.toBe(before);
 });
 
-test('a check of a text says what is wrong, and changes nothing; few wait at a time', async () => {
+test('a check lists the problems of a text and changes nothing; only a few checks wait at a time', async () => {
   const { book, changes } = bookOf();
   expect(await book.check(rules('five'))).toMatchObject({ ok: false, problems: [{ line: 5 }] });
   expect(await book.check(rules(5))).toMatchObject({ ok: true, ruleCount: 1 });

@@ -1,5 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { plots } from '../../docs/plots.ts';
@@ -9,9 +8,9 @@ import { type Backend, operationOf } from '../../src/backends/backend.ts';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { RedisBackend } from '../../src/backends/redis/backend.ts';
-import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
 import { openReady } from '../helpers/connection.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { loadText } from '../helpers/rules.ts';
 
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
 const page = readFileSync(join(DOCS, 'algorithms.md'), 'utf8');
@@ -374,7 +373,7 @@ describe('docs/algorithms.md', () => {
   });
 
   test.each(yamlBlocks)('these rules load: %s', (text) => {
-    expect(load(text)).toMatchObject({ ok: true, warnings: [] });
+    expect(loadText(text)).toMatchObject({ ok: true, warnings: [] });
   });
 
   test.each([
@@ -386,7 +385,7 @@ describe('docs/algorithms.md', () => {
     ['requests_per_unit: 5, algorithm: sliding_window_buckets, buckets: 101', false],
     ['requests_per_unit: 5, algorithm: token_bucket, soft: 1, max_delay: 1s', false],
   ])('its bounds hold: %s', (keys, ok) => {
-    expect(load(`domain: docs\ndescriptors: [{ key: user, rate_limit: { unit: day, ${keys} } }]\n`).ok).toBe(ok);
+    expect(loadText(`domain: docs\ndescriptors: [{ key: user, rate_limit: { unit: day, ${keys} } }]\n`).ok).toBe(ok);
   });
 
   test('shows every drawing, described by its title', () => {
@@ -414,18 +413,7 @@ function blockWith(words: string): string {
 
 /** The limits of the first rule. */
 function limitsOf(text: string): readonly Limit[] {
-  const loaded = load(text);
+  const loaded = loadText(text);
   if (!loaded.ok) throw new Error(loaded.problems.map(({ message }) => message).join('\n'));
   return (loaded.rules.rules[0]?.limits ?? []).map(({ limit }) => limit);
-}
-
-function load(text: string): LoadedRules {
-  const folder = mkdtempSync(join(tmpdir(), 'algorithms-'));
-  const path = join(folder, 'rules.yaml');
-  writeFileSync(path, text);
-  try {
-    return loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }

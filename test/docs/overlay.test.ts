@@ -1,13 +1,11 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describeRule } from '../../src/rules/describe.ts';
 import { format } from '../../src/rules/format.ts';
-import { loadRules } from '../../src/rules/load.ts';
 import type { Resource } from '../helpers/control-plane.ts';
 import { listener, quotaPolicy, ROUTE, selected } from '../helpers/envoy-gateway.ts';
+import { loadText } from '../helpers/rules.ts';
 
 const page = readFileSync(fileURLToPath(new URL('../../docs/overlay.md', import.meta.url)), 'utf8');
 
@@ -19,18 +17,11 @@ const overlays = Array.from(
 
 /** The rules as a file: JSON is YAML. */
 function rulesOf(resource: Resource, overlay: string) {
-  const folder = mkdtempSync(join(tmpdir(), 'overlay-'));
-  try {
-    const path = join(folder, 'rules.yaml');
-    writeFileSync(path, JSON.stringify({ ...resource, name: undefined }));
-    const files = [{ name: '/etc/weir/overlay.yaml', text: overlay }];
-    const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false, overlay: files });
-    return loaded.ok
-      ? { rules: loaded.rules.rules, problems: loaded.warnings }
-      : { rules: [], problems: loaded.problems };
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const files = [{ name: '/etc/weir/overlay.yaml', text: overlay }];
+  const loaded = loadText(JSON.stringify({ ...resource, name: undefined }), { overlay: files });
+  return loaded.ok
+    ? { rules: loaded.rules.rules, problems: loaded.warnings }
+    : { rules: [], problems: loaded.problems };
 }
 
 test('the overlay for Envoy Gateway has five lines and does to its rule what the page says', () => {

@@ -2,9 +2,9 @@ import '../helpers/realm.ts';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadRules } from '../../src/rules/load.ts';
 import { type Envoy, startEnvoy } from '../helpers/envoy.ts';
 import { blocksOf, filesOf, rulesOf } from '../helpers/pages/page.ts';
+import { loadText } from '../helpers/rules.ts';
 import { startWeir } from '../helpers/weir.ts';
 
 const pages = ['get-started', 'protect-a-login', 'plans-and-quotas', 'change-a-limit'] as const;
@@ -13,16 +13,7 @@ const textOf = (page: string): string => readFileSync(`docs/${page}.md`, 'utf8')
 test.each(['rules', 'redis-down', ...pages])('the rules of docs/%s.md load without a warning', (page) => {
   const rules = rulesOf(textOf(page));
   if (page !== 'get-started') expect(rules).not.toEqual([]);
-  const folder = mkdtempSync(join(tmpdir(), 'rules-'));
-  const path = join(folder, 'rules.yaml');
-  for (const text of rules) {
-    writeFileSync(path, text);
-    expect(loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false })).toMatchObject({
-      ok: true,
-      warnings: [],
-    });
-  }
-  rmSync(folder, { recursive: true });
+  for (const text of rules) expect(loadText(text)).toMatchObject({ ok: true, warnings: [] });
 });
 
 test('docs/monitoring.md asks for metrics that there are', () => {

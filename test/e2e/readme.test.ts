@@ -1,9 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { generatedPages } from '../../docs/generate.ts';
-import { loadRules } from '../../src/rules/load.ts';
+import { loadText } from '../helpers/rules.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url));
@@ -42,16 +41,7 @@ describe('README', () => {
 
   test.each(blocks.filter(({ language }) => language === 'yaml').map(({ text }) => [text]))(
     'these rules load: %s',
-    (text) => {
-      const folder = mkdtempSync(join(tmpdir(), 'readme-'));
-      const path = join(folder, 'rules.yaml');
-      writeFileSync(path, text);
-      expect(loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false })).toMatchObject({
-        ok: true,
-        warnings: [],
-      });
-      rmSync(folder, { recursive: true });
-    },
+    (text) => expect(loadText(text)).toMatchObject({ ok: true, warnings: [] }),
   );
 
   test('links lead to files that exist', () => {

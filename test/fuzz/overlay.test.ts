@@ -1,25 +1,13 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type LoadedRules, loadRules } from '../../src/rules/load.ts';
+import type { LoadedRules } from '../../src/rules/load.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
 import fc from '../helpers/property.ts';
+import { loadText } from '../helpers/rules.ts';
 import { anyMutated } from './mutations.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));
-afterAll(() => rmSync(folder, { recursive: true }));
-
 /** @param overlay  none where absent */
-function load(rules: string, overlay?: string): LoadedRules {
-  const path = join(folder, 'rules.yaml');
-  writeFileSync(path, rules);
-  const options = {
-    mergeDomains: false,
-    ...(overlay !== undefined && { overlay: [{ name: 'overlay.yaml', text: overlay }] }),
-  };
-  return loadRules([{ path, name: 'rules.yaml' }], options);
-}
+const load = (rules: string, overlay?: string): LoadedRules =>
+  loadText(rules, overlay === undefined ? {} : { overlay: [{ name: 'overlay.yaml', text: overlay }] });
 
 const RULES = `
 domain: demo

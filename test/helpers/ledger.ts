@@ -1,4 +1,5 @@
 import type { Backend } from '../../src/backends/backend.ts';
+import type { Clock } from '../../src/clock.ts';
 import { Ledger, type LedgerOptions } from '../../src/ledger/ledger.ts';
 import { fakeClock } from './clock.ts';
 
@@ -12,6 +13,34 @@ export const ledgerOf = (main: Backend, changes: Partial<LedgerOptions> = {}): L
       ...changes,
     },
   );
+
+/** Timers of a ledger that run only when they are made to. */
+export interface ManualTimers {
+  readonly every: LedgerOptions['every'];
+  /** Runs all of them once, and waits for what they begin. */
+  runOnce(): Promise<void>;
+}
+
+export function manualTimers(): ManualTimers {
+  const timers = new Set<() => void>();
+  return {
+    every: (_, run) => {
+      timers.add(run);
+      return () => timers.delete(run);
+    },
+    async runOnce() {
+      for (const run of timers) run();
+      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+    },
+  };
+}
+
+/** A ledger that counts by itself what the backend cannot, and settles it when its timers run. */
+export const settlingLedger = (main: Backend, clock: Clock, changes: Partial<LedgerOptions>): Ledger =>
+  ledgerOf(main, {
+    ...{ clock, monotonicMs: clock, local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 1_000 } },
+    ...changes,
+  });
 
 /** A backend with scripted answers. */
 export const backendThat = (run: Backend['run'], changes: Partial<Backend> = {}): Backend => ({

@@ -23,7 +23,7 @@ export interface RedisOptions {
   readonly folder?: string;
 }
 
-/** Starts a redis-server on a free port of 127.0.0.1; ready when it answers PING, or wants a password first. */
+/** Starts a redis-server on a free port of 127.0.0.1; ready when it answers PING, or requires a password first. */
 export async function startRedis({ args = [], program, folder }: RedisOptions = {}): Promise<Redis> {
   const port = await freePort();
   const launch = async () => {

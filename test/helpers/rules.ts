@@ -1,24 +1,18 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type LoadOptions, loadRules } from '../../src/rules/load.ts';
+import { type LoadedRules, type LoadOptions, loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
 import type { Rule, RuleTree } from '../../src/rules/tree.ts';
 import type { AnswerChecker } from '../../src/xds/book.ts';
 import { checkResources } from '../../src/xds/resources.ts';
 
+/** Loads the text of a rule file, `rules.yaml`. */
+export const loadText = (text: string, options: Partial<LoadOptions> = {}): LoadedRules =>
+  loadRules([{ path: 'rules.yaml', name: 'rules.yaml', text }], { mergeDomains: false, ...options });
+
 /** The rules of a file with this text, which must be right. */
 export function rulesFrom(yaml: string): RuleTree {
-  const folder = mkdtempSync(join(tmpdir(), 'rules-'));
-  try {
-    const path = join(folder, 'rules.yaml');
-    writeFileSync(path, yaml);
-    const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
-    if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
-    return loaded.rules;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const loaded = loadText(yaml);
+  if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
+  return loaded.rules;
 }
 
 /** An ordinary rule on an ordinary path, `d.k` unless another is given: but for the changes. */

@@ -6,7 +6,7 @@ import { type Debit, debitOf } from '../../src/ledger/debit.ts';
 import type { DebtsOptions } from '../../src/ledger/debts.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { fakeClock } from '../helpers/clock.ts';
-import { ledgerOf } from '../helpers/ledger.ts';
+import { type ManualTimers, manualTimers, settlingLedger } from '../helpers/ledger.ts';
 import { fixedWindowOf, type PolicedLimit as Limit, slidingWindowLogOf, tokenBucketOf } from '../helpers/limits.ts';
 
 const MINUTE_MS = 60_000;
@@ -22,14 +22,14 @@ let release: () => void;
 let inner: Backend;
 let backend: Backend;
 let ledgers: Ledger[];
-let timers: (() => void)[];
+let timers: ManualTimers;
 beforeEach(() => {
   clock.set(1_700_000_040_000); // where a minute begins
   isAway = false;
   settles = 'whole';
   settlements = [];
   ledgers = [];
-  timers = [];
+  timers = manualTimers();
   inner = createMemoryBackend(clock, { maxCounters: 1_000 });
   const last = new Map<string, number>();
   backend = {
@@ -52,14 +52,9 @@ beforeEach(() => {
   };
 });
 
-const every = (_: number, run: () => void): (() => void) => {
-  timers.push(run);
-  return () => timers.splice(timers.indexOf(run), 1);
-};
-
 function instance(name = 'one', bounds: Partial<DebtsOptions> = {}): Ledger {
-  const ledger = ledgerOf(backend, {
-    ...{ clock, monotonicMs: clock, every, instance: name },
+  const ledger = settlingLedger(backend, clock, {
+    ...{ every: timers.every, instance: name },
     local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 1_000, ...bounds },
   });
   ledgers.push(ledger);
@@ -67,10 +62,7 @@ function instance(name = 'one', bounds: Partial<DebtsOptions> = {}): Ledger {
 }
 
 /** Lets every instance settle once. */
-async function settle(): Promise<void> {
-  for (const run of timers) run();
-  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
-}
+const settle = (): Promise<void> => timers.runOnce();
 
 const limitWith = (
   onStoreFailure?: StoreFailurePolicy,

@@ -6,7 +6,7 @@ import { type Debit, debitOf } from '../../src/ledger/debit.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
 import { PendingCommits } from '../../src/ledger/pending-commits.ts';
 import { fakeClock } from '../helpers/clock.ts';
-import { ledgerOf } from '../helpers/ledger.ts';
+import { type ManualTimers, manualTimers, settlingLedger } from '../helpers/ledger.ts';
 import { fixedWindowOf, reservationOf } from '../helpers/limits.ts';
 
 const TTL_MS = 30_000;
@@ -23,10 +23,10 @@ const OK: Decision = {
 let store: 'there' | 'unanswered' | 'away';
 let inner: Backend;
 let ledger: Ledger;
-let timers: (() => void)[];
+let timers: ManualTimers;
 beforeEach(() => {
   store = 'there';
-  timers = [];
+  timers = manualTimers();
   inner = createMemoryBackend(clock, { maxCounters: 100 });
   const backend: Backend = {
     ...inner,
@@ -37,21 +37,12 @@ beforeEach(() => {
     },
     close: async () => {},
   };
-  ledger = ledgerOf(backend, {
-    ...{ clock, monotonicMs: clock, local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 1_000 } },
-    every: (_, run) => {
-      timers.push(run);
-      return () => {};
-    },
-  });
+  ledger = settlingLedger(backend, clock, { every: timers.every });
 });
 afterEach(() => ledger.close());
 
-/** Lets what happens now and then happen once. */
-async function pass(): Promise<void> {
-  for (const run of timers) run();
-  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
-}
+/** Lets the ledger send what it keeps. */
+const pass = (): Promise<void> => timers.runOnce();
 
 const limit = reservationOf(fixedWindowOf(100, 86_400_000), { ttlMs: TTL_MS });
 

@@ -157,7 +157,7 @@ test.each<readonly [title: string, written: Written, from: string, expected: rea
 });
 
 test.each<readonly [written: Written, message: string]>([
-  [{}, 'active wants from, until, days or hours'],
+  [{}, 'active requires from, until, days or hours'],
   [{ days: ['funday'] }, "days must be days of the week such as mon, mon-fri or [sat, sun], got 'funday'"],
   [{ hours: ['22-06'] }, "hours must be times of day such as 09:00-17:00 or 22:00-06:00, up to 24:00, got '22-06'"],
   [{ hours: ['06:00-06:00'] }, "got '06:00-06:00'"],

@@ -1,19 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { StoreTraits } from '../../src/rules/fit.ts';
-import { loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
-
-const folder = mkdtempSync(join(tmpdir(), 'fit-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+import { loadText } from '../helpers/rules.ts';
 
 function problems(text: string, traits: Partial<StoreTraits>): readonly string[] {
-  const path = join(folder, 'rules.yaml');
-  writeFileSync(path, text);
   const able = { atomic: 'request', without: [], leases: true, processes: 1, spend: 'each' } as const;
   const store: StoreTraits = { name: 'memcached', ...able, ...traits };
-  const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false, store });
+  const loaded = loadText(text, { store });
   return loaded.ok ? [] : loaded.problems.map(formatProblem);
 }
 
@@ -44,7 +36,7 @@ test.each([
     'several processes that count by themselves must know how many they are',
     'on_store_failure: local',
     { processes: 4 },
-    'on_store_failure: on_store_failure: local wants a local_share where 4 processes count, each by itself',
+    'on_store_failure: on_store_failure: local requires a local_share where 4 processes count, each by itself',
   ],
 ] as const)('%s', (_, more, traits, message) => {
   const text = `domain: d\ndescriptors: [{key: k, rate_limit: ${limit(more)}}]`;
@@ -96,7 +88,7 @@ test.each(['all_or_nothing', 'spare_others'])(
   (spend) => {
     const text = `domain: d\nspend: ${spend}\ndescriptors: [{key: a, rate_limit: ${plain}}]\n`;
     expect(problems(text, { atomic: 'counter' })).toEqual([
-      `rules.yaml:2: spend: spend: ${spend} wants all limits of a request counted in one step, which memcached cannot do`,
+      `rules.yaml:2: spend: spend: ${spend} requires all limits of a request to be counted in one step, which memcached cannot do`,
     ]);
     expect(problems(text, {})).toEqual([]);
     expect(problems(text.replace(spend, 'each'), { atomic: 'counter' })).toEqual([]);

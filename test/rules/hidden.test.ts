@@ -1,22 +1,13 @@
 import '../helpers/realm.ts';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { loadRules } from '../../src/rules/load.ts';
 import { match } from '../../src/rules/match.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
 import fc from '../helpers/property.ts';
+import { loadText } from '../helpers/rules.ts';
 
 interface Written {
   readonly key: string;
   readonly value: string;
 }
-
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'rules-'));
-});
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Loads a level of these nodes, each with a limit of its place's name; and the places of those that are said to be hidden. */
 function load(nodes: readonly Written[]): { readonly rules: RuleTree; readonly hidden: readonly number[] } {
@@ -25,9 +16,7 @@ function load(nodes: readonly Written[]): { readonly rules: RuleTree; readonly h
     value,
     rate_limit: { name: `${at}`, unit: 'day', requests_per_unit: 1 },
   }));
-  const path = join(folder, 'rules.yaml');
-  writeFileSync(path, JSON.stringify({ domain: 'd', descriptors }));
-  const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
+  const loaded = loadText(JSON.stringify({ domain: 'd', descriptors }));
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const hidden = loaded.warnings.flatMap(({ path: place, message }) =>
     message.startsWith('nothing gets here') ? [Number(/\d+/.exec(place)?.[0])] : [],

@@ -1,17 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { loadRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
-
-const folder = mkdtempSync(join(tmpdir(), 'lint-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+import { loadText } from '../helpers/rules.ts';
 
 /** What is said of a file with these descriptors, each without the place. */
 function warnings(descriptors: string, file = ''): readonly string[] {
-  const path = join(folder, 'rules.yaml');
-  writeFileSync(path, `domain: demo\n${file}descriptors:\n${descriptors}`);
-  const loaded = loadRules([{ path, name: 'rules.yaml' }], { mergeDomains: false });
+  const loaded = loadText(`domain: demo\n${file}descriptors:\n${descriptors}`);
   if (!loaded.ok) throw new Error(loaded.problems.map(formatProblem).join('\n'));
   return loaded.warnings.map(({ line, message }) => `${line}: ${message}`);
 }

@@ -158,7 +158,7 @@ const messages: Readonly<Record<string, string>> = {
   'window-too-long.yaml':
     "5: descriptors[0].rate_limit.window: window must be a length such as 500ms, 30s, 5m, 1h30m, 2d or 1w, up to 100 years, got '36501d'",
   'in-flight-without-ttl.yaml':
-    '5: descriptors[0].rate_limit.ttl: in_flight wants a ttl, longer than any request lasts: after so long a slot is free again',
+    '5: descriptors[0].rate_limit.ttl: in_flight requires a ttl longer than any request lasts: after that time a slot is free again',
   'in-flight-local.yaml':
     '8: descriptors[0].rate_limit.on_store_failure: on_store_failure: local means nothing with in_flight: another process may get the release; take error, allow or deny',
   'in-flight-too-many-slots.yaml':
@@ -170,15 +170,15 @@ const messages: Readonly<Record<string, string>> = {
     '7: descriptors[0].rate_limit.ttl: ttl means nothing with fixed_window; it goes with in_flight',
   'not-counted-unknown.yaml': "4: descriptors[0].not_counted: not_counted must be hold or trace or commit, got 'id'",
   'not-counted-of-one-value.yaml':
-    "5: descriptors[0].not_counted: not_counted: hold wants a node for any value, since each request has an id of its own, got 'a'",
+    "5: descriptors[0].not_counted: not_counted: hold requires a node for any value, since each request has an id of its own, got 'a'",
   'not-counted-of-many-keys.yaml':
-    "4: descriptors[0].not_counted: not_counted: hold wants a key without '*', got 'id*'",
+    "4: descriptors[0].not_counted: not_counted: hold requires a key without '*', got 'id*'",
   'not-counted-and-shared.yaml':
     '6: descriptors[0].not_counted: not_counted: hold and share_threshold exclude one another: leave one of them out',
   'not-counted-twice.yaml':
     '7: descriptors[0].descriptors[0].not_counted: not_counted: hold stands on a node above this one already',
   'reserve-without-id.yaml':
-    '7: descriptors[0].rate_limit.reserve: reserve wants the id of the request: put not_counted: hold on this node or one above',
+    '7: descriptors[0].rate_limit.reserve: reserve requires the id of the request: put not_counted: hold on this node or one above',
   'reserve-ttl-too-long.yaml':
     "8: descriptors[0].rate_limit.reserve.ttl: ttl must be a time such as 60s or 5m, from 100ms to 1d, got '2d'",
   'reserve-without-ttl.yaml':
@@ -200,11 +200,11 @@ const messages: Readonly<Record<string, string>> = {
   'reserve-with-a-log.yaml':
     '9: descriptors[0].rate_limit.reserve: reserve means nothing with sliding_window_log; it goes with fixed_window or sliding_window_counter or sliding_window_buckets or token_bucket or leaky_bucket',
   'commit-without-reserve.yaml':
-    '10: descriptors[0].descriptors[0].not_counted: not_counted: commit wants a limit with reserve on the node right above',
+    '10: descriptors[0].descriptors[0].not_counted: not_counted: commit requires a limit with reserve on the node right above',
   'commit-with-a-limit.yaml':
     '11: descriptors[0].descriptors[0].not_counted: not_counted: commit takes the limits of the node above: leave its own limits and descriptors out',
   'commit-of-many-keys.yaml':
-    "11: descriptors[0].descriptors[0].not_counted: not_counted: commit wants a key without '*', got 'used*'",
+    "11: descriptors[0].descriptors[0].not_counted: not_counted: commit requires a key without '*', got 'used*'",
   'wrong-among-rate-limits.yaml':
     '8: descriptors[0].rate_limits[1].burst: burst means nothing with fixed_window; it goes with token_bucket or leaky_bucket',
 };

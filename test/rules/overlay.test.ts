@@ -282,7 +282,7 @@ describe('a wrong overlay is refused, at its own file and line', () => {
     ]);
   });
 
-  test('when it wants the values of a `*` to share a counter', () => {
+  test('when it sets `share_threshold`, which decides how values of a `*` are counted', () => {
     expect(error(node('share_threshold: true'))).toEqual([
       'a.yaml:4: descriptors[0].share_threshold: share_threshold cannot be overlaid: which limits and counters there are stays with the rules',
     ]);
@@ -316,7 +316,7 @@ describe('a wrong overlay is refused, at its own file and line', () => {
     const store = { ...traits, processes: 1, spend: 'each' } as const;
     const over = `spend: spare_others\n${limit('algorithm: sliding_window_log')}`;
     expect(problemsOf(load(PER_MINUTE, over, { store }))).toEqual([
-      'a.yaml:1: spend: spend: spare_others wants all limits of a request counted in one step, which memcached cannot do',
+      'a.yaml:1: spend: spend: spare_others requires all limits of a request to be counted in one step, which memcached cannot do',
       'a.yaml:5: descriptors[0].rate_limit.algorithm: sliding_window_log cannot be counted in memcached; take another algorithm, or Redis',
     ]);
   });

@@ -223,7 +223,7 @@ test('a clock that steps back finds the limits of that time', () => {
 test.each([
   [
     '    rate_limit: { unit: minute, requests_per_unit: 5, schedule: [{ requests_per_unit: 9 }] }\n',
-    ['4: an entry of schedule wants active: when it applies'],
+    ['4: an entry of schedule requires active: when it applies'],
   ],
   [
     '    rate_limit: { unit: minute, requests_per_unit: 5, schedule: [{ active: { days: sun }, unlimited: true, soft: 1 }] }\n',
@@ -247,7 +247,7 @@ test.each([
   ],
   [
     '    rate_limit: { algorithm: in_flight, ttl: 9s, requests_per_unit: 5, active: { days: sun } }\n',
-    [expect.stringContaining('4: in_flight and reserve want one counter at all times')],
+    [expect.stringContaining('4: in_flight and reserve require one counter at all times')],
   ],
   [
     '    rate_limit: { unit: minute, requests_per_unit: 5, alignment: { anchor: 2026-11-27 } }\n',

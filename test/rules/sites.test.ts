@@ -1,8 +1,8 @@
 import { compile } from '../../src/rules/compile.ts';
 import { describeRule } from '../../src/rules/describe.ts';
-import { loadRules } from '../../src/rules/load.ts';
 import { Problems } from '../../src/rules/problem.ts';
 import { readText } from '../../src/rules/read.ts';
+import { loadText } from '../helpers/rules.ts';
 
 const part = { sites: 3, site: 1 };
 const split = { ...part, group: 'names' };
@@ -38,10 +38,13 @@ test('rules are described by what they say, not by the part of the site', () => 
 
 test.each([
   ['sites: { mode: eventual }', "mode must be escrow or optimistic, got 'eventual'"],
-  ['sites: { mode: optimistic }', 'mode: optimistic wants a max_error above 0% and up to 50%, such as 5%, got nothing'],
+  [
+    'sites: { mode: optimistic }',
+    'mode: optimistic requires a max_error above 0% and up to 50%, such as 5%, got nothing',
+  ],
   [
     'sites: { mode: optimistic, max_error: 90% }',
-    "mode: optimistic wants a max_error above 0% and up to 50%, such as 5%, got '90%'",
+    "mode: optimistic requires a max_error above 0% and up to 50%, such as 5%, got '90%'",
   ],
   ['sites: { max_error: 5% }', 'max_error goes with mode: optimistic, not with escrow'],
   ['soft: 5, sites: {}', 'soft and sites exclude one another: leave one of them out'],
@@ -56,7 +59,7 @@ test.each([
   ]),
   [
     'algorithm: token_bucket, burst: 2, sites: {}',
-    'sites wants a burst of at least one token for each of 3 sites, got 2',
+    'sites requires a burst of at least one token for each of 3 sites, got 2',
   ],
   [
     'algorithm: sliding_window_log, sites: {}',
@@ -68,14 +71,14 @@ test.each([
 
 test('windows of less than a second cannot be shared', () => {
   expect(limitOf('window: 500ms, requests_per_unit: 100, sites: {}')).toEqual([
-    'sites wants a window of at least 1s, got 500 ms',
+    'sites requires a window of at least 1s, got 500 ms',
   ]);
 });
 
 test('a service without SITE refuses rules with sites', () => {
   const store = { name: 'memory', atomic: 'request', without: [], leases: false, processes: 1, spend: 'each' } as const;
   const text = 'domain: d\ndescriptors: [{ key: k, rate_limit: { unit: minute, requests_per_unit: 5, sites: {} } }]';
-  const loaded = loadRules([{ path: 'rules.yaml', name: 'rules.yaml', text }], { mergeDomains: false, store });
+  const loaded = loadText(text, { store });
   expect(loaded).toMatchObject({
     ok: false,
     problems: [{ line: 2, message: 'sites requires SITE and SITE_PEERS, which name the sites that share the limit' }],

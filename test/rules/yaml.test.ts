@@ -179,7 +179,7 @@ test.each([
   ['a: {b:\tc}\n', '{a: {b: c}}'],
   ['a:\nb:\t{c: d}\n', '{a: , b: {c: d}}'],
   ['a:\nb:\t[c,\t"d:\te"\n]\nf: g\n', '{a: , b: [c, d:\te], f: g}'],
-])('brackets and braces may be indented less than YAML wants, and set off by tabs, as in Go: %j', (text, shown) => {
+])('brackets and braces may be indented less than YAML requires, and set off by tabs, as in Go: %j', (text, shown) => {
   expect(parsed(text)).toBe(shown);
 });
 

@@ -5,13 +5,13 @@ import type { SiteShareLimit } from '../../src/algorithms/site-share.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { debitOf } from '../../src/ledger/debit.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import { Borrower, type Peer } from '../../src/sites/borrower.ts';
 import { Lender } from '../../src/sites/lender.ts';
 import { LowCounters } from '../../src/sites/low-counters.ts';
 import { MeasuredError } from '../../src/sites/measured-error.ts';
 import { noPeerCounts, type SitesReport, sumOfSites } from '../../src/sites/site-counts.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { ledgerOf } from '../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../helpers/limits.ts';
 
 const START_MS = 1_700_000_040_000; // a minute begins
@@ -24,9 +24,8 @@ function twoSites(more: Partial<SiteShareLimit> = {}) {
   const clock = fakeClock(START_MS);
   const places = SITES.map((site, place) => {
     const backend = createMemoryBackend(clock, { maxCounters: 100 });
-    const options = { clock, monotonicMs: clock, instance: site, denyCacheBytes: 0, every: () => () => {} };
     const limit = siteShareOf(100, 60_000, { site: place, ...more });
-    return { site, place, backend, limit, ledger: new Ledger({ main: backend }, options) };
+    return { site, place, backend, limit, ledger: ledgerOf(backend, { clock, monotonicMs: clock, instance: site }) };
   });
   const [east, west] = places;
   if (!east || !west) throw new Error('there are two');

@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import { openSiteChannel, type SiteChannel, type SiteServer, startSiteServer } from '../../src/sites/channel.ts';
 import { Lender } from '../../src/sites/lender.ts';
 import type { SiteAsk } from '../../src/sites/messages.ts';
 import { noPeerCounts } from '../../src/sites/site-counts.ts';
 import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { ledgerOf } from '../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../helpers/limits.ts';
 
 const START_MS = 1_700_000_040_000; // a minute begins
@@ -42,10 +42,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sites-'));
   const clock = fakeClock(START_MS);
   const main = createMemoryBackend(clock, { maxCounters: 100 });
-  const ledger = new Ledger(
-    { main },
-    { clock, monotonicMs: clock, instance: 'a test', denyCacheBytes: 0, every: () => () => {} },
-  );
+  const ledger = ledgerOf(main, { clock, monotonicMs: clock });
   const peers = [
     { site: 'east', place: 0, counts: noPeerCounts(), borrow: () => Promise.reject(new Error('nothing is asked')) },
   ];

@@ -2,11 +2,11 @@ import type { State } from '../../src/algorithms/limit.ts';
 import { siteShare } from '../../src/algorithms/site-share.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
-import { Ledger } from '../../src/ledger/ledger.ts';
 import { Lender } from '../../src/sites/lender.ts';
 import type { SiteAsk } from '../../src/sites/messages.ts';
 import { noPeerCounts } from '../../src/sites/site-counts.ts';
 import { fakeClock } from '../helpers/clock.ts';
+import { ledgerOf } from '../helpers/ledger.ts';
 import { ownLimitsOf, siteShareOf } from '../helpers/limits.ts';
 
 const START_MS = 1_700_000_040_000; // a minute begins
@@ -23,8 +23,7 @@ const ask: SiteAsk = {
 function spentSite() {
   const clock = fakeClock(START_MS);
   const backend = createMemoryBackend(clock, { maxCounters: 100 });
-  const options = { clock, monotonicMs: clock, instance: 'west', denyCacheBytes: 0, every: () => () => {} };
-  const ledger = new Ledger({ main: backend }, options);
+  const ledger = ledgerOf(backend, { clock, monotonicMs: clock, instance: 'west' });
   const peers = [{ site: 'east', place: 0, counts: noPeerCounts(), borrow: () => Promise.reject(new Error()) }];
   const lender = new Lender({
     ...{ ledger, timeoutMs: 1_000, monotonicMs: clock, prefix: '', peers, sites: SITES },

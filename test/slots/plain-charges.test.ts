@@ -9,7 +9,7 @@ import { PlainCharges } from '../../src/slots/plain-charges.ts';
 import { type CommitAnswer, createReservations } from '../../src/slots/reservations.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { deciderOf } from '../helpers/decider.ts';
-import { ledgerOf } from '../helpers/ledger.ts';
+import { type ManualTimers, manualTimers, settlingLedger } from '../helpers/ledger.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
@@ -29,12 +29,12 @@ const unavailable = { code: 'UNAVAILABLE', reason: 'away' } as const;
 /** Calls that the store does not count; and calls that it counts, but does not answer. */
 let isLost: (one: Operation) => boolean;
 let isUnanswered: (one: Operation) => boolean;
-let timers: (() => void)[];
+let timers: ManualTimers;
 let ledger: Ledger;
 let limits: KuadrantLimits;
 beforeEach(() => {
   isLost = isUnanswered = () => false;
-  timers = [];
+  timers = manualTimers();
   const inner = createMemoryBackend(clock, { maxCounters: 100 });
   const backend: Backend = {
     ...inner,
@@ -45,13 +45,7 @@ beforeEach(() => {
     },
     close: async () => {},
   };
-  ledger = ledgerOf(backend, {
-    ...{ clock, monotonicMs: clock, local: { maxCounters: 100, maxBytes: 1_000_000, timeoutMs: 1_000 } },
-    every: (_, run) => {
-      timers.push(run);
-      return () => {};
-    },
-  });
+  ledger = settlingLedger(backend, clock, { every: timers.every });
   const decider = { ...deciderOf(rules), storeTimeoutMs: 5_000, ledger };
   limits = createKuadrantLimits(decider, createReservations(decider));
 });
@@ -77,10 +71,7 @@ async function reserve(): Promise<string> {
 const commit = (id: string) => limits.commit(requestOf(30, ...KEYS), id);
 
 /** Lets the ledger send what it keeps. */
-async function pass(): Promise<void> {
-  for (const run of timers) run();
-  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
-}
+const pass = (): Promise<void> => timers.runOnce();
 
 /** Hits charged to each limit. */
 async function charged() {

@@ -127,7 +127,7 @@ test.each(['request', 'counter'] as const)(
     }, atomic),
 );
 
-test('a rule may want more reserved than a caller does', () =>
+test('a rule may require more to be reserved than the caller asks for', () =>
   withClient(async (call) => {
     expect(await call<ReserveResponse>('Reserve', ['model'], '1', 5)).toMatchObject({ reserved: true, hits: 200 });
     expect(await call<ReserveResponse>('Reserve', ['model'], '2', 300)).toMatchObject({ reserved: true, hits: 300 });

@@ -49,8 +49,8 @@ export class SharedPauses {
   }
 
   /**
-   * Makes the pause at least so long. Processes that do so at the same moment add up: each gives back the hits that
-   * were too many.
+   * Extends the pause to `ms` from now; never shortens it. If several processes extend it at the same moment, their
+   * hits add up: each process then gives back its excess.
    */
   async extend(key: string, ms: number): Promise<void> {
     const before = await this.#hit(key, 0);

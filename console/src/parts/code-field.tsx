@@ -11,7 +11,7 @@ interface CodeFieldProps {
   readonly rows: number;
   /** Lines with a problem, counted from 1. */
   readonly marked: ReadonlyMap<number, 'error' | 'warning'>;
-  /** The id of what says what is wrong. */
+  /** The id of the element that lists the problems. */
   readonly describedBy: string;
   readonly isWrong: boolean;
   readonly field: RefObject<HTMLTextAreaElement | null>;

@@ -91,15 +91,7 @@ export function createMemoryBackend(
       const next = from + count < counters.size ? { next: String(from + count) } : {};
       return { keys: counters.keys(from, count), ...next };
     },
-    fork(copied) {
-      const nowMs = clock();
-      const known = copied.flatMap(({ key }) => {
-        const state = stateOf(key);
-        return state ? [[key, state] as const] : [];
-      });
-      const copy = createMemoryBackend(() => nowMs, { maxCounters: copied.length + 1 }, new Map(known));
-      return { backend: copy, nowMs: () => nowMs, stateOf: copy.stateOf };
-    },
+    fork: (copied) => forkAt(clock(), copied, stateOf),
     invalidations: () => ({ publish: () => {}, isLive: () => true }), // no other process changes these counters
     health: () => ({ ready: true }),
     async close() {
@@ -107,6 +99,19 @@ export function createMemoryBackend(
       resets.clear();
     },
   };
+}
+
+function forkAt(
+  nowMs: number,
+  copied: readonly Pick<Operation, 'key'>[],
+  stateOf: MemoryBackend['stateOf'],
+): ReturnType<MemoryBackend['fork']> {
+  const known = copied.flatMap(({ key }) => {
+    const state = stateOf(key);
+    return state ? [[key, state] as const] : [];
+  });
+  const copy = createMemoryBackend(() => nowMs, { maxCounters: copied.length + 1 }, new Map(known));
+  return { backend: copy, nowMs: () => nowMs, stateOf: copy.stateOf };
 }
 
 function spend(counters: BoundedCounters, operation: Operation, nowMs: number, charge: Charge): Decision {

@@ -80,8 +80,7 @@ export function encodeBatch(
   foreign?: ForeignCounters,
 ): Batch {
   const keys = new Map<string, number>();
-  const limits = new Map<Limit | string, number>();
-  const limitNumbers: number[] = [];
+  const limits: LimitTable = { places: new Map(), numbers: [], nowMs, foreign };
   const numbers: number[] = [];
   const groups: Group[] = [];
   const open: (Group | undefined)[] = []; // by the key's place
@@ -91,19 +90,8 @@ export function encodeBatch(
     const { limit } = operation;
     if (limit === lastLimit && !foreign) return lastLimitPlace; // most requests of a batch meet the same rule
     lastLimit = limit;
-    lastLimitPlace = searchLimit(operation);
+    lastLimitPlace = searchLimit(limits, operation);
     return lastLimitPlace;
-  };
-  const searchLimit = (operation: Operation): number => {
-    const { limit } = operation;
-    const packed = foreign?.has(operation) ? foreign.pack(operation) : undefined;
-    const name = packed?.join(' ') ?? limit;
-    const known = limits.get(name);
-    if (known !== undefined) return known;
-    if (packed) limitNumbers.push(...packed);
-    else packLimit(limitNumbers, limit, nowMs);
-    limits.set(name, limits.size + 1);
-    return limits.size;
   };
   const packOperation = (operation: Operation, spend: Spend, knownPlace: number | undefined): number => {
     const { key, limit } = operation;
@@ -134,7 +122,30 @@ export function encodeBatch(
       open[place] = only && isRepeatable(only) && !foreign?.has(only) ? fresh : undefined;
     }
   }
-  return { keys: [...keys.keys()], packed: pack([limits.size, ...limitNumbers, ...numbers]), groups, nowMs, foreign };
+  const packed = pack([limits.places.size, ...limits.numbers, ...numbers]);
+  return { keys: [...keys.keys()], packed, groups, nowMs, foreign };
+}
+
+/** The limits of a batch. */
+interface LimitTable {
+  /** Their places, from 1 on; of foreign ones by what they are packed as. */
+  readonly places: Map<Limit | string, number>;
+  readonly numbers: number[];
+  readonly nowMs: number;
+  readonly foreign: ForeignCounters | undefined;
+}
+
+/** The place of the operation's limit in the table, where it is added unless it is there. */
+function searchLimit({ places, numbers, nowMs, foreign }: LimitTable, operation: Operation): number {
+  const { limit } = operation;
+  const packed = foreign?.has(operation) ? foreign.pack(operation) : undefined;
+  const name = packed?.join(' ') ?? limit;
+  const known = places.get(name);
+  if (known !== undefined) return known;
+  if (packed) numbers.push(...packed);
+  else packLimit(numbers, limit, nowMs);
+  places.set(name, places.size + 1);
+  return places.size;
 }
 
 /**

@@ -1,10 +1,10 @@
-import type { AgentQuestion, AgentReply } from '../../admin/agent.ts';
-import type { BreakerState } from '../../backends/breaker.ts';
-import type { DenyCacheCounts } from '../../ledger/refusals.ts';
-import type { Load } from '../../observe/service-gauges.ts';
-import type { Counted } from '../../observe/stats.ts';
-import type { PackedDomain } from '../../rules/packed.ts';
-import type { OnCallFinished } from '../../transport/grpc-server.ts';
+import type { AgentQuestion, AgentReply } from '../admin/agent.ts';
+import type { BreakerState } from '../backends/breaker.ts';
+import type { DenyCacheCounts } from '../ledger/refusals.ts';
+import type { Load } from '../observe/service-gauges.ts';
+import type { Counted } from '../observe/stats.ts';
+import type { PackedDomain } from '../rules/packed.ts';
+import type { OnCallFinished } from '../transport/grpc-server.ts';
 
 /** A worker's addresses. */
 export interface Listening {

@@ -1,40 +1,17 @@
 import type { Worker } from 'node:cluster';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { AdminAgent } from '../../admin/agent.ts';
-import type { Clock } from '../../clock.ts';
-import { createLogger } from '../../observe/log.ts';
-import type { Settings } from '../../settings.ts';
-import { CannotStart } from '../cannot-start.ts';
-import { openCore } from '../core.ts';
-import { contextOf, openParts, type Part } from '../parts.ts';
-import { openResponder } from '../responder.ts';
-import type { FromWorker, Report, ToWorker } from './messages.ts';
-import { createReporter, partsOf } from './reporter.ts';
-import { receiveRules } from './rules.ts';
-
-/** Sends a worker's reports, one at a time. */
-class ReportSender {
-  /** Makes the next report. */
-  take: () => Report;
-  readonly #send: (message: FromWorker) => Promise<void>;
-  /** The report that is being sent. */
-  #sending = Promise.resolve();
-
-  constructor(send: (message: FromWorker) => Promise<void>, take: () => Report) {
-    this.#send = send;
-    this.take = take;
-  }
-
-  send(): Promise<void> {
-    this.#sending = this.#sending.then(async () => {
-      for (const part of partsOf(this.take())) {
-        await this.#send({ kind: 'report', report: part });
-        await nextTurn();
-      }
-    });
-    return this.#sending;
-  }
-}
+import type { AdminAgent } from '../admin/agent.ts';
+import type { Clock } from '../clock.ts';
+import { createLogger } from '../observe/log.ts';
+import type { Settings } from '../settings.ts';
+import { CannotStart, openParts, type Part } from '../start-up.ts';
+import type { FromWorker, ToWorker } from '../workers/messages.ts';
+import { ReportSender } from '../workers/report-sender.ts';
+import { createReporter } from '../workers/reporter.ts';
+import { type ReceivedRules, receiveRules } from '../workers/rules-messages.ts';
+import { contextOf } from './context.ts';
+import { openCore } from './core.ts';
+import { openResponder } from './responder.ts';
+import type { OpenRules } from './rules.ts';
 
 /**
  * Answers requests as one of several processes, and reports to the primary process, also if it cannot start.
@@ -80,14 +57,9 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
   });
 
   try {
-    const takeRules = async () => {
-      await send({ kind: 'takes_rules' });
-      await rules.arrived;
-      return rules;
-    };
     const answering = await openParts(async (add) => {
       const context = contextOf(clock, log, settings.recording !== undefined);
-      const core = add(await openCore(settings, takeRules, context));
+      const core = add(await openCore(settings, () => takeRules(rules, send), context));
       reports.take = () => reporter.take(core.store);
       const responder = add(await openResponder(settings, core, reporter, context));
       agent = responder.agent;
@@ -104,4 +76,19 @@ export async function serveAsWorker(settings: Settings, clock: Clock, self: Work
     await close();
   }
   return close;
+}
+
+/** Waits for the rules of the primary process, which alone knows how they were loaded. */
+async function takeRules(
+  { book, candidate, arrived }: ReceivedRules,
+  send: (message: FromWorker) => Promise<void>,
+): Promise<OpenRules> {
+  await send({ kind: 'takes_rules' });
+  await arrived;
+  return {
+    ...{ book, candidate, description: 'the primary process', notes: [] },
+    lastLoad: () => undefined,
+    inForce: () => undefined,
+    lastReload: () => undefined,
+  };
 }

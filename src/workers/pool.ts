@@ -1,14 +1,14 @@
 import cluster from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type AgentQuestion, type NamedReply, type ReplyTo, replyTo } from '../../admin/agent.ts';
-import type { CandidateFeed } from '../../candidate/feed.ts';
-import type { Logger } from '../../observe/log.ts';
-import type { Statistics } from '../../observe/stats.ts';
-import type { RuleBook } from '../../rules/book.ts';
-import type { Settings } from '../../settings.ts';
-import { removeStaleSocket } from '../../transport/listener.ts';
-import { start } from '../cannot-start.ts';
-import type { Responders } from '../responders.ts';
+import { type AgentQuestion, type NamedReply, type ReplyTo, replyTo } from '../admin/agent.ts';
+import type { CandidateFeed } from '../candidate/feed.ts';
+import type { Logger } from '../observe/log.ts';
+import type { Statistics } from '../observe/stats.ts';
+import type { RuleBook } from '../rules/book.ts';
+import type { Settings } from '../settings.ts';
+import { start } from '../start-up.ts';
+import { removeStaleSocket } from '../transport/listener.ts';
+import type { Responders } from './responders.ts';
 import { spawnWorker, type WorkerHandle } from './worker-handle.ts';
 import { createWorkerTotals } from './worker-totals.ts';
 
@@ -52,9 +52,7 @@ export function openWorkers(
   candidate.onChange(() => {
     for (const worker of workers) worker.sendCandidate();
   });
-  const refresh = async (): Promise<void> => {
-    await Promise.all(Array.from(workers, (worker) => worker.report()));
-  };
+  const refresh = () => reportAll(workers);
   const close = (): Promise<void> => {
     closing.abort();
     return endAll(workers, drain.delayMs + drain.timeoutMs + END_GRACE_MS, log);
@@ -68,8 +66,8 @@ export function openWorkers(
       if (path !== undefined) await start('GRPC_UDS', `cannot listen on ${path}`, () => removeStaleSocket(path));
       cluster.schedulingPolicy = cluster.SCHED_RR;
       cluster.setupPrimary({ serialization: 'advanced' }); // reports contain maps
+      const sent = { rules: rules.packed, candidate: () => candidate.packed() };
       const spawn = (): WorkerHandle => {
-        const sent = { rules: rules.packed, candidate: () => candidate.packed() };
         const worker = spawnWorker(sent, (id, report) => totals.add(id, report, onCallFinished));
         workers.add(worker);
         void worker.ended.then(() => {
@@ -96,6 +94,10 @@ export function openWorkers(
       }
     },
   };
+}
+
+async function reportAll(workers: ReadonlySet<WorkerHandle>): Promise<void> {
+  await Promise.all(Array.from(workers, (worker) => worker.report()));
 }
 
 /** The replies of the workers that do not hang. */

@@ -1,13 +1,48 @@
 import { randomUUID } from 'node:crypto';
 import { Breakers } from '../backends/breaker.ts';
 import { createCounterKeys, ownCounters } from '../backends/key.ts';
-import type { TrialCounters } from '../candidate/trial.ts';
+import { watchLateness } from '../backends/lateness.ts';
+import { Trial, type TrialCounters } from '../candidate/trial.ts';
+import { monotonicMs } from '../clock.ts';
+import type { Answer, Decider } from '../decide.ts';
+import { createEstimates } from '../ledger/estimates.ts';
 import { Ledger } from '../ledger/ledger.ts';
 import type { StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
-import { watchLateness } from './lateness.ts';
-import type { ProcessContext } from './parts.ts';
+import type { ProcessContext } from './context.ts';
+import type { Core } from './core.ts';
 import { openBackends } from './store.ts';
+
+export interface TrialSources {
+  readonly store: Core['store'];
+  /** What the live rules are decided with. */
+  readonly decider: Decider;
+  /** Whether this process refuses calls since it has too much to do. */
+  readonly isLate: () => boolean;
+}
+
+/**
+ * Opens the trial of a candidate. Loaded only while there is one.
+ *
+ * @throws CannotStart if a certificate file cannot be read
+ */
+export async function openTrial(
+  settings: Pick<Settings, 'counters' | 'candidate'>,
+  { store: { memory }, decider, isLate }: TrialSources,
+  context: ProcessContext,
+): Promise<Trial> {
+  const { clock } = context;
+  // counters in memory have just been asked, in the same turn
+  const decidedAtMs = memory
+    ? (live: Answer) => (live.verdicts.some(({ kind }) => kind === 'limited') ? memory.ranAtMs() : clock())
+    : clock;
+  return new Trial({
+    decider: { ...decider, estimates: createEstimates() },
+    counters: await openTrialCounters(settings, context),
+    ...{ decidedAtMs, clock, isLate, ...settings.candidate },
+    later: (run) => void setImmediate(run),
+  });
+}
 
 /** Put before the names of the candidate's counters, after `CACHE_KEY_PREFIX`. */
 const CANDIDATE_PREFIX = 'candidate|';
@@ -22,14 +57,13 @@ const MEMORY_PART = 1 / 2;
  *
  * @throws CannotStart if a certificate file cannot be read
  */
-export async function openTrialCounters(
+async function openTrialCounters(
   { counters, candidate }: Pick<Settings, 'counters' | 'candidate'>,
   { clock, log }: ProcessContext,
 ): Promise<TrialCounters> {
   const isMemory = counters.store.kind === 'memory';
   let nowMs = 0;
   const own = isMemory ? () => nowMs : clock;
-  const monotonicMs = (): number => performance.now();
   const lateness = watchLateness(monotonicMs);
   const { memory, keys } = counters;
   const prefix = `${keys.prefix}${CANDIDATE_PREFIX}`;

@@ -1,10 +1,9 @@
-import type { SiteSplit } from '../../algorithms/site-share.ts';
-import { ReceivedCandidate } from '../../candidate/feed.ts';
-import type { Logger } from '../../observe/log.ts';
-import type { RuleBook } from '../../rules/book.ts';
-import { RulesInForce } from '../../rules/in-force.ts';
-import type { PackedDomain, PackedRules } from '../../rules/packed.ts';
-import type { OpenRules } from '../rules.ts';
+import type { SiteSplit } from '../algorithms/site-share.ts';
+import { type CandidateFeed, ReceivedCandidate } from '../candidate/feed.ts';
+import type { Logger } from '../observe/log.ts';
+import type { RuleBook } from '../rules/book.ts';
+import { RulesInForce } from '../rules/in-force.ts';
+import type { PackedDomain, PackedRules } from '../rules/packed.ts';
 import type { RulesMessage } from './messages.ts';
 
 /** Pieces of rules per message: about 256 rules. */
@@ -21,7 +20,10 @@ export function* messagesOf(packed: PackedRules | undefined): Generator<RulesMes
 }
 
 /** The rules of a worker, received from the primary process, which alone reads files or connects to a control plane. */
-export interface ReceivedRules extends OpenRules {
+export interface ReceivedRules {
+  readonly book: RuleBook;
+  /** The rules that are tried beside those in force. */
+  readonly candidate: CandidateFeed;
   receive(message: RulesMessage): void;
   receiveCandidate(message: RulesMessage): void;
   /** Resolves when the first rules have been received: a worker must not listen without the rules in force. */
@@ -51,14 +53,7 @@ export function receiveRules(log: Logger, split?: SiteSplit): ReceivedRules {
     close: () => {},
   };
   return {
-    book,
-    lastLoad: () => undefined,
-    inForce: () => undefined,
-    lastReload: () => undefined,
-    description: 'the primary process',
-    notes: [],
-    arrived,
-    candidate,
+    ...{ book, arrived, candidate },
     receive: receiver((packed) => {
       last = last.then(() => put(packed));
     }),

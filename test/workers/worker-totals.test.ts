@@ -1,7 +1,7 @@
 import { Breakers } from '../../src/backends/breaker.ts';
 import { countedBy, createStatistics } from '../../src/observe/stats.ts';
-import { createReporter, partsOf, type WorkerGauges } from '../../src/serve/workers/reporter.ts';
-import { createWorkerTotals } from '../../src/serve/workers/worker-totals.ts';
+import { createReporter, partsOf, type WorkerGauges } from '../../src/workers/reporter.ts';
+import { createWorkerTotals } from '../../src/workers/worker-totals.ts';
 import { answerOf, verdictOf } from '../helpers/verdicts.ts';
 
 const OK = 0;

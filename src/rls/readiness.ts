@@ -1,15 +1,23 @@
+import type { BackendHealth } from '../backends/backend.ts';
 import type { Breakers } from '../backends/breaker.ts';
+import type { StoreWatch } from '../backends/store-watch.ts';
 import type { Clock } from '../clock.ts';
-import type { Ledger } from '../ledger/ledger.ts';
-import type { Readiness } from '../rls/health.ts';
 import type { RuleTree } from '../rules/tree.ts';
-import type { Settings } from '../settings.ts';
-import type { StoreWatch } from './store-watch.ts';
+import type { Readiness } from './health.ts';
+
+/** What must hold before requests are taken. */
+export interface ReadinessTerms {
+  readonly requiresRules: boolean;
+  /** The rules must have a domain. */
+  readonly requiresDomain: boolean;
+  /** The store must be reachable at all times, not only once. */
+  readonly requiresStore: boolean;
+}
 
 export interface ReadinessSources {
   readonly rules: () => RuleTree | undefined;
   readonly store: {
-    readonly ledger: Pick<Ledger, 'health'>;
+    readonly ledger: { health(): BackendHealth };
     readonly breakers: Pick<Breakers, 'states'>;
     readonly watch: Pick<StoreWatch, 'state'> | undefined;
   };
@@ -24,13 +32,13 @@ const POLL_INTERVAL_MS = 50;
  * is set, once is enough, so that an outage of Redis does not take the whole fleet out of service.
  */
 export class ReadinessCheck {
-  readonly #required: Settings['readiness'];
+  readonly #required: ReadinessTerms;
   readonly #sources: ReadinessSources;
   readonly #poll = setInterval(() => this.#checkStore(), POLL_INTERVAL_MS).unref(); // also without health checks
   #wasReached = false;
   #isClosing = false;
 
-  constructor(required: Settings['readiness'], sources: ReadinessSources) {
+  constructor(required: ReadinessTerms, sources: ReadinessSources) {
     this.#required = required;
     this.#sources = sources;
   }

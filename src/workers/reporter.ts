@@ -1,10 +1,10 @@
-import type { Breakers } from '../../backends/breaker.ts';
-import type { DenyCacheState } from '../../ledger/refusals.ts';
-import type { Load } from '../../observe/service-gauges.ts';
-import { type Counted, countedBy, createStatistics } from '../../observe/stats.ts';
-import { SLICE_ITEMS } from '../../slices.ts';
-import type { OnCallFinished } from '../../transport/grpc-server.ts';
-import type { ServiceObserver } from '../responder.ts';
+import type { Breakers } from '../backends/breaker.ts';
+import type { DenyCacheState } from '../ledger/refusals.ts';
+import type { Load } from '../observe/service-gauges.ts';
+import type { ServiceObserver } from '../observe/service-observer.ts';
+import { type Counted, countedBy, createStatistics } from '../observe/stats.ts';
+import { SLICE_ITEMS } from '../slices.ts';
+import type { OnCallFinished } from '../transport/grpc-server.ts';
 import type { CallTimes, Report } from './messages.ts';
 
 /** The gauges of a worker in its reports. */

@@ -1,6 +1,6 @@
 import type { BackendHealth } from '../../src/backends/backend.ts';
 import { Breakers } from '../../src/backends/breaker.ts';
-import { ReadinessCheck } from '../../src/serve/readiness.ts';
+import { ReadinessCheck } from '../../src/rls/readiness.ts';
 import { rulesFrom } from '../helpers/rules.ts';
 
 const away: BackendHealth = { ready: false, reason: 'away' };

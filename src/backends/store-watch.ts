@@ -1,8 +1,7 @@
 import type { FixedWindowLimit } from '../algorithms/fixed-window.ts';
-import type { Backend, Replies, RequestOperation } from '../backends/backend.ts';
-import type { CounterKeys } from '../backends/key.ts';
 import type { Clock, Monotonic } from '../clock.ts';
-import type { Part } from './parts.ts';
+import type { Backend, Replies, RequestOperation } from './backend.ts';
+import type { CounterKeys } from './key.ts';
 
 /** The state of the store. */
 export interface StoreState {
@@ -16,8 +15,9 @@ export interface StoreState {
 }
 
 /** Monitors whether the store can be reached, independent of requests. */
-export interface StoreWatch extends Part {
+export interface StoreWatch {
   state(): StoreState;
+  close(): void;
 }
 
 export interface StoreWatchOptions {

@@ -1,13 +1,13 @@
-import type { CommitCounts } from '../../ledger/pending-commits.ts';
-import type { DenyCacheCounts, DenyCacheState } from '../../ledger/refusals.ts';
-import type { Load } from '../../observe/service-gauges.ts';
-import type { Statistics } from '../../observe/stats.ts';
-import { sumOfQuotaCounts } from '../../rlqs/quota-counts.ts';
-import { sumOfSites } from '../../sites/site-counts.ts';
-import type { OnCallFinished } from '../../transport/grpc-server.ts';
-import { countOpen } from '../responders.ts';
+import type { CommitCounts } from '../ledger/pending-commits.ts';
+import type { DenyCacheCounts, DenyCacheState } from '../ledger/refusals.ts';
+import type { Load } from '../observe/service-gauges.ts';
+import type { Statistics } from '../observe/stats.ts';
+import { sumOfQuotaCounts } from '../rlqs/quota-counts.ts';
+import { sumOfSites } from '../sites/site-counts.ts';
+import type { OnCallFinished } from '../transport/grpc-server.ts';
 import type { Report } from './messages.ts';
 import { NO_LOAD } from './reporter.ts';
+import { countOpen } from './responders.ts';
 
 /** The sums over all workers. */
 export interface WorkerTotals {

@@ -1,0 +1,89 @@
+import type { SiteSplit } from '../algorithms/site-share.ts';
+import type { Observer } from '../rls/service.ts';
+import type { RuleBook } from '../rules/book.ts';
+import { RulesInForce } from '../rules/in-force.ts';
+import { hashOf } from '../rules/packed.ts';
+import type { CandidateFeed } from './feed.ts';
+import type { TrialReport } from './report.ts';
+import type { Trial } from './trial.ts';
+
+/** The candidate in a process that answers requests. */
+export interface FollowedCandidate {
+  /**
+   * @param keys  so many keys of each rule
+   * @param rule  of this one alone
+   * @returns undefined  none is tried
+   */
+  report(keys: number, rule?: string): TrialReport | undefined;
+  close(): Promise<void>;
+}
+
+export interface FollowOptions {
+  readonly candidate: CandidateFeed;
+  /** The rules in force. */
+  readonly book: Pick<RuleBook, 'packed' | 'onChange'>;
+  /** Of limits that sites share. */
+  readonly split: SiteSplit | undefined;
+  /** Is notified of the answers; while a candidate is tried, its `answered` is another one. */
+  readonly observer: Observer;
+  readonly openTrial: () => Promise<Trial>;
+  readonly onError: (error: unknown) => void;
+}
+
+/** Tries the candidate on what this process answers, while there is one. */
+export function followCandidate({
+  candidate,
+  book,
+  split,
+  observer,
+  openTrial,
+  onError,
+}: FollowOptions): FollowedCandidate {
+  const { answered } = observer;
+  let trial: Trial | undefined;
+  let inForce = new RulesInForce(split);
+  let liveHash = hashOf(book.packed() ?? []);
+  let last: Promise<void> = Promise.resolve();
+  let isClosed = false;
+
+  const attach = (to: Trial): void => {
+    trial = to;
+    observer.answered = (request, answer, timeoutMs) => {
+      answered(request, answer, timeoutMs);
+      to.answered(request, answer, timeoutMs);
+    };
+  };
+  const detach = async (): Promise<void> => {
+    const ended = trial;
+    trial = undefined;
+    inForce = new RulesInForce(split);
+    observer.answered = answered;
+    await ended?.close();
+  };
+  const follow = async (): Promise<void> => {
+    const packed = candidate.packed();
+    if (isClosed || !packed) return detach();
+    const rules = await inForce.replace(packed); // a few nodes in a turn
+    const current = trial ?? (await openTrial());
+    current.follow(rules, hashOf(packed));
+    if (current !== trial) attach(current);
+  };
+  const onChange = (): void => {
+    last = last.then(follow).catch(onError);
+  };
+  candidate.onChange(onChange);
+  book.onChange(() => {
+    const hash = hashOf(book.packed() ?? []);
+    if (hash !== liveHash) trial?.beginAnew();
+    liveHash = hash;
+  });
+  if (candidate.packed()) onChange();
+  return {
+    report: (keys, rule) => trial?.report(keys, rule),
+    async close() {
+      isClosed = true;
+      await last;
+      await detach();
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import type { Operation } from '../backends/backend.ts';
+import { intermittent } from '../intermittent.ts';
+import { after } from '../later.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { type Borrower, EXCHANGE_INTERVAL_MS } from './borrower.ts';
+import type { LowCounters } from './low-counters.ts';
+
+/** What decisions use of a ledger. */
+export type DecidingLedger = Pick<Ledger, 'debit' | 'refund' | 'atomic'>;
+
+/**
+ * The same ledger; what runs low in it is borrowed from other sites. While no counters are low, nothing runs.
+ */
+export function borrowingLedger(
+  ledger: DecidingLedger,
+  low: LowCounters,
+  borrower: Borrower,
+): { readonly ledger: DecidingLedger; close(): Promise<void> } {
+  let running: Promise<void> | undefined;
+  const exchanges = intermittent(EXCHANGE_INTERVAL_MS, () => {
+    const counters = low.all();
+    running ??= borrower.exchange(counters).finally(() => {
+      running = undefined;
+    });
+    return counters.length > 0;
+  });
+  const watched: DecidingLedger = {
+    debit(request, how) {
+      const entries = ledger.debit(request, how);
+      if (!request.some(isShared)) return entries;
+      return after(entries, (all) => {
+        for (const [at, debit] of request.entries()) if (low.note(debit, all[at])) exchanges.wake();
+        return all;
+      });
+    },
+    refund: (receipt) => ledger.refund(receipt),
+    atomic: ledger.atomic,
+  };
+  return {
+    ledger: watched,
+    async close() {
+      exchanges.close();
+      await running;
+      await borrower.ended();
+    },
+  };
+}
+
+const isShared = ({ limit }: Pick<Operation, 'limit'>): boolean => limit.algorithm === 'site_share';
