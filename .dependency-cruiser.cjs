@@ -66,7 +66,7 @@ const mayImport = {
     'src/rlqs/quota-report.ts',
     'src/candidate/(book|report)\\.ts',
     'src/advise/arrival-log.ts',
-    'src/sites/site-counts.ts',
+    'src/sites/(measured-error|shared-counters|site-counts)\\.ts',
     'src/observe/exposition.ts',
     'src/decide.ts',
     'src/descriptor-text.ts',

@@ -3,6 +3,7 @@ import { adminOperations } from '../src/admin/operations.ts';
 import type { AdminOptions } from '../src/admin/options.ts';
 import type { ObjectSchema, Schema } from '../src/admin/schema.ts';
 import { sessionOperations } from '../src/admin/session-operations.ts';
+import { siteOperations } from '../src/admin/site-operations.ts';
 import { type ConsoleOptions, consoleOperations } from '../src/console/operations.ts';
 import { wrapped } from '../test/words/wrap.ts';
 
@@ -12,7 +13,9 @@ function listedOperations(): readonly ApiOperation[] {
   const access = {} as Parameters<typeof sessionOperations>[0];
   const session = {} as Parameters<typeof sessionOperations>[1];
   const live = {} as ConsoleOptions; // the same
-  return [...adminOperations(options), ...sessionOperations(access, session), ...consoleOperations(live)];
+  const sites = {} as Parameters<typeof siteOperations>[0];
+  const ofSites = siteOperations(sites);
+  return [...adminOperations(options), ...sessionOperations(access, session), ...consoleOperations(live), ...ofSites];
 }
 
 const needs = {

@@ -11,6 +11,7 @@ import { addRecordCommand } from './commands/record.ts';
 import { addReplayCommands } from './commands/replay.ts';
 import type { ReplaySurroundings } from './commands/replay-flags.ts';
 import { addSimulateCommand } from './commands/simulate.ts';
+import { addSitesCommand } from './commands/sites.ts';
 import { nearest } from './nearest.ts';
 import { fail, version } from './process.ts';
 
@@ -115,6 +116,7 @@ addDiffCommand(program, surroundings);
 addRecordCommand(program, surroundings);
 addCandidateCommand(program, surroundings);
 addQuotasCommand(program, surroundings);
+addSitesCommand(program, surroundings);
 const replaySurroundings: ReplaySurroundings = {
   ...surroundings,
   input: process.stdin,

@@ -173,7 +173,8 @@ function splitOf(values: CheckedValues): SiteSplit | undefined {
   if (values.SITE === '') return undefined;
   const names = siteNamesOf(values);
   const group = createHash('sha256').update(names.join()).digest('base64url').slice(0, GROUP_LENGTH);
-  return { sites: names.length, site: names.indexOf(values.SITE), group };
+  const lost = names.flatMap((name, place) => (values.SITE_LOST.includes(name) ? [place] : []));
+  return { sites: names.length, site: names.indexOf(values.SITE), group, ...(lost.length > 0 && { lost }) };
 }
 
 function sitesOf(values: CheckedValues) {
@@ -182,7 +183,9 @@ function sitesOf(values: CheckedValues) {
     name: values.SITE,
     names: siteNamesOf(values),
     /** The other sites, each with the address of its instances. */
-    peers: values.SITE_PEERS,
+    peers: values.SITE_PEERS.filter(({ site }) => !values.SITE_LOST.includes(site)),
+    /** Sites with which nothing is exchanged: the others divide their parts. */
+    lost: values.SITE_LOST,
     address: { host: values.SITE_HOST, port: values.SITE_PORT },
     tls:
       values.SITE_TLS_CERT === ''

@@ -546,3 +546,13 @@ test('the names of all sites make their group, whichever of them this is', async
   const renamed = await splitOf('east', 'best=west:8091'); // now the second
   expect(renamed?.group).not.toBe(east?.group);
 });
+
+test('a lost site keeps its place among the sites, and nothing is exchanged with it', async () => {
+  const env = { SITE: 'east', SITE_PEERS: 'west=west:8091,north=north:8091' };
+  const { counters, sites } = await readSettings({ ...env, SITE_LOST: 'north' });
+  expect(counters.split).toEqual({ ...(await readSettings(env)).counters.split, lost: [1] });
+  expect(sites).toMatchObject({ names: ['east', 'north', 'west'], peers: [{ site: 'west' }], lost: ['north'] });
+  await expect(readSettings({ ...env, SITE_LOST: 'south' })).rejects.toThrow(
+    "SITE_LOST must name sites of SITE_PEERS, got 'south'",
+  );
+});

@@ -1,13 +1,27 @@
 import type { AuditLine } from '../../src/admin/audit.ts';
 import type { ExplainAnswer } from '../../src/admin/explain.ts';
 import type { SampledRefusal } from '../../src/admin/refusals.ts';
+import type { ListedShare, ShareList, SitePortion } from '../../src/admin/site-limits.ts';
+import type { SiteList } from '../../src/admin/site-operations.ts';
 import type { ShownTop } from '../../src/admin/top-keys.ts';
 import type { UnmatchedDescriptor } from '../../src/admin/unmatched.ts';
 import type { ProxyQuota, QuotaReport } from '../../src/rlqs/quota-report.ts';
 import type { Pair } from './route.ts';
 import { loadSession, session } from './session.ts';
 
-export type { AuditLine, ExplainAnswer, ProxyQuota, QuotaReport, SampledRefusal, ShownTop, UnmatchedDescriptor };
+export type {
+  AuditLine,
+  ExplainAnswer,
+  ListedShare,
+  ProxyQuota,
+  QuotaReport,
+  SampledRefusal,
+  ShareList,
+  ShownTop,
+  SiteList,
+  SitePortion,
+  UnmatchedDescriptor,
+};
 
 /** An answer that is not 200. */
 export class ApiError extends Error {

@@ -13,6 +13,7 @@ import { Overview } from './views/overview.tsx';
 import { Rule } from './views/rule.tsx';
 import { Rules } from './views/rules.tsx';
 import { SignIn } from './views/sign-in.tsx';
+import { Sites } from './views/sites.tsx';
 import { Unmatched } from './views/unmatched.tsx';
 
 const views = {
@@ -23,6 +24,7 @@ const views = {
   key: { title: 'Key', View: Key },
   candidate: { title: 'Candidate', View: Candidate },
   health: { title: 'Health', View: Health },
+  sites: { title: 'Sites', View: Sites },
   audit: { title: 'Audit', View: Audit },
 } as const;
 
@@ -41,6 +43,7 @@ const viewOf = (name: string) =>
 
 export function App() {
   const { title, View, under } = viewOf(route.value.view);
+  const listed = Object.entries(views).filter(([name]) => name !== 'sites' || session.value?.hasSites);
   const main = useRef<HTMLElement>(null);
   const shown = useRef<string | undefined>(undefined);
   useEffect(() => {
@@ -61,7 +64,7 @@ export function App() {
           Weir
         </a>
         <nav aria-label="Views">
-          {Object.entries(views).map(([name, { title: text }]) => (
+          {listed.map(([name, { title: text }]) => (
             <a key={name} href={linkTo(name)} aria-current={under === name ? 'page' : undefined}>
               {text}
             </a>

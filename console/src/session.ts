@@ -11,6 +11,8 @@ export interface SessionInfo {
   readonly grpcPort?: number;
   /** Proxies have quotas. */
   readonly hasQuotas?: boolean;
+  /** Several sites share limits. */
+  readonly hasSites?: boolean;
   readonly csrf?: string;
 }
 

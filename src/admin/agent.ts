@@ -7,6 +7,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { StandingOverride } from '../overrides.ts';
 import type { QuotaQuery, QuotaReport } from '../rlqs/quota-report.ts';
 import type { WireRequest } from '../rls/wire.ts';
+import type { SharedReport } from '../sites/shared-counters.ts';
 import { type ExplainAnswer, type ExplainOptions, explain } from './explain.ts';
 import { type RefusalReport, RefusalSample } from './refusals.ts';
 import { type RuleTop, TopKeys, type TopKind } from './top-keys.ts';
@@ -27,6 +28,8 @@ export type AgentQuestion =
   | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] }
   /** The quotas of proxies. */
   | { readonly kind: 'quotas'; readonly query: QuotaQuery }
+  /** So many counters that sites share. */
+  | { readonly kind: 'sites'; readonly count: number }
   /** What the candidate would change: so many keys of each rule. `rule`: of this one alone. */
   | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }
   /** What has arrived since the last such question, of the keys in this sample. */
@@ -45,6 +48,8 @@ export type AgentReply =
   | { readonly kind: 'recheck' }
   /** Undefined: none are served. */
   | { readonly kind: 'quotas'; readonly report: QuotaReport | undefined }
+  /** Undefined: this is the only site. */
+  | { readonly kind: 'sites'; readonly report: SharedReport | undefined }
   /** Undefined: none is tried. */
   | { readonly kind: 'candidate'; readonly report: TrialReport | undefined }
   /** Undefined: arrivals are not followed. */
@@ -81,6 +86,8 @@ export interface AgentOptions extends ExplainOptions {
   readonly arrivals?: ((sample: ArrivalSample) => ArrivalBatch) | undefined;
   /** Absent: no quotas are served. */
   readonly quotas?: ((query: QuotaQuery) => Promise<QuotaReport>) | undefined;
+  /** Counters that sites share; absent: this is the only site. */
+  readonly sites?: ((count: number) => Promise<SharedReport>) | undefined;
   /** What the candidate would change; undefined: none is tried. */
   readonly candidate: (keys: number, rule?: string) => TrialReport | undefined;
   /** Calls the function now and then, until the returned one is called. */
@@ -137,6 +144,8 @@ export class AdminAgent {
         return { kind: 'recheck' };
       case 'quotas':
         return { kind: 'quotas', report: await this.#options.quotas?.(question.query) };
+      case 'sites':
+        return { kind: 'sites', report: await this.#options.sites?.(question.count) };
       case 'candidate':
         return { kind: 'candidate', report: this.#options.candidate(question.keys, question.rule) };
       case 'arrivals':

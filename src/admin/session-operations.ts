@@ -14,12 +14,13 @@ interface SessionFacts {
   readonly version: string;
   readonly grpcPort: number | undefined;
   readonly hasQuotas: boolean;
+  readonly hasSites: boolean;
 }
 
 /** Operations by which a browser signs in, so that it need not keep a token. */
 export function sessionOperations(
   { tokens, sessions }: AccessOptions,
-  { hashKeys, version, grpcPort, hasQuotas }: SessionFacts,
+  { hashKeys, version, grpcPort, hasQuotas, hasSites }: SessionFacts,
 ): readonly ApiOperation[] {
   return [
     operation({
@@ -37,6 +38,7 @@ export function sessionOperations(
         hashKeys,
         grpcPort,
         ...(hasQuotas && { hasQuotas }),
+        ...(hasSites && { hasSites }),
         ...csrfOf(sessions.of(request)?.csrf),
       }),
     }),

@@ -6,6 +6,8 @@ export interface ShareNumbers extends AnyLimit {
   readonly burst: number;
   readonly sites: number;
   readonly site: number;
+  /** Places of sites that an operator says are lost: the others divide their parts. Absent: none is. */
+  readonly lost?: readonly number[];
   /** By how much all sites together may exceed the limit, in percent of it; 0: by nothing. */
   readonly maxErrorPercent: number;
 }
@@ -50,9 +52,22 @@ export interface ShareRow {
 const wholeOf = ({ of, requestsPerUnit, burst }: ShareNumbers): number =>
   of === 'token_bucket' ? burst : requestsPerUnit;
 
-/** An equal part; what cannot be divided goes to the first sites. */
-const partOf = (total: number, { sites, site }: ShareNumbers): number =>
-  Math.floor(total / sites) + (site < total % sites ? 1 : 0);
+/** One of so many equal parts; what cannot be divided goes to the first ones. */
+const equalPart = (total: number, parts: number, at: number): number =>
+  Math.floor(total / parts) + (at < total % parts ? 1 : 0);
+
+/** An equal part, with one of the parts of sites that are lost, which have none. */
+function partOf(total: number, { sites, site, lost }: ShareNumbers): number {
+  const own = equalPart(total, sites, site);
+  if (!lost) return own;
+  if (lost.includes(site)) return 0;
+  const left = lost.reduce((sum, place) => sum + equalPart(total, sites, place), 0);
+  return own + equalPart(left, sites - lost.length, site - lost.filter((place) => place < site).length);
+}
+
+/** Of a bucket, token-ms that are refilled in a millisecond. */
+export const rateOf = ({ requestsPerUnit, sites, lost }: ShareNumbers): number =>
+  lost ? Math.floor((requestsPerUnit * sites) / (sites - lost.length)) : requestsPerUnit;
 
 /** The site's part of the limit. */
 export const baseOf = (limit: ShareNumbers): number => partOf(wholeOf(limit), limit);
@@ -143,7 +158,7 @@ function refill(limit: ShareNumbers, share: SiteShare, nowMs: number, startMs: n
 
 function refillTo(limit: ShareNumbers, share: SiteShare, untilMs: number, keptTokens: number): void {
   if (untilMs <= share.atMs) return;
-  const left = share.used - (untilMs - share.atMs) * limit.requestsPerUnit;
+  const left = share.used - (untilMs - share.atMs) * rateOf(limit);
   share.used = Math.max(left, keptTokens * tokenMsOf(limit));
   share.atMs = untilMs;
 }

@@ -1,6 +1,6 @@
 --[[
   A site's share of a limit. Twin of site-share.ts, with site-share-state.ts: change both or neither.
-  limit    { 0 window or 1 bucket, base (hits), requests per unit, window (ms; of a bucket one token in token-ms), sites,
+  limit    { 0 window or 1 bucket, base (hits), rate (token-ms refilled in a ms), window (ms; of a bucket one token in token-ms), sites,
              hits in advance, 0 counts, 1 lends or 2 takes; then the place of the other site (from 0), the epoch (ms), and where it lends:
              what the other has taken, sites that ask; where it takes: given, sent at, replied at (ms) }
   state    { epoch (ms since the epoch), used (hits, of a bucket token-ms), refilled at, slot (ms), offered (hits) in it and

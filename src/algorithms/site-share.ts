@@ -21,6 +21,7 @@ import {
   isMoved,
   MAX_SKEW_MS,
   openShare,
+  rateOf,
   roomOf,
   rowAt,
   type SiteShare,
@@ -39,6 +40,8 @@ export const siteModes = ['escrow', 'optimistic'] as const;
 interface SitePart {
   readonly sites: number;
   readonly site: number;
+  /** Places of sites whose parts the others divide; absent: none is lost. */
+  readonly lost?: readonly number[];
 }
 
 /** The same as settings name it. */
@@ -154,7 +157,7 @@ function reserveOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): numb
   const demand = demandOf(share);
   if (limit.of === 'fixed_window')
     return Math.max(floor, Math.ceil((demand * (share.epochMs + limit.windowMs - nowMs)) / SLOT_MS));
-  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * limit.requestsPerUnit) / tokenMsOf(limit));
+  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * rateOf(limit)) / tokenMsOf(limit));
   return Math.max(floor, AHEAD_SLOTS * demand - refilled);
 }
 
@@ -183,7 +186,7 @@ function ttlOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
   const demandMs = slots > 0 ? slotMs + slots * SLOT_MS - nowMs : 0;
   if (limit.of === 'fixed_window')
     return Math.max(used > 0 || isMoved(share) ? epochMs + limit.windowMs - nowMs : 0, demandMs, 0);
-  const fullMs = Math.ceil(used / limit.requestsPerUnit);
+  const fullMs = Math.ceil(used / rateOf(limit));
   if (heldOver > 0 || isMoved(share)) return Math.max(epochMs + EPOCH_MS + MAX_SKEW_MS + fullMs - nowMs, demandMs, 0);
   return Math.max(used > 0 ? atMs + fullMs - nowMs : 0, demandMs, 0);
 }
@@ -191,8 +194,8 @@ function ttlOf(limit: SiteShareLimit, share: SiteShare, nowMs: number): number {
 /** What a site admits of an unspent counter by itself. */
 const capacityOf = (limit: SiteShareLimit): number => baseOf(limit) + advanceOf(limit);
 
-const describeTokens = describeBucket(({ requestsPerUnit }, tokenMs, sinceMs, nowMs) =>
-  tokenMs <= 0 ? 0 : sinceMs + Math.ceil(tokenMs / requestsPerUnit) - nowMs,
+const describeTokens = describeBucket(({ requestsPerUnit: rate }, tokenMs, sinceMs, nowMs) =>
+  tokenMs <= 0 ? 0 : sinceMs + Math.ceil(tokenMs / rate) - nowMs,
 );
 
 /** The row of site shares in the table of algorithms: rules say `sites` beside the algorithm that counts. */
@@ -211,7 +214,7 @@ export const siteShare: Algorithm<SiteShareLimit> = {
   longestMemoryMs: (limit) =>
     limit.of === 'fixed_window'
       ? 2 * limit.windowMs + unitMs.SECOND
-      : Math.max(Math.ceil((2 * capacityOf(limit) * tokenMsOf(limit)) / limit.requestsPerUnit), unitMs.DAY),
+      : Math.max(Math.ceil((2 * capacityOf(limit) * tokenMsOf(limit)) / rateOf(limit)), unitMs.DAY),
   isSame: (one, other) =>
     one.of === other.of &&
     one.requestsPerUnit === other.requestsPerUnit &&
@@ -219,13 +222,15 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     one.burst === other.burst &&
     one.sites === other.sites &&
     one.site === other.site &&
+    one.lost?.join() === other.lost?.join() &&
     one.maxErrorPercent === other.maxErrorPercent,
   step,
   describe(limit, state, nowMs, outcome) {
     const share = openShare(limit, state, nowMs);
     const site = limit.transfer && { site: reportOf(limit, share, nowMs) };
     if (limit.of === 'token_bucket') {
-      const bucket = { ...limit, windowMs: tokenMsOf(limit), burst: capacityOf(limit), maxDelayMs: 0 };
+      const numbers = { requestsPerUnit: rateOf(limit), windowMs: tokenMsOf(limit), burst: capacityOf(limit) };
+      const bucket = { ...limit, ...numbers, maxDelayMs: 0 };
       return { ...describeTokens(bucket, [share.used, share.atMs], nowMs, outcome), ...site };
     }
     const endMs = share.epochMs + limit.windowMs;
@@ -247,7 +252,7 @@ export const siteShare: Algorithm<SiteShareLimit> = {
     else {
       const tokenMs = tokenMsOf(limit);
       const refilledMs = Math.max(share.atMs - chargedAtMs, 0);
-      const back = Math.max(hits * tokenMs - refilledMs * limit.requestsPerUnit, 0);
+      const back = Math.max(hits * tokenMs - refilledMs * rateOf(limit), 0);
       share.used = Math.max(share.used - back, (inTransit(share) + share.heldOver) * tokenMs);
     }
     return stepOf(limit, share, nowMs, true);
@@ -265,12 +270,12 @@ export const siteShare: Algorithm<SiteShareLimit> = {
   isUnnamed: true,
   script: new URL('./site-share.lua', import.meta.url),
   scriptArgs(limit) {
-    const { of, requestsPerUnit, windowMs, sites, transfer } = limit;
+    const { of, windowMs, sites, transfer } = limit;
     const isBucket = of === 'token_bucket';
     const numbers = [
       isBucket ? 1 : 0,
       baseOf(limit),
-      requestsPerUnit,
+      rateOf(limit),
       isBucket ? tokenMsOf(limit) : windowMs,
       sites,
       advanceOf(limit),

@@ -5,7 +5,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve'],
   'Change rules safely:': ['check', 'test', 'diff', 'candidate', 'record', 'replay', 'advise', 'simulate'],
   'Ask why:': ['ask', 'explain', 'unmatched', 'top', 'refusals'],
-  'Operate:': ['get', 'reset', 'grant', 'override', 'audit'],
+  'Operate:': ['get', 'reset', 'grant', 'override', 'sites', 'audit'],
   'Envoy:': ['envoy', 'doctor', 'quotas'],
 };
 

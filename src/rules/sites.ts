@@ -79,10 +79,15 @@ const isUsual = {
 } as const;
 
 /** Undefined: its hits cannot be moved. */
-function shareOf(whole: Limit, { sites, site, group }: SiteSplit, maxErrorPercent: number): SiteShareLimit | undefined {
+function shareOf(
+  whole: Limit,
+  { sites, site, group, lost }: SiteSplit,
+  maxErrorPercent: number,
+): SiteShareLimit | undefined {
   const { requestsPerUnit, soft, windowMs } = whole;
   const share = (of: SiteShareLimit['of'], burst: number): SiteShareLimit => ({
     ...{ algorithm: 'site_share', of, requestsPerUnit, soft, windowMs, burst, maxErrorPercent, sites, site },
+    ...(lost && { lost }),
     counter: `site_share|${of}|${windowMs}/${sites}.${group}`,
   });
   if (whole.algorithm === 'fixed_window' && whole.alignment === 'epoch' && whole.anchor === undefined)

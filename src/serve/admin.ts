@@ -51,6 +51,7 @@ export function openAdminPages(
   const candidates = openCandidates(settings, records, rules.candidate);
   const ofSessions = sessionOperations(access, {
     ...{ hashKeys, version, grpcPort: settings.grpc.address.port, hasQuotas: settings.rlqs.isOn },
+    hasSites: settings.sites !== undefined,
   });
   const operations = adminOperations({
     more: [...ofSessions, ...more],

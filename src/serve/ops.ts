@@ -18,7 +18,7 @@ import type { Responders } from '../workers/responders.ts';
 import { openAdminPages } from './admin.ts';
 import { openConsole } from './console.ts';
 import { every, type ProcessContext } from './context.ts';
-import type { Core } from './core.ts';
+import { type Core, deciderOf } from './core.ts';
 import type { SourcedRules } from './rules.ts';
 import { at, openHttp, openTls } from './servers.ts';
 import { openSink } from './sinks.ts';
@@ -60,7 +60,10 @@ export function openOps(
       await openConsole(settings, { core, responders, statistics, metrics, version }, context),
     );
     const advice = settings.advice.maxBytes > 0 ? add(await openAdvice(settings, core, responders)) : undefined;
-    const ofSites = siteOperations({ sites: settings.sites, report: () => load().sites });
+    const ofSites = siteOperations({
+      ...{ sites: settings.sites, report: () => load().sites, ask, hashKeys: settings.admin.hashKeys },
+      ...{ rules: rules.book.rules, decider: deciderOf(settings, core, context.clock) },
+    });
     const more = [...ofSites, ...pagesOfConsole.operations, ...adviceOperations(advice)];
     const admin = add(openAdminPages(settings, core, { ask, version, more }, context));
     const sink = add(await openSink(settings.sink, { statistics, gauges, refresh }, context.log));

@@ -66,6 +66,7 @@ export function openResponder(
         ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
         ...{ packed: rules.book.packed, source: rules.description, ledger: store.ledger },
         ...(quotas && { quotas: (query) => quotas.report(query) }),
+        ...(sites && { sites: (count) => sites.shared(count) }),
         candidate: (keys, rule) => candidate.report(keys, rule),
         ...(arrivals && { arrivals: (sample) => arrivals.take(sample) }),
       }),

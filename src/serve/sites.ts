@@ -8,6 +8,7 @@ import { Lender } from '../sites/lender.ts';
 import { LowCounters } from '../sites/low-counters.ts';
 import { MeasuredError } from '../sites/measured-error.ts';
 import { createOwnLimits } from '../sites/own-limits.ts';
+import { reportShared, type SharedReport } from '../sites/shared-counters.ts';
 import { noPeerCounts, type SitesReport } from '../sites/site-counts.ts';
 import { openParts, type Part, start } from '../start-up.ts';
 import type { ProcessContext } from './context.ts';
@@ -20,14 +21,19 @@ export interface OpenSites extends Part {
   /** The same ledger; what runs low in it is asked for. */
   readonly ledger: DecidingLedger;
   report(): SitesReport;
+  /** So many of the counters that were exchanged of late. */
+  shared(count: number): Promise<SharedReport>;
 }
+
+/** Counters are listed for so long after another site asked for them. */
+const SHARED_MS = 10_000;
 
 /** No request waits for an exchange. */
 const MIN_TIMEOUT_MS = 1_000;
 
 /** Opens the server for other sites, and the connections to them. @throws CannotStart */
 export function openSites(
-  { name, names, peers: others, address, tls }: SiteSettings,
+  { name, names, peers: others, lost, address, tls }: SiteSettings,
   { keys, timeoutMs }: Settings['counters'],
   { store: { ledger }, rules }: Pick<Core, 'store' | 'rules'>,
   { clock, log }: ProcessContext,
@@ -47,7 +53,7 @@ export function openSites(
       return { site, place: names.indexOf(site), counts: noPeerCounts(), borrow: channel.borrow };
     });
     const common = { ledger, timeoutMs: Math.max(timeoutMs, MIN_TIMEOUT_MS), monotonicMs, prefix: keys.prefix, peers };
-    const lender = new Lender({ ...common, sites: names, limits: createOwnLimits(rules.book.rules) });
+    const lender = new Lender({ ...common, sites: names, lost, limits: createOwnLimits(rules.book.rules) });
     add(
       await start('SITE_PORT', `cannot listen on ${address.host}:${address.port}`, () =>
         startSiteServer(address, tls, lender),
@@ -69,6 +75,11 @@ export function openSites(
           errorBound: error.bound,
         };
       },
+      shared: (count) =>
+        reportShared(
+          { ...common, counters: () => [...low.all(), ...lender.askedSince(monotonicMs() - SHARED_MS)] },
+          count,
+        ),
     };
   });
 }

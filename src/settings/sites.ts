@@ -27,6 +27,14 @@ const sitePeers: Parse<readonly SitePeer[]> = (written) => {
   return new Mismatch(`1 to ${MAX_SITES - 1} other sites such as eu=weir.eu.example:8091,us=weir.us.example:8091`);
 };
 
+/** Names, separated by commas. */
+const siteNames: Parse<readonly string[]> = (written) => {
+  if (written === '') return [];
+  const names = written.split(',').map((name) => name.trim());
+  const isValid = names.every((name) => SITE_NAME.test(name)) && new Set(names).size === names.length;
+  return isValid ? names : new Mismatch('names of other sites such as us,ap');
+};
+
 /** Sites that share limits. */
 export const siteRows = {
   SITE: setting(
@@ -38,6 +46,11 @@ export const siteRows = {
     sitePeers,
     '',
     'the other sites: name=host:port, separated by commas; each site names all others',
+  ),
+  SITE_LOST: setting(
+    siteNames,
+    '',
+    'sites of SITE_PEERS that are lost, and do not run: the others divide their parts of shared limits',
   ),
   SITE_HOST: setting(text, '0.0.0.0', 'address to listen on for other sites'),
   SITE_PORT: setting(port, '8091', 'port to listen on for other sites'),

@@ -98,9 +98,12 @@ function checkQuotas({ RLQS, GRPC_TRANSPORT }: Values, { kind }: StoreSettings, 
 }
 
 function checkSites(values: Values, problems: string[]): void {
-  const { SITE, SITE_PEERS, SITE_TLS_CERT, SITE_TLS_KEY, SITE_TLS_CACERT } = values;
+  const { SITE, SITE_PEERS, SITE_LOST, SITE_TLS_CERT, SITE_TLS_KEY, SITE_TLS_CACERT } = values;
   if ((SITE === '') !== (SITE_PEERS.length === 0)) problems.push('SITE and SITE_PEERS must be set together');
   if (SITE_PEERS.some(({ site }) => site === SITE)) problems.push(`SITE_PEERS must name other sites, got '${SITE}'`);
+  for (const lost of SITE_LOST)
+    if (!SITE_PEERS.some(({ site }) => site === lost))
+      problems.push(`SITE_LOST must name sites of SITE_PEERS, got '${lost}'`);
   const files = [SITE_TLS_CERT, SITE_TLS_KEY, SITE_TLS_CACERT].filter((file) => file !== '');
   if (files.length % 3 !== 0)
     problems.push(

@@ -35,6 +35,8 @@ export interface BorrowerOptions {
   readonly onFailure: (peer: Peer, reason: string) => void;
 }
 
+/** What grpc-js ends its message with, where it has no note to add. */
+const EMPTY_NOTE = /\s*Resolution note:\s*$/;
 /** Counters in one message. */
 const MAX_ASKS = 1_000;
 
@@ -123,7 +125,7 @@ export class Borrower {
       counts.failures++;
       counts.failing++;
       counts.failedAtMs = monotonicMs();
-      counts.problem = error instanceof Error ? error.message : String(error);
+      counts.problem = (error instanceof Error ? error.message : String(error)).replace(EMPTY_NOTE, '');
       onFailure(peer, counts.problem);
     }
   }
@@ -137,6 +139,7 @@ export class Borrower {
       const loan = loans[at];
       if (!loan?.is_lent) return [];
       one.others += loan.used;
+      one.counter.uses[place] = { epochMs: one.site.epochMs, used: loan.used, atMs: counts.answeredAtMs };
       one.counter.confirmed[place] = { epochMs: one.site.epochMs, taken: one.site.taken[place] ?? 0 }; // it has read that
       return loan.given > (one.site.taken[place] ?? 0) ? [{ one, loan }] : [];
     });
@@ -185,10 +188,12 @@ const FAILING_MS = 30_000;
 
 /** @param nowMs  on the monotonic clock */
 export function reportOfPeer({ site, counts }: Peer, nowMs: number): PeerReport {
-  const { answeredAtMs, failedAtMs, ...rest } = counts;
+  const { askedAtMs, answeredAtMs, failedAtMs, ...rest } = counts;
+  const agoMs = (atMs: number): number => (atMs === 0 ? -1 : Math.round(nowMs - atMs));
   return {
     ...{ site, ...rest },
     failing: nowMs - failedAtMs < FAILING_MS ? counts.failing : 0,
-    silentMs: answeredAtMs === 0 ? -1 : Math.round(nowMs - answeredAtMs),
+    silentMs: agoMs(answeredAtMs),
+    askedMsAgo: agoMs(askedAtMs),
   };
 }

@@ -1,3 +1,4 @@
+import type { SiteShareLimit } from '../algorithms/site-share.ts';
 import type { CounterKey } from '../backends/key.ts';
 import type { Monotonic } from '../clock.ts';
 import type { Debit } from '../ledger/debit.ts';
@@ -6,18 +7,29 @@ import { type Peer, transferOf } from './borrower.ts';
 import { type BorrowRequest, type BorrowResponse, counterOf, type SiteLoan } from './messages.ts';
 import type { OwnLimits } from './own-limits.ts';
 
+/** A counter that other sites ask for. */
+export interface LentCounter {
+  readonly key: CounterKey;
+  readonly limit: SiteShareLimit;
+  /** When each site that asks did so last, by its place; and any of them; on the monotonic clock. */
+  readonly askers: Map<number, number>;
+  readonly askedAtMs: number;
+}
+
 export interface LenderOptions {
   readonly ledger: Pick<Ledger, 'debit'>;
   readonly timeoutMs: number;
   readonly monotonicMs: Monotonic;
   readonly sites: readonly string[];
+  /** `SITE_LOST`: this site has their parts. */
+  readonly lost: readonly string[];
   /** Those of this site's rules: no other ones are lent. */
   readonly limits: OwnLimits;
   readonly prefix: string;
   readonly peers: readonly Peer[];
 }
 
-/** The two sites do not name the same sites. */
+/** The two sites do not name the same sites, or the one that asks is lost by the settings of this one. */
 export class OtherSites extends Error {
   override readonly name = 'OtherSites';
 }
@@ -34,8 +46,8 @@ const NOTHING: SiteLoan = { is_lent: false, given: 0, now_ms: 0, used: 0 };
 /** Lends other sites what this one is not going to use. */
 export class Lender {
   readonly #options: LenderOptions;
-  /** When each site asked for a counter last. */
-  #askers = new Map<CounterKey, Map<number, number>>();
+  /** The counters that others asked for, and when each site did last. */
+  #asked = new Map<CounterKey, LentCounter>();
 
   constructor(options: LenderOptions) {
     this.#options = options;
@@ -43,14 +55,17 @@ export class Lender {
 
   /** @throws OtherSites */
   async lend({ site, sites, asks }: BorrowRequest): Promise<BorrowResponse> {
-    const { ledger, timeoutMs, prefix, limits, peers, sites: own } = this.#options;
+    const { ledger, timeoutMs, prefix, limits, peers, lost, sites: own } = this.#options;
+    if (lost.includes(site)) throw new OtherSites(`SITE_LOST names ${site} here: the other sites have its part`);
     const peer = peers.find((one) => one.site === site);
     if (!peer || sites.join() !== own.join())
       throw new OtherSites(`this site shares limits with ${own.join(', ')}; ${site} with ${sites.join(', ')}`);
+    peer.counts.asked++;
+    peer.counts.askedAtMs = this.#options.monotonicMs();
     const found = asks.slice(0, MAX_ASKS).map((ask) => ({ ask, counter: counterOf(ask, prefix, limits) }));
     const debits = found.flatMap(({ ask, counter }): Debit[] => {
       if (!counter) return [];
-      const among = this.#askersOf(counter.key, peer.place, ask.hits > 0);
+      const among = this.#askersOf(counter, peer.place, ask.hits > 0);
       const transfer = { kind: 'lend', peer: peer.place, epochMs: ask.epoch_ms, taken: ask.taken, among } as const;
       return [transferOf(counter, transfer, ask.hits)];
     });
@@ -65,13 +80,18 @@ export class Lender {
     return { loans };
   }
 
+  /** The counters that were asked for since then, on the monotonic clock. */
+  askedSince(sinceMs: number): readonly LentCounter[] {
+    return [...this.#asked.values()].filter(({ askedAtMs }) => askedAtMs >= sinceMs);
+  }
+
   /** How many sites ask for the counter, this one included. */
-  #askersOf(key: CounterKey, place: number, isAsking: boolean): number {
+  #askersOf({ key, limit }: Pick<LentCounter, 'key' | 'limit'>, place: number, isAsking: boolean): number {
     const nowMs = this.#options.monotonicMs();
-    if (this.#askers.size >= MAX_ASKED) this.#askers.clear();
-    const askers = this.#askers.get(key) ?? new Map<number, number>();
+    if (this.#asked.size >= MAX_ASKED) this.#asked.clear();
+    const askers = this.#asked.get(key)?.askers ?? new Map<number, number>();
     if (isAsking) askers.set(place, nowMs);
-    this.#askers.set(key, askers);
+    this.#asked.set(key, { key, limit, askers, askedAtMs: nowMs });
     for (const [other, atMs] of askers) if (nowMs - atMs > ASKS_MS) askers.delete(other);
     return Math.max(askers.size, 1);
   }

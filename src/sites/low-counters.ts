@@ -16,6 +16,15 @@ export interface LowCounter {
   lowAtMs: number;
   /** What each site knows that was taken from it, by its place. */
   readonly confirmed: Confirmed[];
+  /** What each site said last that it had used, by its place. */
+  readonly uses: (KnownUse | undefined)[];
+}
+
+/** What another site had used in an epoch, by its last answer; on the monotonic clock. */
+export interface KnownUse {
+  readonly epochMs: number;
+  readonly used: number;
+  readonly atMs: number;
 }
 
 /** What was taken counts from 0 again in each epoch, and where a counter is reset. */
@@ -32,7 +41,7 @@ const LOW_MS = 10_000;
 const MAX_COUNTERS = 10_000;
 
 const lowCounterOf = (key: CounterKey, limit: SiteShareLimit, nowMs: number): LowCounter => ({
-  ...{ key, limit, refused: 0, checkedAtMs: nowMs, lowAtMs: nowMs, confirmed: [] },
+  ...{ key, limit, refused: 0, checkedAtMs: nowMs, lowAtMs: nowMs, confirmed: [], uses: [] },
 });
 
 /** The counters of shared limits for which this process asks other sites. */

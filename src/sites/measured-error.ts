@@ -5,6 +5,17 @@ import type { Monotonic } from '../clock.ts';
 /** For so long the largest error is shown. */
 const SHOWN_MS = 60_000;
 
+/**
+ * By how much a limit is exceeded, as a part of it.
+ *
+ * @param used  by all sites, as far as they are known
+ * @param room  what this site may still admit of its share; below 0 where it has admitted hits in advance
+ */
+export function errorRatioOf({ of, burst, requestsPerUnit }: SiteShareLimit, used: number, room: number): number {
+  const total = of === 'token_bucket' ? burst : requestsPerUnit;
+  return Math.max(used - total, -room, 0) / Math.max(total, 1);
+}
+
 /** By how much shared limits are exceeded, as far as exchanges show it. */
 export class MeasuredError {
   readonly #monotonicMs: Monotonic;
@@ -28,8 +39,7 @@ export class MeasuredError {
 
   /** @param others  what the sites that answered have admitted in the same epoch */
   note(limit: SiteShareLimit, { used, room }: SiteReport, others: number): void {
-    const whole = limit.of === 'token_bucket' ? limit.burst : limit.requestsPerUnit;
-    const ratio = Math.max(used + others - whole, -room, 0) / Math.max(whole, 1);
+    const ratio = errorRatioOf(limit, used + others, room);
     const bound = limit.maxErrorPercent / 100;
     if (ratio - bound < this.#ratio - this.#bound && !this.#isOver()) return;
     this.#ratio = ratio;

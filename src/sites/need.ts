@@ -1,6 +1,6 @@
 import type { SiteReport } from '../algorithms/limit.ts';
 import type { SiteShareLimit } from '../algorithms/site-share.ts';
-import { baseOf, SLOT_MS, tokenMsOf } from '../algorithms/site-share-state.ts';
+import { baseOf, rateOf, SLOT_MS, tokenMsOf } from '../algorithms/site-share-state.ts';
 
 /** What a site asks for beyond its demand: requests that come while it waits. */
 const HEADROOM_PERCENT = 104;
@@ -21,7 +21,7 @@ export function needOf(limit: SiteShareLimit, { leftMs, room }: SiteReport, dema
     const expected = Math.ceil((demand * Math.max(leftMs, 0) * HEADROOM_PERCENT) / (SLOT_MS * 100));
     return Math.max(Math.min(expected - room, limit.requestsPerUnit), 0);
   }
-  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * limit.requestsPerUnit) / tokenMsOf(limit));
+  const refilled = Math.floor((AHEAD_SLOTS * SLOT_MS * rateOf(limit)) / tokenMsOf(limit));
   const fits = baseOf(limit) - room;
   return Math.max(Math.min(AHEAD_SLOTS * demand - refilled - room, fits), 0);
 }

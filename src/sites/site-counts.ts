@@ -9,6 +9,9 @@ export interface PeerCounts {
   borrowed: number;
   /** Loans that came too late, or from a site whose clock is too far from this one's. */
   untimely: number;
+  /** Calls of that site that were answered here, and when the last one came, on the monotonic clock; 0: none did. */
+  asked: number;
+  askedAtMs: number;
   /** How long the last answered call took, and when it ended, on the monotonic clock; 0: there was none. */
   roundTripMs: number;
   answeredAtMs: number;
@@ -19,16 +22,29 @@ export interface PeerCounts {
 }
 
 export const noPeerCounts = (): PeerCounts => ({
-  ...{ exchanges: 0, failures: 0, failing: 0, borrowed: 0, untimely: 0, roundTripMs: 0 },
-  ...{ answeredAtMs: 0, failedAtMs: 0, problem: '' },
+  ...{ exchanges: 0, failures: 0, failing: 0, borrowed: 0, untimely: 0, asked: 0, roundTripMs: 0 },
+  ...{ askedAtMs: 0, answeredAtMs: 0, failedAtMs: 0, problem: '' },
 });
 
 /** The same for operators. */
-export interface PeerReport extends Omit<PeerCounts, 'answeredAtMs' | 'failedAtMs'> {
+export interface PeerReport extends Omit<PeerCounts, 'askedAtMs' | 'answeredAtMs' | 'failedAtMs'> {
   readonly site: string;
   /** Since the last call that was answered; -1: there was none. */
   readonly silentMs: number;
+  /** Since the last call of that site; -1: there was none. */
+  readonly askedMsAgo: number;
 }
+
+/** How it stands with another site. `idle`: nothing has been exchanged of late, since nothing was needed. */
+export type ExchangeState = 'in_step' | 'cut_off' | 'idle';
+
+/** Sites that exchange do so twice a second. */
+const RECENT_MS = 10_000;
+
+const isRecent = (agoMs: number): boolean => agoMs >= 0 && agoMs < RECENT_MS;
+
+export const exchangeStateOf = ({ failing, silentMs, askedMsAgo }: PeerReport): ExchangeState =>
+  failing > 0 ? 'cut_off' : isRecent(silentMs) || isRecent(askedMsAgo) ? 'in_step' : 'idle';
 
 /** What operators see of the exchange with other sites. */
 export interface SitesReport {
@@ -58,10 +74,11 @@ function sumOfPeers(one: readonly PeerReport[], other: readonly PeerReport[]): r
   return one.map((mine) => {
     const theirs = other.find(({ site }) => site === mine.site);
     if (!theirs) return mine;
-    const isMineNewer = theirs.silentMs < 0 || (mine.silentMs >= 0 && mine.silentMs <= theirs.silentMs);
-    const newer = isMineNewer ? mine : theirs;
+    const newer = latest(mine.silentMs, theirs.silentMs) === mine.silentMs ? mine : theirs;
     return {
       ...newer,
+      asked: mine.asked + theirs.asked,
+      askedMsAgo: latest(mine.askedMsAgo, theirs.askedMsAgo),
       exchanges: mine.exchanges + theirs.exchanges,
       failures: mine.failures + theirs.failures,
       borrowed: mine.borrowed + theirs.borrowed,
@@ -71,3 +88,6 @@ function sumOfPeers(one: readonly PeerReport[], other: readonly PeerReport[]): r
     };
   });
 }
+
+/** The shorter of two times since something; -1: it never was. */
+const latest = (one: number, other: number): number => (other < 0 || (one >= 0 && one <= other) ? one : other);

@@ -373,10 +373,13 @@ const anySiteShare: fc.Arbitrary<SiteShareLimit> = fc
     numbers: anyBucketNumbers,
     place: fc.nat({ max: 7 }),
     percent: fc.constantFrom(0, 0, 1, 5, 50),
+    isOneLost: fc.boolean(),
   })
-  .chain(({ of, sites, numbers: { requestsPerUnit, windowMs, burst }, place, percent: maxErrorPercent }) => {
+  .chain(({ of, sites, numbers: { requestsPerUnit, windowMs, burst }, place, percent: maxErrorPercent, isOneLost }) => {
     const most = Math.max(Math.floor(MAX_COUNT / (2 * windowMs * sites)) - 1, 1);
-    const numbers = { of, sites, site: place % sites, burst: Math.min(burst, most), maxErrorPercent };
+    const site = place % sites;
+    const lost = isOneLost && sites > 1 ? { lost: [(site + 1) % sites] } : {};
+    const numbers = { of, sites, site, ...lost, burst: Math.min(burst, most), maxErrorPercent };
     return anyTransfer(sites).map((transfer) => siteShareOf(requestsPerUnit, windowMs, { ...numbers, ...transfer }));
   });
 

@@ -31,7 +31,10 @@ function twoSites(more: Partial<SiteShareLimit> = {}) {
   if (!east || !west) throw new Error('there are two');
   const common = { timeoutMs: 1_000, monotonicMs: clock, prefix: '', sites: SITES };
   const toEast: Peer = { site: 'east', place: 0, counts: noPeerCounts(), borrow: () => Promise.reject(new Error()) };
-  const lender = new Lender({ ...common, ledger: west.ledger, limits: ownLimitsOf(west.limit), peers: [toEast] });
+  const lender = new Lender({
+    ...{ ...common, lost: [], ledger: west.ledger, peers: [toEast] },
+    limits: ownLimitsOf(west.limit),
+  });
   const fault = { isCut: false };
   const toWest: Peer = {
     ...{ site: 'west', place: 1, counts: noPeerCounts() },
@@ -149,15 +152,20 @@ test('counters that are not low any more are not asked for', async () => {
 test('figures of several processes are sums, and of times the newest', () => {
   const peer = { site: 'west', ...noPeerCounts() };
   const one: SitesReport = {
-    peers: [{ ...peer, exchanges: 2, borrowed: 7, roundTripMs: 30, silentMs: 500 }],
+    peers: [{ ...peer, exchanges: 2, borrowed: 7, asked: 4, roundTripMs: 30, silentMs: 500, askedMsAgo: -1 }],
     ...{ errorRatio: 0.01, errorBound: 0.05 },
   };
   const other: SitesReport = {
-    peers: [{ ...peer, exchanges: 1, failing: 2, problem: 'cut off', silentMs: -1 }],
+    peers: [{ ...peer, exchanges: 1, failing: 2, problem: 'cut off', silentMs: -1, askedMsAgo: 900 }],
     ...{ errorRatio: 0.02, errorBound: 0 },
   };
   expect(sumOfSites(one, other)).toEqual({
-    peers: [{ ...peer, exchanges: 3, failing: 2, borrowed: 7, roundTripMs: 30, silentMs: 500, problem: 'cut off' }],
+    peers: [
+      {
+        ...{ ...peer, exchanges: 3, failing: 2, borrowed: 7, asked: 4 },
+        ...{ roundTripMs: 30, silentMs: 500, askedMsAgo: 900, problem: 'cut off' },
+      },
+    ],
     ...{ errorRatio: 0.02, errorBound: 0 }, // of one limit
   });
 });

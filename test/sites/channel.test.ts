@@ -48,7 +48,7 @@ beforeAll(async () => {
   ];
   const lender = new Lender({
     ...{ ledger, timeoutMs: 1_000, monotonicMs: clock, prefix: '', peers },
-    ...{ sites: SITES, limits: ownLimitsOf(limit) },
+    ...{ sites: SITES, lost: [], limits: ownLimitsOf(limit) },
   });
   server = await startSiteServer({ host: '127.0.0.1', port: 0 }, tlsOf('west'), lender);
 });

@@ -26,7 +26,7 @@ function spentSite() {
   const ledger = ledgerOf(backend, { clock, monotonicMs: clock, instance: 'west' });
   const peers = [{ site: 'east', place: 0, counts: noPeerCounts(), borrow: () => Promise.reject(new Error()) }];
   const lender = new Lender({
-    ...{ ledger, timeoutMs: 1_000, monotonicMs: clock, prefix: '', peers, sites: SITES },
+    ...{ ledger, timeoutMs: 1_000, monotonicMs: clock, prefix: '', peers, sites: SITES, lost: [] },
     limits: ownLimitsOf(limit),
   });
   const spend = async (hits: number) => {

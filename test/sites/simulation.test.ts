@@ -1,3 +1,4 @@
+import { MAX_SKEW_MS } from '../../src/algorithms/site-share-state.ts';
 import { Random } from '../../src/simulate/random.ts';
 import { type SitesOptions, SitesSimulation } from './simulation.ts';
 
@@ -79,6 +80,31 @@ test('never exceed the limit together by more than they declare, whatever become
   expect(lent).toBeGreaterThan(admitted / 20); // else nothing was at stake
 }, 7_200_000);
 
+test('divide the part of a lost site once its window is over, and still do not exceed the limit', () => {
+  const exceeded: string[] = [];
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    const { options, phases } = scenarioOf(seed);
+    const { of, burst, requestsPerUnit, windowMs, maxErrorPercent, skewMs } = options;
+    const simulation = new SitesSimulation(options);
+    const run = (demandOf: (place: number) => number, forMs: number): void => {
+      for (const [place, site] of simulation.sites.entries()) site.demand = demandOf(place);
+      simulation.run(forMs);
+    };
+    for (const demands of phases.slice(0, 2)) run((place) => demands[place] ?? 0, 4_000);
+    simulation.lose(seed % skewMs.length);
+    const rate = (1_000 * requestsPerUnit) / windowMs;
+    const bound = Math.floor(((of === 'token_bucket' ? burst : requestsPerUnit) * maxErrorPercent) / 100);
+    const refillMs = ((burst + bound) * windowMs) / requestsPerUnit; // at any site, of all that it may have spent
+    const endMs = of === 'token_bucket' ? refillMs + 2 * MAX_SKEW_MS : windowMs + 2 * Math.max(...skewMs.map(Math.abs));
+    run(() => rate, endMs);
+    simulation.divideLost();
+    run(() => 3 * rate, 2 * windowMs);
+    if (simulation.over > bound)
+      exceeded.push(`seed ${seed}: ${simulation.over} of ${requestsPerUnit}, bound ${bound}`);
+  }
+  expect(exceeded).toEqual([]);
+}, 7_200_000);
+
 const quiet: Pick<SitesOptions, 'maxErrorPercent' | 'instances' | 'network' | 'restarts' | 'startMs' | 'skewMs'> = {
   ...{ maxErrorPercent: 0, instances: 1 },
   network: { delayMs: 80, lost: 0, duplicated: 0, partitions: 0, partitionMs: 0 },
@@ -124,6 +150,24 @@ describe.each([
     busy.demand = 0;
     simulation.run(10);
     expect(simulation.admitted[1]).toBeGreaterThan(0);
+  });
+
+  test('keeps the part of a lost site for it, until the others are set to divide it', () => {
+    const options = { ...quiet, of, windowMs, requestsPerUnit, skewMs: [0, 50, 20], random: randomOf(9) };
+    const simulation = new SitesSimulation({ ...options, burst: requestsPerUnit });
+    simulation.lose(2);
+    for (const site of simulation.sites) site.demand = 2 * perSecond;
+    const admittedIn = (forMs: number): number => {
+      const before = simulation.admitted.reduce((sum, one) => sum + one, 0);
+      simulation.run(forMs);
+      return (simulation.admitted.reduce((sum, one) => sum + one, 0) - before) / (perSecond * (forMs / 1_000));
+    };
+    simulation.run(60_000);
+    expect(admittedIn(60_000)).toBeLessThan(0.68);
+    simulation.divideLost();
+    simulation.run(60_000);
+    expect(admittedIn(60_000)).toBeGreaterThan(0.99);
+    expect(simulation.over).toBe(0);
   });
 
   test('leaves each site its part while they cannot reach one another', () => {

@@ -34,7 +34,7 @@ export interface SitesOptions {
 
 /** What the store of a site holds; it expires. */
 interface SimulatedSite {
-  readonly limit: SiteShareLimit;
+  limit: SiteShareLimit;
   readonly skewMs: number;
   state: State | undefined;
   untilMs: number;
@@ -62,8 +62,10 @@ const TICK_MS = 10;
 export class SitesSimulation {
   readonly #options: SitesOptions;
   readonly sites: readonly SimulatedSite[];
-  readonly #messages: { readonly atMs: number; readonly run: () => void }[] = [];
+  readonly #messages: { readonly atMs: number; readonly to: number; readonly run: () => void }[] = [];
   readonly #cutUntilMs = new Map<string, number>();
+  /** Places of sites that have ended. */
+  readonly #lost = new Set<number>();
   readonly #byWindow = new Map<number, number>();
   /** Of one bucket for all: what is spent, in tokens times the window, and when that was. */
   #spent = 0;
@@ -98,6 +100,7 @@ export class SitesSimulation {
       this.#deliver();
       this.#fail();
       for (const [place, site] of this.sites.entries()) {
+        if (this.#lost.has(place)) continue;
         this.#request(place, site);
         for (const instance of site.instances) if (instance.nextMs <= this.nowMs) this.#exchange(place, site, instance);
       }
@@ -118,6 +121,16 @@ export class SitesSimulation {
     const one = Math.floor(random() * this.sites.length);
     const other = Math.floor(random() * this.sites.length);
     this.cut(one, other, random() * network.partitionMs);
+  }
+
+  /** Ends a site. */
+  lose(place: number): void {
+    this.#lost.add(place);
+  }
+
+  /** Has the others divide the parts of the sites that have ended. */
+  divideLost(): void {
+    for (const site of this.sites) site.limit = { ...site.limit, lost: [...this.#lost].toSorted() };
   }
 
   /** Cuts two sites off from one another. */
@@ -199,7 +212,7 @@ export class SitesSimulation {
     const copies = random() < network.duplicated ? 2 : 1;
     for (let left = copies; left > 0; left--) {
       const lateMs = random() < 0.05 ? random() * 5_000 : 0; // one that everybody has given up
-      this.#messages.push({ atMs: this.nowMs + network.delayMs * (0.5 + random()) + lateMs, run });
+      this.#messages.push({ atMs: this.nowMs + network.delayMs * (0.5 + random()) + lateMs, to, run });
     }
   }
 
@@ -208,6 +221,6 @@ export class SitesSimulation {
     if (due.length === 0) return;
     const later = this.#messages.filter(({ atMs }) => atMs > this.nowMs);
     this.#messages.splice(0, this.#messages.length, ...later);
-    for (const { run } of due.toSorted((one, other) => one.atMs - other.atMs)) run();
+    for (const { run, to } of due.toSorted((one, other) => one.atMs - other.atMs)) if (!this.#lost.has(to)) run();
   }
 }

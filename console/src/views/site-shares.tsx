@@ -1,0 +1,173 @@
+import { get, type ListedShare, type ShareList, type SitePortion } from '../api.ts';
+import { duration, exact } from '../format.ts';
+import { Descriptor, Empty, Failure, State, type StateName, Value } from '../parts/texts.tsx';
+import { usePoll } from '../parts/use-poll.ts';
+import { linkTo } from '../route.ts';
+import { seesValues } from '../session.ts';
+import { SignInNeeded } from './sign-in.tsx';
+
+/** `0 %`, `4.2 %`. */
+export const percentOf = (ratio: number): string => `${Math.round(ratio * 1_000) / 10} %`;
+
+/** What each site has of the limits that were exchanged of late. */
+export function SiteShares({ own }: { readonly own: string }) {
+  const { data, error } = usePoll(
+    () => get<ShareList>('sites/limits', { count: '20' }),
+    seesValues.value ? [] : undefined,
+    1_000,
+  );
+  return (
+    <section class="panel">
+      <h2>Shares of limits</h2>
+      {!seesValues.value && <SignInNeeded what="This list" />}
+      <Failure message={error?.message} />
+      {data?.limits.length === 0 && (
+        <Empty title="Each site has its equal part of every limit.">
+          <p>A limit is listed while a site has less than a quarter of its part left, or refuses hits of it.</p>
+        </Empty>
+      )}
+      {data && data.limits.length > 0 && (
+        <>
+          <p class="dim">A bar is the share of a site, its filled part what is used, and the line its equal part.</p>
+          <div class="shared-limits">
+            {data.limits.map((one) => (
+              <SharedLimit key={`${one.rule} ${one.limit} ${JSON.stringify(one.entries)}`} one={one} own={own} />
+            ))}
+          </div>
+          {data.more > 0 && <p class="dim">{exact(data.more)} more are not listed.</p>}
+        </>
+      )}
+    </section>
+  );
+}
+
+function SharedLimit({ one, own }: { readonly one: ListedShare; readonly own: string }) {
+  const { rule, name, entries, sites, leftMs, algorithm, left } = one;
+  const isBucket = algorithm === 'token_bucket';
+  const longest = Math.max(...sites.map(({ base, share, used = 0 }) => Math.max(base, share, used)), 1);
+  return (
+    <div class="shared-limit">
+      <div class="row">
+        <div>
+          <a href={linkTo('rule', { path: rule })}>
+            <Value text={name ?? rule} />
+          </a>{' '}
+          <Descriptor entries={entries} />
+        </div>
+        <ModeState one={one} />
+      </div>
+      <p class="dim">
+        {one.limit}; this site has {exact(left)} left, {isBucket ? 'what was moved is void' : 'the window ends'} in{' '}
+        {duration(leftMs)}
+      </p>
+      <table class="wide">
+        <thead>
+          <tr>
+            <th scope="col">Site</th>
+            <th scope="col" class="share-bar">
+              {isBucket ? 'Burst, used' : 'Share, used'}
+            </th>
+            {['Share', 'Moved', 'Used'].map((text) => (
+              <th key={text} scope="col" class="number">
+                {text}
+              </th>
+            ))}
+            <th scope="col" class="number">
+              As of
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {sites.map((portion) => (
+            <PortionRow
+              key={portion.site}
+              portion={portion}
+              isOwn={portion.site === own}
+              scale={longest * BAR_MARGIN}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** The mode of the limit, and its measured error beside what it declares. */
+function ModeState({ one: { mode, hasFallenBack, errorRatio, errorBound } }: { readonly one: ListedShare }) {
+  const isBeyond = (errorRatio ?? 0) > errorBound;
+  const [is, text]: readonly [StateName, string] =
+    mode === 'escrow'
+      ? ['plain', 'Escrow']
+      : hasFallenBack
+        ? ['warn', 'Fallen back to escrow']
+        : ['good', 'Optimistic'];
+  return (
+    <div>
+      <span class={isBeyond ? 'bad-text' : 'dim'}>
+        {errorRatio === undefined ? 'error not known' : `${percentOf(errorRatio)} over`}, declared{' '}
+        {percentOf(errorBound)}
+      </span>{' '}
+      <State is={is}>{text}</State>
+    </div>
+  );
+}
+
+interface PortionProps {
+  readonly portion: SitePortion;
+  readonly isOwn: boolean;
+  readonly scale: number;
+}
+
+function PortionRow({ portion, isOwn, scale }: PortionProps) {
+  const { site, share, moved, used, usedMsAgo, isLost } = portion;
+  return (
+    <tr>
+      <th scope="row">
+        <Value text={site} /> {isOwn && <span class="dim">(this one)</span>}
+        {isLost && <span class="dim">(lost)</span>}
+      </th>
+      <td class="share-bar">
+        <ShareBar portion={portion} scale={scale} />
+      </td>
+      <td class="number" data-label="Share">
+        {exact(share)}
+      </td>
+      <td class="number" data-label="Moved">
+        {moved > 0 ? `+${exact(moved)}` : moved < 0 ? `\u2212${exact(-moved)}` : '0'}
+      </td>
+      <td class="number" data-label="Used">
+        {used === undefined ? <span class="dim">not known</span> : exact(used)}
+      </td>
+      <td class="number" data-label="As of">
+        {isOwn || (usedMsAgo !== undefined && usedMsAgo < 1_500) ? (
+          'now'
+        ) : usedMsAgo === undefined ? (
+          <span class="dim">–</span>
+        ) : (
+          `${duration(usedMsAgo)} ago`
+        )}
+      </td>
+    </tr>
+  );
+}
+
+const HEIGHT = 16;
+/** The line of a base stays visible at the end of the longest bar. */
+const BAR_MARGIN = 1.01;
+
+/** The share, what is used of it and beyond it, and the base. */
+function ShareBar({ portion: { site, base, share, used: known }, scale }: Omit<PortionProps, 'isOwn'>) {
+  const used = known ?? 0;
+  const wide = (hits: number): string => `${(100 * Math.max(hits, 0)) / scale}%`;
+  const within = Math.min(used, Math.max(share, 0));
+  const use = known === undefined ? 'use not known' : `${exact(known)} used`;
+  const text = `${site}: a share of ${exact(share)}, ${use}; its equal part is ${exact(base)}`;
+  return (
+    <svg class="drawing" width="100%" height={HEIGHT} role="img" aria-label={text}>
+      <rect class="room" width={wide(share)} height={HEIGHT} />
+      <rect class="used" width={wide(within)} height={HEIGHT} />
+      {used > within && <rect class="beyond" x={wide(within)} width={wide(used - within)} height={HEIGHT} />}
+      <line class="limit-line" x1={wide(base)} x2={wide(base)} y1="0" y2={HEIGHT} />
+    </svg>
+  );
+}

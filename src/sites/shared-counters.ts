@@ -1,0 +1,81 @@
+import type { SiteReport } from '../algorithms/limit.ts';
+import type { SiteShareLimit } from '../algorithms/site-share.ts';
+import type { CounterKey } from '../backends/key.ts';
+import type { Monotonic } from '../clock.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { transferOf } from './borrower.ts';
+import type { KnownUse } from './low-counters.ts';
+
+/** What a process knows of one counter that sites share: of a window whole hits, of a bucket tokens. */
+export interface SharedCounter {
+  readonly key: CounterKey;
+  readonly epochMs: number;
+  /** Until what was moved is void. */
+  readonly leftMs: number;
+  /** What this site may still admit of its share; below 0 where it has admitted hits in advance. */
+  readonly room: number;
+  readonly used: number;
+  /** The other sites, and this one, by their places. */
+  readonly sites: readonly SharedPlace[];
+}
+
+export interface SharedPlace {
+  /** What this site has taken of that one, and given to it, in the epoch; of itself 0. */
+  readonly taken: number;
+  readonly given: number;
+  /** What it had used by its last answer; absent: it has not answered in this epoch. */
+  readonly used?: number;
+  readonly usedMsAgo?: number;
+}
+
+export interface SharedReport {
+  readonly counters: readonly SharedCounter[];
+  /** Those that are not listed. */
+  readonly more: number;
+}
+
+/** Where counters are found: those for which this process asks, and those that other sites ask it for. */
+export interface SharedSources {
+  readonly ledger: Pick<Ledger, 'debit'>;
+  readonly timeoutMs: number;
+  readonly monotonicMs: Monotonic;
+  readonly counters: () => Iterable<SharedSource>;
+}
+
+export interface SharedSource {
+  readonly key: CounterKey;
+  readonly limit: SiteShareLimit;
+  readonly uses?: readonly (KnownUse | undefined)[];
+}
+
+/** Reads so many of the counters; what cannot be read is left out. */
+export async function reportShared(
+  { ledger, timeoutMs, monotonicMs, counters }: SharedSources,
+  count: number,
+): Promise<SharedReport> {
+  const known = new Map<CounterKey, SharedSource>();
+  for (const one of counters()) if (!known.has(one.key)) known.set(one.key, one);
+  const listed = [...known.values()].slice(0, count);
+  if (listed.length === 0) return { counters: [], more: 0 };
+  const debits = listed.map((one) => transferOf(one, { kind: 'read' }));
+  const replies = await ledger.debit(debits, { spend: 'each', timeoutMs });
+  const nowMs = monotonicMs();
+  return {
+    counters: listed.flatMap((one, at): SharedCounter[] => {
+      const reply = replies[at];
+      return reply && reply.code !== 'UNAVAILABLE' && reply.site ? [describe(one, reply.site, nowMs)] : [];
+    }),
+    more: known.size - listed.length,
+  };
+}
+
+function describe({ key, limit, uses = [] }: SharedSource, report: SiteReport, nowMs: number): SharedCounter {
+  const { epochMs, leftMs, room, used, taken, given } = report;
+  const sites = Array.from({ length: limit.sites }, (_, place): SharedPlace => {
+    const use = uses[place];
+    const moved = { taken: taken[place] ?? 0, given: given[place] ?? 0 };
+    if (place === limit.site) return { ...moved, used, usedMsAgo: 0 };
+    return use?.epochMs === epochMs ? { ...moved, used: use.used, usedMsAgo: Math.round(nowMs - use.atMs) } : moved;
+  });
+  return { key, epochMs, leftMs, room, used, sites };
+}

@@ -1,0 +1,75 @@
+import { listShares } from '../../src/admin/site-limits.ts';
+import type { CounterKey } from '../../src/backends/key.ts';
+import { compile } from '../../src/rules/compile.ts';
+import { Problems } from '../../src/rules/problem.ts';
+import { readText } from '../../src/rules/read.ts';
+import type { SharedCounter, SharedPlace, SharedReport } from '../../src/sites/shared-counters.ts';
+import { fakeClock } from '../helpers/clock.ts';
+
+const RULES = `
+domain: d
+descriptors:
+  - { key: k, rate_limit: { unit: minute, requests_per_unit: 100, sites: { mode: optimistic, max_error: 10% } } }
+`;
+const problems = new Problems();
+const tree = compile(readText('rules.yaml', RULES, problems), false, problems, { sites: 2, site: 0, group: 'names' });
+const keyOf = (value: string) => `site_share|fixed_window|60000/2.names|1:d|1:k|${value.length}:${value}` as CounterKey; // as the rules make it
+
+const counterOf = (value: string, more: Partial<SharedCounter> = {}): SharedCounter => ({
+  ...{ key: keyOf(value), epochMs: 60_000, leftMs: 5_000, room: 10, used: 40 },
+  sites: [{ taken: 0, given: 0, used: 40, usedMsAgo: 0 }, place()],
+  ...more,
+});
+const place = (more: Partial<SharedPlace> = {}): SharedPlace => ({ taken: 5, given: 0, ...more });
+
+/** What processes report, as the list of two sites. */
+async function listed(reports: readonly SharedReport[], { count = 10, hashKeys = false } = {}) {
+  const replies = reports.map((report) => ({ process: 'a worker', reply: { kind: 'sites', report } as const }));
+  return listShares(
+    {
+      ask: async () => replies,
+      rules: () => tree,
+      decider: { clock: fakeClock(0), counters: (_limit, _domain, [entry]) => ({ key: keyOf(entry?.value ?? '') }) },
+      hashKeys,
+    },
+    ['east', 'west'],
+    count,
+  );
+}
+
+test('reports of several processes are merged: the newest answer of each site, and the newer window', async () => {
+  const { limits, more } = await listed([
+    { counters: [counterOf('a', { sites: [place(), place({ used: 20, usedMsAgo: 900 })] })], more: 2 },
+    { counters: [counterOf('a', { sites: [place(), place({ used: 22, usedMsAgo: 100 })] })], more: 1 },
+    { counters: [counterOf('a', { epochMs: 0, sites: [place(), place({ used: 50, usedMsAgo: 0 })] })], more: 0 },
+    { counters: [counterOf('b')], more: 0 },
+  ]);
+  expect(more).toBe(3);
+  expect(limits.map(({ entries }) => entries[0]?.value)).toEqual(['a', 'b']);
+  expect(limits[0]?.sites[1]).toMatchObject({ used: 22, usedMsAgo: 100 });
+});
+
+test('the error is known where all sites have said what they have used', async () => {
+  const over = [
+    { ...place(), used: 60, usedMsAgo: 0 },
+    { ...place(), used: 50, usedMsAgo: 9 },
+  ];
+  const { limits } = await listed([
+    { counters: [counterOf('a', { sites: over, room: -5 }), counterOf('b', { room: -5 })], more: 0 },
+  ]);
+  expect(limits[0]).toMatchObject({ errorRatio: 0.1, errorBound: 0.1, hasFallenBack: true, left: 0 });
+  expect(limits[1]?.errorRatio).toBeUndefined();
+});
+
+test('values are hashed, and counters beyond the number or of other rules are left out', async () => {
+  const { limits, more } = await listed([{ counters: [counterOf('a'), counterOf('b'), counterOf('c')], more: 0 }], {
+    count: 2,
+    hashKeys: true,
+  });
+  expect([limits.length, more]).toEqual([2, 1]);
+  expect(limits[0]?.entries).toEqual([{ key: 'k', value: expect.stringMatching(/^#[0-9a-f]{12}$/) }]);
+  const gone = await listed([
+    { counters: [counterOf('a', { key: 'site_share|other|1:d|1:k|1:a' as CounterKey })], more: 0 },
+  ]);
+  expect(gone.limits).toEqual([]);
+});

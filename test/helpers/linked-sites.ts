@@ -1,0 +1,67 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from './process.ts';
+import { startWeir, type Weir } from './weir.ts';
+
+/** Sites in processes of their own, with counters in memory. */
+export interface LinkedSites {
+  /** In the order of the names. */
+  readonly sites: readonly Weir[];
+  close(): Promise<void>;
+}
+
+/**
+ * Starts a site for each name; they exchange over loopback, without certificates.
+ *
+ * @param lost  further names: sites that the others know, and that do not run
+ */
+export async function startLinkedSites(
+  rules: string,
+  { names, lost = [], env = {} }: { names: readonly string[]; lost?: readonly string[]; env?: Record<string, string> },
+): Promise<LinkedSites> {
+  const folder = mkdtempSync(join(tmpdir(), 'sites-'));
+  const path = join(folder, 'rules.yaml');
+  writeFileSync(path, rules);
+  const all = await Promise.all([...names, ...lost].map(async (name) => ({ name, port: await freePort() })));
+  const sites = await Promise.all(
+    all.slice(0, names.length).map(({ name, port }) =>
+      startWeir({
+        ...{ RULES_PATH: path, USE_STATSD: 'false', SITE: name, SITE_HOST: '127.0.0.1', SITE_PORT: String(port) },
+        SITE_PEERS: all
+          .filter((one) => one.name !== name)
+          .map((one) => `${one.name}=127.0.0.1:${one.port}`)
+          .join(),
+        ...env,
+      }),
+    ),
+  );
+  return {
+    sites,
+    async close() {
+      await Promise.all(sites.map((weir) => weir.stop()));
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
+/**
+ * Reads a page of the admin API, again and again, until its answer is as expected.
+ *
+ * @throws Error  with the last answer, if it is not within 20 s
+ */
+export async function untilAnswer<T>(
+  { debugPort }: Pick<Weir, 'debugPort'>,
+  path: string,
+  isExpected: (answer: T) => boolean,
+): Promise<T> {
+  const endMs = performance.now() + 20_000;
+  for (;;) {
+    const response = await fetch(`http://127.0.0.1:${debugPort}/api/v1/${path}`);
+    const answer = (await response.json()) as T; // as the operation declares
+    if (response.ok && isExpected(answer)) return answer;
+    if (performance.now() > endMs) throw new Error(`${path} still answers ${JSON.stringify(answer)}`);
+    await sleep(50);
+  }
+}
