@@ -1,56 +1,64 @@
-import type { LoadedTree } from '../rules/changes.ts';
 import type { LoadedRules } from '../rules/load.ts';
 import { listOverlaid } from '../rules/overlaid.ts';
-import { hashOf } from '../rules/packed.ts';
+import { hashOf, type PackedRules } from '../rules/packed.ts';
 import { formatProblem, type Problem } from '../rules/problem.ts';
-import { describeReload, findReload, type Reload } from '../rules/reload.ts';
+import type { CompareRules, Reload } from '../rules/reload.ts';
+import type { RuleTree } from '../rules/tree.ts';
 import type { Logger } from './log.ts';
 import type { Statistics } from './stats.ts';
 
 /** Logged problems per load: thousands of lines would delay requests. */
 const MAX_LOGGED_PROBLEMS = 200;
 
-/** Called with the result of each load and the source of the rules. Resolves with what a reload did. */
-export type OnLoad = (loaded: LoadedRules, from: string) => Promise<Reload | undefined>;
+/** The result of a load, and what is needed to report it. */
+export interface RuleLoad {
+  readonly loaded: LoadedRules;
+  /** For messages: the source of the rules. */
+  readonly from: string;
+  readonly compare: CompareRules;
+}
+
+/** Called with each load. Resolves with what a reload did. */
+export type OnLoad = (load: RuleLoad) => Promise<Reload | undefined>;
 
 /** Counts loads, and logs their problems or their changes. */
 export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
-  let inForce: LoadedTree | undefined;
+  let inForce: PackedRules | undefined;
   let isTroubled = false;
-  const logChange = async (
-    before: LoadedTree | undefined,
-    after: LoadedTree,
-    from: string,
-    isRecovery: boolean,
-  ): Promise<Reload | undefined> => {
-    const { rules, domains } = after.rules;
-    const what = `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashOf(after.packed)}`;
-    if (!before) {
-      log.info(`loaded ${what}`);
+  const logReload = async (what: string, isRecovery: boolean, reload: Promise<Reload>): Promise<Reload | undefined> => {
+    const reloaded = `${isRecovery ? 'the rules are valid again: ' : ''}reloaded ${what}`;
+    try {
+      const found = await reload;
+      log.info(`${reloaded}: ${found.text ?? 'no rule has changed'}`);
+      return found;
+    } catch (error) {
+      // the thread failed, e.g. out of memory
+      log.info(`${reloaded}: changes unknown: ${error instanceof Error ? error.message : error}`);
       return undefined;
     }
-    const reload = await findReload(before, after);
-    const text = describeReload(reload) ?? 'no rule has changed';
-    log.info(`${isRecovery ? 'the rules are valid again: ' : ''}reloaded ${what}: ${text}`);
-    return reload;
   };
-  return async (loaded, from) => {
+  return async ({ loaded, from, compare }) => {
     statistics.rulesLoaded(loaded.ok);
     logProblems(loaded.ok ? loaded.warnings : loaded.problems, log);
     if (!loaded.ok) {
-      if (inForce) log.error(`the rules in force are kept: hash ${hashOf(inForce.packed)}`);
+      if (inForce) log.error(`the rules in force are kept: hash ${hashOf(inForce)}`);
       isTroubled = true;
       return undefined;
     }
-    const after = { rules: loaded.rules, packed: loaded.packed ?? [] };
-    const reload = logChange(inForce, after, from, isTroubled);
-    inForce = after;
+    const { rules, packed = [] } = loaded;
+    const what = describeRules(rules, packed, from);
+    if (!inForce) log.info(`loaded ${what}`);
+    const reload = inForce && logReload(what, isTroubled, compare(inForce, packed));
+    inForce = packed;
     isTroubled = false;
     if (log.isLevelEnabled('debug'))
-      for (const line of take(MAX_LOGGED_PROBLEMS, listOverlaid(loaded.rules.rules))) log.debug(line);
+      for (const line of take(MAX_LOGGED_PROBLEMS, listOverlaid(rules.rules))) log.debug(line);
     return reload;
   };
 }
+
+const describeRules = ({ rules, domains }: RuleTree, packed: PackedRules, from: string): string =>
+  `${rules.length} rules of ${domains.size} domains from ${from}, hash ${hashOf(packed)}`;
 
 export function logProblems(problems: readonly Problem[], log: Logger): void {
   for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS))

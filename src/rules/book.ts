@@ -13,7 +13,8 @@ import type { OverlayFile } from './overlay.ts';
 import { checkOverlaid, type Overlay } from './overlay-files.ts';
 import type { PackedRules } from './packed.ts';
 import { formatProblem } from './problem.ts';
-import { openThread } from './thread.ts';
+import type { CompareRules } from './reload.ts';
+import { openRulesThread } from './rules-thread.ts';
 import type { RuleTree } from './tree.ts';
 
 /** The rules in force. */
@@ -153,10 +154,10 @@ class LoadHistory {
   }
 }
 
-/** Checks rule files in a thread, which it starts with the first of them. */
-export function openFileChecker(options: LoadOptions): FileChecker {
-  const thread = openThread<FileCheck, CheckedRules>(new URL('./file-check-thread.js', import.meta.url), options);
-  return { do: (files, overlay) => thread.do({ files, overlay }), close: thread.close };
+/** Checks rule files in a thread, which it starts with the first of them, and compares what came of it. */
+export function openFileChecker(options: LoadOptions): FileChecker & { readonly compare: CompareRules } {
+  const { check, ...thread } = openRulesThread<FileCheck>(new URL('./file-check-thread.js', import.meta.url), options);
+  return { ...thread, do: (files, overlay) => check({ files, overlay }) };
 }
 
 async function check(

@@ -1,13 +1,5 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { PackedRules } from './packed.ts';
 import { shown } from './problem.ts';
 import type { Rule, RuleTree } from './tree.ts';
-
-/** Rules and what was packed of them. */
-export interface LoadedTree {
-  readonly rules: RuleTree;
-  readonly packed: PackedRules;
-}
 
 /** Rules by their paths. */
 export interface RuleChanges {
@@ -16,16 +8,12 @@ export interface RuleChanges {
   readonly changed: readonly string[];
 }
 
-/** Rules that are compared in one turn of the event loop: less than a millisecond's work. */
-const RULES_PER_TURN = 100;
-
-/** Finds what differs, some rules in a turn, in the domains that differ at all. */
-export async function findChanges(before: LoadedTree, after: LoadedTree): Promise<RuleChanges> {
-  const same = sameDomains(before, after);
-  const old = await textsOf(before, same);
+/** Finds what differs, all of it in one turn of the event loop. */
+export function findChanges(before: RuleTree, after: RuleTree): RuleChanges {
+  const old = textsOf(before);
   const added: string[] = [];
   const changed: string[] = [];
-  for (const [path, text] of await textsOf(after, same)) {
+  for (const [path, text] of textsOf(after)) {
     const known = old.get(path);
     if (known === undefined) added.push(path);
     else if (known !== text) changed.push(path);
@@ -34,28 +22,8 @@ export async function findChanges(before: LoadedTree, after: LoadedTree): Promis
   return { added, changed, removed: [...old.keys()] };
 }
 
-/** Domains whose rules are the same in both. */
-export function sameDomains(before: LoadedTree, after: LoadedTree): ReadonlySet<string> {
-  const hashes = new Map(before.packed.map(({ name, hash }) => [name, hash]));
-  return new Set(after.packed.filter(({ name, hash }) => hashes.get(name) === hash).map(({ name }) => name));
-}
-
-/** What each rule says, but for where it stands; without those of the domains that are left out. */
-async function textsOf(
-  { rules: { domains, rules } }: LoadedTree,
-  leftOut: ReadonlySet<string>,
-): Promise<Map<string, string>> {
-  const texts = new Map<string, string>();
-  if ([...domains.keys()].every((name) => leftOut.has(name))) return texts;
-  let left = RULES_PER_TURN;
-  for (const rule of rules) {
-    if (!leftOut.has(rule.domain)) texts.set(rule.path, ruleText(rule));
-    if (--left > 0) continue;
-    await nextTurn();
-    left = RULES_PER_TURN;
-  }
-  return texts;
-}
+/** What each rule says, but for where it stands. */
+const textsOf = ({ rules }: RuleTree): Map<string, string> => new Map(rules.map((rule) => [rule.path, ruleText(rule)]));
 
 /** All that a rule says, but for where it stands. */
 export const ruleText = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);

@@ -3,6 +3,7 @@ import { format, idKinds, notCounted } from './format.ts';
 import { LevelBuilder, MAX_WILDCARD_KEYS } from './level-builder.ts';
 import { allLimits, buildLimitOverTime, scheduleOf, withOwnCounters } from './limit-over-time.ts';
 import type { NodeModes } from './limits.ts';
+import { type NodeSource, nodesOf, type SourcedNode } from './node-source.ts';
 import type { MayBeOverlaid, Overlaid } from './overlaid.ts';
 import { type Problems, shown } from './problem.ts';
 import type { Block } from './read.ts';
@@ -23,7 +24,7 @@ export function compile(
   split?: SiteSplit,
 ): RuleTree {
   const domains = Array.from(groupByDomain(blocks, mergeDomains, problems), ([name, parts]) =>
-    finish(compileDomain(name, parts, problems, split)),
+    finish(compileDomain(name, { ...parts, nodes: nodesOf(parts.nodes) }, problems, split)),
   );
   const rules = domains.flatMap((compiled) => compiled.rules);
   const characters = rules.reduce((sum, { path }) => sum + path.length, 0);
@@ -47,7 +48,7 @@ export interface CompiledDomain {
 /** Makes the tree of one domain, a node a step. */
 export function* compileDomain(
   name: string,
-  parts: DomainParts,
+  parts: DomainNodes,
   problems: Problems,
   split?: SiteSplit,
 ): Steps<CompiledDomain> {
@@ -84,6 +85,12 @@ export interface DomainParts extends MayBeOverlaid {
   readonly nodes: Block<'node'>[];
   spend: Domain['spend'];
   overlaid?: readonly Overlaid[] | undefined;
+}
+
+/** A domain whose nodes are read while they are compiled. */
+export interface DomainNodes extends MayBeOverlaid {
+  readonly nodes: NodeSource;
+  readonly spend: Domain['spend'];
 }
 
 /** The blocks of each domain together. */
@@ -143,9 +150,12 @@ interface Above {
 }
 
 /** Compiles the nodes of one level, and all below them. */
-function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: Problems): Steps<Level> {
+function* buildLevel(nodes: NodeSource, above: Above, problems: Problems): Steps<Level> {
   const level = new LevelBuilder();
-  for (const block of blocks) {
+  let first: Block<'node'> | undefined;
+  for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
+    const { block } = sourced;
+    first ??= block;
     const { key = '', value = '' } = block.values;
     const isRight = key !== '' && !block.wrong.has('key') && !block.wrong.has('value');
     if (key === '' && !block.wrong.has('key')) {
@@ -155,11 +165,10 @@ function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: P
       const message = `duplicate descriptor composite key '${composite}'; what was given before has it too`;
       problems.error(block.place('key'), message);
     }
-    const node = yield* buildNode(block, above, problems);
+    const node = yield* buildNode(sourced, above, problems);
     if (value !== '' || isRight) level.add(key, value, node);
   }
   const { wildcardKeys } = level;
-  const [first] = blocks;
   if (first && wildcardKeys > MAX_WILDCARD_KEYS) {
     const message = `at most ${MAX_WILDCARD_KEYS} keys of one level may have a '*', got ${wildcardKeys}: put the '*' into values`;
     problems.error(first.place(), message);
@@ -171,8 +180,8 @@ function* buildLevel(blocks: readonly Block<'node'>[], above: Above, problems: P
 const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): string =>
   value === '' ? key : `${key}_${value}`;
 
-function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Steps<Node> {
-  const { key = '', value = '', share_threshold: shares = false, descriptors = [] } = block.values;
+function* buildNode({ block, below }: SourcedNode, above: Above, problems: Problems): Steps<Node> {
+  const { key = '', value = '', share_threshold: shares = false } = block.values;
   const composite = compositeOf(block);
   const naming = namingOf(block);
   const here = {
@@ -195,10 +204,7 @@ function* buildNode(block: Block<'node'>, above: Above, problems: Problems): Ste
     composite,
     naming,
     rule,
-    children:
-      descriptors.length > 0
-        ? yield* buildLevel(descriptors, { ...here, rule, reserves: hasReserve(block) }, problems)
-        : undefined,
+    children: below && (yield* buildLevel(below, { ...here, rule, reserves: hasReserve(block) }, problems)),
     sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
   };
 }

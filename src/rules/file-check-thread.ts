@@ -1,8 +1,8 @@
-import { createFileChecker, type FileCheck, type LoadOptions } from './load.ts';
-import { serveThread } from './thread.ts';
+import { createFileChecker, type FileCheck } from './load.ts';
+import { serveRulesThread } from './rules-thread.ts';
 
-/** Checks rule files in a thread of its own: the entry that `openFileChecker` runs. */
-serveThread((options: LoadOptions) => {
+/** Entry of the thread that `openFileChecker` runs. */
+serveRulesThread<FileCheck>((options) => {
   const check = createFileChecker(options);
-  return ({ files, overlay }: FileCheck) => check(files, overlay);
+  return ({ files, overlay }) => check(files, overlay);
 });

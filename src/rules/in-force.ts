@@ -35,7 +35,7 @@ export class RulesInForce {
    * step.
    */
   async replace(packed: PackedRules, pause?: () => Promise<unknown>): Promise<RuleTree> {
-    return this.#put(packed, await inSlices(this.#compile(packed), pause));
+    return this.#put(packed, await inSlices(this.#compile(packed), { pause }));
   }
 
   /** The same in one turn: for the start, before there are requests. */
@@ -61,7 +61,7 @@ export class RulesInForce {
       if (known && isSame(known.packed, domain)) compiled.push(known);
       else
         compiled.push({
-          ...(yield* compileDomain(domain.name, yield* unpack(domain), new Problems(), this.#split)),
+          ...(yield* compileDomain(domain.name, unpack(domain), new Problems(), this.#split)),
           packed: domain,
         });
       yield 1;

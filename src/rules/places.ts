@@ -23,11 +23,10 @@ export class Places {
     this.#rules = rules;
   }
 
-  /** @param leftOut  domains whose rules are not needed */
-  static *in(rules: RuleTree, leftOut: ReadonlySet<string> = new Set()): Steps<Places> {
+  static *in(rules: RuleTree): Steps<Places> {
     const places = new Places(rules);
     for (const { name, root } of rules.domains.values())
-      if (!leftOut.has(name)) yield* places.#add(root, { id: `${name}/`, shared: [], entries: [] });
+      yield* places.#add(root, { id: `${name}/`, shared: [], entries: [] });
     return places;
   }
 

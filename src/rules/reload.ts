@@ -1,37 +1,43 @@
-import { describeChanges, findChanges, type LoadedTree, namedPaths, type RuleChanges } from './changes.ts';
-import { type CounterChanges, findCounterChanges } from './counter-changes.ts';
+import { describeChanges, findChanges, namedPaths } from './changes.ts';
+import { findCounterChanges } from './counter-changes.ts';
+import type { PackedRules } from './packed.ts';
+import type { RuleTree } from './tree.ts';
 
-/** What a reload did: to rules, and to the counters of those that went on. */
+/** What a reload did, for operators. It is sent between threads, and therefore small. */
 export interface Reload {
-  readonly changes: RuleChanges;
-  readonly counters: CounterChanges;
+  /** `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined where nothing differs. */
+  readonly text: string | undefined;
+  /** Paths of rules that went on with other limits, `MAX_LISTED` of each kind at most. */
+  readonly countersKept: readonly string[];
+  readonly countersAnew: readonly string[];
 }
 
-export async function findReload(before: LoadedTree, after: LoadedTree): Promise<Reload> {
-  const changes = await findChanges(before, after);
-  return { changes, counters: await findCounterChanges(before, after, changes.changed) };
-}
+/** Finds what a reload did, without blocking the event loop. */
+export type CompareRules = (before: PackedRules, after: PackedRules) => Promise<Reload>;
 
-/** `changed demo.a, demo.b; counters kept: demo.a; counters begin anew: demo.b`; undefined where nothing differs. */
-export function describeReload({ changes, counters: { kept, anew } }: Reload): string | undefined {
+/** Paths that are listed of each kind. */
+const MAX_LISTED = 200;
+
+/** Takes as long as compiling the rules: not for a thread that answers requests. */
+export function findReload(before: RuleTree, after: RuleTree): Reload {
+  const changes = findChanges(before, after);
+  const { kept, anew } = findCounterChanges(before, after, new Set(changes.changed));
   const parts = [
     describeChanges(changes),
     kept.length > 0 ? `counters kept: ${namedPaths(kept)}` : undefined,
     anew.length > 0 ? `counters begin anew: ${namedPaths(anew)}` : undefined,
   ].filter((part) => part !== undefined);
-  return parts.length === 0 ? undefined : parts.join('; ');
-}
-
-/** Paths that are listed of each kind. */
-const MAX_LISTED = 200;
-
-/** The same for programs. */
-export function reloadAsJson({ changes, counters }: Reload, atMs: number): object {
-  const listed = (paths: readonly string[]): readonly string[] => paths.slice(0, MAX_LISTED);
   return {
-    at_ms: atMs,
-    text: describeReload({ changes, counters }) ?? 'no rule has changed',
-    counters_kept: listed(counters.kept),
-    counters_anew: listed(counters.anew),
+    text: parts.length === 0 ? undefined : parts.join('; '),
+    countersKept: kept.slice(0, MAX_LISTED),
+    countersAnew: anew.slice(0, MAX_LISTED),
   };
 }
+
+/** The same for programs. */
+export const reloadAsJson = ({ text, countersKept, countersAnew }: Reload, atMs: number): object => ({
+  at_ms: atMs,
+  text: text ?? 'no rule has changed',
+  counters_kept: countersKept,
+  counters_anew: countersAnew,
+});

@@ -5,11 +5,11 @@ import { logProblems, type OnLoad } from '../observe/rule-loads.ts';
 import { openFileChecker, openRuleBook, type RuleBook } from '../rules/book.ts';
 import { plainPath, runtimeDirectory } from '../rules/files.ts';
 import type { StoreTraits } from '../rules/fit.ts';
-import type { LoadedRules } from '../rules/load.ts';
+import type { LoadedRules, LoadOptions } from '../rules/load.ts';
 import { Overlay } from '../rules/overlay-files.ts';
 import { hashOf } from '../rules/packed.ts';
 import { formatProblem } from '../rules/problem.ts';
-import type { Reload } from '../rules/reload.ts';
+import type { CompareRules, Reload } from '../rules/reload.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart, start } from '../start-up.ts';
 import { every, type ProcessContext } from './context.ts';
@@ -76,30 +76,34 @@ export async function openRules(
     lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
   });
-  const optionsOf = (from: string) => ({
-    ...{ mergeDomains, store, overlay },
+  const loadOptions: LoadOptions = { mergeDomains, store };
+  const optionsOf = <C extends { readonly compare: CompareRules }>(from: string, checker: C) => ({
+    ...{ ...loadOptions, overlay, checker },
     onLoad(loaded: LoadedRules) {
       last = loaded;
       const atMs = clock();
       if (loaded.ok) loadedRules = { atMs, hash: hashOf(loaded.packed ?? []) };
-      void onLoad(loaded, overlaid(from)).then((reload) => {
+      void onLoad({ loaded, from: overlaid(from), compare: checker.compare }).then((reload) => {
         if (reload) lastReload = { atMs, reload };
       });
     },
   });
   if ('controlPlane' in origin) {
     const from = `the control plane at ${origin.controlPlane}`;
-    const loading = { ...optionsOf(from), ...logConnection(from, log) };
     const book = await start('CONFIG_GRPC_XDS_*', `${from} cannot be used`, async () => {
       // loads a gRPC library, which no other setting needs
-      const { openDiscoveredRules } = await import('../xds/book.ts');
+      const { openAnswerChecker, openDiscoveredRules } = await import('../xds/book.ts');
+      const loading = { ...optionsOf(from, openAnswerChecker(loadOptions)), ...logConnection(from, log) };
       return openDiscoveredRules({ serverUrl: origin.controlPlane, ...controlPlane }, loading);
     });
     return opened(book, from);
   }
   const source = 'path' in origin ? plainPath(origin.path) : runtimeDirectory(origin.runtime);
   const from = source.description;
-  const book = await openRuleBook(source, { ...optionsOf(from), pollIntervalMs: POLL_INTERVAL_MS });
+  const book = await openRuleBook(source, {
+    ...optionsOf(from, openFileChecker(loadOptions)),
+    pollIntervalMs: POLL_INTERVAL_MS,
+  });
   if (!book.rules() && 'path' in origin) {
     book.close();
     throw new CannotStart(`the rules at ${overlaid(from)} are invalid: see above`);

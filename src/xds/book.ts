@@ -2,7 +2,8 @@ import type { RuleBook } from '../rules/book.ts';
 import type { CheckedRules, LoadedRules, LoadOptions } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import type { Overlay } from '../rules/overlay-files.ts';
-import { openThread } from '../rules/thread.ts';
+import type { CompareRules } from '../rules/reload.ts';
+import { openRulesThread } from '../rules/rules-thread.ts';
 import { Answers } from './answers.ts';
 import { type ControlPlane, DiscoveryClient } from './client.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
@@ -70,8 +71,9 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
   };
 }
 
-/** Checks answers in a thread. */
-function openAnswerChecker(options: LoadOptions): AnswerChecker {
-  const thread = openThread<AnswerCheck, CheckedRules>(new URL('./resource-check-thread.js', import.meta.url), options);
-  return { do: (answer, overlay) => thread.do({ answer, overlay }), close: thread.close };
+/** Checks answers in a thread, and compares what came of them. */
+export function openAnswerChecker(options: LoadOptions): AnswerChecker & { readonly compare: CompareRules } {
+  const entry = new URL('./resource-check-thread.js', import.meta.url);
+  const { check, ...thread } = openRulesThread<AnswerCheck>(entry, options);
+  return { ...thread, do: (answer, overlay) => check({ answer, overlay }) };
 }

@@ -1,10 +1,9 @@
-import type { LoadOptions } from '../rules/load.ts';
-import { serveThread } from '../rules/thread.ts';
+import { serveRulesThread } from '../rules/rules-thread.ts';
 import { type AnswerCheck, checkResources } from './resources.ts';
 
 /** Entry of the thread in which `openDiscoveredRules` checks a control plane's answers. */
-serveThread(
-  (options: LoadOptions) =>
-    ({ answer, overlay }: AnswerCheck) =>
+serveRulesThread<AnswerCheck>(
+  (options) =>
+    ({ answer, overlay }) =>
       checkResources(answer, { ...options, overlay }),
 );

@@ -7,6 +7,7 @@ import { loadSource, openRuleBook, type RuleBook } from '../../src/rules/book.ts
 import { plainPath, type RuleSource } from '../../src/rules/files.ts';
 import { createFileChecker, type LoadedRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
+import { NODES_A_TURN } from '../../src/rules/steps.ts';
 import { gate } from '../helpers/gate.ts';
 import { heapBytes } from '../helpers/heap.ts';
 
@@ -423,7 +424,7 @@ test('a reload compiles a few rules in a turn of the event loop, and puts them i
   write('rules.yaml', textOf(2));
   jest.advanceTimersByTime(1_000);
   await done.passed;
-  expect(turns).toBeGreaterThan(5_500 / 32); // at most 32 in a turn
+  expect(turns).toBeGreaterThan(5_500 / NODES_A_TURN);
   expect([...seen]).toEqual([1]);
   expect(book?.rules()?.rules.every(({ limits }) => limits[0]?.limit.requestsPerUnit === 2)).toBe(true);
 });

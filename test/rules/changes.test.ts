@@ -5,7 +5,7 @@ import { describeChanges, findChanges } from '../../src/rules/changes.ts';
 import { RulesInForce } from '../../src/rules/in-force.ts';
 import { createFileChecker } from '../../src/rules/load.ts';
 import { hashOf } from '../../src/rules/packed.ts';
-import { describeReload, findReload } from '../../src/rules/reload.ts';
+import { findReload } from '../../src/rules/reload.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'changes-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -22,42 +22,42 @@ function loaded(descriptors: string, name = 'rules.yaml') {
 const node = (key: string, requests: number): string =>
   `  - { key: ${key}, rate_limit: { unit: day, requests_per_unit: ${requests} } }\n`;
 
-test('added, changed and removed rules are distinguished, regardless of their position', async () => {
+test('added, changed and removed rules are distinguished, regardless of their position', () => {
   const before = loaded(node('a', 1) + node('b', 1) + node('c', 1));
   const after = loaded(`# moved\n${node('c', 2)}${node('a', 1)}${node('new', 1)}`, 'other.yaml');
-  const changes = await findChanges(before, after);
+  const changes = findChanges(before.rules, after.rules);
   expect(changes).toEqual({ added: ['d.new'], changed: ['d.c'], removed: ['d.b'] });
   expect(describeChanges(changes)).toBe('added d.new; changed d.c; removed d.b');
 });
 
-test('the hash is that of what decides, not of how it is written', async () => {
+test('the hash is that of what decides, not of how it is written', () => {
   const before = loaded(node('a', 1));
   const moved = loaded(`\n# a comment\n${node('a', 1)}`, 'other.yaml');
   expect(hashOf(moved.packed)).toBe(hashOf(before.packed));
-  expect(describeChanges(await findChanges(before, moved))).toBeUndefined();
+  expect(describeChanges(findChanges(before.rules, moved.rules))).toBeUndefined();
   expect(hashOf(loaded(node('a', 2)).packed)).not.toBe(hashOf(before.packed));
 });
 
-test('a reload says which counters were kept and which begin anew', async () => {
+test('a reload says which counters were kept and which begin anew', () => {
   const limit = (numbers: string): string => `  - { key: a, rate_limit: { ${numbers} } }\n`;
-  const textOf = async (before: string, after: string): Promise<string | undefined> =>
-    describeReload(await findReload(loaded(before), loaded(after)));
+  const textOf = (before: string, after: string): string | undefined =>
+    findReload(loaded(before).rules, loaded(after).rules).text;
   const day = limit('unit: day, requests_per_unit: 1');
-  expect(await textOf(day, limit('unit: day, requests_per_unit: 2'))).toBe('changed d.a; counters kept: d.a');
-  expect(await textOf(day, limit('unit: hour, requests_per_unit: 1'))).toBe('changed d.a; counters begin anew: d.a');
-  expect(await textOf(day, limit('unit: day, requests_per_unit: 1, algorithm: token_bucket'))).toBe(
+  expect(textOf(day, limit('unit: day, requests_per_unit: 2'))).toBe('changed d.a; counters kept: d.a');
+  expect(textOf(day, limit('unit: hour, requests_per_unit: 1'))).toBe('changed d.a; counters begin anew: d.a');
+  expect(textOf(day, limit('unit: day, requests_per_unit: 1, algorithm: token_bucket'))).toBe(
     'changed d.a; counters begin anew: d.a',
   );
   const reset = (requests: number): string => limit(`unit: day, requests_per_unit: ${requests}, on_change: reset`);
-  expect(await textOf(reset(1), reset(2))).toBe('changed d.a; counters begin anew: d.a');
-  expect(await textOf(reset(1), `${reset(1)}${node('b', 1)}`)).toBe('added d.b');
+  expect(textOf(reset(1), reset(2))).toBe('changed d.a; counters begin anew: d.a');
+  expect(textOf(reset(1), `${reset(1)}${node('b', 1)}`)).toBe('added d.b');
   const shared = (more: string): string =>
     `  - { key: a, value: 'x*', ${more}rate_limit: { unit: day, requests_per_unit: 1 } }\n`;
-  expect(await textOf(shared(''), shared('share_threshold: true, '))).toBe('counters begin anew: d.a_x*');
-  expect(await textOf(day, day)).toBeUndefined();
+  expect(textOf(shared(''), shared('share_threshold: true, '))).toBe('counters begin anew: d.a_x*');
+  expect(textOf(day, day)).toBeUndefined();
 });
 
-test('a change of when nothing is limited, or of the order of a schedule, is one', async () => {
+test('a change of when nothing is limited, or of the order of a schedule, is one', () => {
   const scheduled = (...entries: readonly string[]): string =>
     `  - { key: a, rate_limit: { unit: day, requests_per_unit: 1, schedule: [${entries.join(', ')}] } }\n`;
   const [saturday, sunday] = [
@@ -65,17 +65,17 @@ test('a change of when nothing is limited, or of the order of a schedule, is one
     '{ active: { days: sun }, unlimited: true }',
   ];
   const more = '{ active: { days: sat-sun }, requests_per_unit: 9 }';
-  const textOf = async (before: string, after: string): Promise<string | undefined> =>
-    describeReload(await findReload(loaded(before), loaded(after)));
+  const textOf = (before: string, after: string): string | undefined =>
+    findReload(loaded(before).rules, loaded(after).rules).text;
   const changed = 'changed d.a; counters kept: d.a';
-  expect(await textOf(scheduled(saturday), scheduled(sunday))).toBe(changed);
-  expect(await textOf(scheduled(saturday, more), scheduled(more, saturday))).toBe(changed);
-  expect(await textOf(scheduled(saturday), scheduled(saturday, sunday))).toBe(changed);
-  expect(await textOf(scheduled(saturday), scheduled(saturday))).toBeUndefined();
+  expect(textOf(scheduled(saturday), scheduled(sunday))).toBe(changed);
+  expect(textOf(scheduled(saturday, more), scheduled(more, saturday))).toBe(changed);
+  expect(textOf(scheduled(saturday), scheduled(saturday, sunday))).toBe(changed);
+  expect(textOf(scheduled(saturday), scheduled(saturday))).toBeUndefined();
 });
 
-test('only the first five of many changes are named', async () => {
+test('only the first five of many changes are named', () => {
   const many = Array.from({ length: 250 }, (_, at) => node(`k${at}`, 1)).join('');
-  const text = describeChanges(await findChanges(loaded(node('a', 1)), loaded(node('a', 1) + many)));
+  const text = describeChanges(findChanges(loaded(node('a', 1)).rules, loaded(node('a', 1) + many).rules));
   expect(text).toBe('added d.k0, d.k1, d.k2, d.k3, d.k4 and 245 more');
 });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { RulesInForce } from '../../src/rules/in-force.ts';
 import { createFileChecker, loadRules } from '../../src/rules/load.ts';
 import { match } from '../../src/rules/match.ts';
+import { differing, type PackedRules, unpack } from '../../src/rules/packed.ts';
 import type { Level, RuleTree } from '../../src/rules/tree.ts';
 
 const CONFIG = join(__dirname, '../../config');
@@ -38,4 +39,32 @@ test.each(files)('the rules of %s are the same after packing and unpacking', (na
     );
     expect(found[0]).toBe(found[1]);
   }
+});
+
+/** A domain whose pieces have two nodes each. */
+const packedDomain = (name: string, hash: string, pieces: readonly string[] = []): PackedRules[number] => ({
+  ...{ name, hash, pieces, spend: undefined },
+});
+
+test('a piece is read when its first node is due', () => {
+  const piece = JSON.stringify([['rules.yaml'], [0, 1].map((depth) => [depth, { key: `k${depth}` }, 0, depth + 1])]);
+  const { nodes } = unpack(packedDomain('a', '', [piece, piece, 'not JSON']));
+  const first = nodes.next();
+  expect(first?.block.values).toEqual({ key: 'k0' });
+  expect(first?.block.place()).toEqual({ file: 'rules.yaml', line: 1, path: '' });
+  expect(first?.below?.next()?.block.values).toEqual({ key: 'k1' });
+  expect(first?.below?.next()).toBeUndefined();
+  const second = nodes.next();
+  expect(second?.block.values).toEqual({ key: 'k0' });
+  expect(() => second?.below?.next()).toThrow(SyntaxError); // what follows its last node says whether it has any below
+});
+
+test('only domains that are not the same in both versions differ', () => {
+  const [same, changed, removed, added] = ['same', 'changed', 'removed', 'added'].map((name) =>
+    packedDomain(name, '1'),
+  );
+  const other = packedDomain('changed', '2');
+  const before = [same, changed, removed].flatMap((domain) => domain ?? []);
+  const after = [added, other, same].flatMap((domain) => domain ?? []);
+  expect(differing(before, after)).toEqual({ before: [changed, removed], after: [added, other] });
 });
