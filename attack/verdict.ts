@@ -11,7 +11,7 @@ export const MAX_WAIT_RATIO = 2;
 export const RSS_BEYOND_HEAP_BYTES = 256 * MIB;
 
 /** Memory that callers may fill and that belongs to no connection, so that it stays when theirs are gone. */
-export const BUDGETS = { counters: 32 * MIB, statistics: 16 * MIB, shares: 32 * MIB } as const;
+export const BUDGETS = { counters: 32 * MIB, statistics: 16 * MIB, shares: 20 * MIB } as const;
 
 /** Why the service has failed, in words; empty: it has not. */
 export function problemsOf(result: Result, heapMib: number): readonly string[] {

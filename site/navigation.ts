@@ -75,6 +75,7 @@ export const navigation: readonly NavigationGroup[] = [
       'results/chaos',
       'results/faults',
       'results/overload',
+      'results/attack',
       'results/leases',
       'results/sharing',
       'performance',

@@ -114,7 +114,7 @@ const MIN_CACHE_BYTES = 512 * 1024;
 const DEFAULT_HEAP_SHARE = 1 / 4;
 
 /** Default share of V8's heap limit for shares of proxies, and the most that it comes to. */
-const DEFAULT_HEAP_SHARE_OF_SHARES = 1 / 8;
+const DEFAULT_HEAP_SHARE_OF_SHARES = 1 / 16;
 const DEFAULT_MAX_SHARE_BYTES = 128 * 1024 * 1024;
 
 const defaultShareBytes = (): number =>

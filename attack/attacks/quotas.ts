@@ -86,6 +86,15 @@ export const quotas: readonly Attack[] = [
     prepare: reports(10, () => range(100).map(() => users(0, 1_000)), false),
   },
   {
+    name: 'quotas: 200 proxies that share 1,000 buckets',
+    env,
+    leavesBytes: BUDGETS.shares,
+    prepare: () => {
+      const body = users(0, 1_000);
+      return reports(200, () => range(100).map(() => body))();
+    },
+  },
+  {
     name: 'quotas: reports of a million empty usages',
     env,
     prepare: reports(4, () => range(20).map(() => reportOf([repeated(1_000_000, Buffer.of(USAGE_TAG, 0))]))),

@@ -64,7 +64,8 @@ export function logProblems(problems: readonly Problem[], log: Logger): void {
   for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS))
     log[problem.severity === 'error' ? 'error' : 'warn'](formatProblem(problem));
   const more = problems.length - MAX_LOGGED_PROBLEMS;
-  if (more > 0) log.warn(`… and ${more} more; weir check, and /rlconfig?verbose on the debug port, list them all`);
+  if (more > 0)
+    log.warn(`… and ${more} more; weir check lists them all, /rlconfig?verbose on the debug port a thousand`);
 }
 
 function* take<T>(count: number, items: Iterable<T>): Iterable<T> {

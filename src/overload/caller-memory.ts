@@ -23,7 +23,7 @@ const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
  */
 const CONNECTIONS_SHARE = 3 / 4;
 
-/** Half the smallest size class: all connections that hold less than 8 KiB are in one class. */
+/** All connections that hold less than 4 KiB besides themselves are in one class, the smallest. */
 const CLASS_SHIFT = 12;
 const CLASSES = 33;
 
@@ -33,9 +33,10 @@ export const defaultCallerMemoryBytes = (): number =>
 
 /**
  * Bounds the memory held for all callers together beyond the read that delivered it: waiting requests, streams, bodies,
- * unread output. When the sum exceeds the limit, the connection that holds most is reset. It is found by size class
- * (powers of two) without a search, so it holds at least half as much as any other connection. Of those in one class,
- * it is the one that has been there longest: a client whose calls are answered leaves the class again and again.
+ * unread output. When the sum exceeds the limit, the connection that holds most besides itself is reset. It is found by
+ * size class (powers of two) without a search, so it holds at least half as much as any other connection. Of those in
+ * one class, it is the one that has been there longest: a client whose calls are answered leaves the class again and
+ * again.
  */
 export class CallerMemory {
   readonly maxBytes: number;
@@ -67,15 +68,14 @@ export class CallerMemory {
    *
    * @param bytes  memory of the connection itself
    * @param reset  ends the connection at once; called at most once, after its account was closed
-   * @returns undefined if there is no room: connections take their share, or no other connection is in a larger size
-   * class
+   * @returns undefined if there is no room: connections take their share, or no other one is in a larger size class
    */
   open(bytes: number, reset: () => void): MemoryAccount | undefined {
     if (this.#baseBytes + bytes > this.maxBytes * CONNECTIONS_SHARE) return undefined;
     const account = new Account(bytes, this.#move, reset);
     if (this.#bytes + bytes > this.maxBytes) {
       const largest = this.#largest();
-      if (!largest || largest.sizeClass <= sizeClassOf(bytes)) return undefined;
+      if (!largest || largest.sizeClass === 0) return undefined;
     }
     account.isOpen = true;
     this.#baseBytes += bytes;
@@ -93,7 +93,7 @@ export class CallerMemory {
     this.#bytes += bytes - account.bytes;
     const hasGrown = bytes > account.bytes;
     account.bytes = bytes;
-    const sizeClass = sizeClassOf(bytes);
+    const sizeClass = sizeClassOf(account.clientBytes);
     if (!account.isOpen) this.#forget(account);
     else if (sizeClass < account.sizeClass) account.hasLeft = true;
     else if (sizeClass > account.sizeClass || (account.hasLeft && this.#isFilling)) this.#moveTo(account, sizeClass);
@@ -126,8 +126,9 @@ export class CallerMemory {
   #largest(): Account | undefined {
     for (let sizeClass = CLASSES - 1; sizeClass >= 0; sizeClass--)
       for (const account of this.#classes[sizeClass] ?? []) {
-        if (sizeClassOf(account.bytes) === sizeClass) return account;
-        this.#moveTo(account, sizeClassOf(account.bytes));
+        const current = sizeClassOf(account.clientBytes);
+        if (current === sizeClass) return account;
+        this.#moveTo(account, current);
       }
     return undefined;
   }
@@ -150,6 +151,11 @@ class Account implements MemoryAccount {
     this.reset = reset;
   }
 
+  /** What it holds besides itself. */
+  get clientBytes(): number {
+    return this.bytes - this.baseBytes;
+  }
+
   set(bytes: number): void {
     if (this.isOpen && bytes !== this.bytes) this.#move(this, bytes);
   }
@@ -161,4 +167,5 @@ class Account implements MemoryAccount {
   }
 }
 
-const sizeClassOf = (bytes: number): number => 32 - Math.clz32(bytes >>> CLASS_SHIFT);
+/** @param bytes  besides those of the connection itself */
+const sizeClassOf = (bytes: number): number => 32 - Math.clz32(Math.max(bytes, 0) >>> CLASS_SHIFT);

@@ -1,10 +1,11 @@
 import type { RuleTree } from '../rules/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../shares/share-store.ts';
 import { resumeMs, type ShareTerms } from '../shares/shares.ts';
-import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket, type Use } from './buckets.ts';
+import type { Turns } from '../turns.ts';
+import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
-import type { Turns } from './turns.ts';
+import { type Reported, Slice } from './slice.ts';
 
 /** What the streams of all proxies share. */
 export interface QuotaContext {
@@ -40,19 +41,6 @@ export interface QuotaCall extends ProxyNames {
   readonly isOver: () => boolean;
 }
 
-/** A usage of a bucket that is known. */
-interface Reported {
-  readonly bucket: ProxyBucket;
-  readonly usage: BucketUsage;
-  /** Of this report, and of those before that were too short for a rate. */
-  readonly use: Use;
-  readonly arrivedMs: number;
-}
-
-/** Buckets that are decoded and stepped together, in one turn of the event loop. */
-const SLICE_BUCKETS = 200;
-/** A slice ends with the usage that reaches this. */
-const SLICE_BYTES = 65_536;
 /** A bucket without requests in so many reports is abandoned. */
 const IDLE_REPORTS = 3;
 
@@ -80,9 +68,7 @@ export class QuotaStream {
     this.#context.counts.reports++;
     for (let at = 0; at < report.positions.length && !this.#call.isOver(); ) {
       if (at > 0) await this.#context.turns.next(this.#call.isOver);
-      const usages = readSlice(report, at);
-      at += 2 * usages.length;
-      await this.#handleSlice(usages, arrivedMs);
+      at = await this.#handleSlice(report, at, arrivedMs);
     }
   }
 
@@ -106,29 +92,41 @@ export class QuotaStream {
     this.#buckets.clear();
   }
 
-  async #handleSlice(usages: readonly (BucketUsage | undefined)[], arrivedMs: number): Promise<void> {
-    const actions: BucketAction[] = [];
-    const shared: { readonly reported: Reported; readonly step: PoolReport }[] = [];
-    for (const usage of usages) {
-      if (!usage) {
-        this.#context.counts.unknown++; // its id exceeds the limits, and cannot be named in an answer
-        continue;
-      }
-      const bucket = this.#bucketOf(usage);
-      if (!bucket) {
-        this.#context.counts.unknown++;
-        actions.push({ kind: this.#context.unknown, pairs: usage.pairs, ttlMs: this.#context.terms.ttlMs });
-        continue;
-      }
-      const reported = { bucket, usage, use: noteUse(bucket, usage, arrivedMs), arrivedMs };
-      bucket.idleReports = usage.requests > 0 ? 0 : bucket.idleReports + 1;
-      const isIdle = bucket.idleReports >= IDLE_REPORTS;
-      if (bucket.plan.kind === 'shared') shared.push({ reported, step: this.#stepOf(reported, bucket.plan, isIdle) });
-      else if (!isIdle) this.#assignFixed(bucket, bucket.plan.kind, actions);
-      if (isIdle) this.#abandon(bucket, actions);
+  /** @returns where in the positions the next slice begins */
+  async #handleSlice({ bytes, positions }: UsageReport, first: number, arrivedMs: number): Promise<number> {
+    const slice = new Slice();
+    let at = first;
+    for (; at < positions.length && !slice.isFull; at += 2) {
+      const [from = 0, to = 0] = [positions[at], positions[at + 1]];
+      slice.countUsage(to - from);
+      this.#handleUsage(readBucketUsage(bytes, from, to), arrivedMs, slice);
     }
-    if (shared.length > 0) await this.#assignShares(shared, actions);
-    if (actions.length > 0 && !this.#call.isOver()) this.#call.write(actions);
+    if (slice.shared.length > 0) await this.#assignShares(slice);
+    if (slice.actions.length > 0 && !this.#call.isOver()) this.#call.write(slice.actions);
+    return at;
+  }
+
+  #handleUsage(usage: BucketUsage | undefined, arrivedMs: number, slice: Slice): void {
+    const { counts, unknown, terms, shares } = this.#context;
+    if (!usage) {
+      counts.unknown++; // its id exceeds the limits, and cannot be named in an answer
+      return;
+    }
+    const bucket = this.#bucketOf(usage);
+    if (!bucket) {
+      counts.unknown++;
+      slice.actions.push({ kind: unknown, pairs: usage.pairs, ttlMs: terms.ttlMs });
+      return;
+    }
+    const reported = { bucket, usage, use: noteUse(bucket, usage, arrivedMs), arrivedMs };
+    bucket.idleReports = usage.requests > 0 ? 0 : bucket.idleReports + 1;
+    const isIdle = bucket.idleReports >= IDLE_REPORTS;
+    const { plan } = bucket;
+    if (plan.kind === 'shared') {
+      slice.shared.push({ reported, step: this.#stepOf(reported, plan, isIdle) });
+      slice.countHolders(shares.holders(plan.key));
+    } else if (!isIdle) this.#assignFixed(bucket, plan.kind, slice.actions);
+    if (isIdle) this.#abandon(bucket, slice.actions);
   }
 
   #bucketOf({ pairs }: BucketUsage): ProxyBucket | undefined {
@@ -209,10 +207,7 @@ export class QuotaStream {
     this.#context.counts.abandoned++;
   }
 
-  async #assignShares(
-    shared: readonly { readonly reported: Reported; readonly step: PoolReport }[],
-    actions: BucketAction[],
-  ): Promise<void> {
+  async #assignShares({ shared, actions }: Slice): Promise<void> {
     const replies = await this.#context.shares.step(shared.map(({ step }) => step));
     for (const [at, { reported, step }] of shared.entries()) {
       const action = this.#shareAction(reported.bucket, step, replies[at]);
@@ -237,16 +232,4 @@ export class QuotaStream {
     if (kind === 'deny') return { kind, pairs, ttlMs };
     return { kind, pairs, ttlMs, maxTokens: burst, tokensPerFill: units, fillMs: pool.fillMs };
   }
-}
-
-/** @param at  in the positions */
-function readSlice({ bytes, positions }: UsageReport, at: number): readonly (BucketUsage | undefined)[] {
-  const usages: (BucketUsage | undefined)[] = [];
-  const first = positions[at] ?? 0;
-  for (let next = at; next < positions.length && usages.length < SLICE_BUCKETS; next += 2) {
-    const [from = 0, to = 0] = [positions[next], positions[next + 1]];
-    usages.push(readBucketUsage(bytes, from, to));
-    if (to - first >= SLICE_BYTES) break;
-  }
-  return usages;
 }

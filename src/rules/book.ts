@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { listFiles, type RuleSource } from './files.ts';
 import { RulesInForce } from './in-force.ts';
 import {
@@ -12,7 +13,7 @@ import {
 import type { OverlayFile } from './overlay.ts';
 import { checkOverlaid, type Overlay } from './overlay-files.ts';
 import type { PackedRules } from './packed.ts';
-import { formatProblem } from './problem.ts';
+import { formatProblem, type Problem } from './problem.ts';
 import type { CompareRules } from './reload.ts';
 import { openRulesThread } from './rules-thread.ts';
 import type { RuleTree } from './tree.ts';
@@ -124,7 +125,7 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
  */
 class LoadHistory {
   #state: string | undefined;
-  /** The problems of the last load, as text; undefined if it succeeded. */
+  /** The digest of the problems of the last load; undefined if it succeeded. */
   #problems: string | undefined;
   #waitPolls = FIRST_RETRY_POLLS;
   #pollsLeft = FIRST_RETRY_POLLS;
@@ -142,7 +143,7 @@ class LoadHistory {
    * its files do.
    */
   add(state: string, checked: CheckedRules): boolean {
-    const problems = checked.ok ? undefined : checked.problems.map(formatProblem).join('\n');
+    const problems = checked.ok ? undefined : digestOf(checked.problems);
     const isChanged = state !== this.#state;
     const isNews = isChanged || problems === undefined || problems !== this.#problems;
     const isFirst = checked.ok || isChanged;
@@ -153,6 +154,9 @@ class LoadHistory {
     return isNews;
   }
 }
+
+const digestOf = (problems: readonly Problem[]): string =>
+  createHash('sha256').update(problems.map(formatProblem).join('\n')).digest('base64url');
 
 /** Checks rule files in a thread, which it starts with the first of them, and compares what came of it. */
 export function openFileChecker(options: LoadOptions): FileChecker & { readonly compare: CompareRules } {

@@ -41,6 +41,6 @@ export const quotaRows = {
   ),
   RLQS_MAX_BYTES: optional(
     integer(2 ** 16, 2 ** 40, 'bytes'),
-    "memory for the shares of all buckets, with counters in memory: buckets and proxies beyond it get no assignment. Unset: an eighth of V8's heap limit, 128 MiB at most",
+    "memory for the shares of all buckets, with counters in memory: buckets and proxies beyond it get no assignment. Unset: a sixteenth of V8's heap limit, 128 MiB at most",
   ),
 } as const satisfies Rows;

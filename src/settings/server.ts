@@ -20,7 +20,7 @@ export const serverRows = {
   GRPC_TRANSPORT: setting(
     choice('h2', 'grpc-js'),
     'h2',
-    'gRPC implementation: the HTTP/2 server of this service, or @grpc/grpc-js',
+    'gRPC implementation: the HTTP/2 server of this service, or @grpc/grpc-js, which must not be exposed to hostile clients',
   ),
   GRPC_UDS: setting(text, '', 'path of a unix socket for the gRPC server, instead of GRPC_HOST and GRPC_PORT'),
   GRPC_SERVER_USE_TLS: setting(flag, 'false', 'require TLS for gRPC'),

@@ -19,6 +19,8 @@ export type ShareReply = Share | SharesUnavailable | undefined;
 
 /** Keeps pools. Each report is one atomic step on its pool, decided on the clock of the store. */
 export interface ShareStore {
+  /** Holders of a pool that a step goes through in this process. */
+  holders(key: string): number;
   /** Replies in the order of the reports. Never rejects. */
   step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]>;
 }
@@ -62,6 +64,10 @@ export class MemoryShares implements ShareStore {
   /** Charged for all pools. */
   get bytes(): number {
     return this.#bytes;
+  }
+
+  holders(key: string): number {
+    return this.#pools.get(key)?.state.length ?? 0;
   }
 
   async step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {

@@ -41,8 +41,8 @@ const drive = (connections: number, callsInFlight: number, ms: number): Promise<
 };
 
 /** Of the calls since the start, those that were shed. */
-async function shed(): Promise<number> {
-  const metrics = await (await fetch(`http://127.0.0.1:${weir.debugPort}/metrics`)).text();
+async function shed({ debugPort }: Weir = weir): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${debugPort}/metrics`)).text();
   return Number(/^weir_calls_shed_total (\d+)$/m.exec(metrics)?.[1]);
 }
 
@@ -57,4 +57,22 @@ test('each of ten thousand concurrent calls is answered or refused, memory is bo
   expect(usageOf(weir.pid).memoryBytes / BYTES_PER_MIB).toBeLessThan(1_000);
 
   expect((await drive(4, 20, 1_000)).answers).toMatchObject({ OVER_LIMIT: 0, REFUSED: 0 });
+});
+
+test('the service refuses some of a thousand concurrent calls of 100 descriptors on counters in memory, and decides others', async () => {
+  const alone = await startWeir({ OVERLOAD_LAG: '5ms' }, { args: ['--rules', folder] });
+  try {
+    const pace: Load['pace'] = { kind: 'closed', callsInFlight: 50, end: { elapsedMs: 2_000 } };
+    const descriptors = Array.from({ length: 100 }, (_, at) => ({ key: 'user', value: `user-${at}` }));
+    const question = { domain: 'demo', descriptors };
+    const { answers } = await generator.drive({
+      ...{ port: alone.grpcPort, connections: 20, mayRefuse: true },
+      ...{ pace, question },
+    });
+    expect(answers.OK).toBeGreaterThan(0);
+    expect(answers.REFUSED).toBeGreaterThan(0);
+    expect(await shed(alone)).toBeGreaterThan(0);
+  } finally {
+    await alone.stop();
+  }
 });

@@ -9,7 +9,10 @@ export async function mostStepsInATurn(work: (step: () => void) => Promise<unkno
     if (!isDone) setImmediate(nextTurn);
   };
   setImmediate(nextTurn);
-  await work(() => steps++);
-  isDone = true;
+  try {
+    await work(() => steps++);
+  } finally {
+    isDone = true;
+  }
   return Math.max(most, steps);
 }

@@ -56,6 +56,18 @@ test('refuses a new connection when others of the same size hold the rest', () =
   expect(memory.open(4 * KIB, () => {})).toBeUndefined();
 });
 
+test('resets a client with requests, and no connection that holds more only because it is of a larger kind', () => {
+  const memory = new CallerMemory(100 * KIB);
+  const resets: string[] = [];
+  const open = (name: string, bytes: number) => memory.open(bytes, () => resets.push(name));
+  const secure = open('secure', 40 * KIB);
+  const busy = ['first', 'second'].map((name) => open(name, 16 * KIB));
+  secure?.set(43 * KIB);
+  for (const one of busy) one?.set(27 * KIB);
+  busy[1]?.set(31 * KIB);
+  expect(resets).toEqual(['first']);
+});
+
 test('makes room for a new connection if another holds much more', () => {
   const memory = new CallerMemory(40 * KIB);
   const resets: string[] = [];

@@ -1,5 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { QuotaService, shareTerms } from '../../src/rlqs/quota-service.ts';
+import { HOLDERS_PER_UNIT, SLICE_UNITS } from '../../src/rlqs/slice.ts';
 import { MemoryShares } from '../../src/shares/share-store.ts';
 import { streamQuotas } from '../helpers/quota-client.ts';
 import { rulesFrom } from '../helpers/rules.ts';
@@ -14,15 +15,16 @@ const terms = shareTerms(60_000);
 const MAX_BUCKETS = 400;
 
 /** Proxies, and what becomes of their reports. */
-function open(count: number, onSlice: () => void = () => {}) {
+function open(count: number, onSlice: (holders: number) => void = () => {}) {
   const seen = { charged: 0, mostCharged: 0, failures: [] as status[] };
   const shares = new MemoryShares(() => 1_000, terms, 2 ** 30);
   const service = new QuotaService({
     ...{ rules: () => rules, keyOf: (_fillMs, _domain, [entry]) => entry?.value ?? '', unknown: 'deny' },
     ...{ domains: [], maxBuckets: MAX_BUCKETS, terms, monotonicMs: () => 1_000, onUnavailable: () => {} },
     shares: {
+      holders: (key) => shares.holders(key),
       step(reports) {
-        onSlice();
+        onSlice(reports.reduce((sum, { key }) => sum + shares.holders(key), 0));
         return shares.step(reports);
       },
     },
@@ -64,7 +66,19 @@ test('the reports of all proxies are handled one slice in a turn of the event lo
     await until('all have shares', () => service.counts.assignments === 4 * MAX_BUCKETS);
   });
   expect(most).toBe(1);
-  expect(slices).toBe(4 * (MAX_BUCKETS / 200));
+  expect(slices).toBeGreaterThanOrEqual(4 * (MAX_BUCKETS / SLICE_UNITS));
+});
+
+test('the more proxies share buckets, the fewer of these are handled in a turn of the event loop', async () => {
+  const proxies = 20;
+  const most = await mostStepsInATurn(async (step) => {
+    const { service, receivers } = open(proxies, (holders) => {
+      for (let at = 0; at < holders; at++) step();
+    });
+    for (const receiver of receivers) receiver.report(reportOf(MAX_BUCKETS));
+    await until('all have shares', () => service.counts.assignments === proxies * MAX_BUCKETS);
+  });
+  expect(most).toBeLessThanOrEqual(SLICE_UNITS * HOLDERS_PER_UNIT + proxies);
 });
 
 test('reports of streams that have ended meanwhile are dropped at once, and others need not wait for them', async () => {

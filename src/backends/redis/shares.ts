@@ -30,6 +30,11 @@ export class RedisShares implements ShareStore {
     this.#options = options;
   }
 
+  /** Redis goes through them. */
+  holders(): number {
+    return 0;
+  }
+
   async step(reports: readonly PoolReport[]): Promise<readonly ShareReply[]> {
     if (this.#redis.status !== 'ready') return reports.map(() => ({ reason: 'Redis cannot be reached' }));
     const replies = await within(this.#options.timeoutMs, this.#stepAll(reports));

@@ -3,9 +3,13 @@ import { FRAME_HEADER_BYTES } from './frames.ts';
 
 /** Initial buffer: fits the answers of a busy turn. */
 const CHUNK_BYTES = 16_384;
-/** Free chunks kept for reuse; idle connections hold none. */
+/** Free chunks kept for reuse, one for each open connection at most; idle connections hold none. */
 const MAX_SPARE_CHUNKS = 256;
 const spareChunks: Buffer[] = [];
+let openOutputs = 0;
+
+/** Free chunks that are kept. */
+export const spareChunkCount = (): number => spareChunks.length;
 const NO_BYTES = Buffer.alloc(0);
 
 /**
@@ -18,6 +22,7 @@ export class Output {
   #isQueued = false;
   /** Size of the buffer that the socket is still sending; 0: none. */
   #inFlightBytes = 0;
+  #isDiscarded = false;
   bytes: Buffer = NO_BYTES;
   length = 0;
 
@@ -25,6 +30,7 @@ export class Output {
   constructor(socket: Socket, onFlushed: () => void) {
     this.#socket = socket;
     this.#onFlushed = onFlushed;
+    openOutputs++;
   }
 
   /** Octets that the system has not accepted yet. */
@@ -32,9 +38,9 @@ export class Output {
     return this.#socket.writableLength + this.length;
   }
 
-  /** Memory of the buffers. */
+  /** Memory of the buffers, from when the client has not taken what was written in a turn of the event loop. */
   get heldBytes(): number {
-    return this.#inFlightBytes + this.bytes.length;
+    return this.#inFlightBytes === 0 ? 0 : this.#inFlightBytes + this.bytes.length;
   }
 
   /** Reserves `length` octets. @returns their position in `bytes` */
@@ -97,10 +103,14 @@ export class Output {
     this.#onFlushed();
   }
 
-  /** The connection has ended: drops unsent output. */
+  /** The connection has ended: drops unsent output. May be called again. */
   discard(): void {
     this.length = 0;
     this.#free();
+    if (this.#isDiscarded) return;
+    this.#isDiscarded = true;
+    openOutputs--;
+    if (spareChunks.length > openOutputs) spareChunks.length = openOutputs;
   }
 
   readonly #onWritten = (): void => {

@@ -1,0 +1,39 @@
+import type { PoolReport } from '../shares/share-store.ts';
+import type { ProxyBucket, Use } from './buckets.ts';
+import type { BucketAction, BucketUsage } from './messages.ts';
+
+/** A usage of a bucket that is known. */
+export interface Reported {
+  readonly bucket: ProxyBucket;
+  readonly usage: BucketUsage;
+  /** Of this report, and of those before that were too short for a rate. */
+  readonly use: Use;
+  readonly arrivedMs: number;
+}
+
+/** Work for reports in one turn of the event loop: about a millisecond. The usage that reaches it is the last. */
+export const SLICE_UNITS = 200;
+/** Octets of a usage, and holders that a step of its pool goes through, that are the work of one more bucket. */
+const OCTETS_PER_UNIT = 320;
+export const HOLDERS_PER_UNIT = 8;
+
+/** The part of a report that is handled in one turn of the event loop. */
+export class Slice {
+  /** What the proxy is sent. */
+  readonly actions: BucketAction[] = [];
+  /** Reports to pools. */
+  readonly shared: { readonly reported: Reported; readonly step: PoolReport }[] = [];
+  #units = 0;
+
+  get isFull(): boolean {
+    return this.#units >= SLICE_UNITS;
+  }
+
+  countUsage(octets: number): void {
+    this.#units += 1 + octets / OCTETS_PER_UNIT;
+  }
+
+  countHolders(holders: number): void {
+    this.#units += holders / HOLDERS_PER_UNIT;
+  }
+}

@@ -1,0 +1,43 @@
+import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
+import { QuotaService, shareTerms } from '../../src/rlqs/quota-service.ts';
+import { createHoldsService } from '../../src/rls/holds.ts';
+import { createKuadrantService } from '../../src/rls/kuadrant.ts';
+import type { RuleTree } from '../../src/rules/tree.ts';
+import { MemoryShares } from '../../src/shares/share-store.ts';
+import { createKuadrantLimits } from '../../src/slots/kuadrant.ts';
+import { createReservations } from '../../src/slots/reservations.ts';
+import { createSlots } from '../../src/slots/slots.ts';
+import type { GrpcServerOptions } from '../../src/transport/grpc-server.ts';
+import { deciderOf } from './decider.ts';
+import { extrasOf } from './extras.ts';
+import { ledgerOf } from './ledger.ts';
+
+export interface StoreBounds {
+  readonly counterBytes: number;
+  readonly shareBytes: number;
+  /** Of each proxy. */
+  readonly maxBuckets: number;
+}
+
+/** The services beside decisions: rules, slots, reservations, Kuadrant's and quotas, on counters and shares in memory. */
+export function allServices(
+  rules: RuleTree,
+  { counterBytes, shareBytes, maxBuckets }: StoreBounds,
+): Pick<GrpcServerOptions, 'rules' | 'holds' | 'kuadrant' | 'quotas'> {
+  const counters = createMemoryBackend(Date.now, { maxCounters: counterBytes / 64, maxBytes: counterBytes });
+  const decider = { ...deciderOf(rules, { clock: Date.now }), ledger: ledgerOf(counters) };
+  const reservations = createReservations(decider);
+  const terms = shareTerms(60_000);
+  return {
+    rules: () => rules,
+    holds: createHoldsService(createSlots(decider), reservations),
+    kuadrant: createKuadrantService(createKuadrantLimits(decider, reservations), extrasOf()),
+    quotas: new QuotaService({
+      ...{ rules: () => rules, unknown: 'deny', domains: [], maxBuckets, terms },
+      keyOf: (fillMs, domain, entries) => `${fillMs} ${domain} ${JSON.stringify(entries)}`,
+      shares: new MemoryShares(Date.now, terms, shareBytes),
+      monotonicMs: () => performance.now(),
+      onUnavailable: () => {},
+    }),
+  };
+}

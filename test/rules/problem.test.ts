@@ -1,0 +1,18 @@
+import { firstProblems, MAX_KEPT_PROBLEMS, type Problem } from '../../src/rules/problem.ts';
+
+const problem = (line: number): Problem => ({
+  ...{ file: 'rules.yaml', line, path: `descriptors[${line}]` },
+  ...{ severity: 'error' as const, message: 'duplicate descriptor' },
+});
+
+test('the first thousand problems are kept, and the number of the others', () => {
+  const few = [problem(1), problem(2)];
+  expect(firstProblems(few)).toBe(few);
+  const kept = firstProblems(Array.from({ length: 40_000 }, (_, at) => problem(at)));
+  expect(kept).toHaveLength(MAX_KEPT_PROBLEMS + 1);
+  expect(kept[MAX_KEPT_PROBLEMS - 1]).toEqual(problem(MAX_KEPT_PROBLEMS - 1));
+  expect(kept.at(-1)).toEqual({
+    ...problem(MAX_KEPT_PROBLEMS),
+    ...{ path: '', message: 'and 39000 more problems, which weir check lists' },
+  });
+});
