@@ -10,8 +10,9 @@ import { runMain } from './main.ts';
 import { type MeasureOptions, measureShape, type Row } from './measure.ts';
 import { programOf } from './peers/peer.ts';
 import { peers } from './peers/peers.ts';
-import { type Shape, shapes, viewShapes } from './shapes.ts';
-import { weirOn, weirWithCandidate, weirWithConsole } from './subjects.ts';
+import { type Shape, shapes, viewShapes, workerShapes } from './shapes.ts';
+import { measureSpread } from './spread.ts';
+import { weirOn, weirWithCandidate, weirWithConsole, weirWithWorkers } from './subjects.ts';
 import { comparisonsToMarkdown, toMarkdown } from './table.ts';
 
 const ownTransports = Object.keys(transports).join(',');
@@ -38,6 +39,7 @@ environment names (REFERENCE_BIN, envoyproxy/ratelimit; LIMITADOR_BIN, limitador
   --console          Weir alone, with and without an open console
   --candidate        Weir alone, with and without a candidate that is tried
   --views            Weir alone, with and without top keys and unmatched descriptors
+  --workers          Weir alone, in one process and with WORKERS=2; and how evenly connections are spread over workers
   --levers           Weir alone, with each thing that makes it cheaper switched off in turn
   --only TEXT        only rows whose name contains it
   --json FILE        writes all numbers to FILE, too
@@ -56,6 +58,7 @@ const options = {
   console: { type: 'boolean', default: false },
   candidate: { type: 'boolean', default: false },
   views: { type: 'boolean', default: false },
+  workers: { type: 'boolean', default: false },
   only: { type: 'string', default: '' },
   json: { type: 'string' },
   help: { type: 'boolean', default: false },
@@ -69,6 +72,7 @@ interface Plan extends Omit<MeasureOptions, 'callsPerSecond'> {
   readonly console: boolean;
   readonly candidate: boolean;
   readonly views: boolean;
+  readonly workers: boolean;
   readonly json: string | undefined;
 }
 
@@ -81,9 +85,10 @@ async function bench(): Promise<void> {
     return;
   }
   const { against, levers, json } = values;
-  const chosen = (values.views ? viewShapes : shapes).filter(({ name }) => name.includes(values.only));
+  const offered = values.views ? viewShapes : values.workers ? workerShapes : shapes;
+  const chosen = offered.filter(({ name }) => name.includes(values.only));
   if (chosen.length === 0) throw new Error(`--only must be part of a row's name, got '${values.only}'`);
-  const alone = (['levers', 'console', 'candidate', 'views'] as const).find((name) => values[name]);
+  const alone = (['levers', 'console', 'candidate', 'views', 'workers'] as const).find((name) => values[name]);
   if (against !== undefined && alone !== undefined) throw new Error(`--${alone} cannot be combined with --against`);
   const fallback = defaults[`${against === undefined ? 'sideBySide' : 'against'}${values.quick ? 'Quick' : ''}`];
   const plan: Plan = {
@@ -96,6 +101,7 @@ async function bench(): Promise<void> {
     console: values.console,
     candidate: values.candidate,
     views: values.views,
+    workers: values.workers,
     json,
     onRound: (round) => console.error(`  round ${round} …`),
   };
@@ -103,6 +109,8 @@ async function bench(): Promise<void> {
   const generator = startGenerator();
   try {
     await (other === undefined ? measureSideBySide(plan, generator) : compareWith(other, plan, generator));
+    const [shape] = plan.shapes;
+    if (plan.workers && shape) await printSpread(shape, generator);
   } finally {
     generator.stop();
   }
@@ -110,7 +118,7 @@ async function bench(): Promise<void> {
 
 async function measureSideBySide(plan: Plan, generator: Generator): Promise<void> {
   const own = plan.views ? [withoutViews()] : plan.transports.map((transport) => weirOn(transport));
-  const isAlone = plan.levers || plan.console || plan.candidate || plan.views;
+  const isAlone = plan.levers || plan.console || plan.candidate || plan.views || plan.workers;
   const candidates = (isAlone ? [] : peers).map((peer) => ({
     peer,
     program: programOf(peer, process.env),
@@ -124,6 +132,7 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
     ...(plan.console ? [weirWithConsole('h2')] : []),
     ...(plan.candidate ? [weirWithCandidate('h2')] : []),
     ...(plan.views ? [weirOn('h2')] : []),
+    ...(plan.workers ? [weirWithWorkers('h2', 2)] : []),
   ];
   const rows: Row[] = [];
   try {
@@ -152,6 +161,15 @@ async function measureSideBySide(plan: Plan, generator: Generator): Promise<void
     })),
     notMeasured: missing.map(({ name }) => name),
   });
+}
+
+async function printSpread(shape: Shape, generator: Generator): Promise<void> {
+  const spread = await measureSpread(weirWithWorkers('h2', 2), shape, generator);
+  const { connections, rounds, mostAtRest, mostWhenBusy } = spread;
+  console.log(
+    `\nOf ${connections} connections opened at once, ${rounds} times, no worker was given more than ${mostAtRest}; ` +
+      `no more than ${mostWhenBusy} while the workers were busy.`,
+  );
 }
 
 /** Sets the exit code to 1 if a row is slower. */

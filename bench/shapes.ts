@@ -76,6 +76,12 @@ export const viewShapes: readonly Shape[] = [
   },
 ];
 
+/** Rows that compare one process with several: with equally many connections for each worker. */
+export const workerShapes: readonly Shape[] = [
+  { ...ordinary, name: 'Redis, one hot key, 8 connections', connections: 8 },
+  { ...distinct, name: `Redis, ${KEYS} keys, 8 connections`, connections: 8 },
+];
+
 export const shapes: readonly Shape[] = [
   { ...ordinary, name: 'Redis, one hot key' },
   { ...distinct, name: `Redis, ${KEYS} keys` },

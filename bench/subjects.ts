@@ -38,11 +38,18 @@ export const weirOn = (transport: string, main?: string): Subject => ({
   start: (shape, site) => weirService(transport, shape, site, { main }),
 });
 
+interface WeirVariant {
+  /** The program; undefined: the one that is built. */
+  readonly main?: string | undefined;
+  readonly hasCandidate?: boolean;
+  readonly workers?: number;
+}
+
 async function weirService(
   transport: string,
   { store, rules, denyCacheBytes }: Shape,
   { folder, redisUrl }: Site,
-  { main, hasCandidate = false }: { readonly main?: string | undefined; readonly hasCandidate?: boolean } = {},
+  { main, hasCandidate = false, workers }: WeirVariant = {},
 ) {
   const path = written(folder, 'rules.yaml', envoyRules(rules));
   const weir = await startWeir(
@@ -52,6 +59,7 @@ async function weirService(
       ...(redisUrl !== undefined && { REDIS_URL: redisUrl }),
       RULES_PATH: path,
       ...(hasCandidate && { CANDIDATE_RULES_PATH: path }),
+      ...(workers !== undefined && { WORKERS: String(workers) }),
       LOCAL_CACHE_SIZE_IN_BYTES: String(denyCacheBytes),
       STORE_TIMEOUT: '10s', // a call waits here no shorter than at the others, on a machine that is busy with all of them
     },
@@ -92,6 +100,17 @@ export const weirWithCandidate = (transport: string): Subject => {
   };
 };
 
+/** Weir on one of its transports, in so many worker processes. */
+export const weirWithWorkers = (transport: string, workers: number): Subject => {
+  const subject = weirOn(transport);
+  return {
+    ...subject,
+    name: `${subject.name}, WORKERS=${workers}`,
+    serves: ({ store }) => store === 'redis',
+    start: (shape, site) => weirService(transport, shape, site, { workers }),
+  };
+};
+
 /** envoyproxy/ratelimit, without statistics: the cheapest that it can be. */
 export const reference = (binary: string): Subject => ({
   name: 'envoyproxy/ratelimit',
@@ -128,14 +147,22 @@ export const limitador = (binary: string): Subject => ({
   serves: ({ store, rules }) => store === 'memory' && rules.every(({ algorithm }) => algorithm === 'fixed_window'),
   async start({ rules }, { folder }) {
     const port = await freePort();
-    const ports = ['--rls-ip', '127.0.0.1', '--rls-port', String(port)];
-    const http = ['--http-ip', '127.0.0.1', '--http-port', String(await freePort())];
-    const limits = written(folder, 'limits.yaml', limitadorLimits(rules));
-    const service = await start(binary, [...ports, ...http, limits, 'memory'], { name: 'Limitador' });
+    const service = await start(binary, await limitadorArguments(rules, folder, port), { name: 'Limitador' });
     await service.waitFor(() => accepts(port));
     return { pid: service.pid, port, stop: service.stop };
   },
 });
+
+/** Writes its limits into the folder. */
+export async function limitadorArguments(
+  rules: readonly BenchRule[],
+  folder: string,
+  grpcPort: number,
+): Promise<readonly string[]> {
+  const ports = ['--rls-ip', '127.0.0.1', '--rls-port', String(grpcPort)];
+  const http = ['--http-ip', '127.0.0.1', '--http-port', String(await freePort())];
+  return [...ports, ...http, written(folder, 'limits.yaml', limitadorLimits(rules)), 'memory'];
+}
 
 const BUCKETS = 12;
 const unitSeconds = { HOUR: 3_600, DAY: 86_400 } as const;

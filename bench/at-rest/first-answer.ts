@@ -2,7 +2,7 @@ import { connect as connectHttp2 } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRequests } from '../generator/requests.ts';
-import { DOMAIN, USER } from './site.ts';
+import { QUESTION } from './site.ts';
 
 const RETRY_MS = 1;
 
@@ -51,6 +51,6 @@ async function answers(socket: Socket): Promise<boolean> {
   }
 }
 
-const requests = createRequests({ domain: DOMAIN, descriptors: [{ key: USER, value: 'ann' }] });
+const requests = createRequests(QUESTION);
 const message = Buffer.alloc(requests.bytes);
 requests.writeNext(message, 0);

@@ -3,16 +3,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../test/helpers/process.ts';
 import { MAIN } from '../../test/helpers/weir.ts';
+import type { Question } from '../generator/requests.ts';
 import { DOMAIN, type Shape } from '../shapes.ts';
-import { envoyRules, referenceEnvironment } from '../subjects.ts';
+import { envoyRules, limitadorArguments, referenceEnvironment } from '../subjects.ts';
 
-export { DOMAIN };
+const USER = 'user';
 
-/** The key of the only rule. */
-export const USER = 'user';
+/** Every call asks this; it meets the only rule, whose limit is not reached. */
+export const QUESTION: Question = { domain: DOMAIN, descriptors: [{ key: USER, value: 'ann' }] };
 
 const shape: Pick<Shape, 'rules' | 'denyCacheBytes'> = {
-  rules: [{ key: USER, requestsPerUnit: 1_000, unit: 'HOUR', algorithm: 'fixed_window' }],
+  rules: [{ key: USER, requestsPerUnit: 1_000_000_000, unit: 'HOUR', algorithm: 'fixed_window' }],
   denyCacheBytes: 0,
 };
 
@@ -50,9 +51,18 @@ export async function weirSite(name: string, env: Readonly<Record<string, string
   };
 }
 
+/** envoyproxy/ratelimit, counting in Redis. */
 export async function referenceSite(name: string, program: string, redisUrl: string): Promise<Site> {
   const folder = mkdtempSync(join(tmpdir(), 'rest-'));
   const grpcPort = await freePort();
   const env = await referenceEnvironment(shape, { folder, redisUrl }, grpcPort);
   return { name, command: program, args: [], env, grpcPort, remove: () => rmSync(folder, { recursive: true }) };
+}
+
+/** Limitador, counting in memory. */
+export async function limitadorSite(name: string, program: string): Promise<Site> {
+  const folder = mkdtempSync(join(tmpdir(), 'rest-'));
+  const grpcPort = await freePort();
+  const args = await limitadorArguments(shape.rules, folder, grpcPort);
+  return { name, command: program, args, env: {}, grpcPort, remove: () => rmSync(folder, { recursive: true }) };
 }

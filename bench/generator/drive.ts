@@ -88,7 +88,7 @@ export async function drive({ port, connections: count, pace, question, mayRefus
 }
 
 /** What a gRPC client sends with every call; no deadline, so that a slow answer is counted and not given up. */
-const headersTo = (port: number): RequestHeaders =>
+export const headersTo = (port: number): RequestHeaders =>
   encodeRequestHeaders([
     { name: ':method', value: 'POST' },
     { name: ':scheme', value: 'http' },

@@ -24,7 +24,8 @@ type NamesByLength = ReadonlyMap<number, readonly Known[]>;
 interface Known {
   readonly name: string;
   readonly plain: string;
-  readonly characters: number;
+  /** Undefined until it is needed: at most starts, no unknown variable is about as long. */
+  characters: number | undefined;
 }
 
 function byLength(names: readonly string[]): NamesByLength {
@@ -32,7 +33,7 @@ function byLength(names: readonly string[]): NamesByLength {
   for (const name of names) {
     const plain = normalized(name);
     const same = found.get(plain.length);
-    const known = { name, plain, characters: charactersOf(plain) };
+    const known: Known = { name, plain, characters: undefined };
     if (same) same.push(known);
     else found.set(plain.length, [known]);
   }
@@ -47,6 +48,7 @@ function nearestOf(name: string, settings: NamesByLength): string | undefined {
   let fewest = allowed + 1;
   for (let length = plain.length - allowed; length <= plain.length + allowed; length++) {
     for (const setting of settings.get(length) ?? []) {
+      setting.characters ??= charactersOf(setting.plain);
       if (!mayBeNear(characters, setting.characters, allowed)) continue;
       const edits = editsBetween(plain, setting.plain);
       if (edits >= fewest) continue;

@@ -4,7 +4,7 @@ import { run } from '../../bench/peers/run.ts';
 import { start } from '../helpers/process.ts';
 
 const PROJECT = resolve(__dirname, '../..');
-const LIMIT_MS = 120_000;
+const LIMIT_MS = 300_000;
 
 const rest = (...args: readonly string[]): Promise<string> =>
   run(process.execPath, ['--import', 'tsx', join(PROJECT, 'bench/rest.ts'), ...args], {
@@ -13,14 +13,16 @@ const rest = (...args: readonly string[]): Promise<string> =>
   });
 
 test(
-  'npm run rest prints a line for each way to run the service, and the size of the package',
+  'npm run rest prints a line for each way to run the service, what connections cost, and the size of the package',
   async () => {
-    const printed = await rest('--starts', '1', '--seconds', '1');
+    const printed = await rest(...['--starts', '1', '--seconds', '1', '--connections', '50', '--rounds', '1']);
     const number = String.raw`\d+(\.\d+)?`;
     for (const name of ['Weir, memory', 'Weir, Redis', 'Weir, Redis, WORKERS=2'])
       expect(printed).toMatch(
-        new RegExp(`^\\| ${name} \\|( ${number} \\|){4}( ${number} % \\|){2} ${number} \\|$`, 'm'),
+        new RegExp(`^\\| ${name} \\|( ${number} \\|){5}( ${number} % \\|){2} ${number} \\|$`, 'm'),
       );
+    expect(printed).toMatch(new RegExp(`^\\| Weir, memory \\|( -?${number} \\|){4}$`, 'm')); // idle connections
+    expect(printed).toMatch(new RegExp(`^\\| Weir, memory \\|( ${number} \\|){6}$`, 'm')); // arriving ones
     expect(printed).toMatch(/^The npm package: [\d.]+ MB packed, [\d.]+ MB installed, 1 package$/m);
   },
   LIMIT_MS,
@@ -28,6 +30,10 @@ test(
 
 test('npm run rest refuses a number of starts that is none', async () => {
   await expect(rest('--starts', 'many')).rejects.toThrow("--starts must be a whole number above 0, got 'many'");
+});
+
+test('npm run rest refuses a part that it does not have', async () => {
+  await expect(rest('--only', 'memory')).rejects.toThrow("--only must be idle, connections, package, got 'memory'");
 });
 
 /** Has a child that does nothing, and ends it when it is ended itself. */

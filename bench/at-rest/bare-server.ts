@@ -1,0 +1,21 @@
+import { freePort } from '../../test/helpers/process.ts';
+import type { Site } from './site.ts';
+
+const PROGRAM = `
+require('node:net')
+  .createServer((socket) => socket.on('error', () => {}).resume())
+  .listen(Number(process.env.BARE_PORT), '127.0.0.1');
+`;
+
+/** A server that accepts connections and does nothing else: what a `net.Socket` alone takes. */
+export async function bareSite(): Promise<Site> {
+  const grpcPort = await freePort();
+  return {
+    name: 'bare `net.Socket`',
+    command: process.execPath,
+    args: ['-e', PROGRAM],
+    env: { BARE_PORT: String(grpcPort) },
+    grpcPort,
+    remove: () => {},
+  };
+}

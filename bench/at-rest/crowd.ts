@@ -1,0 +1,39 @@
+import { startChild } from '../../attack/child.ts';
+
+/** Connections to open on 127.0.0.1. */
+export interface CrowdOrder {
+  readonly port: number;
+  readonly connections: number;
+  /** They are opened evenly over this time. */
+  readonly overMs: number;
+  /** Each makes one call, as a proxy does that has been used; else it sends nothing. */
+  readonly calls: boolean;
+}
+
+export type CrowdQuestion = { readonly kind: 'open'; readonly order: CrowdOrder } | { readonly kind: 'close' };
+
+/** A client with many connections, in a process of its own. */
+export interface Crowd {
+  /**
+   * Opens connections and leaves them open.
+   *
+   * @returns  the time, in ms, until the last one was open and its call answered
+   * @throws Error  a connection failed, or not all were open in time
+   */
+  open(order: CrowdOrder): Promise<number>;
+  /** Closes all of them at once, by a reset: so none of their ports stays taken. */
+  close(): Promise<void>;
+  kill(): Promise<void>;
+}
+
+export function startCrowd(): Crowd {
+  const file = new URL('./crowd-process.ts', import.meta.url).href;
+  const { ask, kill } = startChild<CrowdQuestion, number>(file);
+  return {
+    open: (order) => ask({ kind: 'open', order }),
+    async close() {
+      await ask({ kind: 'close' });
+    },
+    kill,
+  };
+}
