@@ -7,7 +7,7 @@ import { loadLean } from './lean-start.ts';
 enableCompileCache();
 const [command = 'serve', ...rest] = process.argv.slice(2);
 if (command === 'serve' && rest.length === 0) {
-  const restore = loadLean();
+  const restore = loadLean(process.execArgv.length > 0 || process.env.NODE_OPTIONS !== undefined);
   const { runService } = await import('./commands/serve.ts');
   restore();
   await runService(process.env, undefined, Date.now);

@@ -24,8 +24,12 @@ export class Later<T> implements PromiseLike<T> {
     if (this.#state !== 'pending') return;
     this.#state = 'resolved';
     this.#outcome = value;
-    this.#listener?.take(value);
-    if (this.#others) for (const other of this.#others) other.take(value);
+    const listener = this.#listener;
+    const others = this.#others;
+    this.#listener = undefined; // what is settled may be kept for long
+    this.#others = undefined;
+    listener?.take(value);
+    if (others) for (const other of others) other.take(value);
   }
 
   /** Does nothing if it is settled. */
@@ -33,8 +37,12 @@ export class Later<T> implements PromiseLike<T> {
     if (this.#state !== 'pending') return;
     this.#state = 'rejected';
     this.#outcome = cause;
-    this.#listener?.fail(cause);
-    if (this.#others) for (const other of this.#others) other.fail(cause);
+    const listener = this.#listener;
+    const others = this.#others;
+    this.#listener = undefined; // what is settled may be kept for long
+    this.#others = undefined;
+    listener?.fail(cause);
+    if (others) for (const other of others) other.fail(cause);
   }
 
   /**

@@ -89,7 +89,7 @@ export async function listShares(
       },
     ];
   });
-  const more = reports.reduce((sum, one) => sum + one.more, Math.max(counters.length - count, 0));
+  const more = Math.max(counters.length - limits.length, ...reports.map((one) => one.more)); // processes may list the same
   return { limits, more };
 }
 

@@ -64,15 +64,10 @@ export function createCounterKeys(
 ): CounterKeys {
   const startOf = (limit: Limit, domain: string): string =>
     `${prefix}${hashTag === 'domain' ? `{${tagOf(domain)}}` : ''}${limit.counter}`;
-  const keyOf = (limit: Limit, domain: string, head: string, entries: readonly CounterEntry[]): CounterKey => {
-    let key = head;
-    for (const entry of entries) key += `|${entry.key.length}:${entry.key}|${entry.value.length}:${entry.value}`;
-    if (key.length > MAX_NAME_LENGTH) {
-      const start = startOf(limit, domain);
-      // no slice: it would keep the long text alive
-      if (key.length > start.length + MAX_NAME_LENGTH) key = `${start}|#${digest(key)}`;
-    }
-    return key as CounterKey; // here, and in shared-counters.ts, a text becomes a key
+  const shortened = (text: string, limit: Limit, domain: string): string => {
+    const start = startOf(limit, domain);
+    // no slice: it would keep the long text alive
+    return text.length > start.length + MAX_NAME_LENGTH ? `${start}|#${digest(text)}` : text;
   };
   const known = new WeakMap<Limit, LastKey>(); // of limits that rules have
   return (limit, domain, entries) => {
@@ -82,8 +77,11 @@ export function createCounterKeys(
       known.set(limit, last);
     }
     if (last.key !== undefined && areSame(last.entries, entries)) return last.key;
-    const key = keyOf(limit, domain, last.head, entries);
-    if (key.length <= MAX_REMEMBERED_LENGTH) {
+    let text = last.head;
+    for (const { key, value } of entries) text += `|${key.length}:${key}|${value.length}:${value}`;
+    if (text.length > MAX_NAME_LENGTH) return shortened(text, limit, domain) as CounterKey;
+    const key = text as CounterKey; // here, and in shared-counters.ts, a text becomes a key
+    if (text.length <= MAX_REMEMBERED_LENGTH) {
       last.entries = entries;
       last.key = key;
     }
@@ -100,7 +98,7 @@ interface LastKey {
   key: CounterKey | undefined;
 }
 
-/** Longer keys are made anew each time, so that what is kept for a limit stays small. */
+/** Longer keys are not remembered, so that what a caller makes a limit keep stays small. */
 const MAX_REMEMBERED_LENGTH = 256;
 
 function areSame(some: readonly CounterEntry[], others: readonly CounterEntry[]): boolean {

@@ -73,7 +73,7 @@ function argumentOf(argument: Argument): string {
 }
 
 function addExplain(program: Command, { clock, print, fail, ...around }: Surroundings): void {
-  command(program, 'explain', 'explain the answer that a request would get now', around.env)
+  command(program, 'explain', 'explain the answer a request would get', around.env)
     .argument('<domain>')
     .argument('<descriptor...>', 'key=value[,key=value…], one argument for each descriptor')
     .option('--hits <n>', 'hits that the request counts', count, 1)

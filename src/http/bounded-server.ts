@@ -2,10 +2,8 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { CallerMemory } from '../overload/caller-memory.ts';
-import { Turns } from '../turns.ts';
 import { CONNECTION_BYTES, HttpConnection } from './connection.ts';
 import { HttpRequest } from './request.ts';
-import { RequestPace } from './request-pace.ts';
 
 /** Limits on the connections, memory and time of an HTTP server's clients. */
 export interface HttpBounds {
@@ -69,7 +67,6 @@ export function createBoundedServer(
   onRequest: (connection: HttpConnection, request: HttpRequest, response: ServerResponse) => void,
 ): Server<typeof HttpRequest> | TlsServer<typeof HttpRequest> {
   const connections = new Map<Socket, HttpConnection>();
-  const turns = new Turns();
   const { tls } = bounds;
   const options = {
     IncomingMessage: HttpRequest,
@@ -103,8 +100,7 @@ export function createBoundedServer(
         ? bounds.memory.open(CONNECTION_BYTES, () => socket.destroy())
         : undefined;
     if (!account) return void socket.destroy();
-    const pace = new RequestPace(socket, turns);
-    const connection = new HttpConnection({ socket, account, pace }, bounds, onClosed);
+    const connection = new HttpConnection(socket, account, bounds, onClosed);
     connections.set(socket, connection);
     socket.once('close', () => {
       connections.delete(socket);

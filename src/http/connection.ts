@@ -3,7 +3,6 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
 import type { HttpRequest } from './request.ts';
-import type { RequestPace } from './request-pace.ts';
 
 /** Memory of a connection without requests: socket, parser, and a partial head. Kernel buffers are not counted. */
 export const CONNECTION_BYTES = 20 * 1024;
@@ -25,22 +24,16 @@ export class HttpConnection {
   readonly #socket: Socket;
   readonly #account: MemoryAccount;
   readonly #bounds: ConnectionBounds;
-  readonly #pace: RequestPace;
   readonly #onClosed: () => void;
   readonly #requests = new Set<HttpRequest>();
   #bytes = CONNECTION_BYTES;
   #outputTimer: NodeJS.Timeout | undefined;
 
   /** @param onClosed  called for each accepted request when its response is closed */
-  constructor(
-    { socket, account, pace }: { socket: Socket; account: MemoryAccount; pace: RequestPace },
-    bounds: ConnectionBounds,
-    onClosed: () => void,
-  ) {
+  constructor(socket: Socket, account: MemoryAccount, bounds: ConnectionBounds, onClosed: () => void) {
     this.#socket = socket;
     this.#account = account;
     this.#bounds = bounds;
-    this.#pace = pace;
     this.#onClosed = onClosed;
   }
 
@@ -52,7 +45,7 @@ export class HttpConnection {
       return false;
     }
     this.#requests.add(request);
-    request.open(this.#pace, this.#charge);
+    request.open(this.#charge);
     response.once('finish', () => {
       request.close(true);
       this.#watchOutput(); // of the next response in the pipeline, which Node has passed to the socket

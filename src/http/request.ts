@@ -1,5 +1,4 @@
 import { IncomingMessage } from 'node:http';
-import type { RequestPace } from './request-pace.ts';
 
 /** A connection that sends a longer body is ended: neither reading nor discarding is unbounded. */
 const MAX_DRAINED_BYTES = 4 * 1024 * 1024;
@@ -32,7 +31,6 @@ export class HttpRequest extends IncomingMessage {
   #goneListeners: (() => void)[] = [];
   #isGone = false;
   #receivedBytes = 0;
-  #pace: RequestPace | undefined;
   #body: BodyBuffer | undefined;
 
   /**
@@ -40,9 +38,7 @@ export class HttpRequest extends IncomingMessage {
    *
    * @param chargeConnection  charges bytes to the connection; negative: releases them
    */
-  open(pace: RequestPace, chargeConnection: (bytes: number) => void): void {
-    this.#pace = pace;
-    pace.countRequest();
+  open(chargeConnection: (bytes: number) => void): void {
     this.#chargeConnection = chargeConnection;
     this.#headBytes = headBytes(this);
     this.charge(0);
@@ -94,13 +90,7 @@ export class HttpRequest extends IncomingMessage {
     });
   }
 
-  /** Node resumes the socket here, whenever a chunk has been taken. */
-  override _read(size: number): void {
-    if (!this.#pace?.isPaused) super._read(size);
-  }
-
   readonly #receive = (chunk: Buffer): void => {
-    this.#pace?.countChunk(chunk.length);
     this.#receivedBytes += chunk.length;
     if (this.#receivedBytes > MAX_DRAINED_BYTES) return this.#abandonBody();
     if (!this.#body) return;

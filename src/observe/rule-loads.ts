@@ -1,7 +1,7 @@
 import type { LoadedRules } from '../rules/load.ts';
 import { listOverlaid } from '../rules/overlaid.ts';
 import { hashOf, type PackedRules } from '../rules/packed.ts';
-import { formatProblem, type Problem } from '../rules/problem.ts';
+import { formatProblem, MAX_KEPT_PROBLEMS, type Problem } from '../rules/problem.ts';
 import type { CompareRules, Reload } from '../rules/reload.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Logger } from './log.ts';
@@ -33,8 +33,9 @@ export function logRuleLoads(statistics: Statistics, log: Logger): OnLoad {
       return found;
     } catch (error) {
       // the thread failed, e.g. out of memory
-      log.info(`${reloaded}: changes unknown: ${error instanceof Error ? error.message : error}`);
-      return undefined;
+      const text = `changes unknown: ${error instanceof Error ? error.message : error}`;
+      log.info(`${reloaded}: ${text}`);
+      return { text, countersKept: [], countersAnew: [] };
     }
   };
   return async ({ loaded, from, compare }) => {
@@ -63,9 +64,10 @@ const describeRules = ({ rules, domains }: RuleTree, packed: PackedRules, from: 
 export function logProblems(problems: readonly Problem[], log: Logger): void {
   for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS))
     log[problem.severity === 'error' ? 'error' : 'warn'](formatProblem(problem));
-  const more = problems.length - MAX_LOGGED_PROBLEMS;
-  if (more > 0)
-    log.warn(`… and ${more} more; weir check lists them all, /rlconfig?verbose on the debug port a thousand`);
+  if (problems.length <= MAX_LOGGED_PROBLEMS) return;
+  const isCut = problems.length > MAX_KEPT_PROBLEMS;
+  const more = isCut ? 'more' : `${problems.length - MAX_LOGGED_PROBLEMS} more`;
+  log.warn(`… and ${more}; weir check lists them all, /rlconfig?verbose on the debug port a thousand`);
 }
 
 function* take<T>(count: number, items: Iterable<T>): Iterable<T> {

@@ -83,8 +83,8 @@ export function createRlsService(
 ): RlsService {
   const fail = (cause: unknown, { reply }: OpenCall): void => {
     const error = toStatus(cause);
-    reply({ error });
     try {
+      reply({ error });
       observer.failed(error, cause);
     } catch (bug) {
       reportBug(observer, bug);
@@ -101,9 +101,9 @@ export function createRlsService(
     }
     const { timeoutMs } = caller;
     const holdMs = answer.delayMs > 0 ? Math.min(answer.delayMs, timeoutMs - elapsedMs(call)) : 0;
-    if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
-    else reply({ response });
     try {
+      if (holdMs > 0) hold(response, holdMs, caller, reply, holds);
+      else reply({ response });
       observer.answered(request, answer, timeoutMs);
     } catch (bug) {
       reportBug(observer, bug);
@@ -159,7 +159,7 @@ function hold(
   caller.onGone?.(() => end({ error: callerGone }));
 }
 
-/** A bug in an observer must not end the service: it is reported to the observer, and dropped if that fails too. */
+/** A bug in a transport or an observer must not end the service: it is reported, and dropped if that fails too. */
 function reportBug(observer: Observer, bug: unknown): void {
   try {
     observer.failed({ code: status.INTERNAL, details: INTERNAL_ERROR }, bug);

@@ -88,8 +88,11 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     const { right, wrong } = await checkOverlaid(overlay, (over) => check(checker, source, files, over));
     const news = wrong ?? right;
     if (isClosed || !news || !history.add(state, news)) return;
-    if (right && !(wrong && inForce.has(right.packed)))
-      onLoad({ ...right, rules: await inForce.replace(right.packed, pause) });
+    if (right && !(wrong && inForce.has(right.packed))) {
+      const rules = await inForce.replace(right.packed, pause);
+      if (isClosed) return;
+      onLoad({ ...right, rules });
+    }
     if (wrong) onLoad(wrong);
   };
   const poll = async (): Promise<void> => {

@@ -50,14 +50,20 @@ export class Problems {
 /** Problems that a service keeps of one load. */
 export const MAX_KEPT_PROBLEMS = 1_000;
 
-/** The first problems, and how many more there are: a file of some hundred kilobytes may have tens of thousands. */
+/**
+ * The first problems, errors before warnings, and how many more there are: a file of some hundred kilobytes may have
+ * tens of thousands.
+ */
 export function firstProblems(found: readonly Problem[]): readonly Problem[] {
-  const next = found[MAX_KEPT_PROBLEMS];
-  if (!next) return found;
-  const more = found.length - MAX_KEPT_PROBLEMS;
-  const message = `and ${more} more problems, which weir check lists`;
-  return [...found.slice(0, MAX_KEPT_PROBLEMS), { ...next, path: '', message }];
+  if (found.length <= MAX_KEPT_PROBLEMS) return found;
+  const ranked = [...found.filter(isError), ...found.filter((problem) => !isError(problem))];
+  const kept = inFileOrder(ranked.slice(0, MAX_KEPT_PROBLEMS));
+  const next = ranked[MAX_KEPT_PROBLEMS] as Problem; // there are more
+  const message = `and ${found.length - MAX_KEPT_PROBLEMS} more problems, which weir check lists`;
+  return [...kept, { ...next, path: '', message }];
 }
+
+const isError = ({ severity }: Problem): boolean => severity === 'error';
 
 /**
  * One line of text: `rules.yaml:12: descriptors[2].rate_limit.unit: invalid rate limit unit 'foo'; expected one of …`

@@ -1,4 +1,3 @@
-import { constants, getPriority, platform, setPriority } from 'node:os';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 
 /** A thread that does jobs one after another, away from the event loop of this one. */
@@ -74,16 +73,8 @@ export function openThread<J, R>(entry: URL, data: unknown): Thread<J, R> {
   };
 }
 
-/**
- * How much nicer this thread is than the others of the process: where they occupy all processors, it gets about a tenth
- * of one, so that rules can still be changed.
- */
-const NICER_BY = constants.priority.PRIORITY_BELOW_NORMAL;
-
-/** Does the jobs of this thread, after those of threads that answer requests. */
+/** Does the jobs of this thread. */
 export function serveThread<O, J, R>(open: (options: O) => (job: J) => R): void {
-  // elsewhere than on Linux, priorities are those of processes
-  if (platform() === 'linux') setPriority(Math.min(getPriority() + NICER_BY, constants.priority.PRIORITY_LOW));
   const doJob = open(workerData as O); // as `openThread` was given it
   parentPort?.on('message', (job: J) => parentPort?.postMessage(doJob(job)));
 }

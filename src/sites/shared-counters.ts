@@ -60,13 +60,11 @@ export async function reportShared(
   const debits = listed.map((one) => transferOf(one, { kind: 'read' }));
   const replies = await ledger.debit(debits, { spend: 'each', timeoutMs });
   const nowMs = monotonicMs();
-  return {
-    counters: listed.flatMap((one, at): SharedCounter[] => {
-      const reply = replies[at];
-      return reply && reply.code !== 'UNAVAILABLE' && reply.site ? [describe(one, reply.site, nowMs)] : [];
-    }),
-    more: known.size - listed.length,
-  };
+  const described = listed.flatMap((one, at): SharedCounter[] => {
+    const reply = replies[at];
+    return reply && reply.code !== 'UNAVAILABLE' && reply.site ? [describe(one, reply.site, nowMs)] : [];
+  });
+  return { counters: described, more: known.size - described.length };
 }
 
 function describe({ key, limit, uses = [] }: SharedSource, report: SiteReport, nowMs: number): SharedCounter {

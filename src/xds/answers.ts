@@ -84,8 +84,11 @@ export class Answers {
 
   async #load({ right, wrong }: OverlaidCheck): Promise<void> {
     const { onLoad } = this.#options;
-    if (right && !(wrong && this.rules.has(right.packed)))
-      onLoad({ ...right, rules: await this.rules.replace(right.packed) });
+    if (right && !(wrong && this.rules.has(right.packed))) {
+      const rules = await this.rules.replace(right.packed);
+      if (this.#isClosed) return;
+      onLoad({ ...right, rules });
+    }
     if (wrong) onLoad(wrong);
   }
 

@@ -16,3 +16,11 @@ test('the first thousand problems are kept, and the number of the others', () =>
     ...{ path: '', message: 'and 39000 more problems, which weir check lists' },
   });
 });
+
+test('errors are kept before warnings, in the order of the file', () => {
+  const warnings = Array.from({ length: 2_000 }, (_, at): Problem => ({ ...problem(at), severity: 'warning' }));
+  const kept = firstProblems([...warnings, problem(5_000)]);
+  expect(kept.filter(({ severity }) => severity === 'error')).toEqual([problem(5_000)]);
+  expect(kept).toHaveLength(MAX_KEPT_PROBLEMS + 1);
+  expect(kept.at(-2)).toEqual(problem(5_000));
+});

@@ -21,7 +21,7 @@ export function SiteShares({ own }: { readonly own: string }) {
       <h2>Shares of limits</h2>
       {!seesValues.value && <SignInNeeded what="This list" />}
       <Failure message={error?.message} />
-      {data?.limits.length === 0 && (
+      {data?.limits.length === 0 && data.more === 0 && (
         <Empty title="Each site has its equal part of every limit.">
           <p>A limit is listed while a site has less than a quarter of its part left, or refuses hits of it.</p>
         </Empty>
@@ -34,9 +34,9 @@ export function SiteShares({ own }: { readonly own: string }) {
               <SharedLimit key={`${one.rule} ${one.limit} ${JSON.stringify(one.entries)}`} one={one} own={own} />
             ))}
           </div>
-          {data.more > 0 && <p class="dim">{exact(data.more)} more are not listed.</p>}
         </>
       )}
+      {data && data.more > 0 && <p class="dim">At least {exact(data.more)} more are not listed.</p>}
     </section>
   );
 }

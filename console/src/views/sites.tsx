@@ -78,7 +78,7 @@ function Problems({ list: { peers, lost, errorRatio, errorBound } }: { readonly 
 }
 
 function Summary({ list: { site, sites, lost, peers, errorRatio, errorBound } }: { readonly list: SiteList }) {
-  const reached = peers.filter(({ state }) => state !== 'cut_off').length;
+  const cutOff = peers.filter(({ state }) => state === 'cut_off').length;
   const slowest = Math.max(...peers.map(({ roundTripMs }) => roundTripMs), 0);
   return (
     <section class="panel">
@@ -90,9 +90,9 @@ function Summary({ list: { site, sites, lost, peers, errorRatio, errorBound } }:
           </dd>
         </div>
         <div>
-          <dt>Sites reached</dt>
-          <dd class={reached < peers.length ? 'bad' : undefined}>
-            <span class="large">{reached + 1}</span> <span class="dim">of {sites.length - lost.length}</span>
+          <dt>Sites cut off</dt>
+          <dd class={cutOff > 0 ? 'bad' : undefined}>
+            <span class="large">{cutOff}</span> <span class="dim">of {sites.length - lost.length}</span>
           </dd>
         </div>
         <div>
