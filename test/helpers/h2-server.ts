@@ -18,15 +18,18 @@ export async function startH2(
   limits: Partial<Http2Limits> = {},
 ): Promise<H2Server> {
   const failures: string[] = [];
+  const overload = changes.overload ?? overloadOf();
+  const asked = changes.service ?? agreeable;
+  const service = changes.overload ? asked : overload.counting(asked); // closing waits for the calls that it counts
   const server = await startH2Server(
     {
       address: { host: '127.0.0.1', port: 0 },
-      service: agreeable,
       health: createHealth(() => ({ ready: true, reasons: [] })),
       clock: Date.now,
-      overload: overloadOf(),
       onConnectionError: (code) => failures.push(code),
       ...changes,
+      overload,
+      service,
     },
     { ...defaultLimits, ...limits },
   );
