@@ -44,7 +44,7 @@ test('reports of several processes are merged: the newest answer of each site, a
     { counters: [counterOf('a', { epochMs: 0, sites: [place(), place({ used: 50, usedMsAgo: 0 })] })], more: 0 },
     { counters: [counterOf('b')], more: 0 },
   ]);
-  expect(more).toBe(3);
+  expect(more).toBe(2); // at least: processes may have left out the same counters
   expect(limits.map(({ entries }) => entries[0]?.value)).toEqual(['a', 'b']);
   expect(limits[0]?.sites[1]).toMatchObject({ used: 22, usedMsAgo: 100 });
 });
