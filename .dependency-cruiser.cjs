@@ -1,19 +1,11 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|intermittent|package-root|start-up|turns)\\.ts': [],
+  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|intermittent|package-root|start-up)\\.ts': [],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/json.ts', 'src/nearest.ts'],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
-  'src/rlqs/': [
-    'src/rlqs/',
-    'src/shares/',
-    'src/protobuf/',
-    'src/rules/',
-    'src/algorithms/',
-    'src/slices.ts',
-    'src/turns.ts',
-  ],
+  'src/rlqs/': ['src/rlqs/', 'src/shares/', 'src/protobuf/', 'src/rules/', 'src/algorithms/', 'src/slices.ts'],
   'src/sites/': [
     'src/sites/',
     'src/protobuf/',
@@ -177,7 +169,6 @@ const mayImport = {
     'src/rules/',
     'src/backends/',
     'src/slices.ts',
-    'src/turns.ts',
   ],
 };
 

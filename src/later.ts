@@ -21,28 +21,12 @@ export class Later<T> implements PromiseLike<T> {
 
   /** Does nothing if it is settled. */
   resolve(value: T): void {
-    if (this.#state !== 'pending') return;
-    this.#state = 'resolved';
-    this.#outcome = value;
-    const listener = this.#listener;
-    const others = this.#others;
-    this.#listener = undefined; // what is settled may be kept for long
-    this.#others = undefined;
-    listener?.take(value);
-    if (others) for (const other of others) other.take(value);
+    this.#settle('resolved', value);
   }
 
   /** Does nothing if it is settled. */
   reject(cause: unknown): void {
-    if (this.#state !== 'pending') return;
-    this.#state = 'rejected';
-    this.#outcome = cause;
-    const listener = this.#listener;
-    const others = this.#others;
-    this.#listener = undefined; // what is settled may be kept for long
-    this.#others = undefined;
-    listener?.fail(cause);
-    if (others) for (const other of others) other.fail(cause);
+    this.#settle('rejected', cause);
   }
 
   /**
@@ -65,12 +49,28 @@ export class Later<T> implements PromiseLike<T> {
     return new Promise<T>((take, fail) => this.#listen({ take, fail })).then(onValue, onFailure);
   }
 
+  #settle(state: 'resolved' | 'rejected', outcome: unknown): void {
+    if (this.#state !== 'pending') return;
+    this.#state = state;
+    this.#outcome = outcome;
+    const listener = this.#listener;
+    const others = this.#others;
+    this.#listener = undefined; // what is settled may be kept for long
+    this.#others = undefined;
+    if (listener) this.#deliver(listener);
+    if (others) for (const other of others) this.#deliver(other);
+  }
+
   #listen(listener: Listener<T>): void {
-    if (this.#state === 'resolved') listener.take(this.#outcome as T);
-    else if (this.#state === 'rejected') listener.fail(this.#outcome);
+    if (this.#state !== 'pending') this.#deliver(listener);
     else if (!this.#listener) this.#listener = listener;
     else if (!this.#others) this.#others = [listener];
     else this.#others.push(listener);
+  }
+
+  #deliver(listener: Listener<T>): void {
+    if (this.#state === 'resolved') listener.take(this.#outcome as T);
+    else listener.fail(this.#outcome);
   }
 }
 
@@ -91,22 +91,20 @@ class Mapped<T, R, C> extends Later<R> implements Listener<T> {
   }
 
   take(value: T): void {
-    let result: R;
-    try {
-      result = this.#step(value, this.#context);
-    } catch (cause) {
-      return this.reject(cause);
-    }
-    this.resolve(result);
+    this.#resolveWith(this.#step, value);
   }
 
   fail(cause: unknown): void {
-    if (!this.#onFailure) return this.reject(cause);
+    if (this.#onFailure) this.#resolveWith(this.#onFailure, cause);
+    else this.reject(cause);
+  }
+
+  #resolveWith<V>(step: (value: V, context: C) => R, value: V): void {
     let result: R;
     try {
-      result = this.#onFailure(cause, this.#context);
-    } catch (another) {
-      return this.reject(another);
+      result = step(value, this.#context);
+    } catch (cause) {
+      return this.reject(cause);
     }
     this.resolve(result);
   }

@@ -51,7 +51,7 @@ export class TopKeys {
   /** @param descriptors  the request's, in the order of the verdicts */
   answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
     const weight = this.#sample.weight();
-    if (weight > 0) this.#count(descriptors, verdicts, weight); // apart, so that the rest stays small
+    if (weight > 0) this.#count(descriptors, verdicts, weight);
   }
 
   #count(

@@ -47,13 +47,8 @@ export class Unmatched {
       if (verdict.reason === undefined) continue; // another rule of the request replaced its own
       this.#counts.add(domain, verdict.reason);
       const weight = this.#sample.weight();
-      if (weight > 0) this.#list(domain, descriptors[at]?.entries ?? [], weight);
+      if (weight > 0) this.#top.add(nameOf(domain, descriptors[at]?.entries ?? []), weight);
     }
-  }
-
-  /** Apart, so that the rest stays small. */
-  #list(domain: string, entries: readonly Entry[], weight: number): void {
-    this.#top.add(nameOf(domain, entries), weight);
   }
 
   /** To be called every ten seconds. */

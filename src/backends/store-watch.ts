@@ -1,6 +1,6 @@
 import type { FixedWindowLimit } from '../algorithms/fixed-window.ts';
 import type { Clock, Monotonic } from '../clock.ts';
-import type { Backend, Replies, RequestOperation } from './backend.ts';
+import type { Backend, RequestOperation } from './backend.ts';
 import type { CounterKeys } from './key.ts';
 
 /** The state of the store. */
@@ -53,7 +53,9 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
     if (isAsking) return;
     isAsking = true;
     const startedMs = monotonicMs();
-    const replies = await Promise.all(backends.map((backend) => peek(backend, peeks)));
+    const replies = await Promise.all(
+      backends.map((backend) => backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS })),
+    );
     isAsking = false;
     const failed = replies.flat().find((reply) => reply.code === 'UNAVAILABLE');
     failure = failed && 'reason' in failed ? failed.reason : undefined;
@@ -72,8 +74,4 @@ export function watchStore({ backends, keys, clock, monotonicMs }: StoreWatchOpt
     },
     close: () => clearInterval(timer),
   };
-}
-
-async function peek(backend: Backend, peeks: readonly RequestOperation[]): Promise<Replies> {
-  return await backend.run(peeks, { spend: 'each', timeoutMs: TIMEOUT_MS });
 }

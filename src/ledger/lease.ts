@@ -23,7 +23,7 @@ export interface LeasesOptions {
 export const SHARE_OF_REST = 1 / 20;
 /** For how long a lease should last at the rate of its counter. */
 export const LEASE_MS = 100;
-/** The service gives back leased hits that were not used for this time. */
+/** Leased hits that have been unused for so long are returned to the counter. */
 export const LEASE_IDLE_MS = 250;
 /**
  * How long giving back may take. It is tried once: what is not known to be given back is lost until the window ends.

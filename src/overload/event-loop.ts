@@ -1,3 +1,4 @@
+import { type Monotonic, monotonicMs } from '../clock.ts';
 import { intermittent } from '../intermittent.ts';
 
 /** How often timer lag is measured. */
@@ -26,8 +27,7 @@ export interface EventLoopWatchOptions {
   readonly lateMs: number;
   /** Whether calls are in flight: it sleeps while none are, none arrived since the last check, and the share is 1. */
   readonly isBusy: () => boolean;
-  /** A monotonic clock. */
-  readonly nowMs?: () => number;
+  readonly nowMs?: Monotonic;
 }
 
 /**
@@ -35,11 +35,7 @@ export interface EventLoopWatchOptions {
  *
  * @see https://doi.org/10.1016/0169-7552(89)90019-6  Chiu and Jain, on additive increase and multiplicative decrease
  */
-export function watchEventLoop({
-  lateMs,
-  isBusy,
-  nowMs = () => performance.now(),
-}: EventLoopWatchOptions): EventLoopWatch {
+export function watchEventLoop({ lateMs, isBusy, nowMs = monotonicMs }: EventLoopWatchOptions): EventLoopWatch {
   let share = 1;
   let late = 0;
   let dueMs = 0;

@@ -3,7 +3,6 @@ import { status } from '../grpc-status.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { ShareStore } from '../shares/share-store.ts';
 import type { ShareTerms } from '../shares/shares.ts';
-import { Turns } from '../turns.ts';
 import type { BucketPlan } from './buckets.ts';
 import { findBucket } from './find-bucket.ts';
 import type { BucketUsage } from './messages.ts';
@@ -12,6 +11,7 @@ import { NO_RECEIVER, type QuotaReceiver, QuotaReception, type QuotaTransport } 
 import { type QuotaQuery, type QuotaReport, reportQuotas } from './quota-report.ts';
 import type { ProxyNames, QuotaContext } from './quota-stream.ts';
 import { strategyOf } from './strategy.ts';
+import { Turns } from './turns.ts';
 
 /** The metadata of a stream that names its proxy. */
 export const PROXY_HEADER = 'x-weir-proxy';

@@ -1,11 +1,11 @@
 import type { RuleTree } from '../rules/tree.ts';
 import type { PoolReport, ShareReply, ShareStore } from '../shares/share-store.ts';
 import { resumeMs, type ShareTerms } from '../shares/shares.ts';
-import type { Turns } from '../turns.ts';
 import { type BucketPlan, bucketBytes, bucketId, NO_USE, noteUse, type ProxyBucket } from './buckets.ts';
 import { type BucketAction, type BucketUsage, readBucketUsage, type UsageReport } from './messages.ts';
 import type { QuotaCounts } from './quota-counts.ts';
 import { type Reported, Slice } from './slice.ts';
+import type { Turns } from './turns.ts';
 
 /** What the streams of all proxies share. */
 export interface QuotaContext {

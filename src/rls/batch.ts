@@ -1,3 +1,4 @@
+import { monotonicMs } from '../clock.ts';
 import type { WireBatchAnswer, WireBatchRequest, WireBatchResponse } from './batch-messages.ts';
 import type { Caller, CallOutcome, GrpcStatus, RlsService } from './service.ts';
 
@@ -36,7 +37,7 @@ function shared(caller: Caller): Caller {
   });
   return {
     timeoutMs: caller.timeoutMs,
-    startedMs: caller.startedMs ?? performance.now(),
+    startedMs: caller.startedMs ?? monotonicMs(),
     header: (name) => caller.header(name),
     needsDetail: caller.needsDetail === true,
     onGone(listener) {

@@ -15,17 +15,14 @@ const FRAME_OCTETS = 1 + MAX_DIGITS + 4;
  * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
 export class ScriptCommand extends Command {
-  readonly #args: (string | Buffer)[];
-
   /** @param args  those of EVALSHA: the script's digest, the number of keys, and so on */
   constructor(args: (string | Buffer)[]) {
     super('EVALSHA', [], { replyEncoding: null });
-    this.args = args; // where a Cluster finds the keys
-    this.#args = args;
+    this.args = args; // set here: the constructor of ioredis would copy and convert each one
   }
 
   override toWritable(socket: object): string | Buffer {
-    const args = this.#args;
+    const args = this.args as (string | Buffer)[]; // as the constructor was given them
     let room = 2 * FRAME_OCTETS + this.name.length;
     for (const arg of args) room += FRAME_OCTETS + arg.length;
     const bytes = Buffer.allocUnsafe(room);

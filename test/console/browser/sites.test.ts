@@ -50,7 +50,7 @@ afterAll(async () => {
 });
 afterEach(() => expect(browser.problems.splice(0)).toEqual([]));
 
-test('the view shows sites, their shares of limits, and what is wrong', async () => {
+test('the view shows sites, their shares of limits, and notices of failures', async () => {
   const page = await browser.open();
   await page.goto(viewAt(east, 'sites'));
   await page.getByText('ap-south has never answered').waitFor();

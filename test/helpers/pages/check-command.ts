@@ -6,7 +6,7 @@ import { checkWeir, isSetting } from './check-weir.ts';
 import { PROJECT } from './page.ts';
 import type { SimpleCommand } from './shell.ts';
 
-/** What is wrong with a command, as far as that shows without running it; undefined: no check knows its program. */
+/** Lists the problems of a command that can be found without running it; undefined: no check handles its program. */
 type Check = (command: SimpleCommand, isMention: boolean) => readonly string[] | undefined | Promise<readonly string[]>;
 
 const checks: Readonly<Record<string, Check>> = {

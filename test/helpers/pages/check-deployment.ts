@@ -21,7 +21,7 @@ function hasValue(values: unknown, path: string): boolean {
   return true;
 }
 
-/** What is wrong with `helm install NAME deploy/helm/weir --set …`; undefined: it is about another chart. */
+/** Lists the problems of `helm install NAME deploy/helm/weir --set …`; undefined: it installs another chart. */
 export function checkHelm({ words }: SimpleCommand): readonly string[] | undefined {
   const [, verb = '', ...args] = words;
   if (!['install', 'upgrade', 'test'].includes(verb)) return undefined;
@@ -35,7 +35,7 @@ export function checkHelm({ words }: SimpleCommand): readonly string[] | undefin
   });
 }
 
-/** What is wrong with `docker compose -f FILE`, `docker buildx build -f FILE --build-arg NAME=…`, `docker run … weir:TAG …`. */
+/** Lists the problems of `docker compose -f FILE`, `docker buildx build -f FILE --build-arg NAME=…` and `docker run … weir:TAG …`. */
 export function checkDocker({ words }: SimpleCommand): readonly string[] | undefined {
   const [file = ''] = valuesOf(words, '-f');
   const image = words.findIndex((word) => /^weir:\w+$/.test(word));
@@ -53,7 +53,7 @@ export function checkDocker({ words }: SimpleCommand): readonly string[] | undef
 /** Ports of the service by default, and those of envoy.yaml. */
 const PORTS = ['8080', '8081', '6070', '9901', '10000', '10001', '10002', '10003'];
 
-/** What is wrong with a call of a port on this machine; undefined: it is about another address. */
+/** Lists the problems of a call to a port of this machine; undefined: it calls another address. */
 export function checkCall({ words }: SimpleCommand): readonly string[] | undefined {
   const ports = words.flatMap((word) => /^(?:http:\/\/)?localhost:(\d+)/.exec(word)?.[1] ?? []);
   if (ports.length === 0) return words.some((word) => /[:/]/.test(word)) ? undefined : [];

@@ -36,7 +36,7 @@ function helpOf(script: string): Promise<string> {
   return help;
 }
 
-/** What is wrong with `npm run SCRIPT -- FLAGS`, `npm ci`, `npm install PACKAGE`. */
+/** Lists the problems of `npm run SCRIPT -- FLAGS`, `npm ci` and `npm install PACKAGE`. */
 export async function checkNpm({ assignments, words }: SimpleCommand): Promise<readonly string[]> {
   const [, verb = '', ...rest] = words;
   const variables = assignments
@@ -59,7 +59,7 @@ export async function checkNpm({ assignments, words }: SimpleCommand): Promise<r
   ];
 }
 
-/** What is wrong with `NAME=value npx jest PATTERN -t TITLE`: no test has the pattern or the title, none reads the variable. */
+/** Lists the problems of `NAME=value npx jest PATTERN -t TITLE`: no test matches the pattern or title, or none reads the variable. */
 export function checkJest({ assignments, words }: SimpleCommand): readonly string[] {
   const args = words.slice(2);
   const tests = sourcesIn('test');

@@ -46,7 +46,7 @@ export const isSetting = (name: string): boolean =>
   settings.has(`\`${name}\``) || name === 'WEIR_TOKEN' || /^DOG_STATSD_MOGRIFIER_\w+_(?:PATTERN|NAME|TAGS)$/.test(name);
 
 /**
- * What is wrong with a command of `weir`: its name, its flags, their values, its operands, and the settings before it.
+ * Lists the problems of a `weir` command: its name, flags, their values, operands, and the settings before it.
  *
  * @param isMention  a name in a sentence, `weir explain`: nothing need follow it
  */
