@@ -28,7 +28,7 @@ export type AgentQuestion =
   | { readonly kind: 'recheck'; readonly keys: readonly CounterKey[] }
   /** The quotas of proxies. */
   | { readonly kind: 'quotas'; readonly query: QuotaQuery }
-  /** So many counters that sites share. */
+  /** At most this many counters that sites share. */
   | { readonly kind: 'sites'; readonly count: number }
   /** What the candidate would change: so many keys of each rule. `rule`: of this one alone. */
   | { readonly kind: 'candidate'; readonly keys: number; readonly rule?: string }

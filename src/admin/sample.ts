@@ -13,14 +13,14 @@ export const SAMPLED = 32;
  */
 export class Sample {
   readonly #random: () => number;
-  /** Of this ten seconds. */
+  /** Sum of the weights in the current ten seconds. */
   #seen = 0;
   #isSampling = false;
-  /** Not counted before the next one that is. */
+  /** Requests to skip before the next one that is counted. */
   #skips = 0;
-  /** Those of the block behind the one that is counted. */
+  /** Requests of the current block that follow the one that is counted. */
   #rest = 0;
-  /** For so many times ten seconds something that was sampled is in the window. */
+  /** Slots of ten seconds until the last sampled count leaves the window. */
   #sampledSlots = 0;
 
   /** @param random  from 0 to below 1 */
@@ -28,12 +28,12 @@ export class Sample {
     this.#random = random;
   }
 
-  /** Of the last minute one in so many was counted; 1: all of it. */
+  /** One request in this many was counted in the last minute; 1: every request. */
   get oneIn(): number {
     return this.#sampledSlots > 0 ? SAMPLED : 1;
   }
 
-  /** What the next one counts as; 0: it is not in the sample. */
+  /** Weight of the next request; 0: it is not in the sample. */
   weight(): number {
     if (this.#skips === 0) return this.#count();
     this.#skips--;

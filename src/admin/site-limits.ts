@@ -56,7 +56,7 @@ export interface ShareList {
   readonly more: number;
 }
 
-/** Finds the counters that processes exchange, and the rules whose they are. */
+/** Finds the counters that processes exchange, and the rule of each. */
 export interface ShareSources extends Pick<AdminOptions, 'rules' | 'hashKeys'> {
   readonly ask: (question: SitesQuestion) => Promise<readonly NamedReply<ReplyTo<SitesQuestion>>[]>;
   readonly decider: Parameters<typeof counterOf>[2];
@@ -96,7 +96,7 @@ export async function listShares(
 const entriesOf = (entries: readonly Entry[], shown: Shown): readonly Entry[] =>
   entries.map(({ key, value }) => ({ key, value: shown(value) }));
 
-/** Several processes exchange for one counter: of each site, what it said last. */
+/** Merges the reports of processes that exchange one counter: the newest answer of each site. */
 function mergedOf(reports: readonly SharedReport[]): readonly SharedCounter[] {
   const byKey = new Map<string, SharedCounter>();
   for (const one of reports.flatMap(({ counters }) => counters)) {
@@ -119,7 +119,7 @@ const laterOf = (known: SharedPlace | undefined, one: SharedPlace): SharedPlace 
   return known && agoMs(known) < agoMs(one) ? known : one;
 };
 
-/** What a counter of the limit says of each site. */
+/** Describes base, share and use of each site. */
 function describe(
   limit: SiteShareLimit,
   { room, leftMs, sites }: SharedCounter,

@@ -18,7 +18,7 @@ export interface SiteOperationsOptions extends Pick<AdminOptions, 'ask' | 'rules
   readonly report: () => SitesReport | undefined;
 }
 
-/** How it stands with the other sites: the answer of `GET /api/v1/sites`. */
+/** State of the exchange with the other sites: the answer of `GET /api/v1/sites`. */
 export interface SiteList extends Omit<SitesReport, 'peers'> {
   /** This site, and all of them in the order of their names. */
   readonly site: string;
@@ -31,7 +31,7 @@ export interface SiteList extends Omit<SitesReport, 'peers'> {
 const MAX_LIMITS = 500;
 const DEFAULT_LIMITS = 50;
 
-/** How it stands with the exchange with other sites, and what each has of the limits that they share. */
+/** Operations that show the exchange with other sites, and the share of each in the limits that they share. */
 export function siteOperations({ sites, report, ...options }: SiteOperationsOptions): readonly ApiOperation[] {
   const known = () => {
     if (!sites) throw new ApiProblem(404, 'this is the only site: SITE is not set');

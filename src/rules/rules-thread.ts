@@ -8,7 +8,7 @@ import { openThread, serveThread } from './thread.ts';
 export interface RulesThread<J> {
   /** Rejects where the thread fails. */
   check(job: J): Promise<CheckedRules>;
-  /** Likewise. */
+  /** Rejects where the thread fails. */
   readonly compare: CompareRules;
   close(): void;
 }
