@@ -54,6 +54,16 @@ const levers: readonly Lever[] = [
       },
     ],
   },
+  {
+    name: 'objects that stay young',
+    changes: [
+      {
+        file: 'no-pretenuring.ts',
+        from: "setFlagsFromString('--no-allocation-site-pretenuring');",
+        to: '',
+      },
+    ],
+  },
 ];
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import type { Clock } from '../clock.ts';
+import { allocateYoung } from '../no-pretenuring.ts';
 import { fail, onSignal, version } from '../process.ts';
 import { serveAsWorker } from '../serve/worker.ts';
 import { serve } from '../serve.ts';
@@ -19,9 +20,11 @@ export async function runService(env: Environment, rules: string | undefined, cl
     const settings = rules === undefined ? read : { ...read, rules: { ...read.rules, origin: { path: rules } } };
     if (cluster.worker) {
       const close = await serveAsWorker(settings, clock, cluster.worker);
+      allocateYoung();
       return onSignal(() => close());
     }
     const service = await serve(settings, clock, version);
+    allocateYoung();
     onSignal(service.close);
     console.log(service.banner);
     service.failed.then(({ message }) => {

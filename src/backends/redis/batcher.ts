@@ -73,7 +73,8 @@ export class Batcher {
   #queuedHits = 0;
   /** How long a call takes, about. */
   #callMs = 0;
-  readonly #sent = new Set<readonly Waiting[]>();
+  /** What the calls in flight ask, in no order; no Set: see `OpenStreams`. */
+  readonly #sent: (readonly Waiting[])[] = [];
   #inFlight = 0;
   #isScheduled = false;
   #timer: NodeJS.Timeout | undefined;
@@ -153,7 +154,7 @@ export class Batcher {
     const breaker = this.#options.breaker();
     this.#inFlight++;
     lateness.began();
-    this.#sent.add(requests);
+    this.#sent.push(requests);
     breaker.began();
     let isPending = true;
     const sentAtMs = this.#nowMs();
@@ -180,18 +181,23 @@ export class Batcher {
     const slow = setTimeout(() => setImmediate(giveUpSlow), slowMs);
     send(requests).then(
       (answers) => {
-        this.#sent.delete(requests);
+        this.#forget(requests);
         succeed();
         for (const [at, request] of requests.entries()) request.resolve(answers[at] ?? []); // its caller may ask anew
       },
       (error: unknown) => {
         const reason = reasonOf(error);
-        this.#sent.delete(requests);
+        this.#forget(requests);
         if (isAnswer(error)) succeed();
         else fail(reason);
         for (const request of requests) this.#giveUp(request, reason);
       },
     );
+  }
+
+  #forget(requests: readonly Waiting[]): void {
+    const last = this.#sent.pop();
+    if (last !== undefined && last !== requests) this.#sent[this.#sent.indexOf(requests)] = last;
   }
 
   #giveUp(request: Waiting, reason: string): void {

@@ -116,7 +116,7 @@ export class Exchanges implements StreamWriter {
 
   /** The connection has ended. */
   endAll(): void {
-    for (const stream of [...this.streams.all()]) {
+    for (const stream of this.streams.all()) {
       this.remove(stream);
       stream.receiver?.cancelled();
     }

@@ -1,5 +1,6 @@
 import { ErrorCode, Http2Error } from './errors.ts';
 import { MAX_STREAM_ID } from './frames.ts';
+import { OpenStreams } from './open-streams.ts';
 import type { Stream } from './stream.ts';
 
 /** Streams remembered after this server ended them early: frames already on their way are no error. */
@@ -15,7 +16,7 @@ export const STREAM_BYTES = 2_048;
 
 /** The streams of one connection: the open ones, the numbers used before, and their memory. */
 export class StreamTable {
-  readonly #open = new Map<number, Stream>();
+  readonly #open = new OpenStreams();
   readonly #endedEarly = new Set<number>();
   #skipped: { readonly from: number; readonly to: number }[] = [];
   #cancelledBusy = 0;
@@ -40,12 +41,13 @@ export class StreamTable {
     return this.#open.get(id);
   }
 
-  all(): IterableIterator<Stream> {
-    return this.#open.values();
+  /** The open streams at this time. */
+  all(): readonly Stream[] {
+    return this.#open.all();
   }
 
   add(stream: Stream): void {
-    this.#open.set(stream.id, stream);
+    this.#open.add(stream);
     this.charge(stream, STREAM_BYTES);
   }
 

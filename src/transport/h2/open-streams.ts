@@ -1,0 +1,70 @@
+import type { Stream } from './stream.ts';
+
+const FEWEST_SLOTS = 16;
+
+/**
+ * The open streams of a connection by their numbers. Clients number their streams one after the other, so that an array
+ * of which each number takes the next slot has room for nearly all of them; a stream that outlasts a whole round of
+ * the array moves to a map.
+ *
+ * A `Map` alone costs far more than finding what is in it: deleted entries fill it until it is copied, and a copied table keeps
+ * a reference to its copy. Once one table is in the old generation, every later one survives the collections of the
+ * young generation, and so does every stream that was open at the time.
+ */
+export class OpenStreams {
+  /** Undefined while no stream is open, so that an idle connection holds none. */
+  #slots: (Stream | undefined)[] | undefined;
+  #mask = 0;
+  #lasting: Map<number, Stream> | undefined;
+  size = 0;
+
+  get(id: number): Stream | undefined {
+    const slots = this.#slots;
+    if (slots === undefined) return undefined;
+    const stream = slots[(id >>> 1) & this.#mask];
+    return stream?.id === id ? stream : this.#lasting?.get(id);
+  }
+
+  /** Adds a stream with a number that is not here. */
+  add(stream: Stream): void {
+    const slots = this.#slots ?? this.#resize(FEWEST_SLOTS);
+    const at = (stream.id >>> 1) & this.#mask;
+    const occupant = slots[at];
+    slots[at] = stream;
+    this.size++;
+    if (occupant === undefined) return;
+    this.#lasting ??= new Map();
+    this.#lasting.set(occupant.id, occupant);
+    if (this.size * 2 > slots.length) this.#resize(slots.length * 2);
+  }
+
+  /** Removes a stream; one that is not here stays unnoticed. */
+  delete(id: number): void {
+    const slots = this.#slots;
+    if (slots === undefined) return;
+    const at = (id >>> 1) & this.#mask;
+    if (slots[at]?.id === id) slots[at] = undefined;
+    else if (!this.#lasting?.delete(id)) return;
+    this.size--;
+    if (this.size > 0) return;
+    this.#lasting = undefined;
+    if (slots.length > FEWEST_SLOTS) this.#slots = undefined;
+  }
+
+  /** The streams that are open now, in the order of their numbers. */
+  all(): readonly Stream[] {
+    const streams = [...(this.#slots ?? []), ...(this.#lasting?.values() ?? [])];
+    return streams.filter((stream) => stream !== undefined).sort((one, other) => one.id - other.id);
+  }
+
+  #resize(slotCount: number): (Stream | undefined)[] {
+    const streams = this.all();
+    const slots = new Array<Stream | undefined>(slotCount).fill(undefined);
+    this.#slots = slots;
+    this.#mask = slotCount - 1;
+    this.#lasting = undefined;
+    this.size = 0;
+    for (const stream of streams) this.add(stream);
+    return slots;
+  }
+}

@@ -1,0 +1,63 @@
+import { OpenStreams } from '../../../src/transport/h2/open-streams.ts';
+import type { Stream } from '../../../src/transport/h2/stream.ts';
+import fc from '../../helpers/property.ts';
+
+const numbered = (id: number) => ({ id }) as Stream;
+
+/** Opens the next stream, `skipped` numbers on, or ends one of the open ones. */
+const step = fc.oneof(
+  fc.record({ open: fc.constant(true), skipped: fc.oneof(fc.constant(0), fc.nat(70)) }),
+  fc.record({ open: fc.constant(false), place: fc.nat() }),
+);
+
+test('open streams are found by their numbers, whichever end first and however many lie between', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 600 }), (steps) => {
+      const streams = new OpenStreams();
+      const model = new Map<number, Stream>();
+      let lastId = -1;
+      for (const one of steps) {
+        if ('skipped' in one) {
+          lastId += 2 + 2 * one.skipped;
+          const stream = numbered(lastId);
+          streams.add(stream);
+          model.set(lastId, stream);
+        } else {
+          const id = [...model.keys()][one.place % Math.max(model.size, 1)];
+          if (id === undefined) continue;
+          streams.delete(id);
+          streams.delete(id); // ended already
+          model.delete(id);
+        }
+        expect(streams.size).toBe(model.size);
+      }
+      for (let id = 0; id <= lastId; id++) expect(streams.get(id)).toBe(model.get(id));
+      expect(streams.all()).toEqual([...model.values()]);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a stream that outlasts thousands of others stays open', () => {
+  const streams = new OpenStreams();
+  const lasting = numbered(1);
+  streams.add(lasting);
+  for (let id = 3; id < 10_003; id += 2) {
+    streams.add(numbered(id));
+    streams.delete(id);
+  }
+  expect(streams.get(1)).toBe(lasting);
+  expect(streams.all()).toEqual([lasting]);
+});
+
+test('streams that are added while all are visited are not visited, and those that end meanwhile still are', () => {
+  const streams = new OpenStreams();
+  for (const id of [1, 3, 5]) streams.add(numbered(id));
+  const visited: number[] = [];
+  for (const { id } of streams.all()) {
+    visited.push(id);
+    streams.delete(5);
+    streams.add(numbered(id + 100));
+  }
+  expect(visited).toEqual([1, 3, 5]);
+});
