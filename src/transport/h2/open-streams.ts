@@ -4,15 +4,15 @@ const FEWEST_SLOTS = 16;
 
 /**
  * The open streams of a connection by their numbers. Clients number their streams one after the other, so that an array
- * of which each number takes the next slot has room for nearly all of them; a stream that outlasts a whole round of
- * the array moves to a map.
+ * of which each number takes the next slot has room for nearly all of them; a stream that outlasts a whole round of the
+ * array moves to a map.
  *
- * A `Map` alone costs far more than finding what is in it: deleted entries fill it until it is copied, and a copied table keeps
- * a reference to its copy. Once one table is in the old generation, every later one survives the collections of the
- * young generation, and so does every stream that was open at the time.
+ * A `Map` alone would cost far more than its reads and writes: deleted entries fill it until it is copied, and a copied
+ * table keeps a reference to its copy. Once one table is in the old generation, every later one survives the
+ * collections of the young generation, and so does every stream that was open at the time.
  */
 export class OpenStreams {
-  /** Undefined while no stream is open, so that an idle connection holds none. */
+  /** Undefined before the first stream, and after many at once. */
   #slots: (Stream | undefined)[] | undefined;
   #mask = 0;
   #lasting: Map<number, Stream> | undefined;
