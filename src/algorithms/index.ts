@@ -35,6 +35,12 @@ export const DEFAULT_ALGORITHM: AlgorithmName = 'fixed_window';
 /** Their names, in the order of the table. */
 export const algorithmNames = Object.keys(algorithms) as readonly AlgorithmName[]; // the table's keys are exactly these
 
+/** Most hits of a turn meet limits of one algorithm; V8 searches a table by name each time. */
+let last: { readonly name: AlgorithmName; readonly row: Algorithm } = {
+  name: 'fixed_window',
+  row: algorithms.fixed_window as Algorithm<AnyLimit>,
+};
+
 /** Those that rules name: all but what counts with the others, or for one of several sites. */
 export const namedAlgorithms = algorithmNames.filter((name) => !rowOf(name).callsOthers && !rowOf(name).isUnnamed);
 
@@ -44,7 +50,8 @@ export const algorithmFor = (limit: Limit): Algorithm<Limit> => rowOf(limit.algo
 
 /** The row of an algorithm whose limits need not be known. */
 export function rowOf(name: AlgorithmName): Algorithm {
-  return algorithms[name] as Algorithm<AnyLimit>;
+  if (name !== last.name) last = { name, row: algorithms[name] as Algorithm<AnyLimit> };
+  return last.row;
 }
 
 /** The algorithm that rules name for a limit: where hits are reserved first, that of the counter beside. */

@@ -1,6 +1,8 @@
 import type { Stream } from './stream.ts';
 
 const FEWEST_SLOTS = 16;
+/** Kept by a connection without open streams, so that it does not grow its array for each burst: one KiB. */
+const MOST_KEPT_SLOTS = 128;
 
 /**
  * The open streams of a connection by their numbers. Clients number their streams one after the other, so that an array
@@ -48,17 +50,21 @@ export class OpenStreams {
     this.size--;
     if (this.size > 0) return;
     this.#lasting = undefined;
-    if (slots.length > FEWEST_SLOTS) this.#slots = undefined;
+    if (slots.length > MOST_KEPT_SLOTS) this.#slots = undefined;
   }
 
   /** The streams that are open now, in the order of their numbers. */
   all(): readonly Stream[] {
+    return this.#unordered().sort((one, other) => one.id - other.id);
+  }
+
+  #unordered(): Stream[] {
     const streams = [...(this.#slots ?? []), ...(this.#lasting?.values() ?? [])];
-    return streams.filter((stream) => stream !== undefined).sort((one, other) => one.id - other.id);
+    return streams.filter((stream) => stream !== undefined);
   }
 
   #resize(slotCount: number): (Stream | undefined)[] {
-    const streams = this.all();
+    const streams = this.#unordered();
     const slots = new Array<Stream | undefined>(slotCount).fill(undefined);
     this.#slots = slots;
     this.#mask = slotCount - 1;
