@@ -8,6 +8,7 @@ const CHILD = fileURLToPath(new URL('./child.ts', import.meta.url));
 
 /** Makes load from a process of its own, so that its CPU time is no one else's. */
 export interface Generator {
+  readonly pid: number;
   /** One load at a time. @throws  a call failed or was answered wrongly, or no answer came for ten seconds */
   drive(load: Load): Promise<Tally>;
   stop(): void;
@@ -18,6 +19,7 @@ export function startGenerator(): Generator {
   child.on('error', () => {}); // reported to the code that waits for a message
   child.once('exit', (code) => child.emit('error', new Error(`the load generator ended with exit code ${code}`)));
   return {
+    pid: child.pid ?? 0, // a child that could not be started fails in `drive`
     async drive(load) {
       child.send(load);
       const [reply] = (await once(child, 'message')) as [Reply]; // child.ts sends no other messages

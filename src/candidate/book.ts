@@ -146,7 +146,7 @@ export class CandidateBook implements CandidateFeed {
     if (this.#waitingChecks >= MAX_WAITING_CHECKS) throw new TooManyChecks(`${MAX_WAITING_CHECKS} checks wait`);
     this.#waitingChecks++;
     try {
-      return await this.#options.checker.do([postedFile(text)], this.#options.overlay());
+      return await this.#options.checker.do([postedFile(text)], this.#options.overlay(), true);
     } finally {
       this.#waitingChecks--;
     }
@@ -199,7 +199,7 @@ export class CandidateBook implements CandidateFeed {
   async #checked(input: Input): Promise<CheckedRules> {
     const files = input.origin === 'file' ? input.files : [postedFile(input.posted.text)];
     try {
-      return await this.#options.checker.do(files, this.#options.overlay());
+      return await this.#options.checker.do(files, this.#options.overlay(), true);
     } catch (error) {
       // the thread failed, e.g. out of memory
       const reason = error instanceof Error ? error.message : String(error);

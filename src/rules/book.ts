@@ -31,7 +31,8 @@ export interface RuleBook {
 
 /** Checks rule files away from the event loop. */
 export interface FileChecker {
-  do(files: readonly RuleFileState[], overlay: readonly OverlayFile[]): Promise<CheckedRules>;
+  /** @param isServing  there are rules in force: requests come first */
+  do(files: readonly RuleFileState[], overlay: readonly OverlayFile[], isServing: boolean): Promise<CheckedRules>;
   close(): void;
 }
 
@@ -85,7 +86,11 @@ export async function openRuleBook(source: RuleSource, options: RuleBookOptions)
     onLoad(checked.ok ? { ...checked, rules: inForce.replaceAtOnce(checked.packed) } : checked);
   };
   const load = async (files: readonly RuleFileState[] | string, state: string): Promise<void> => {
-    const { right, wrong } = await checkOverlaid(overlay, (over) => check(checker, source, files, over));
+    const { right, wrong } = await checkOverlaid(overlay, (over) =>
+      typeof files === 'string'
+        ? Promise.resolve(unreadable(source, files))
+        : checkFiles(source, () => checker.do(files, over, inForce.tree !== undefined)),
+    );
     const news = wrong ?? right;
     if (isClosed || !news || !history.add(state, news)) return;
     if (right && !(wrong && inForce.has(right.packed))) {
@@ -164,18 +169,12 @@ const digestOf = (problems: readonly Problem[]): string =>
 /** Checks rule files in a thread, which it starts with the first of them, and compares what came of it. */
 export function openFileChecker(options: LoadOptions): FileChecker & { readonly compare: CompareRules } {
   const { check, ...thread } = openRulesThread<FileCheck>(new URL('./file-check-thread.js', import.meta.url), options);
-  return { ...thread, do: (files, overlay) => check({ files, overlay }) };
+  return { ...thread, do: (files, overlay, isServing) => check({ files, overlay }, isServing) };
 }
 
-async function check(
-  checker: FileChecker,
-  source: RuleSource,
-  files: readonly RuleFileState[] | string,
-  overlay: readonly OverlayFile[],
-): Promise<CheckedRules> {
-  if (typeof files === 'string') return unreadable(source, files);
+async function checkFiles(source: RuleSource, check: () => Promise<CheckedRules>): Promise<CheckedRules> {
   try {
-    return await checker.do(files, overlay);
+    return await check();
   } catch (error) {
     // the thread failed, e.g. out of memory
     return unreadable(source, error instanceof Error ? error.message : String(error));

@@ -1,5 +1,6 @@
+import { checkpoint } from './checkpoint.ts';
 import { shown } from './problem.ts';
-import type { Rule, RuleTree } from './tree.ts';
+import type { RuleSummaries } from './rule-summary.ts';
 
 /** Rules by their paths. */
 export interface RuleChanges {
@@ -8,25 +9,29 @@ export interface RuleChanges {
   readonly changed: readonly string[];
 }
 
-/** Finds what differs, all of it in one turn of the event loop. */
-export function findChanges(before: RuleTree, after: RuleTree): RuleChanges {
-  const old = textsOf(before);
+/** Finds what differs. */
+export function findChanges(before: RuleSummaries, after: RuleSummaries): RuleChanges {
+  const old = digestsOf(before);
   const added: string[] = [];
   const changed: string[] = [];
-  for (const [path, text] of textsOf(after)) {
+  for (const [path, digest] of digestsOf(after)) {
+    checkpoint();
     const known = old.get(path);
     if (known === undefined) added.push(path);
-    else if (known !== text) changed.push(path);
+    else if (known !== digest) changed.push(path);
     old.delete(path);
   }
   return { added, changed, removed: [...old.keys()] };
 }
 
-/** What each rule says, but for where it stands. */
-const textsOf = ({ rules }: RuleTree): Map<string, string> => new Map(rules.map((rule) => [rule.path, ruleText(rule)]));
-
-/** All that a rule says, but for where it stands. */
-export const ruleText = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);
+function digestsOf(summaries: RuleSummaries): Map<string, string> {
+  const digests = new Map<string, string>();
+  for (const { path, digest } of summaries.values()) {
+    checkpoint();
+    if (digest !== undefined) digests.set(path, digest);
+  }
+  return digests;
+}
 
 /** Paths that are named of each kind. */
 const MAX_NAMED = 5;

@@ -52,11 +52,8 @@ export function* compileDomain(
   problems: Problems,
   split?: SiteSplit,
 ): Steps<CompiledDomain> {
-  const idsOfDomain = new Map<string, readonly IdEntry[]>();
-  const above: Above = {
-    ...{ domain: name, levels: [], path: name, isNamedByRequest: false },
-    ...{ ids: [], idsOfDomain, rule: undefined, reserves: false, split },
-  };
+  const above = topOf(name, split);
+  const { idsOfDomain } = above;
   const root = yield* buildLevel(parts.nodes, above, problems);
   const domain = {
     name,
@@ -130,7 +127,7 @@ function readSpend({ values: { spend: written }, place }: Block<'file'>, problem
 }
 
 /** What lies above a level. */
-interface Above {
+export interface Above {
   readonly domain: string;
   /** The composites of the nodes on the way down. */
   readonly levels: readonly string[];
@@ -148,6 +145,12 @@ interface Above {
   readonly reserves: boolean;
   readonly split: SiteSplit | undefined;
 }
+
+/** Above the first level of a domain. */
+export const topOf = (domain: string, split: SiteSplit | undefined): Above => ({
+  ...{ domain, levels: [], path: domain, isNamedByRequest: false },
+  ...{ ids: [], idsOfDomain: new Map(), rule: undefined, reserves: false, split },
+});
 
 /** Compiles the nodes of one level, and all below them. */
 function* buildLevel(nodes: NodeSource, above: Above, problems: Problems): Steps<Level> {
@@ -181,6 +184,17 @@ const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): strin
   value === '' ? key : `${key}_${value}`;
 
 function* buildNode({ block, below }: SourcedNode, above: Above, problems: Problems): Steps<Node> {
+  const { node, here } = buildOwn(block, above, problems);
+  yield 1;
+  return { ...node, children: below && (yield* buildLevel(below, here, problems)) };
+}
+
+/** A node, and what lies above those below it. */
+export function buildOwn(
+  block: Block<'node'>,
+  above: Above,
+  problems: Problems,
+): { readonly node: Omit<Node, 'children'>; readonly here: Above } {
   const { key = '', value = '', share_threshold: shares = false } = block.values;
   const composite = compositeOf(block);
   const naming = namingOf(block);
@@ -199,14 +213,8 @@ function* buildNode({ block, below }: SourcedNode, above: Above, problems: Probl
     const message = `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`;
     problems.error(block.place('share_threshold'), message);
   }
-  yield 1;
-  return {
-    composite,
-    naming,
-    rule,
-    children: below && (yield* buildLevel(below, { ...here, rule, reserves: hasReserve(block) }, problems)),
-    sharedValue: shares ? (hasWildcard(key) ? composite : value) : undefined,
-  };
+  const sharedValue = shares ? (hasWildcard(key) ? composite : value) : undefined;
+  return { node: { composite, naming, rule, sharedValue }, here: { ...here, rule, reserves: hasReserve(block) } };
 }
 
 /** The ids down to the node: those above, and its own. */

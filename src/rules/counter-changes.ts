@@ -1,6 +1,5 @@
-import { fatesOf, isRegrouped, Places } from './places.ts';
-import { finish } from './steps.ts';
-import type { RuleTree } from './tree.ts';
+import { checkpoint } from './checkpoint.ts';
+import type { RuleSummaries, RuleSummary } from './rule-summary.ts';
 
 /** Rules that went on with other limits, by path: whether all of their limits found their counters. */
 export interface CounterChanges {
@@ -13,17 +12,24 @@ export interface CounterChanges {
  *
  * @param changed  paths, as `findChanges` lists them
  */
-export function findCounterChanges(before: RuleTree, after: RuleTree, changed: ReadonlySet<string>): CounterChanges {
-  const old = finish(Places.in(before));
-  const now = finish(Places.in(after));
+export function findCounterChanges(
+  before: RuleSummaries,
+  after: RuleSummaries,
+  changed: ReadonlySet<string>,
+): CounterChanges {
   const kept = new Set<string>();
   const anew = new Set<string>();
-  for (const [id, place] of now.byId) {
-    const was = old.byId.get(id);
-    const { path } = place.rule;
-    if (!was || !(changed.has(path) || isRegrouped(was, place))) continue;
-    const fates = fatesOf(was, place);
-    if (fates.length > 0) (fates.every(({ isKept }) => isKept) ? kept : anew).add(path);
+  for (const [id, now] of after) {
+    checkpoint();
+    const was = before.get(id);
+    if (!was || !(changed.has(now.path) || was.grouping !== now.grouping)) continue;
+    if (now.counters.length > 0) (areKept(was, now) ? kept : anew).add(now.path);
   }
   return { kept: [...kept].filter((path) => !anew.has(path)), anew: [...anew] };
 }
+
+/** Counters are named by grouping, entries, algorithm and window. */
+const areKept = (was: RuleSummary, now: RuleSummary): boolean =>
+  was.grouping === now.grouping &&
+  was.ids === now.ids &&
+  now.counters.every((counter) => was.counters.includes(counter));

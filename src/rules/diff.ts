@@ -1,6 +1,6 @@
-import { ruleText } from './changes.ts';
 import { type CounterFate, fatesOf, isRegrouped, Places } from './places.ts';
 import { findRerouted, type Rerouted } from './rerouted.ts';
+import { ruleText } from './rule-summary.ts';
 import { finish, type Steps } from './steps.ts';
 import type { Domain, Rule, RuleTree } from './tree.ts';
 

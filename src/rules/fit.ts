@@ -1,6 +1,7 @@
 import type { Limit } from '../algorithms/index.ts';
 import type { Spend } from '../algorithms/limit.ts';
 import type { SiteSplit } from '../algorithms/site-share.ts';
+import { checkpoint } from './checkpoint.ts';
 import type { Problems } from './problem.ts';
 import type { Block } from './read.ts';
 
@@ -35,6 +36,7 @@ export function checkFit(files: readonly Block<'file'>[], store: StoreTraits, pr
 
 function checkNodes(nodes: readonly Block<'node'>[], spend: string, store: StoreTraits, problems: Problems): void {
   for (const { values } of nodes) {
+    checkpoint();
     for (const limit of [...(values.rate_limit ? [values.rate_limit] : []), ...(values.rate_limits ?? [])]) {
       const { on_store_failure: onFailure, local_share: localShare, consistency, charge } = limit.values;
       const wrong = (key: 'charge' | 'consistency' | 'on_store_failure', message: string): void => {

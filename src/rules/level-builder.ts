@@ -56,8 +56,8 @@ export class LevelBuilder {
       const others = this.#keyWildcards.filter((one) => one.key.text !== key && one.key.matches(key));
       const all = [...wildcards, ...others].sort((one, other) => one.rank - other.rank);
       byKey.set(key, { ...branch, wildcards: createWildcardIndex(all, 'value') });
-      // a pattern is tried in far less time than a node is compiled
-      yield (wildcards.length + this.#keyWildcards.length) / 64;
+      // indexing a key takes far less time than compiling a node, and trying a pattern less still
+      yield 0.1 + (wildcards.length + this.#keyWildcards.length) / 64;
     }
     return { byKey, keyWildcards: createWildcardIndex(this.#keyWildcards, 'key') };
   }

@@ -1,4 +1,5 @@
 import { type Spend, unitMs } from '../algorithms/limit.ts';
+import { checkpoint } from './checkpoint.ts';
 import { findHidden } from './hidden.ts';
 import { formatLine, type Place, type Problem, shown } from './problem.ts';
 import type { Block } from './read.ts';
@@ -93,6 +94,7 @@ const compositeOf = ({ values: { key = '', value = '' } }: Block<'node'>): strin
 const keysOfLimited = ['shadow_mode', 'quota_mode', 'detailed_metric', 'metadata'] as const;
 
 function lintNode(node: Block<'node'>): readonly Problem[] {
+  checkpoint();
   const { values, place } = node;
   const isLimited = limitsOf(node).some((limit) => !limit.values.unlimited);
   const idle = isLimited ? [] : keysOfLimited.filter((key) => values[key]);
@@ -167,6 +169,7 @@ function lintLimit(
   domain: string,
   names: ReadonlySet<string>,
 ): readonly Problem[] {
+  checkpoint();
   const isOpen = values.unlimited || values.requests_per_unit !== undefined;
   const idle = (values.replaces ?? []).filter((replaced) => !names.has(replaced.values.name ?? ''));
   return [
@@ -182,6 +185,7 @@ function lintLimit(
 function lintHolds(nodes: readonly Block<'node'>[], hasId: boolean): readonly Problem[] {
   return nodes.flatMap((node) => {
     const { not_counted: notCounted, descriptors = [] } = node.values;
+    checkpoint();
     const hasOwn = hasId || notCounted === 'hold';
     const isIdle = notCounted === 'hold' && !levelsOf([node]).flat().some(usesIds);
     return [

@@ -82,16 +82,17 @@ export interface FileCheck {
 export function createFileChecker(
   options: LoadOptions,
 ): (files: readonly RuleFileState[], overlay?: readonly OverlayFile[]) => CheckedRules {
-  let known = new Map<string, { readonly state: string; readonly read: ReadFile }>();
+  const known = new Map<string, { readonly state: string; readonly read: ReadFile }>();
   return (files, overlay = []) => {
-    const kept = new Map<string, { readonly state: string; readonly read: ReadFile }>();
-    for (const { state, ...file } of files) {
-      const before = known.get(file.path);
-      const isKnown = before?.state === state && before.read.wasReadable;
-      kept.set(file.path, isKnown ? before : { state, read: readRuleFile(file) });
-    }
-    known = kept;
-    const read = Array.from(kept.values(), (file) => file.read);
+    const states = new Map(files.map(({ path, state }) => [path, state]));
+    // before any is read: the rules of a file take many times its size
+    for (const [path, { state, read }] of known)
+      if (states.get(path) !== state || !read.wasReadable) known.delete(path);
+    const read = files.map(({ state, ...file }) => {
+      const kept = known.get(file.path) ?? { state, read: readRuleFile(file) };
+      known.set(file.path, kept);
+      return kept.read;
+    });
     return checkBlocks(
       read.flatMap(({ blocks }) => blocks),
       read.flatMap(({ problems }) => problems),

@@ -1,3 +1,4 @@
+import { checkpoint } from './checkpoint.ts';
 import { laidLimit } from './laid-limit.ts';
 import { mergeMetadata } from './metadata.ts';
 import { NearestNode } from './nearest-node.ts';
@@ -62,6 +63,7 @@ const readOverlay = (overlay: readonly OverlayFile[], problems: Problems): Overl
 
 const layLevel = (nodes: readonly Block<'node'>[], level: OverlayLevel, problems: Problems): readonly Block<'node'>[] =>
   nodes.map((node) => {
+    checkpoint();
     const over = level.get(idOf(node.values));
     return over ? layNode(node, over, problems) : node;
   });

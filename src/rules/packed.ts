@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { checkpoint } from './checkpoint.ts';
 import { type DomainNodes, groupByDomain } from './compile.ts';
 import { type Field, format, type Shape } from './format.ts';
 import type { NodeSource } from './node-source.ts';
@@ -56,6 +57,7 @@ export function pack(blocks: readonly Block<'file'>[], mergeDomains: boolean): P
 function hashOfDomain(name: string, spend: Domain['spend'], listed: readonly ListedNode[]): string {
   const hash = createHash('sha256').update(JSON.stringify([name, spend]));
   for (const { depth, block } of listed) {
+    checkpoint();
     const { descriptors: _, ...own } = block.values;
     hash.update(JSON.stringify([depth, plain('node', own)]));
   }
@@ -86,6 +88,7 @@ interface ListedNode {
 }
 
 function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
+  checkpoint();
   const { descriptors = [] } = block.values;
   return [{ depth, block }, ...descriptors.flatMap((child) => listNodes(child, depth + 1))];
 }
@@ -93,6 +96,7 @@ function listNodes(block: Block<'node'>, depth: number): readonly ListedNode[] {
 function packPiece(listed: readonly ListedNode[]): PackedPiece {
   const files = [...new Set(listed.map(({ block }) => block.place().file))];
   const nodes = listed.map(({ depth, block: { values, place, overlaid } }): PackedNode => {
+    checkpoint();
     const { descriptors: _, ...own } = values;
     const { file, line = null } = place();
     const packed = [depth, plain('node', own), files.indexOf(file), line] as const;

@@ -1,7 +1,7 @@
 import { describeChanges, findChanges, namedPaths } from './changes.ts';
 import { findCounterChanges } from './counter-changes.ts';
 import type { PackedRules } from './packed.ts';
-import type { RuleTree } from './tree.ts';
+import type { RuleSummaries } from './rule-summary.ts';
 
 /** What a reload did, for operators. It is sent between threads, and therefore small. */
 export interface Reload {
@@ -18,8 +18,7 @@ export type CompareRules = (before: PackedRules, after: PackedRules) => Promise<
 /** Paths that are listed of each kind. */
 const MAX_LISTED = 200;
 
-/** Takes as long as compiling the rules: not for a thread that answers requests. */
-export function findReload(before: RuleTree, after: RuleTree): Reload {
+export function findReload(before: RuleSummaries, after: RuleSummaries): Reload {
   const changes = findChanges(before, after);
   const { kept, anew } = findCounterChanges(before, after, new Set(changes.changed));
   const parts = [

@@ -1,14 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { checkpoint } from './checkpoint.ts';
 import { collectYoung } from './young-collection.ts';
 
 /** Work in steps: yields how many nodes the step was about. */
 export type Steps<T> = Generator<number, T>;
 
-/** Takes all steps at once. */
+/** Takes all steps at once, with a checkpoint after each. */
 export function finish<T>(steps: Steps<T>): T {
   for (;;) {
     const step = steps.next();
     if (step.done) return step.value;
+    checkpoint();
   }
 }
 

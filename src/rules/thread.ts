@@ -10,6 +10,12 @@ export interface Thread<J, R> {
 /** A thread that has had nothing to do for so long ends: it holds some 10 MB. */
 const IDLE_MS = 60_000;
 
+/**
+ * V8's young generation in such a thread, in MiB: two halves of 1 and what is beside them. Collections are short then;
+ * those of 16 MiB take all processors for milliseconds, and no sleep can interrupt one.
+ */
+const YOUNG_GENERATION_MIB = 3;
+
 interface Pending<R> {
   resolve(result: R): void;
   reject(error: Error): void;
@@ -27,7 +33,10 @@ export function openThread<J, R>(entry: URL, data: unknown): Thread<J, R> {
   let isClosed = false;
 
   const start = (): Worker => {
-    const started = new Worker(entry, { workerData: data });
+    const started = new Worker(entry, {
+      workerData: data,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MIB },
+    });
     const failed = (error: Error): void => {
       if (worker !== started) return; // it was ended
       worker = undefined;

@@ -1,4 +1,5 @@
 import { EVENT_ID, type Event, getScalarValue, parseEvents, SCALAR_STYLE, YAMLException } from 'js-yaml';
+import { checkpoint } from './checkpoint.ts';
 import { indentFlow } from './yaml-flow.ts';
 import { type ScalarType, typeOf } from './yaml-scalar.ts';
 
@@ -86,10 +87,18 @@ function composerOf(text: string): Composer {
   }
 }
 
+/** The parser compares its depth with this for each value. As a number that is computed, it makes that a checkpoint. */
+const maxDepthWithCheckpoints = {
+  valueOf() {
+    checkpoint();
+    return MAX_DEPTH;
+  },
+} as unknown as number; // only ever compared with numbers
+
 /** @throws YamlError  it is no YAML, or nested too deep */
 function eventsOf(text: string): readonly Event[] {
   try {
-    return parseEvents(text, { maxDepth: MAX_DEPTH });
+    return parseEvents(text, { maxDepth: maxDepthWithCheckpoints });
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
     const reason = error.reason.startsWith('nesting exceeded') ? TOO_DEEP : error.reason;
@@ -131,7 +140,7 @@ class Composer {
     this.text = text;
     this.hasColumns = hasColumns;
     this.events = events;
-    this.lineStarts = [0, ...Array.from(text.matchAll(/\n/g), ({ index }) => index + 1)];
+    this.lineStarts = lineStartsOf(text);
   }
 
   documents(): { root: YamlNode | undefined; line: number }[] {
@@ -147,6 +156,7 @@ class Composer {
   }
 
   private node(): YamlNode {
+    checkpoint();
     const event = this.events[this.at++];
     switch (event?.type) {
       case EVENT_ID.SCALAR: {
@@ -233,6 +243,15 @@ class Composer {
     this.column = this.hasColumns ? offset - (this.lineStarts[low] ?? 0) + 1 : undefined;
     return { line: this.line, column: this.column };
   }
+}
+
+function lineStartsOf(text: string): readonly number[] {
+  const starts = [0];
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) {
+    starts.push(end + 1);
+    checkpoint();
+  }
+  return starts;
 }
 
 function pairs(flat: readonly YamlNode[]): YamlEntry[] {

@@ -11,7 +11,8 @@ import type { AnswerCheck, ResourceAnswer } from './resources.ts';
 
 /** Checks a control plane's answers off the event loop. */
 export interface AnswerChecker {
-  do(answer: ResourceAnswer, overlay: readonly OverlayFile[]): Promise<CheckedRules>;
+  /** @param isServing  there are rules in force: requests come first */
+  do(answer: ResourceAnswer, overlay: readonly OverlayFile[], isServing: boolean): Promise<CheckedRules>;
   close(): void;
 }
 
@@ -44,7 +45,7 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
     over: readonly OverlayFile[],
   ): Promise<CheckedRules> => {
     try {
-      return await checker.do({ type_url, resources }, over);
+      return await checker.do({ type_url, resources }, over, answers.rules.tree !== undefined);
     } catch (error) {
       // out of memory, for example
       const message = `cannot be checked: ${error instanceof Error ? error.message : error}`;
@@ -75,5 +76,5 @@ export function openDiscoveredRules(controlPlane: ControlPlane, options: Discove
 export function openAnswerChecker(options: LoadOptions): AnswerChecker & { readonly compare: CompareRules } {
   const entry = new URL('./resource-check-thread.js', import.meta.url);
   const { check, ...thread } = openRulesThread<AnswerCheck>(entry, options);
-  return { ...thread, do: (answer, overlay) => check({ answer, overlay }) };
+  return { ...thread, do: (answer, overlay, isServing) => check({ answer, overlay }, isServing) };
 }

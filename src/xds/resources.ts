@@ -1,4 +1,5 @@
 import { fromStruct } from '../protobuf/struct.ts';
+import { checkpoint } from '../rules/checkpoint.ts';
 import type { Shape } from '../rules/format.ts';
 import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
@@ -104,6 +105,7 @@ const readConfig = ({ domain, descriptors }: WireConfig, place: Place): Block<'f
   blockOf<'file'>({ domain, descriptors: readAll('descriptors', descriptors, place, readDescriptor) }, place);
 
 function readDescriptor(descriptor: WireConfigDescriptor, place: Place): Block<'node'> {
+  checkpoint();
   const {
     key,
     value,

@@ -112,7 +112,7 @@ test('files that cannot be read once are read again, though they have not change
   const right = inThisThread();
   const checker: FileChecker = {
     ...right,
-    do: (files, overlay) => (mustFail ? Promise.reject(new Error('out of memory')) : right.do(files, overlay)),
+    do: (...given) => (mustFail ? Promise.reject(new Error('out of memory')) : right.do(...given)),
   };
   const { book, poll } = bookOf(path, () => [], checker);
   await until('the thread has failed', () => book.facts.state === 'wrong');
@@ -159,8 +159,7 @@ test('the newest of several candidates is on, whichever is checked first', async
   const right = inThisThread();
   const checker: FileChecker = {
     ...right,
-    do: (files, overlay) =>
-      new Promise<CheckedRules>((resolve) => void checks.push(() => resolve(right.do(files, overlay)))),
+    do: (...given) => new Promise<CheckedRules>((resolve) => void checks.push(() => resolve(right.do(...given)))),
   };
   const { book } = bookOf(undefined, () => [], checker);
   const both = [book.load(posted(rules(5))), book.load(posted(rules('five')))];

@@ -3,7 +3,7 @@ import fs, { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { loadSource, openRuleBook, type RuleBook } from '../../src/rules/book.ts';
+import { type FileChecker, loadSource, openRuleBook, type RuleBook } from '../../src/rules/book.ts';
 import { plainPath, type RuleSource } from '../../src/rules/files.ts';
 import { createFileChecker, type LoadedRules } from '../../src/rules/load.ts';
 import { formatProblem } from '../../src/rules/problem.ts';
@@ -377,6 +377,31 @@ test('invalid rules are retried with increasing delays while no file changes, an
   write('rules.yaml', ruleFor('user'));
   await look();
   expect(inForce()).toEqual(['demo.user']);
+});
+
+test('a check leaves processors to requests once there are rules in force, and not before', async () => {
+  write('rules.yaml', 'domain: [');
+  const serving: boolean[] = [];
+  const check = createFileChecker({ mergeDomains: false });
+  const checker: FileChecker = {
+    async do(files, overlay, isServing) {
+      serving.push(isServing);
+      return check(files, overlay);
+    },
+    close: () => {},
+  };
+  book = await openRuleBook(watched('rules.yaml'), {
+    mergeDomains: false,
+    pollIntervalMs: 1_000,
+    onLoad: () => {},
+    checker,
+  });
+  write('rules.yaml', ruleFor('user'));
+  await look();
+  write('rules.yaml', ruleFor('address'));
+  await look();
+  expect(inForce()).toEqual(['demo.address']);
+  expect(serving).toEqual([false, true]);
 });
 
 test('only changed files are read again', async () => {

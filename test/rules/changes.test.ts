@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeChanges, findChanges } from '../../src/rules/changes.ts';
-import { RulesInForce } from '../../src/rules/in-force.ts';
 import { createFileChecker } from '../../src/rules/load.ts';
 import { hashOf } from '../../src/rules/packed.ts';
 import { findReload } from '../../src/rules/reload.ts';
+import { summarize } from '../../src/rules/rule-summary.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'changes-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -16,7 +16,8 @@ function loaded(descriptors: string, name = 'rules.yaml') {
   writeFileSync(path, `domain: d\ndescriptors:\n${descriptors}`);
   const checked = createFileChecker({ mergeDomains: false })([{ path, name, state: '' }]);
   if (!checked.ok) throw new Error('expected rules that are right');
-  return { packed: checked.packed, rules: new RulesInForce().replaceAtOnce(checked.packed) };
+  const [domain] = checked.packed;
+  return { packed: checked.packed, rules: domain ? summarize(domain, undefined) : new Map() };
 }
 
 const node = (key: string, requests: number): string =>

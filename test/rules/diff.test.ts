@@ -1,10 +1,10 @@
 import '../helpers/realm.ts';
 import { paintFor } from '../../src/commands/paint.ts';
 import { diffText } from '../../src/commands/render-diff.ts';
-import { ruleText } from '../../src/rules/changes.ts';
 import { countDifferences, diffRules } from '../../src/rules/diff.ts';
 import { diffJson } from '../../src/rules/diff-json.ts';
 import { type Entry, match } from '../../src/rules/match.ts';
+import { ruleText } from '../../src/rules/rule-summary.ts';
 import type { RuleTree } from '../../src/rules/tree.ts';
 import fc from '../helpers/property.ts';
 import { rulesFrom } from '../helpers/rules.ts';

@@ -1,6 +1,7 @@
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PIECES_A_MESSAGE } from '../../src/rules/rules-jobs.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 let folder: string;
@@ -32,4 +33,18 @@ test('a reload is compared in the thread that checks rules, and its log names th
   expect(weir.output()).toMatch(
     /added changed\.user_u300; changed changed\.user_u0, .* and 295 more; counters kept: changed\.user_u0, .* and 295 more$/m,
   );
+  write('changed', 300, 2); // the thread knows the rules in force by now
+  await weir.waitFor('reloaded 600 rules');
+  expect(weir.output()).toMatch(/removed changed\.user_u300$/m);
+});
+
+test('rules of more pieces than a message holds arrive whole', async () => {
+  const PIECE_NODES = 32;
+  const count = PIECE_NODES * PIECES_A_MESSAGE * 2 + 1;
+  write('large', count, 1);
+  write('small', 1, 1);
+  weir = await startWeir({ LOG_LEVEL: 'info' }, { args: ['--rules', folder] });
+  write('large', count, 2);
+  await weir.waitFor(`reloaded ${count + 1} rules`);
+  expect(weir.output()).toMatch(/changed large\.user_u0, .* and 4092 more; counters kept: large\.user_u0/m);
 });

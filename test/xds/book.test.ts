@@ -26,9 +26,12 @@ let controlPlane: ControlPlane;
 let book: RuleBook;
 /** Events of the book: the number of loaded rules, or the problems; control plane up, or down with the reason. */
 let events: (number | readonly string[] | string)[];
+/** Of each check: whether there were rules in force. */
+let serving: boolean[];
 
 beforeEach(() => {
   events = [];
+  serving = [];
 });
 afterEach(() => {
   book.close();
@@ -51,9 +54,16 @@ function open({ port = controlPlane.port, mergeDomains = false, ...changes }: Op
     maxMessageBytes: 4 * 1024 * 1024,
     ...changes,
   };
+  const checker = answerChecker({ mergeDomains });
   book = openDiscoveredRules(asked, {
     mergeDomains,
-    checker: answerChecker({ mergeDomains }),
+    checker: {
+      ...checker,
+      do(answer, overlay, isServing) {
+        serving.push(isServing);
+        return checker.do(answer, overlay, isServing);
+      },
+    },
     onLoad: (loaded: LoadedRules) =>
       events.push(loaded.ok ? loaded.rules.rules.length : loaded.problems.map(formatProblem)),
     onUp: () => events.push('up'),
@@ -97,6 +107,7 @@ describe('an answer', () => {
     expect(inForce()).toEqual(['e.k_x: 0 per week', 'e.k_x.c: 2 per year']);
     expect([...(book.rules()?.domains.keys() ?? [])]).toEqual(['e', 'f']);
     expect(events).toEqual(['up', 1, 2]);
+    expect(serving).toEqual([false, true]); // processors are left to requests once there are rules in force
   });
 
   test('without resources means no rules', async () => {

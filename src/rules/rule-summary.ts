@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto';
+import type { SiteSplit } from '../algorithms/site-share.ts';
+import { checkpoint } from './checkpoint.ts';
+import { type Above, buildOwn, topOf } from './compile.ts';
+import type { NodeSource } from './node-source.ts';
+import { type PackedDomain, unpack } from './packed.ts';
+import { Problems } from './problem.ts';
+import type { Rule } from './tree.ts';
+
+/** What a comparison of two versions has to know of a rule. */
+export interface RuleSummary {
+  readonly path: string;
+  /** Equal for rules that say the same, wherever they stand; undefined: it charges what the rule above it reserved. */
+  readonly digest: string | undefined;
+  /** Equal where the same values share a counter. */
+  readonly grouping: string;
+  /** Where the entries stand that counters are not named by. */
+  readonly ids: string;
+  /** The counters of its limits, by algorithm and window. */
+  readonly counters: readonly string[];
+}
+
+/** By the keys and values of the nodes down to each rule. */
+export type RuleSummaries = ReadonlyMap<string, RuleSummary>;
+
+/**
+ * Reads the nodes of a domain one after another, since a tree of them all would take several times the memory. Texts
+ * that many rules have in common are kept once.
+ */
+export function summarize(domain: PackedDomain, split: SiteSplit | undefined): RuleSummaries {
+  const summaries = new Map<string, RuleSummary>();
+  const problems = new Problems(); // checked rules have none
+  const texts = new Texts();
+  const addLevel = (nodes: NodeSource, above: Above, { id: parent, groups }: Chain): void => {
+    for (let sourced = nodes.next(); sourced; sourced = nodes.next()) {
+      checkpoint();
+      const { node, here } = buildOwn(sourced.block, above, problems);
+      const { key = '', value = '' } = sourced.block.values;
+      const chain = { id: `${parent}${key.length}:${key}=${value}/`, groups: [...groups, node.sharedValue] };
+      if (node.rule) summaries.set(chain.id, summaryOf(node.rule, node.composite, chain, texts));
+      if (sourced.below) addLevel(sourced.below, here, chain);
+    }
+  };
+  addLevel(unpack(domain).nodes, topOf(domain.name, split), { id: `${domain.name}/`, groups: [] });
+  return summaries;
+}
+
+/** The nodes down to one. */
+interface Chain {
+  readonly id: string;
+  /** Of each node: the text that stands for values that share a counter. */
+  readonly groups: readonly (string | undefined)[];
+}
+
+/** Equal texts as one. */
+class Texts {
+  readonly #all = new Map<string, string>();
+
+  get(text: string): string {
+    const known = this.#all.get(text);
+    if (known === undefined) this.#all.set(text, text);
+    return known ?? text;
+  }
+}
+
+const summaryOf = (rule: Rule, composite: string, { groups }: Chain, texts: Texts): RuleSummary => ({
+  path: rule.commitAt === undefined ? rule.path : `${rule.path}.${composite}`,
+  digest: rule.commitAt === undefined ? digestOf(rule) : undefined,
+  grouping: texts.get(JSON.stringify(groups)),
+  ids: texts.get((rule.ids ?? []).map(({ at }) => at).join()),
+  counters: rule.limits.map(({ limit }) => texts.get(limit.counter)),
+});
+
+const digestOf = (rule: Rule): string => createHash('sha256').update(ruleText(rule)).digest('base64url');
+
+/** All that a rule says, but for where it stands. */
+export const ruleText = ({ place: _, overlaid: __, ...rule }: Rule): string => JSON.stringify(rule);

@@ -1,0 +1,123 @@
+import { besideRequests } from './duty-cycle.ts';
+import type { CheckedRules, LoadOptions } from './load.ts';
+import type { PackedDomain } from './packed.ts';
+import { findReload, type Reload } from './reload.ts';
+import { type RuleSummaries, type RuleSummary, summarize } from './rule-summary.ts';
+
+/** A domain without its pieces: these are sent apart, a few in a message. */
+export interface PackedHead extends Omit<PackedDomain, 'pieces'> {
+  readonly pieceCount: number;
+}
+
+/**
+ * What a thread that checks rules is sent.
+ *
+ * check    answered with `CheckAnswer`
+ * take     with the next pieces of the rules that were checked last: texts
+ * keep     with nothing: pieces that it has asked for
+ * compare  with `CompareAnswer`
+ */
+export type RulesJob<J> =
+  | { readonly kind: 'check'; readonly job: J; readonly isServing: boolean }
+  | { readonly kind: 'take'; readonly from: number }
+  | { readonly kind: 'keep'; readonly pieces: readonly string[] }
+  | {
+      readonly kind: 'compare';
+      readonly before: readonly PackedHead[];
+      readonly after: readonly PackedHead[];
+      /** What the pieces are that it was sent, in their order. */
+      readonly kept: readonly PackedHead[];
+    };
+
+export type CheckAnswer =
+  | (Omit<Extract<CheckedRules, { ok: true }>, 'packed'> & { readonly heads: readonly PackedHead[] })
+  | Extract<CheckedRules, { ok: false }>;
+
+/** What a reload did, or the hashes of domains whose pieces are needed to find out. */
+export type CompareAnswer = Reload | { readonly missing: readonly string[] };
+
+/** Pieces in a message, which is read in one turn of the event loop: some 200 kB. */
+export const PIECES_A_MESSAGE = 64;
+
+/** Does the jobs of a thread that checks rules. Of rules in force it knows what comparisons need. */
+export class RulesJobs<J> {
+  readonly #check: (job: J) => CheckedRules;
+  readonly #split: NonNullable<LoadOptions['store']>['split'];
+  readonly #beside: typeof besideRequests;
+  /** Domains that may be compared next, by hash. */
+  #packed = new Map<string, PackedDomain>();
+  /** Of the rules that were checked last. */
+  #pieces: readonly string[] = [];
+  #kept: string[] = [];
+  /** Of domains in force, by hash. */
+  readonly #summaries = new Map<string, RuleSummaries>();
+
+  /** @param beside  does what must not keep requests waiting */
+  constructor(check: (job: J) => CheckedRules, { store }: LoadOptions, beside = besideRequests) {
+    this.#check = check;
+    this.#split = store?.split;
+    this.#beside = beside;
+  }
+
+  do(job: RulesJob<J>): unknown {
+    switch (job.kind) {
+      case 'check':
+        return job.isServing ? this.#beside(() => this.#checked(job.job)) : this.#checked(job.job);
+      case 'take':
+        return this.#pieces.slice(job.from, job.from + PIECES_A_MESSAGE);
+      case 'keep':
+        this.#kept.push(...job.pieces);
+        return undefined;
+      case 'compare':
+        this.#takeKept(job.kept);
+        return this.#beside(() => this.#compare(job.before, job.after));
+    }
+  }
+
+  #checked(job: J): CheckAnswer {
+    this.#pieces = [];
+    this.#packed.clear();
+    const checked = this.#check(job);
+    if (!checked.ok) return checked;
+    const { packed, ...others } = checked;
+    this.#pieces = packed.flatMap(({ pieces }) => pieces);
+    for (const domain of packed) this.#packed.set(domain.hash, domain);
+    return { ...others, heads: packed.map(headOf) };
+  }
+
+  #takeKept(heads: readonly PackedHead[]): void {
+    let at = 0;
+    for (const { pieceCount, ...head } of heads) {
+      this.#packed.set(head.hash, { ...head, pieces: this.#kept.slice(at, at + pieceCount) });
+      at += pieceCount;
+    }
+    this.#kept = [];
+  }
+
+  #compare(before: readonly PackedHead[], after: readonly PackedHead[]): CompareAnswer {
+    const hashes = [...before, ...after].map(({ hash }) => hash);
+    const missing = hashes.filter((hash) => !this.#summaries.has(hash) && !this.#packed.has(hash));
+    if (missing.length > 0) return { missing };
+    const reload = findReload(this.#summariesOf(before), this.#summariesOf(after));
+    for (const { hash } of before) this.#summaries.delete(hash);
+    this.#packed.clear();
+    this.#pieces = [];
+    return reload;
+  }
+
+  #summariesOf(heads: readonly PackedHead[]): RuleSummaries {
+    const all = new Map<string, RuleSummary>();
+    for (const { hash } of heads) for (const [id, summary] of this.#summaryOf(hash)) all.set(id, summary);
+    return all;
+  }
+
+  #summaryOf(hash: string): RuleSummaries {
+    const packed = this.#packed.get(hash);
+    const known = this.#summaries.get(hash) ?? (packed && summarize(packed, this.#split));
+    if (!known) throw new Error(`domain ${hash} is unknown`);
+    this.#summaries.set(hash, known);
+    return known;
+  }
+}
+
+export const headOf = ({ pieces, ...head }: PackedDomain): PackedHead => ({ ...head, pieceCount: pieces.length });
