@@ -1,65 +1,95 @@
 import { WINDOW_SLOTS } from './rotating-top.ts';
 
-/** Of ten seconds, counted each. */
-const COUNTED = 20_000;
-/** Once there are so many, one in 32 is counted, as 32. */
-export const SAMPLED = 32;
+/** Of ten seconds so many requests are counted before any is skipped. */
+export const EXACT = 20_000;
+/** Of ten seconds that have more, up to so many are counted, and at least half of it. */
+export const SAMPLED = 10_000;
 
 /**
- * Bounds the work of counting at high rates, where it would cost as much as deciding. Once ten seconds have 20,000, one
- * of each 32 is counted, chosen at random, until ten seconds had fewer. So an estimate of n has a standard error below
- * 6·√n: each block of 32 with m of a kind adds m·(32 − m) to the variance, 31·m at most. Errors of several samples add
- * up in the same way.
+ * Chooses what is counted, so that counting takes no more time at high rates. Of ten seconds, 20,000 requests are
+ * counted. Then one hit of each 4 is, as 4, then one of each 8, and so on. Ten seconds behind them begin with the ratio
+ * at which the last ones would have had 5,000 to 10,000. A request is in the sample as often as hits of it are.
+ *
+ * Each block of `oneIn` hits has one that is counted, at a random place of its own, so that periodic traffic is counted
+ * as any other. Hence an estimate is a sum over independent blocks, each of which adds `oneIn` at most, and of n hits
+ * its variance is `oneIn` × n at most: see `samplingError`.
  */
 export class Sample {
   readonly #random: () => number;
-  /** Sum of the weights in the current ten seconds. */
-  #seen = 0;
-  #isSampling = false;
-  /** Requests to skip before the next one that is counted. */
+  #oneIn = 1;
+  /** Hits to skip before the next one that is counted. */
   #skips = 0;
-  /** Requests of the current block that follow the one that is counted. */
+  /** Hits of its block that follow it. */
   #rest = 0;
-  /** Slots of ten seconds until the last sampled count leaves the window. */
-  #sampledSlots = 0;
+  /** Sum of `oneIn` over the requests that were counted in these ten seconds. */
+  #load = 0;
+  /** The highest `oneIn` of each ten seconds in the window, the newest first. */
+  readonly #highest: number[] = [1];
 
   /** @param random  from 0 to below 1 */
   constructor(random: () => number = Math.random) {
     this.#random = random;
   }
 
-  /** One request in this many was counted in the last minute; 1: every request. */
+  /** In no part of the last minute fewer than one hit in so many were counted; 1: every one was. */
   get oneIn(): number {
-    return this.#sampledSlots > 0 ? SAMPLED : 1;
+    return Math.max(...this.#highest);
   }
 
-  /** Weight of the next request; 0: it is not in the sample. */
-  weight(): number {
-    if (this.#skips === 0) return this.#count();
-    this.#skips--;
+  /**
+   * The number of hits to count a request as; 0: it is not in the sample.
+   *
+   * @param hits  1 or more
+   */
+  weightOf(hits: number): number {
+    if (hits > this.#skips) return this.#pick(hits);
+    this.#skips -= hits;
     return 0;
-  }
-
-  #count(): number {
-    const weight = this.#isSampling ? SAMPLED : 1;
-    if (this.#isSampling) this.#sampledSlots = WINDOW_SLOTS;
-    this.#seen += weight;
-    if (this.#seen >= COUNTED) this.#isSampling = true;
-    if (this.#isSampling) {
-      const place = Math.floor(this.#random() * SAMPLED);
-      this.#skips = this.#rest + place;
-      this.#rest = SAMPLED - 1 - place;
-    }
-    return weight;
   }
 
   /** To be called every ten seconds. */
   rotate(): void {
-    this.#isSampling = this.#seen >= COUNTED;
-    this.#seen = 0;
-    if (this.#sampledSlots > 0) this.#sampledSlots--;
-    if (this.#isSampling) return;
-    this.#skips = 0;
-    this.#rest = 0;
+    let oneIn = 1;
+    if (this.#load > EXACT) while (this.#load > SAMPLED * oneIn) oneIn *= 2;
+    this.#oneIn = oneIn;
+    this.#load = 0;
+    this.#highest.unshift(oneIn);
+    if (this.#highest.length > WINDOW_SLOTS) this.#highest.pop();
+    this.#startBlock(0);
+  }
+
+  /** Counts a request which has the hit that is next, and maybe hits of the blocks behind it. */
+  #pick(hits: number): number {
+    const oneIn = this.#oneIn;
+    this.#load += oneIn;
+    const behind = hits - 1 - this.#skips - this.#rest;
+    if (behind < 0) {
+      this.#finishBlock(-behind);
+      return oneIn;
+    }
+    const begun = behind % oneIn;
+    const picks = 1 + (behind - begun) / oneIn;
+    if (begun === 0) {
+      this.#finishBlock(0);
+      return picks * oneIn;
+    }
+    this.#startBlock(-begun);
+    if (this.#skips >= 0) return picks * oneIn;
+    this.#finishBlock(oneIn - begun);
+    return (picks + 1) * oneIn;
+  }
+
+  /** @param left  hits of the current block that are still to come: none of them is counted */
+  #finishBlock(left: number): void {
+    if (this.#load >= EXACT) while (this.#load >= SAMPLED * this.#oneIn) this.#oneIn *= 2;
+    this.#highest[0] = this.#oneIn;
+    this.#startBlock(left);
+  }
+
+  /** @param gap  hits before the block; below 0: of the block, that have come */
+  #startBlock(gap: number): void {
+    const place = Math.floor(this.#random() * this.#oneIn);
+    this.#skips = gap + place;
+    this.#rest = this.#oneIn - 1 - place;
   }
 }

@@ -1,9 +1,10 @@
 import { isCommit } from '../algorithms/limit.ts';
-import type { Answer } from '../decide.ts';
+import type { Answer, Verdict } from '../decide.ts';
 import { countedEntries, type Entry } from '../rules/match.ts';
 import { inSlices } from '../slices.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
 import { Sample } from './sample.ts';
+import { boundsOf, type CountBounds, confidenceOf, unlistedAtMost } from './sampling-error.ts';
 import { mergeTop, type TopList } from './space-saving.ts';
 import { SEPARATOR, type TopName, topNameOf } from './top-name.ts';
 
@@ -19,6 +20,8 @@ export const SHARED_TABLE = '(rules without a table of their own)';
 /** Part of the memory that is kept for the shared table. */
 const SHARED_PART = 1 / 8;
 
+type LimitedVerdict = Extract<Verdict, { kind: 'limited' }>;
+
 type Tables = { readonly [K in TopKind]: RotatingTop };
 
 /** The most frequent keys of a rule, or of those that share a table. */
@@ -26,7 +29,7 @@ export interface RuleTop {
   readonly rule: string;
   readonly by: TopKind;
   readonly list: TopList;
-  /** In `list` one request in so many was counted: see `Sample`. */
+  /** In `list` one hit in so many was counted, or more: see `Sample`. */
   readonly countedOneIn: number;
 }
 
@@ -50,23 +53,19 @@ export class TopKeys {
 
   /** @param descriptors  the request's, in the order of the verdicts */
   answered(descriptors: readonly { readonly entries: readonly Entry[] }[], { verdicts }: Answer): void {
-    const weight = this.#sample.weight();
-    if (weight > 0) this.#count(descriptors, verdicts, weight);
-  }
-
-  #count(
-    descriptors: readonly { readonly entries: readonly Entry[] }[],
-    verdicts: Answer['verdicts'],
-    weight: number,
-  ): void {
     for (let at = 0; at < verdicts.length; at++) {
       const verdict = verdicts[at];
-      if (verdict?.kind !== 'limited' || verdict.hits <= 0 || isCommit(verdict.decision)) continue;
-      const name = topNameOf(countedEntries(verdict.rule, descriptors[at]?.entries ?? []));
-      const hits = verdict.hits * weight;
-      this.#add(verdict.rule.path, 'hits', name, hits);
-      if (verdict.decision.code === 'OVER_LIMIT') this.#add(verdict.rule.path, 'refusals', name, hits);
+      if (verdict?.kind !== 'limited' || verdict.hits <= 0) continue;
+      const weight = this.#sample.weightOf(verdict.hits);
+      if (weight > 0) this.#count(descriptors[at]?.entries ?? [], verdict, weight);
     }
+  }
+
+  #count(entries: readonly Entry[], { rule, decision }: LimitedVerdict, hits: number): void {
+    if (isCommit(decision)) return;
+    const name = topNameOf(countedEntries(rule, entries));
+    this.#add(rule.path, 'hits', name, hits);
+    if (decision.code === 'OVER_LIMIT') this.#add(rule.path, 'refusals', name, hits);
   }
 
   /** To be called every ten seconds. */
@@ -201,32 +200,32 @@ export interface ShownTop {
   readonly rule: string;
   readonly total: number;
   readonly unlistedAtMost: number;
-  /** One request in so many was counted, as so many; 1: each. */
+  /** One hit in so many was counted, or more; 1: each. */
   readonly countedOneIn: number;
+  /** The probability with which each bound holds. */
+  readonly confidence: number;
   readonly keys: readonly ShownKey[];
 }
 
-export interface ShownKey {
+export interface ShownKey extends CountBounds {
   readonly rule?: string;
   readonly descriptor: string;
   /** Absent where values are hashed. */
   readonly entries?: readonly Entry[];
   readonly cut?: true;
   readonly hits: number;
-  readonly atMostTooHighBy: number;
 }
 
 /** @param hash  how callers' values are shown; undefined: as they are */
-export function describeTop(
-  { rule, countedOneIn, list: { total, unlistedAtMost, entries } }: RuleTop,
-  count: number,
-  hash: ((text: string) => string) | undefined,
-): ShownTop {
-  const keys = entries.slice(0, count).map(({ key, count: hits, error: atMostTooHighBy }): ShownKey => {
+export function describeTop(top: RuleTop, count: number, hash: ((text: string) => string) | undefined): ShownTop {
+  const { rule, countedOneIn, list } = top;
+  const keys = list.entries.slice(0, count).map(({ key, count: hits, error }): ShownKey => {
     const { entries: own, ...more } = describeKey(key);
     const descriptor = more.rule === undefined ? keyOf(own) : `${more.rule} ${keyOf(own)}`;
-    if (hash) return { ...more, descriptor: hash(descriptor), hits, atMostTooHighBy };
-    return { ...more, descriptor, entries: own, hits, atMostTooHighBy };
+    const counted = { hits, ...boundsOf(hits, error, countedOneIn) };
+    if (hash) return { ...more, descriptor: hash(descriptor), ...counted };
+    return { ...more, descriptor, entries: own, ...counted };
   });
-  return { rule, total, unlistedAtMost, countedOneIn, keys };
+  const bounds = { unlistedAtMost: unlistedAtMost(top), countedOneIn, confidence: confidenceOf(countedOneIn) };
+  return { rule, total: list.total, ...bounds, keys };
 }

@@ -5,6 +5,7 @@ import type { RuleTree } from '../rules/tree.ts';
 import { inSlices } from '../slices.ts';
 import { ByteBudget, RotatingTop } from './rotating-top.ts';
 import { Sample } from './sample.ts';
+import { boundsOf } from './sampling-error.ts';
 import type { TopEntry, TopList } from './space-saving.ts';
 import { describeKey } from './top-keys.ts';
 import { encodedEntries, type TopName, topNameOf } from './top-name.ts';
@@ -22,7 +23,7 @@ const MAX_TEXT_LENGTH = 200;
 /** What one process knows of descriptors that met no rule. */
 export interface UnmatchedReport {
   readonly list: TopList;
-  /** In `list` one in so many was counted: see `Sample`. */
+  /** In `list` one in so many was counted, or more: see `Sample`. */
   readonly countedOneIn: number;
   readonly counts: readonly UnmatchedCount[];
 }
@@ -46,7 +47,7 @@ export class Unmatched {
       if (verdict?.kind !== 'no_rule' && verdict?.kind !== 'no_domain') continue;
       if (verdict.reason === undefined) continue; // another rule of the request replaced its own
       this.#counts.add(domain, verdict.reason);
-      const weight = this.#sample.weight();
+      const weight = this.#sample.weightOf(1);
       if (weight > 0) this.#top.add(nameOf(domain, descriptors[at]?.entries ?? []), weight);
     }
   }
@@ -83,9 +84,12 @@ export const isOfDomain = ({ key }: TopEntry, domain: string): boolean =>
 export interface UnmatchedDescriptor {
   readonly domain: string;
   readonly entries: readonly Entry[];
-  /** Requests of the last minute with it, at least so many less `error`. */
+  /** Requests of the last minute with it. */
   readonly count: number;
+  /** `count` is too high by so much at most. */
   readonly error: number;
+  /** `count` is too low by so much at most; absent: it is not. */
+  readonly atMostTooLowBy?: number;
   readonly perSecond: number;
   /** By the rules in force now. Absent: it would meet a rule now. */
   readonly reason?: StopReason;
@@ -99,21 +103,28 @@ const WINDOW_S = 60;
 /** Descriptors that are compared with the rules in one turn of the event loop: thousands of texts for each. */
 export const DESCRIBED_A_TURN = 2;
 
-/** Says of each what the rules in force now make of it. */
+/** Says of each what the rules in force now make of it. @param countedOneIn  one in so many was counted, or more */
 export async function describeUnmatched(
   rules: RuleTree | undefined,
-  { entries }: TopList,
+  { entries }: Pick<TopList, 'entries'>,
+  countedOneIn = 1,
 ): Promise<readonly UnmatchedDescriptor[]> {
   const described: UnmatchedDescriptor[] = [];
   for await (const slice of inSlices(entries, DESCRIBED_A_TURN))
-    for (const one of slice) described.push(describeOne(rules, one));
+    for (const one of slice) described.push(describeOne(rules, one, countedOneIn));
   return described;
 }
 
-function describeOne(rules: RuleTree | undefined, { key, count, error }: TopEntry): UnmatchedDescriptor {
+function describeOne(
+  rules: RuleTree | undefined,
+  { key, count, error: counted }: TopEntry,
+  countedOneIn: number,
+): UnmatchedDescriptor {
   const [first, ...entries] = describeKey(key).entries;
   const domain = first?.key ?? '';
-  const known = { domain, entries, count, error, perSecond: Math.round((count / WINDOW_S) * 100) / 100 };
+  const { atMostTooHighBy: error, ...tooLow } = boundsOf(count, counted, countedOneIn);
+  const perSecond = Math.round((count / WINDOW_S) * 100) / 100;
+  const known = { domain, entries, count, error, ...tooLow, perSecond };
   const stopped = rules && stopOf(rules, domain, entries, search(rules, domain, { entries, requestLimit: undefined }));
   if (!stopped) return known;
   const { reason, level, why, nearest } = stopped;

@@ -4,6 +4,7 @@ import type { AdminOptions } from './options.ts';
 import { domain, pageSize, text } from './parameters.ts';
 import { ApiProblem } from './problem.ts';
 import { keptText, mergeRefusals, type SampledRefusal } from './refusals.ts';
+import { confidenceOf, unlistedAtMost } from './sampling-error.ts';
 import { object } from './schema.ts';
 import { type Shown, shownBy } from './shown-value.ts';
 import { mergeTop } from './space-saving.ts';
@@ -19,7 +20,8 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
       summary: 'descriptors of the last minute that met no rule, with the nearest rule',
       need: 'open',
       query: object({ domain: { ...domain, description: 'of this domain alone' }, count: pageSize(500) }, []),
-      answers: 'Descriptors, the most frequent first. Values are hidden from clients that may not read them.',
+      answers:
+        'Descriptors, the most frequent first, each with the most that its count is too high and too low by. Values are hidden from clients that may not read them.',
       answer: ({ client, query }) => unmatched(options, query, shownBy(client.seesValues, options.hashKeys)),
     }),
     operation({
@@ -35,7 +37,8 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
         },
         [],
       ),
-      answers: 'For each rule its most frequent descriptors, each with the most that its count is too high by.',
+      answers:
+        'For each rule its most frequent descriptors, each with the most that its count is too high and, at high rates, too low by; `confidence` is the probability of each bound.',
       answer: ({ query }) => top(options, query),
     }),
     operation({
@@ -71,10 +74,9 @@ async function unmatched(
 ): Promise<object> {
   const replies = await options.ask({ kind: 'unmatched' });
   const list = mergeTop(replies.map(({ reply }) => reply.report.list));
-  const found = await describeUnmatched(options.rules(), {
-    ...list,
-    entries: list.entries.filter((one) => only === undefined || isOfDomain(one, only)).slice(0, count),
-  });
+  const countedOneIn = Math.max(1, ...replies.map(({ reply }) => reply.report.countedOneIn));
+  const entries = list.entries.filter((one) => only === undefined || isOfDomain(one, only)).slice(0, count);
+  const found = await describeUnmatched(options.rules(), { entries }, countedOneIn);
   const isPlain = shown('a') === 'a';
   const hide = ({ entries, why, nearest, ...one }: UnmatchedDescriptor): object => ({
     ...one,
@@ -85,8 +87,9 @@ async function unmatched(
   return {
     windowSeconds: 60,
     total: list.total,
-    unlistedAtMost: list.unlistedAtMost,
-    countedOneIn: Math.max(1, ...replies.map(({ reply }) => reply.report.countedOneIn)),
+    unlistedAtMost: unlistedAtMost({ list, countedOneIn }),
+    countedOneIn,
+    confidence: confidenceOf(countedOneIn),
     descriptors: found.map(hide),
   };
 }

@@ -1,6 +1,7 @@
 import type { AuditLine } from '../admin/audit.ts';
 import type { CounterState, ShownOverride } from '../admin/explain.ts';
 import type { RefusalReport } from '../admin/refusals.ts';
+import type { CountBounds } from '../admin/sampling-error.ts';
 import { rfc3339 } from '../admin/times.ts';
 import type { UnmatchedDescriptor } from '../admin/unmatched.ts';
 import { duration, type Paint } from './paint.ts';
@@ -13,14 +14,16 @@ const textOf = (entries: Entries): string => entries.map(({ key, value }) => `${
 export interface SentUnmatched {
   readonly total: number;
   readonly countedOneIn?: number;
+  readonly confidence?: number;
   readonly descriptors: readonly UnmatchedDescriptor[];
 }
 
-export function renderUnmatched({ total, countedOneIn, descriptors }: SentUnmatched, paint: Paint): string {
+export function renderUnmatched({ total, descriptors, ...sampled }: SentUnmatched, paint: Paint): string {
   if (descriptors.length === 0) return 'every descriptor of the last minute met a rule';
-  const lines = [`${total} descriptors of the last minute met no rule${estimateNote(countedOneIn)}`];
-  for (const { domain, entries, count, why, reason, nearest = [] } of descriptors) {
-    lines.push('', `${count} × ${paint.strong(`${domain} ${textOf(entries)}`)}`);
+  const lines = [`${total} descriptors of the last minute met no rule${estimateNote(sampled)}`];
+  for (const { domain, entries, count, error, atMostTooLowBy, why, reason, nearest = [] } of descriptors) {
+    const bounds = boundsText(paint, error, atMostTooLowBy);
+    lines.push('', `${count} × ${paint.strong(`${domain} ${textOf(entries)}`)}${bounds}`);
     lines.push(`    ${why ?? reason ?? 'it would meet a rule now'}`);
     for (const { rule, file, line, descriptor } of nearest) {
       const place = file === undefined ? '' : ` (${file}${line === undefined ? '' : `:${line}`})`;
@@ -30,9 +33,24 @@ export function renderUnmatched({ total, countedOneIn, descriptors }: SentUnmatc
   return lines.join('\n');
 }
 
-/** @param countedOneIn  absent: an older service */
-const estimateNote = (countedOneIn = 1): string =>
-  countedOneIn === 1 ? '' : `, by estimate: one in ${countedOneIn} was counted`;
+interface Sampled {
+  /** Absent: an older service. */
+  readonly countedOneIn?: number;
+  readonly confidence?: number;
+}
+
+const estimateNote = ({ countedOneIn = 1, confidence }: Sampled): string =>
+  countedOneIn === 1 ? '' : `, by estimate: one in ${countedOneIn} was counted${ofBounds(confidence)}`;
+
+const ofBounds = (confidence: number | undefined): string =>
+  confidence === undefined ? '' : `, and each bound holds with ${confidence * 100} %`;
+
+function boundsText(paint: Paint, atMostTooHighBy: number, atMostTooLowBy = 0): string {
+  const high = atMostTooHighBy > 0 ? [`${atMostTooHighBy} too high`] : [];
+  const low = atMostTooLowBy > 0 ? [`${atMostTooLowBy} too low`] : [];
+  const both = [...high, ...low];
+  return both.length === 0 ? '' : paint.dim(`  at most ${both.join(', ')}`);
+}
 
 /** The most frequent descriptors of rules, as the API sends them. */
 export interface SentTop {
@@ -41,20 +59,21 @@ export interface SentTop {
     readonly rule: string;
     readonly total: number;
     readonly countedOneIn?: number;
-    readonly keys: readonly { readonly descriptor: string; readonly hits: number; readonly atMostTooHighBy: number }[];
+    readonly confidence?: number;
+    readonly keys: readonly (CountBounds & { readonly descriptor: string; readonly hits: number })[];
   }[];
 }
 
 export function renderTop({ by, rules }: SentTop, paint: Paint): string {
   if (rules.length === 0) return `no ${by} in the last minute`;
   return rules
-    .map(({ rule, total, countedOneIn, keys }) => {
+    .map(({ rule, total, keys, ...sampled }) => {
       const width = Math.max(...keys.map(({ hits }) => String(hits).length), 0);
-      const rows = keys.map(({ descriptor, hits, atMostTooHighBy }) => {
-        const bound = atMostTooHighBy > 0 ? paint.dim(`  at most ${atMostTooHighBy} too high`) : '';
-        return `  ${String(hits).padStart(width)}  ${descriptor}${bound}`;
+      const rows = keys.map(({ descriptor, hits, atMostTooHighBy, atMostTooLowBy }) => {
+        const bounds = boundsText(paint, atMostTooHighBy, atMostTooLowBy);
+        return `  ${String(hits).padStart(width)}  ${descriptor}${bounds}`;
       });
-      const note = estimateNote(countedOneIn);
+      const note = estimateNote(sampled);
       return [`${paint.strong(rule)}  ${total} ${by} in the last minute${note}`, ...rows].join('\n');
     })
     .join('\n\n');

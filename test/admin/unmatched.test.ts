@@ -1,5 +1,5 @@
 import '../helpers/realm.ts';
-import { SAMPLED, Sample } from '../../src/admin/sample.ts';
+import { EXACT, SAMPLED, Sample } from '../../src/admin/sample.ts';
 import { describeUnmatched, isOfDomain, Unmatched } from '../../src/admin/unmatched.ts';
 import type { Answer } from '../../src/decide.ts';
 import { type Entry, match } from '../../src/rules/match.ts';
@@ -80,7 +80,7 @@ const shop = rulesFrom(
   'domain: shop\ndescriptors: [{key: user, value: bob, rate_limit: {unit: minute, requests_per_unit: 1}}]',
 );
 
-test('behind 20,000 unmatched descriptors in ten seconds one of 32 is listed, as 32, and each is counted', () => {
+test('behind 20,000 unmatched descriptors in ten seconds the list is a sample with bounds, and each is counted', async () => {
   const unmatched = new Unmatched(new Sample(numbers(1)));
   const entries = [{ key: 'user', value: 'alice' }];
   const answer = answerOf(shop, 'shop', entries);
@@ -91,11 +91,17 @@ test('behind 20,000 unmatched descriptors in ten seconds one of 32 is listed, as
       return entries;
     },
   };
-  for (let request = 0; request < 420_000; request++) unmatched.answered('shop', [descriptor], answer);
-  expect(reads).toBe(20_000 + 400_000 / SAMPLED);
+  for (let request = 0; request < EXACT; request++) unmatched.answered('shop', [descriptor], answer);
+  expect(unmatched.report()).toMatchObject({ list: { total: EXACT, entries: [{ count: EXACT }] } });
+  for (let request = EXACT; request < 420_000; request++) unmatched.answered('shop', [descriptor], answer);
+  expect(reads).toBeLessThan(EXACT + 5 * (SAMPLED / 2));
   const { list, countedOneIn, counts } = unmatched.report();
-  expect(list).toMatchObject({ total: 420_000, entries: [{ count: 420_000, error: 0 }] });
-  expect(countedOneIn).toBe(SAMPLED);
+  expect(countedOneIn).toBe(64);
+  const [found] = await describeUnmatched(shop, list, countedOneIn);
+  const { count = 0, error = 0, atMostTooLowBy = 0 } = found ?? {};
+  expect(Math.abs(count - 420_000)).toBeLessThan(countedOneIn);
+  expect(error).toBeGreaterThan(countedOneIn);
+  expect(atMostTooLowBy).toBeGreaterThan(countedOneIn);
   expect(counts).toEqual([{ domain: 'shop', reason: 'value_differs', count: 420_000 }]);
 });
 

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { duration, time, visible, zone } from '../format.ts';
+import { duration, exact, time, visible, zone } from '../format.ts';
 import { nowMs } from '../live.ts';
 import type { Pair } from '../route.ts';
 
@@ -113,8 +113,21 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
 }
 
 /** Says that counts are estimates, where not all was counted. @param oneIn  1: all was */
-export function Estimates({ oneIn }: { readonly oneIn: number }) {
-  return oneIn > 1 ? <p class="dim">Counts are estimates: one request in {oneIn} was counted.</p> : null;
+export function Estimates({ oneIn, confidence }: { readonly oneIn: number; readonly confidence: number }) {
+  if (oneIn === 1) return null;
+  return (
+    <p class="dim">
+      Counts are estimates: one hit in {oneIn} was counted. Each bound holds with a probability of {confidence * 100} %.
+    </p>
+  );
+}
+
+/** How far a count may be off; nothing where it is exact. */
+export function Bounds({ tooHighBy, tooLowBy = 0 }: { readonly tooHighBy: number; readonly tooLowBy?: number }) {
+  if (tooHighBy === 0 && tooLowBy === 0) return null;
+  const low = tooLowBy > 0 && `${exact(tooLowBy)} too low`;
+  const high = tooHighBy > 0 && `${exact(tooHighBy)} too high`;
+  return <div class="dim">at most {[high, low].filter(Boolean).join(', ')}</div>;
 }
 
 export function Failure({ message }: { readonly message: string | undefined }) {

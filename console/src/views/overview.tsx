@@ -2,7 +2,16 @@ import { bytes, count, duration, exact, millis } from '../format.ts';
 import { rules, snapshot } from '../live.ts';
 import { FirstSteps } from '../parts/first-steps.tsx';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { ActionsHeading, DescriptorOrHash, Empty, State, type StateName, Time, Value } from '../parts/texts.tsx';
+import {
+  ActionsHeading,
+  Bounds,
+  DescriptorOrHash,
+  Empty,
+  State,
+  type StateName,
+  Time,
+  Value,
+} from '../parts/texts.tsx';
 import { linkTo, pairsParam } from '../route.ts';
 import { SignInNeeded } from './sign-in.tsx';
 
@@ -154,7 +163,7 @@ function RefusedKeys() {
                 </td>
                 <td class="number">
                   {exact(key.hits)}
-                  {key.atMostTooHighBy > 0 && <div class="dim">at most {exact(key.atMostTooHighBy)} too high</div>}
+                  <Bounds tooHighBy={key.atMostTooHighBy} tooLowBy={key.atMostTooLowBy ?? 0} />
                 </td>
                 <td class="actions">
                   {key.entries && !key.cut ? (

@@ -2,7 +2,7 @@ import { get, type ListedLimit, type ListedReload, type ListedRule, type ShownTo
 import { algorithmText, duration, exact, limitText, time, usedShare } from '../format.ts';
 import { ruleHistory, rules } from '../live.ts';
 import { type SeriesLine, SeriesPlot } from '../parts/series-plot.tsx';
-import { ActionsHeading, DescriptorOrHash, Empty, Estimates, Failure, Value } from '../parts/texts.tsx';
+import { ActionsHeading, Bounds, DescriptorOrHash, Empty, Estimates, Failure, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam, param, replaceParams } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -206,7 +206,7 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
       )}
       {top && (
         <>
-          <Estimates oneIn={top.countedOneIn} />
+          <Estimates oneIn={top.countedOneIn} confidence={top.confidence} />
           <table class="wide">
             <thead>
               <tr>
@@ -231,6 +231,7 @@ function TopKeys({ path, domain }: { readonly path: string; readonly domain: str
                   </td>
                   <td class="number" data-label="Too high by">
                     {exact(key.atMostTooHighBy)}
+                    <Bounds tooHighBy={0} tooLowBy={key.atMostTooLowBy ?? 0} />
                   </td>
                   <td class="actions">
                     {key.entries && !key.cut ? (

@@ -1,7 +1,7 @@
 import { get, type UnmatchedDescriptor } from '../api.ts';
 import { exact } from '../format.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
-import { ActionsHeading, Descriptor, Empty, Estimates, Failure, OfDomain, Value } from '../parts/texts.tsx';
+import { ActionsHeading, Bounds, Descriptor, Empty, Estimates, Failure, OfDomain, Value } from '../parts/texts.tsx';
 import { usePoll } from '../parts/use-poll.ts';
 import { linkTo, pairsParam } from '../route.ts';
 import { seesValues, session } from '../session.ts';
@@ -10,6 +10,7 @@ interface UnmatchedAnswer {
   readonly total: number;
   readonly unlistedAtMost: number;
   readonly countedOneIn: number;
+  readonly confidence: number;
   readonly descriptors: readonly UnmatchedDescriptor[];
 }
 
@@ -21,7 +22,7 @@ export function Unmatched() {
       <h1>Unmatched</h1>
       <p>Descriptors of the last minute that met no rule. Nothing limits them.</p>
       <Failure message={error?.message} />
-      {data && <Estimates oneIn={data.countedOneIn} />}
+      {data && <Estimates oneIn={data.countedOneIn} confidence={data.confidence} />}
       {data?.descriptors.length === 0 && (
         <Empty title="Every descriptor of the last minute met a rule.">
           <p>Where a limit does not take effect, its descriptors appear here, with the nearest rule.</p>
@@ -60,7 +61,7 @@ function Row({ one, mayExplain }: { readonly one: UnmatchedDescriptor; readonly 
       </td>
       <td data-label="Requests" class="number">
         {exact(count)}
-        {error > 0 && <div class="dim">at most {exact(error)} too high</div>}
+        <Bounds tooHighBy={error} tooLowBy={one.atMostTooLowBy ?? 0} />
       </td>
       <td data-label="Why">
         {why === undefined ? 'It would meet a rule now: the rules have changed.' : <Value text={why} whole />}
