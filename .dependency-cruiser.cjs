@@ -1,7 +1,8 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|intermittent|package-root|start-up)\\.ts': [],
+  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|intermittent|package-root|start-up|taken-socket)\\.ts':
+    [],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/json.ts', 'src/nearest.ts'],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
@@ -173,7 +174,7 @@ const mayImport = {
 };
 
 /** Importable from anywhere. */
-const everywhere = ['src/(appended|grpc-status|intermittent|later|package-root)\\.ts'];
+const everywhere = ['src/(appended|grpc-status|intermittent|later|package-root|taken-socket)\\.ts'];
 
 /** A package that only one part of the tree may know. */
 const packageOf = {

@@ -1,3 +1,4 @@
+import { adviceOperations } from '../src/admin/advice-operations.ts';
 import type { ApiOperation } from '../src/admin/api.ts';
 import { adminOperations } from '../src/admin/operations.ts';
 import type { AdminOptions } from '../src/admin/options.ts';
@@ -15,7 +16,8 @@ function listedOperations(): readonly ApiOperation[] {
   const live = {} as ConsoleOptions; // the same
   const sites = {} as Parameters<typeof siteOperations>[0];
   const ofSites = siteOperations(sites);
-  return [...adminOperations(options), ...sessionOperations(access, session), ...consoleOperations(live), ...ofSites];
+  const ofConsole = [...sessionOperations(access, session), ...consoleOperations(live)];
+  return [...adminOperations(options), ...ofConsole, ...ofSites, ...adviceOperations(undefined)];
 }
 
 const needs = {

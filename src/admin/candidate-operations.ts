@@ -69,7 +69,7 @@ function viewOperations(options: CandidateOptions): readonly ApiOperation[] {
     operation({
       path: `${PATH}/diff`,
       method: 'GET',
-      summary: 'what it does to put the candidate in force, as weir diff prints it',
+      summary: 'the effect of putting the candidate in force, as weir diff prints it',
       need: 'read',
       query: noQuery,
       answers: 'Rules added, removed and changed in the domains of the candidate; whether counters are kept.',
@@ -93,7 +93,7 @@ function changeOperations(options: CandidateOptions): readonly ApiOperation[] {
     operation({
       path: PATH,
       method: 'POST',
-      summary: 'tries a rule file on live traffic, instead of the candidate before',
+      summary: 'tries a rule file on live traffic, and replaces the previous candidate',
       need: 'operate',
       query: object({ reason }, ['reason']),
       body: 'any',

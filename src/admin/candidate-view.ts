@@ -1,6 +1,6 @@
 import { type CandidateFacts, POSTED_NAME } from '../candidate/book.ts';
 import { type ChangedKeys, noTally, type RuleTrial, type TrialReport } from '../candidate/report.ts';
-import type { Problem } from '../rules/problem.ts';
+import { countProblems, type Problem } from '../rules/problem.ts';
 import { rfc3339 } from './times.ts';
 import { describeTop } from './top-keys.ts';
 
@@ -20,7 +20,7 @@ export const shownProblems = (problems: readonly Problem[]) => ({
     ...(file !== POSTED_NAME && { file }),
     ...problem,
   })),
-  moreProblems: Math.max(problems.length - MAX_PROBLEMS, 0),
+  moreProblems: Math.max(countProblems(problems) - MAX_PROBLEMS, 0),
 });
 
 /**

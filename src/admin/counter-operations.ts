@@ -35,7 +35,7 @@ export function counterOperations(options: AdminOptions): readonly ApiOperation[
     operation({
       path: '/api/v1/counters/reset',
       method: 'POST',
-      summary: 'makes the counters of a descriptor new, in every process of every instance',
+      summary: 'resets the counters of a descriptor in every process of every instance',
       need: 'operate',
       query: noQuery,
       body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),

@@ -14,11 +14,11 @@ export function explainOperations(options: AdminOptions): readonly ApiOperation[
     operation({
       path: '/api/v1/explain',
       method: 'POST',
-      summary: 'what a request would be answered with now, and why; nothing is charged',
+      summary: 'the current answer to a request, and the reason; nothing is charged',
       need: 'read',
       query: noQuery,
       body: 'any',
-      answers: 'The answer of /json, and how it comes about.',
+      answers: 'The answer as /json has it, and its explanation.',
       answer: ({ rawBody }) => explainRequest(rawBody, options),
     }),
   ];

@@ -70,7 +70,7 @@ export function overrideOperations(options: OverrideOptions): readonly ApiOperat
       need: 'operate',
       query: noQuery,
       body: object({ domain, descriptor, reason }, ['domain', 'descriptor', 'reason']),
-      answers: 'The override that is gone.',
+      answers: 'The removed override.',
       answer: ({ client, body }) => remove(options, client.name, body),
     }),
   ];

@@ -31,7 +31,7 @@ export function recordOperations(options: RecordOptions): readonly ApiOperation[
     operation({
       path: PATH,
       method: 'PUT',
-      summary: 'records requests until a time, on every process; a time that has passed ends it',
+      summary: 'records requests in every process until a time; a time in the past ends the recording',
       need: 'operate',
       query: noQuery,
       body: object({ until: { type: 'string', maxLength: 40, description: 'RFC 3339' }, reason }, ['until', 'reason']),

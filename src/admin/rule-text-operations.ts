@@ -23,12 +23,12 @@ export function ruleTextOperations(options: RuleTextOptions): readonly ApiOperat
     operation({
       path: '/api/v1/rules/check',
       method: 'POST',
-      summary: 'what weir check says of a rule file on this service; changes nothing',
+      summary: 'checks a rule file as weir check does, for the store of this service; changes nothing',
       need: 'read',
       query: noQuery,
       body: 'any',
       consumes: 'application/yaml',
-      answers: '`ok`, and `problems` with line and column.',
+      answers: '`ok`, and `problems` with line and column, 200 at most; `moreProblems` counts the others.',
       answer: ({ rawBody }) => checked(options, textOf(rawBody)),
     }),
     operation({

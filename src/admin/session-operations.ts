@@ -45,7 +45,7 @@ export function sessionOperations(
     operation({
       path: PATH,
       method: 'POST',
-      summary: 'signs in by a token: sets a cookie that stands for it for 12 hours',
+      summary: 'signs in with a token: sets a session cookie that is valid for 12 hours',
       need: 'open',
       query: noQuery,
       body: object({ token: { type: 'string', minLength: 1, maxLength: 10_000 } }, ['token']),

@@ -17,7 +17,7 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
     operation({
       path: '/api/v1/unmatched',
       method: 'GET',
-      summary: 'descriptors of the last minute that met no rule, with the nearest rule',
+      summary: 'descriptors of the last minute that matched no rule, with the nearest rule',
       need: 'open',
       query: object({ domain: { ...domain, description: 'of this domain alone' }, count: pageSize(500) }, []),
       answers:
@@ -44,13 +44,13 @@ export function viewOperations(options: AdminOptions): readonly ApiOperation[] {
     operation({
       path: '/api/v1/refusals',
       method: 'GET',
-      summary: 'the last refusals, each explained by its own decisions, where EXPLAIN_SAMPLE keeps them',
+      summary: 'the last refusals, each with the explanation of its decision (EXPLAIN_SAMPLE)',
       need: 'read',
       query: object(
         {
           domain: { ...domain, description: 'of this domain alone' },
           rule: { ...text, description: 'the path of one rule' },
-          request: { ...text, description: 'with this id: the value of the entry with not_counted' },
+          request: { ...text, description: 'the request id: the value of the entry with not_counted' },
           after: {
             type: 'integer',
             minimum: 0,

@@ -81,7 +81,7 @@ export function consoleOperations(options: ConsoleOptions): readonly ApiOperatio
       summary: 'the instances on the same Redis',
       need: 'open',
       query: noQuery,
-      answers: 'Instances that were heard of in the last 20 seconds, the oldest first.',
+      answers: 'Instances that reported in the last 20 seconds, the oldest first.',
       answer: () => listInstances(options),
     }),
     operation({

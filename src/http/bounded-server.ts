@@ -3,6 +3,8 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { Socket } from 'node:net';
 import { CallerMemory } from '../overload/caller-memory.ts';
 import { CONNECTION_BYTES, HttpConnection } from './connection.ts';
+import { InputTurns } from './input-turns.ts';
+import { pacedSocket } from './paced-socket.ts';
 import { HttpRequest } from './request.ts';
 
 /** Limits on the connections, memory and time of an HTTP server's clients. */
@@ -94,18 +96,35 @@ export function createBoundedServer(
       'close',
       tls.onChange((changed) => server.setSecureContext(changed)),
     );
-  server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
+  const turns = new InputTurns();
+  const accept = (socket: Socket): void => {
     const account =
       connections.size < bounds.maxConnections
         ? bounds.memory.open(CONNECTION_BYTES, () => socket.destroy())
         : undefined;
     if (!account) return void socket.destroy();
-    const connection = new HttpConnection(socket, account, bounds, onClosed);
+    const connection = new HttpConnection(socket, account, bounds, { turns, onClosed });
     connections.set(socket, connection);
     socket.once('close', () => {
       connections.delete(socket);
       connection.end();
     });
-  });
+  };
+  if (tls) server.on('secureConnection', accept);
+  else paceConnections(server, turns, accept);
   return server;
 }
+
+/** Hands paced sockets to Node's own listener, which otherwise lets its parser read from the kernel by itself. */
+function paceConnections(server: Server, turns: InputTurns, accept: (socket: Socket) => void): void {
+  const serve = server.listeners('connection');
+  server.removeAllListeners('connection');
+  server.on('connection', (accepted: Socket) => {
+    const socket = pacedSocket(accepted, turns);
+    accept(socket);
+    for (const listener of serve) listener.call(server, socket);
+    if (!socket.destroyed) socket.on('data', NOTHING).removeListener('data', NOTHING); // the parser lets go of the handle
+  });
+}
+
+const NOTHING = (): void => {};

@@ -2,9 +2,10 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { MemoryAccount } from '../overload/caller-memory.ts';
+import { type InputTurns, REQUEST_UNITS } from './input-turns.ts';
 import type { HttpRequest } from './request.ts';
 
-/** Memory of a connection without requests: socket, parser, and a partial head. Kernel buffers are not counted. */
+/** Memory of a connection without requests: socket, parser, a partial head, a read. Kernel buffers are not counted. */
 export const CONNECTION_BYTES = 20 * 1024;
 
 /** Memory of a body in the making besides its piece: what the page is made of, and the state of the compression. */
@@ -19,33 +20,40 @@ export interface ConnectionBounds {
   readonly outputTimeoutMs: number;
 }
 
+/** What a connection has of its server. */
+export interface ConnectionContext {
+  readonly turns: InputTurns;
+  /** Called for each accepted request when its response is closed. */
+  readonly onClosed: () => void;
+}
+
 /** A connection of an HTTP server: its requests in flight and its memory. */
 export class HttpConnection {
   readonly #socket: Socket;
   readonly #account: MemoryAccount;
   readonly #bounds: ConnectionBounds;
-  readonly #onClosed: () => void;
+  readonly #context: ConnectionContext;
   readonly #requests = new Set<HttpRequest>();
   #bytes = CONNECTION_BYTES;
   #outputTimer: NodeJS.Timeout | undefined;
 
-  /** @param onClosed  called for each accepted request when its response is closed */
-  constructor(socket: Socket, account: MemoryAccount, bounds: ConnectionBounds, onClosed: () => void) {
+  constructor(socket: Socket, account: MemoryAccount, bounds: ConnectionBounds, context: ConnectionContext) {
     this.#socket = socket;
     this.#account = account;
     this.#bounds = bounds;
-    this.#onClosed = onClosed;
+    this.#context = context;
   }
 
   /** @returns false if the request must not be answered, since the connection is ending */
   open(request: HttpRequest, response: ServerResponse): boolean {
+    this.#context.turns.spend(REQUEST_UNITS);
     if (this.#socket.destroyed) return false; // the parser continues to the end of its input
     if (this.#requests.size >= this.#bounds.maxRequestsInFlight) {
       this.#socket.destroy();
       return false;
     }
     this.#requests.add(request);
-    request.open(this.#charge);
+    request.open(this.#charge, this.#context.turns);
     response.once('finish', () => {
       request.close(true);
       this.#watchOutput(); // of the next response in the pipeline, which Node has passed to the socket
@@ -116,7 +124,7 @@ export class HttpConnection {
   #close(request: HttpRequest): void {
     if (!this.#requests.delete(request)) return;
     request.close(false);
-    this.#onClosed();
+    this.#context.onClosed();
   }
 
   readonly #charge = (bytes: number): void => {

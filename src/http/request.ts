@@ -1,4 +1,5 @@
 import { IncomingMessage } from 'node:http';
+import { CHUNK_UNITS, type InputTurns } from './input-turns.ts';
 
 /** A connection that sends a longer body is ended: neither reading nor discarding is unbounded. */
 const MAX_DRAINED_BYTES = 4 * 1024 * 1024;
@@ -26,6 +27,7 @@ export class HttpRequest extends IncomingMessage {
   /** The body exceeds `MAX_DRAINED_BYTES`: the connection cannot be reused after the response. */
   isEndless = false;
   #chargeConnection: ((bytes: number) => void) | undefined;
+  #turns: InputTurns | undefined;
   #headBytes = 0;
   #heldBytes = 0;
   #goneListeners: (() => void)[] = [];
@@ -37,9 +39,11 @@ export class HttpRequest extends IncomingMessage {
    * Starts to charge for the request and to consume its body.
    *
    * @param chargeConnection  charges bytes to the connection; negative: releases them
+   * @param turns             charged with the work that the body is
    */
-  open(chargeConnection: (bytes: number) => void): void {
+  open(chargeConnection: (bytes: number) => void, turns: InputTurns): void {
     this.#chargeConnection = chargeConnection;
+    this.#turns = turns;
     this.#headBytes = headBytes(this);
     this.charge(0);
     this.on('data', this.#receive).once('end', () => this.#endBody());
@@ -91,6 +95,7 @@ export class HttpRequest extends IncomingMessage {
   }
 
   readonly #receive = (chunk: Buffer): void => {
+    this.#turns?.spend(CHUNK_UNITS);
     this.#receivedBytes += chunk.length;
     if (this.#receivedBytes > MAX_DRAINED_BYTES) return this.#abandonBody();
     if (!this.#body) return;
@@ -108,7 +113,9 @@ export class HttpRequest extends IncomingMessage {
   #endBody(): void {
     const body = this.#body;
     this.#body = undefined;
-    body?.end();
+    if (!body) return;
+    this.#turns?.spend(body.length); // it is decoded next
+    body.end();
   }
 }
 

@@ -1,7 +1,7 @@
 import type { LoadedRules } from '../rules/load.ts';
 import { listOverlaid } from '../rules/overlaid.ts';
 import { hashOf, type PackedRules } from '../rules/packed.ts';
-import { formatProblem, MAX_KEPT_PROBLEMS, type Problem } from '../rules/problem.ts';
+import { countProblems, formatProblem, MAX_KEPT_PROBLEMS, type Problem } from '../rules/problem.ts';
 import type { CompareRules, Reload } from '../rules/reload.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Logger } from './log.ts';
@@ -65,9 +65,9 @@ export function logProblems(problems: readonly Problem[], log: Logger): void {
   for (const problem of problems.slice(0, MAX_LOGGED_PROBLEMS))
     log[problem.severity === 'error' ? 'error' : 'warn'](formatProblem(problem));
   if (problems.length <= MAX_LOGGED_PROBLEMS) return;
-  const isCut = problems.length > MAX_KEPT_PROBLEMS;
-  const more = isCut ? 'more' : `${problems.length - MAX_LOGGED_PROBLEMS} more`;
-  log.warn(`… and ${more}; weir check lists them all, /rlconfig?verbose on the debug port a thousand`);
+  const more = countProblems(problems) - MAX_LOGGED_PROBLEMS;
+  const all = problems[0]?.line === undefined ? '' : '; weir check lists them all'; // it reads files
+  log.warn(`… and ${more} more; /rlconfig?verbose on the debug port lists up to ${MAX_KEPT_PROBLEMS}${all}`);
 }
 
 function* take<T>(count: number, items: Iterable<T>): Iterable<T> {

@@ -23,6 +23,8 @@ export interface CallQueue {
   mayRun(estimate: number): boolean;
   /** Records the work of a call that ran at once. */
   spend(units: number): void;
+  /** A call was refused as soon as it came: the next turn decides more. */
+  noteRefusal(): void;
   /** @param estimate  upper bound for the call's work: costly calls run after cheap ones */
   add(call: PendingCall, estimate: number): void;
   close(): void;
@@ -33,6 +35,13 @@ export interface CallQueue {
  * slices the process reads from its sockets and sends answers.
  */
 export const SLICE_UNITS = 256;
+/**
+ * Further work in a turn for each call that was refused since the one before, and the most of it. To read and refuse a
+ * call takes as long as several units: with the same slice for every turn, a process that refuses most calls would
+ * spend most of its time on those.
+ */
+const UNITS_PER_REFUSAL = 12;
+const MAX_FURTHER_UNITS = 2_048;
 /** Calls that may cost more run last, one per turn: compressed messages that may unpack to megabytes. */
 const COSTLY_UNITS = 1_024;
 /** The cost of refusing a call that waited, or of dropping one whose caller cancelled. */
@@ -49,6 +58,7 @@ export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicM
   const cheap = createFifo<PendingCall>();
   const costly = createFifo<PendingCall>();
   let unitsLeft = SLICE_UNITS;
+  let refusals = 0;
   let turn: NodeJS.Immediate | undefined;
   let isClosed = false;
 
@@ -57,12 +67,14 @@ export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicM
     if (!isStale(call, atMs)) unitsLeft -= call.run();
     else {
       call.refuse();
+      refusals++;
       unitsLeft -= REFUSAL_UNITS;
     }
   };
   const beginTurn = (): void => {
     turn = undefined;
-    unitsLeft = SLICE_UNITS;
+    unitsLeft = SLICE_UNITS + Math.min(refusals * UNITS_PER_REFUSAL, MAX_FURTHER_UNITS);
+    refusals = 0;
     if (cheap.length === 0 && costly.length === 0) return;
     const atMs = nowMs();
     for (let call = cheap.take(); call; call = unitsLeft > 0 ? cheap.take() : undefined) handle(call, atMs);
@@ -86,6 +98,9 @@ export function createCallQueue(maxWaitMs: number, nowMs: Monotonic = monotonicM
     spend(units) {
       unitsLeft -= units;
       awaitTurn();
+    },
+    noteRefusal() {
+      refusals++;
     },
     add(call, estimate) {
       (estimate > COSTLY_UNITS ? costly : cheap).add(call);

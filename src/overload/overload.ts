@@ -54,7 +54,9 @@ export function openOverload({ maxInFlight, lagMs, memoryBytes, onShed }: Overlo
     queue,
     refusal() {
       eventLoop.wake();
-      return queue.isBehind || shedding.mustShed() ? shed() : undefined;
+      if (!queue.isBehind && !shedding.mustShed()) return undefined;
+      queue.noteRefusal();
+      return shed();
     },
     tooLate: shed,
     counting: shedding.counting,

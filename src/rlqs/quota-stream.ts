@@ -62,7 +62,7 @@ export class QuotaStream {
    * Handles a report, the first slice at once. Reports of one stream must be handled one after the other.
    *
    * @param arrivedMs  on the monotonic clock
-   * @throws RangeError  the report is malformed
+   * @throws RangeError  a usage is malformed; those before it have been counted
    */
   async handle(report: UsageReport, arrivedMs: number): Promise<void> {
     this.#context.counts.reports++;
@@ -92,17 +92,29 @@ export class QuotaStream {
     this.#buckets.clear();
   }
 
-  /** @returns where in the positions the next slice begins */
-  async #handleSlice({ bytes, positions }: UsageReport, first: number, arrivedMs: number): Promise<number> {
+  /**
+   * A malformed usage does not undo those before it: they are counted and answered before it is thrown.
+   *
+   * @returns where in the positions the next slice begins
+   */
+  async #handleSlice(report: UsageReport, first: number, arrivedMs: number): Promise<number> {
     const slice = new Slice();
+    try {
+      return this.#readSlice(report, first, arrivedMs, slice);
+    } finally {
+      if (slice.shared.length > 0) await this.#assignShares(slice);
+      if (slice.actions.length > 0 && !this.#call.isOver()) this.#call.write(slice.actions);
+    }
+  }
+
+  /** @returns where in the positions it is full */
+  #readSlice({ bytes, positions }: UsageReport, first: number, arrivedMs: number, slice: Slice): number {
     let at = first;
     for (; at < positions.length && !slice.isFull; at += 2) {
       const [from = 0, to = 0] = [positions[at], positions[at + 1]];
       slice.countUsage(to - from);
       this.#handleUsage(readBucketUsage(bytes, from, to), arrivedMs, slice);
     }
-    if (slice.shared.length > 0) await this.#assignShares(slice);
-    if (slice.actions.length > 0 && !this.#call.isOver()) this.#call.write(slice.actions);
     return at;
   }
 

@@ -4,7 +4,7 @@ import { checkFit, type StoreTraits } from './fit.ts';
 import { lint } from './lint.ts';
 import { layOver, type OverlayFile } from './overlay.ts';
 import { type PackedRules, pack } from './packed.ts';
-import { inFileOrder, type Problem, Problems } from './problem.ts';
+import { firstProblems, inFileOrder, type Problem, Problems } from './problem.ts';
 import { type Block, readText } from './read.ts';
 import type { RuleTree } from './tree.ts';
 import { YamlError } from './yaml.ts';
@@ -101,19 +101,25 @@ export function createFileChecker(
   };
 }
 
-/** The same as `loadBlocks`, but for what comes of it. */
+/**
+ * The same as `loadBlocks`, but for what comes of it: rules that travel, and the first of their problems.
+ *
+ * @param inOrder  sorts problems: the first ones are kept
+ */
 export function checkBlocks(
   blocks: readonly Block<'file'>[],
   found: readonly Problem[],
   options: LoadOptions,
+  inOrder: (problems: readonly Problem[]) => readonly Problem[] = inFileOrder,
 ): CheckedRules {
   const problems = new Problems(found);
   const { overlay = [], ...others } = options;
   const laid = layOver(blocks, overlay, problems);
   const loaded = loadBlocks(laid, problems.all, others);
-  if (!loaded.ok) return loaded;
+  if (!loaded.ok) return { ok: false, problems: firstProblems(inOrder(loaded.problems)) };
   const ruleCount = loaded.rules.rules.length;
-  return { ok: true, packed: pack(laid, options.mergeDomains), warnings: loaded.warnings, ruleCount };
+  const warnings = firstProblems(loaded.warnings);
+  return { ok: true, packed: pack(laid, options.mergeDomains), warnings, ruleCount };
 }
 
 interface ReadFile {

@@ -15,6 +15,8 @@ export interface Problem extends Place {
   readonly severity: 'error' | 'warning';
   /** The value, what was expected and what was found. */
   readonly message: string;
+  /** Problems that it stands for, where they are not listed. */
+  readonly count?: number;
 }
 
 /** The problems that were found in rules. */
@@ -51,17 +53,25 @@ export class Problems {
 export const MAX_KEPT_PROBLEMS = 1_000;
 
 /**
- * The first problems, errors before warnings, and how many more there are: a file of some hundred kilobytes may have
- * tens of thousands.
+ * The first problems in the given order, errors rather than warnings, and how many more there are: rules of some
+ * hundred kilobytes may have tens of thousands.
  */
 export function firstProblems(found: readonly Problem[]): readonly Problem[] {
   if (found.length <= MAX_KEPT_PROBLEMS) return found;
-  const ranked = [...found.filter(isError), ...found.filter((problem) => !isError(problem))];
-  const kept = inFileOrder(ranked.slice(0, MAX_KEPT_PROBLEMS));
-  const next = ranked[MAX_KEPT_PROBLEMS] as Problem; // there are more
-  const message = `and ${found.length - MAX_KEPT_PROBLEMS} more problems, which weir check lists`;
-  return [...kept, { ...next, path: '', message }];
+  const errors = Math.min(found.filter(isError).length, MAX_KEPT_PROBLEMS);
+  const room = { error: errors, warning: MAX_KEPT_PROBLEMS - errors };
+  const isKept = ({ severity }: Problem): boolean => room[severity]-- > 0;
+  const [kept, left]: [Problem[], Problem[]] = [[], []];
+  for (const problem of found) (isKept(problem) ? kept : left).push(problem);
+  const next = left.find(isError) ?? (left[0] as Problem); // there are more
+  const count = left.length;
+  const listed = next.line === undefined ? '' : ', which weir check lists';
+  return [...kept, { ...next, path: '', message: `and ${count} more problems${listed}`, count }];
 }
+
+/** All problems that were found, of a list that `firstProblems` may have cut. */
+export const countProblems = (problems: readonly Problem[]): number =>
+  problems.reduce((sum, { count = 1 }) => sum + count, 0);
 
 const isError = ({ severity }: Problem): boolean => severity === 'error';
 

@@ -30,7 +30,7 @@ export const adminRows = {
   ADVISE_BYTES: setting(
     integer(0, 2 ** 40, 'bytes'),
     '0',
-    'memory for what the keys of each limit do, on which `weir advise --from` advises (/api/v1/advice): some 1,000 bytes a key; 0: nothing is followed',
+    'memory for the use of each limit by its keys, which `weir advise --from` evaluates (/api/v1/advice): about 1,000 bytes per key; 0: disabled',
   ),
   HASH_KEYS: setting(
     flag,

@@ -58,7 +58,7 @@ export const answerRows = {
   RESPONSE_DYNAMIC_METADATA: setting(
     flag,
     'false',
-    'send the domain, the descriptors and the metadata of the rules that let the request pass to the proxy',
+    'send the domain, the descriptors and the metadata of the rules that let the request pass to the proxy as dynamic metadata',
   ),
   RESPONSE_RULE_METADATA: setting(
     flag,

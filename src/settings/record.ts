@@ -8,7 +8,7 @@ export const recordRows = {
     '',
     'directory that requests are recorded in with their answers, for `weir replay`: compressed files of JSON lines; empty: nothing is recorded',
   ),
-  RECORD_FROM_START: setting(flag, 'true', 'record from the start on; false: `weir record` begins it'),
+  RECORD_FROM_START: setting(flag, 'true', 'start recording at start-up; false: when `weir record` is called'),
   RECORD_SAMPLE: setting(
     partOfAll,
     '1',

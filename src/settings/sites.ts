@@ -40,7 +40,7 @@ export const siteRows = {
   SITE: setting(
     siteName,
     '',
-    'name of this site, where several sites share limits (`sites` in rules); empty: it is alone',
+    'name of this site if several sites share limits (`sites` in rules); empty: there are no other sites',
   ),
   SITE_PEERS: setting(
     sitePeers,

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Server } from '@grpc/grpc-js';
 import { healthService } from '../rls/health-messages.ts';
 import type { GrpcServerOptions } from './grpc-server.ts';
@@ -66,5 +67,6 @@ export async function addKuadrant(host: ServiceHost, { kuadrant }: GrpcServerOpt
  */
 export async function addReflection(host: ServiceHost, options: GrpcServerOptions): Promise<void> {
   const { serveReflection } = await import('./reflection.ts');
+  await nextTurn(); // to load it takes as long as to describe the services
   serveReflection(host, options.startTimer ?? startTimer, options.quotas !== undefined);
 }

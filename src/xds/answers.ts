@@ -3,7 +3,7 @@ import { RulesInForce } from '../rules/in-force.ts';
 import type { CheckedRules, LoadedRules } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import { checkOverlaid, type OverlaidCheck, type Overlay } from '../rules/overlay-files.ts';
-import { formatLine, type Problem } from '../rules/problem.ts';
+import { countProblems, formatLine, type Problem } from '../rules/problem.ts';
 import type { WireDiscoveryResponse } from './proto.ts';
 
 export interface AnswersOptions {
@@ -109,6 +109,6 @@ function refusalOf(problems: readonly Problem[]): string {
     .map(
       ({ file, line, message, path }) => `${formatLine({ file, line })}: ${message}${path === '' ? '' : ` (${path})`}`,
     );
-  const more = problems.length - lines.length;
+  const more = countProblems(problems) - lines.length;
   return [...lines, ...(more > 0 ? [`… and ${more} more`] : [])].join('\n');
 }

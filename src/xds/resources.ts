@@ -1,7 +1,7 @@
 import { fromStruct } from '../protobuf/struct.ts';
 import { checkpoint } from '../rules/checkpoint.ts';
 import type { Shape } from '../rules/format.ts';
-import { type CheckedRules, checkBlocks, type LoadedRules, type LoadOptions, loadBlocks } from '../rules/load.ts';
+import { type CheckedRules, checkBlocks, type LoadOptions } from '../rules/load.ts';
 import type { OverlayFile } from '../rules/overlay.ts';
 import { type Place, type Problem, Problems, pathOfKey } from '../rules/problem.ts';
 import type { Block } from '../rules/read.ts';
@@ -17,16 +17,15 @@ import {
 } from './proto.ts';
 
 /**
- * Compiles the rules in a control plane's answer: one domain per resource, as if each resource were a rule file.
- * Reports all problems of all resources; with any, nothing is loaded. An answer without resources is valid, and has no
- * rules.
+ * Checks the rules in a control plane's answer: one domain per resource, as if each resource were a rule file. Reports
+ * the problems of all resources; with any, nothing is loaded. An answer without resources is valid, and has no rules.
  */
-export const loadResources = (answer: ResourceAnswer, options: LoadOptions): LoadedRules =>
-  withBlocks(answer, options, (blocks, problems) => loadBlocks(blocks, problems, options));
-
-/** Like `loadResources`, but without compiling the rules. */
-export const checkResources = (answer: ResourceAnswer, options: LoadOptions): CheckedRules =>
-  withBlocks(answer, options, (blocks, problems) => checkBlocks(blocks, problems, options));
+export function checkResources({ type_url: typeUrl, resources }: ResourceAnswer, options: LoadOptions): CheckedRules {
+  if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
+  const problems = new Problems();
+  const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
+  return checkBlocks(blocks, problems.all, options, (found) => byResource(found, blocks, options.overlay ?? []));
+}
 
 /** The parts of a control plane's answer that hold rules. */
 export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources'>;
@@ -35,20 +34,6 @@ export type ResourceAnswer = Pick<WireDiscoveryResponse, 'type_url' | 'resources
 export interface AnswerCheck {
   readonly answer: ResourceAnswer;
   readonly overlay: readonly OverlayFile[];
-}
-
-type Failed = Extract<LoadedRules, { ok: false }>;
-
-function withBlocks<R extends { readonly ok: true }>(
-  { type_url: typeUrl, resources }: ResourceAnswer,
-  { overlay = [] }: LoadOptions,
-  load: (blocks: readonly Block<'file'>[], problems: readonly Problem[]) => R | Failed,
-): R | Failed {
-  if (typeUrl !== '' && !isConfigType(typeUrl)) return { ok: false, problems: [wrongType('response', typeUrl)] };
-  const problems = new Problems();
-  const blocks = resources.flatMap((resource, index) => readResource(resource, `resources[${index}]`, problems));
-  const loaded = load(blocks, problems.all);
-  return loaded.ok ? loaded : { ok: false, problems: byResource(loaded.problems, blocks, overlay) };
 }
 
 /**

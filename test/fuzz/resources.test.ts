@@ -1,5 +1,5 @@
 import { CONFIG_TYPE_URL, configMessage, type WireConfig } from '../../src/xds/proto.ts';
-import { loadResources } from '../../src/xds/resources.ts';
+import { checkResources } from '../../src/xds/resources.ts';
 import fc from '../helpers/property.ts';
 
 const encoded = (config: object): Buffer => configMessage.serialize(config as WireConfig); // protobufjs takes what is not there for a default
@@ -21,14 +21,14 @@ const right = encoded({
 /** Any octets give rules, or problems. */
 function expectTold(value: Uint8Array): void {
   const resources = [{ type_url: CONFIG_TYPE_URL, value: Buffer.from(value) }];
-  const loaded = loadResources({ type_url: CONFIG_TYPE_URL, resources }, { mergeDomains: false });
-  if (loaded.ok) expect(loaded.rules).toBeDefined();
-  else for (const { message } of loaded.problems) expect(message).toMatch(/./);
+  const checked = checkResources({ type_url: CONFIG_TYPE_URL, resources }, { mergeDomains: false });
+  if (checked.ok) expect(checked.packed).toBeDefined();
+  else for (const { message } of checked.problems) expect(message).toMatch(/./);
 }
 
 test('the unchanged resource is valid', () => {
   const resources = [{ type_url: CONFIG_TYPE_URL, value: right }];
-  expect(loadResources({ type_url: '', resources }, { mergeDomains: false })).toMatchObject({ ok: true });
+  expect(checkResources({ type_url: '', resources }, { mergeDomains: false })).toMatchObject({ ok: true });
 });
 
 test('almost valid resources are loaded or refused', () => {

@@ -2,7 +2,7 @@ import type { Backend, Operation, Replies } from '../../src/backends/backend.ts'
 import type { CounterKey } from '../../src/backends/key.ts';
 import { createMemoryBackend } from '../../src/backends/memory/backend.ts';
 import { type Debit, debitOf } from '../../src/ledger/debit.ts';
-import type { Ledger, LedgerOptions } from '../../src/ledger/ledger.ts';
+import { Ledger, type LedgerOptions } from '../../src/ledger/ledger.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { ledgerOf } from '../helpers/ledger.ts';
 import {
@@ -246,4 +246,36 @@ describe('a limit with charge: always', () => {
     await ledger.refund(entry.receipt);
     expect(await stands(limit)).toBe(0);
   });
+});
+
+test('refusals are asked for again after changes of other instances may have been missed', async () => {
+  let missed = (): void => {};
+  const inner = backend;
+  backend = {
+    ...inner,
+    invalidations: (listener) => {
+      missed = listener.missed;
+      return { isLive: () => true, publish: () => {} };
+    },
+  };
+  const ledger = open(caching);
+  const limit = fixedWindowOf(1, MINUTE_MS);
+  await ask(ledger, on(limit, 2));
+  expect(await ask(ledger, on(limit))).toMatchObject([{ code: 'OVER_LIMIT', fromCache: true }]);
+  monotonicMs.advance(1);
+  missed();
+  expect(await ask(ledger, on(limit))).not.toMatchObject([{ fromCache: true }]);
+  expect(asked).toHaveLength(2);
+});
+
+test('the last page of counters has no next one, with one store and with two', async () => {
+  const listing = { ...backend, list: async () => ({ keys: [] }) };
+  const one = ledgerOf(listing, { clock: wallClock, monotonicMs });
+  expect(await one.list(undefined, 10)).toEqual({ keys: [] });
+  const two = new Ledger(
+    { main: listing, perSecond: listing },
+    { ...{ clock: wallClock, monotonicMs, instance: 'test', denyCacheBytes: 0 }, every: () => () => {} },
+  );
+  expect(await two.list(undefined, 10)).toEqual({ keys: [], next: '1/' });
+  expect(await two.list('1/', 10)).toEqual({ keys: [] });
 });

@@ -209,3 +209,35 @@ test('no hit is refused that the store would let pass, for any limit and schedul
   );
   expect(refusals).toBeGreaterThan(10);
 });
+
+describe('a refusal on its way', () => {
+  /** Asks for what is refused; the counter is changed while the reply is on its way. */
+  const rememberedAfter = (change: (of: ReturnType<typeof cached>) => void): number => {
+    const of = cached();
+    const [debit, askedMs] = [on('a', limit, 3), of.clock()];
+    const decision = { code: 'OVER_LIMIT', hitsBefore: 2, limitRemaining: 0, durationUntilResetMs: 60_000 } as const;
+    change(of);
+    of.cache.remember(debit, { ...decision, retryAfterMs: 60_000, delayMs: 0, soft: false }, true, askedMs);
+    return of.cache.size();
+  };
+
+  test('is remembered while nothing has changed', () => {
+    expect(rememberedAfter(() => {})).toBe(1);
+  });
+
+  test('is not remembered if its counter has changed in the same millisecond', () => {
+    expect(rememberedAfter(({ cache }) => cache.changed('a' as CounterKey))).toBe(0);
+  });
+
+  test.each(['a', 'another'])(
+    'is not remembered after more changes than are listed, the first of them of %s',
+    (first) => {
+      const change = ({ cache, clock }: ReturnType<typeof cached>): void => {
+        clock.advance(1);
+        for (const key of [first, ...Array.from({ length: 20_000 }, (_, at) => `other-${at}`)])
+          cache.changed(key as CounterKey);
+      };
+      expect(rememberedAfter(change)).toBe(0);
+    },
+  );
+});

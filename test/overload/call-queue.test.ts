@@ -71,6 +71,41 @@ test('refuses four late calls for the work of one descriptor', async () => {
   expect(log).toHaveLength(4 * SLICE_UNITS);
 });
 
+describe('a turn decides more', () => {
+  const DECIDED = SLICE_UNITS / 4;
+  const waiting = (count: number): void => {
+    queue.spend(SLICE_UNITS);
+    for (let at = 0; at < count; at++) queue.add(call('decided', 4), 1);
+  };
+
+  test('for each call that was refused before it, since refusals take time as well', async () => {
+    waiting(4 * DECIDED);
+    for (let count = 0; count < 10; count++) queue.noteRefusal();
+    await nextTurn();
+    expect(log).toHaveLength(DECIDED + 10 * 3);
+    await nextTurn();
+    expect(log).toHaveLength(2 * DECIDED + 10 * 3);
+  });
+
+  test('for each call that it refused in the queue', async () => {
+    waiting(10);
+    nowMs = 11;
+    waiting(4 * DECIDED);
+    await nextTurn();
+    const inFirst = log.length;
+    expect(inFirst).toBeLessThanOrEqual(10 + DECIDED);
+    await nextTurn();
+    expect(log).toHaveLength(inFirst + DECIDED + 10 * 3);
+  });
+
+  test('up to nine times as much', async () => {
+    waiting(20 * DECIDED);
+    for (let count = 0; count < 100_000; count++) queue.noteRefusal();
+    await nextTurn();
+    expect(log).toHaveLength(9 * DECIDED);
+  });
+});
+
 describe('the queue', () => {
   const fill = (count: number): void => {
     queue.spend(SLICE_UNITS);

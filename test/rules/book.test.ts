@@ -87,6 +87,19 @@ test('the first load is over when the book is open', async () => {
   expect(loads[0]?.ok && loads[0].rules).toBe(book?.rules());
 });
 
+test('the first load keeps as many problems as later ones, and the number of the others', async () => {
+  const wrong = (count: number): string =>
+    JSON.stringify({ domain: 'demo', descriptors: new Array(count).fill({ value: 'x' }) });
+  write('rules.yaml', wrong(1_200));
+  await open('rules.yaml');
+  write('rules.yaml', wrong(1_300));
+  await look();
+  const last = (load: number) => [outcomes()[load]].flat()[1_000];
+  expect(outcomes().map((problems) => [problems].flat().length)).toEqual([1_001, 1_001]);
+  expect(last(0)).toMatch('and 200 more problems');
+  expect(last(1)).toMatch('and 300 more problems');
+});
+
 test('nothing is loaded again while nothing changes', async () => {
   write('rules.yaml', ruleFor('user'));
   await open('rules.yaml');

@@ -258,6 +258,19 @@ describe('an answer is refused, and the rules in force are kept,', () => {
     expect(refusal.at(-1)).toBe('… and 5 more');
   });
 
+  test('with the number of all further ones, of which the first thousand are kept in the order of the resources', async () => {
+    const wrong = new Array<Descriptor>(700).fill({ value: 'x' });
+    const refusal = await refusalOf([resource('z', 'd', ...wrong), resource('a', 'e', ...wrong)]);
+    expect(refusal.at(-1)).toBe('… and 1380 more');
+    const kept = events.at(-1);
+    expect(kept).toHaveLength(1_001);
+    expect(kept).toMatchObject({
+      0: expect.stringMatching(/^z: descriptors\[0\]/),
+      999: expect.stringMatching(/^a: descriptors\[299\]/),
+      1000: 'a: and 400 more problems',
+    });
+  });
+
   test('if a resource cannot be decoded', async () => {
     expect(await refusalOf([{ raw: '/////w==' }])).toEqual([
       expect.stringMatching(

@@ -29,6 +29,7 @@ import { script } from './script.ts';
 import { ScriptCommand } from './script-command.ts';
 import { createSlotKeys, type SlotKeys } from './slots.ts';
 import { SNAPSHOT_SCRIPT, snapshotFrom } from './snapshot.ts';
+import { WriteTurn } from './write-turn.ts';
 
 export interface RedisBackendOptions {
   /** Of a Cluster whose keys do not have their domain as hash tag, the counter. */
@@ -56,7 +57,7 @@ export const SETTLED_TTL_MS = 24 * 3_600_000;
 
 /**
  * Counters in a Redis that any number of instances share, decided on Redis's clock: one script call for all that is
- * asked at a time, on a Cluster one for each slot, side by side.
+ * asked at a time; on a Cluster one for each slot, side by side, and one write for all calls to a node.
  */
 export class RedisBackend implements Backend {
   readonly atomic: Backend['atomic'];
@@ -65,6 +66,7 @@ export class RedisBackend implements Backend {
   readonly #options: Required<Omit<RedisBackendOptions, 'foreign'>> & Pick<RedisBackendOptions, 'foreign'>;
   readonly #slotKeys: SlotKeys;
   readonly #batchers = new Map<number, Batcher>();
+  readonly #inNextTurn: (send: () => void) => void;
   #lastError = 'not connected yet';
   #invalidations: RedisInvalidations | undefined;
 
@@ -89,6 +91,8 @@ export class RedisBackend implements Backend {
     this.#options = { ...usual, ...options, monotonicMs, breakers };
     this.#slotKeys = createSlotKeys(this.#options.prefix);
     this.atomic = this.#options.atomic;
+    const turn = redis instanceof Cluster ? new WriteTurn(redis) : undefined;
+    this.#inNextTurn = turn ? (send) => turn.add(send) : setImmediate;
     redis.on('error', (error: Error) => {
       this.#lastError = reasonOf(error);
     });
@@ -117,8 +121,9 @@ export class RedisBackend implements Backend {
     if (!first) return true;
     if (!this.#isUsable()) return false;
     const batch = this.#encode([{ operations, spend: 'each' }], this.#clock());
-    const settledKey = this.#slotKeys.name(this.#slotIn(first.key), `settled|${instance}`);
-    const counted = this.#call({ ...batch, keys: [...batch.keys, settledKey] }, [number, SETTLED_TTL_MS]);
+    const slot = this.#slotIn(first.key);
+    const settledKey = this.#slotKeys.name(slot, `settled|${instance}`);
+    const counted = this.#call({ ...batch, keys: [...batch.keys, settledKey] }, slot, [number, SETTLED_TTL_MS]);
     return 'value' in (await within(timeoutMs, counted));
   }
 
@@ -200,7 +205,8 @@ export class RedisBackend implements Backend {
     const batcher = new Batcher({
       ...{ slowMs, maxInFlight: MAX_IN_FLIGHT, monotonicMs, lateness },
       unavailable: (reason) => this.#unavailable(reason),
-      send: (requests) => this.#send(requests),
+      send: (requests) => this.#send(requests, slot),
+      inNextTurn: this.#inNextTurn,
       breaker: () => breakers.of(this.#nodeOf(slot)),
       isAnswer: (error) => (error instanceof Error && error.name === 'ReplyError') || isHalfMoved(error),
     });
@@ -208,27 +214,27 @@ export class RedisBackend implements Backend {
     return batcher;
   }
 
-  async #send(requests: readonly BatchRequest[]): Promise<readonly Replies[]> {
+  async #send(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
     try {
-      return await this.#count(requests);
+      return await this.#count(requests, slot);
     } catch (error) {
       if (requests.length === 1 || !isHalfMoved(error)) throw error;
       // a counter by itself can always be found
-      return Promise.all(requests.map((request) => this.#countAlone(request)));
+      return Promise.all(requests.map((request) => this.#countAlone(request, slot)));
     }
   }
 
-  async #countAlone(request: BatchRequest): Promise<Replies> {
+  async #countAlone(request: BatchRequest, slot: number): Promise<Replies> {
     try {
-      return (await this.#count([request]))[0] ?? [];
+      return (await this.#count([request], slot))[0] ?? [];
     } catch (error) {
       return request.operations.map(() => this.#unavailable(reasonOf(error)));
     }
   }
 
-  async #count(requests: readonly BatchRequest[]): Promise<readonly Replies[]> {
+  async #count(requests: readonly BatchRequest[], slot: number): Promise<readonly Replies[]> {
     const batch = this.#encode(requests, this.#clock());
-    return decodeBatch(await this.#call(batch), batch);
+    return decodeBatch(await this.#call(batch, slot), batch);
   }
 
   #encode(requests: readonly BatchRequest[], nowMs: number): Batch {
@@ -240,13 +246,20 @@ export class RedisBackend implements Backend {
     );
   }
 
-  /** @param more  what the script takes after the clock */
-  async #call({ keys, packed, nowMs }: Batch, more: readonly (string | number)[] = []): Promise<Buffer> {
+  /**
+   * @param slot  of its keys; without a Cluster it has no effect
+   * @param more  what the script takes after the clock
+   */
+  async #call(
+    { keys, packed, nowMs }: Batch,
+    slot: number | undefined,
+    more: readonly (string | number)[] = [],
+  ): Promise<Buffer> {
     const clockMs = this.#options.replay ? [nowMs] : more.length > 0 ? [''] : [];
     const { sha1, text } = this.#options.foreign?.script ?? script;
     const args = [sha1, String(keys.length), ...keys, packed, ...clockMs.map(String), ...more.map(String)];
     try {
-      return bytes(await this.#redis.sendCommand(new ScriptCommand(args)));
+      return bytes(await this.#redis.sendCommand(new ScriptCommand(args, slot)));
     } catch (error) {
       if (!isNoScript(error)) throw error;
       return bytes(await this.#redis.callBuffer('EVAL', text, ...args.slice(1))); // refused before it ran: safe to ask again

@@ -55,6 +55,8 @@ export interface BatcherOptions {
   readonly isAnswer: (error: unknown) => boolean;
   /** Milliseconds on a clock that never runs backwards. */
   readonly monotonicMs: Monotonic;
+  /** Runs a function in the next turn of the event loop. */
+  readonly inNextTurn: (send: () => void) => void;
 }
 
 /**
@@ -118,7 +120,7 @@ export class Batcher {
   #schedule(): void {
     if (this.#isScheduled || this.#inFlight >= this.#options.maxInFlight) return;
     this.#isScheduled = true;
-    setImmediate(() => {
+    this.#options.inNextTurn(() => {
       this.#isScheduled = false;
       while (this.#queue.length > 0 && this.#inFlight < this.#options.maxInFlight && !this.#giveUpQueue())
         this.#send(this.#take());

@@ -15,10 +15,20 @@ const FRAME_OCTETS = 1 + MAX_DIGITS + 4;
  * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
 export class ScriptCommand extends Command {
-  /** @param args  those of EVALSHA: the script's digest, the number of keys, and so on */
-  constructor(args: (string | Buffer)[]) {
+  readonly #slot: number | undefined;
+
+  /**
+   * @param args  those of EVALSHA: the script's digest, the number of keys, and so on
+   * @param slot  of its keys on a Cluster, where it is known
+   */
+  constructor(args: (string | Buffer)[], slot?: number) {
     super('EVALSHA', [], { replyEncoding: null });
     this.args = args; // set here: the constructor of ioredis would copy and convert each one
+    this.#slot = slot;
+  }
+
+  override getSlot(): number {
+    return this.#slot ?? super.getSlot();
   }
 
   override toWritable(socket: object): string | Buffer {

@@ -11,7 +11,7 @@ import { status } from '../../grpc-status.ts';
 import { type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
 import type { Overload } from '../../overload/overload.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
-import { type Failure, failureHead, failureTrailers, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
+import { type Failure, failureTrailers, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { GrpcError } from './grpc-error.ts';
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts';
@@ -63,6 +63,19 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const INTERNAL: Failure = { code: status.INTERNAL, details: 'internal error' };
 const DEADLINE: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 const UNREAD = 'the client does not read its answers';
+
+const unreadFailures = new WeakMap<HostedLimits, Failure>();
+
+/** Made once: a client that does not read may send thousands of messages in a turn. */
+function unreadFailure(limits: HostedLimits): Failure {
+  const { maxUnreadBytes } = limits;
+  const failure = unreadFailures.get(limits) ?? {
+    code: status.RESOURCE_EXHAUSTED,
+    details: `${UNREAD}: more than ${maxUnreadBytes} bytes are unread`,
+  };
+  unreadFailures.set(limits, failure);
+  return failure;
+}
 
 /** The part of grpc-js's call objects that the handlers of health and reflection use. */
 class CallSurface extends EventEmitter {
@@ -173,7 +186,7 @@ export class HostedCall implements Receiver, PendingCall {
     if (this.#request) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
     const { maxUnreadBytes } = this.#method.limits;
     if (requestStream && this.#stream.peer.unreadBytes() > maxUnreadBytes)
-      throw new GrpcError(status.RESOURCE_EXHAUSTED, `${UNREAD}: more than ${maxUnreadBytes} bytes are unread`);
+      return this.#abort(unreadFailure(this.#method.limits));
     const copy = Buffer.allocUnsafeSlow(to - from); // a slice of a pool would keep the pool alive
     bytes.copy(copy, 0, from, to);
     if (requestStream) return this.#emit('data', requestDeserialize(copy));
@@ -300,7 +313,7 @@ export class HostedCall implements Receiver, PendingCall {
     if (this.#isOver) return;
     this.#close();
     if (this.#hasHead) this.#stream.end(failureTrailers(failure));
-    else this.#stream.headOnly(failureHead(failure));
+    else this.#stream.headOnly(refusalHead(failure));
   }
 
   /** Fails a call that its handler has not ended. */

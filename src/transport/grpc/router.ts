@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { MethodDefinition, ServiceDefinition, UntypedServiceImplementation } from '@grpc/grpc-js';
 import { status } from '../../grpc-status.ts';
 import type { RequestHead } from '../h2/request-head.ts';
@@ -44,7 +45,7 @@ export class Router {
     const bounded = { ...method, maxRequestBytes: this.#maxRequestBytes };
     this.#methods.set(path, (stream, head) => {
       const refusal = method.refusal();
-      return refusal ? new RefusedCall(stream, refusal) : new UnaryCall(bounded, stream, head);
+      return refusal ? refusedCall(stream, refusal) : new UnaryCall(bounded, stream, head);
     });
   }
 
@@ -56,6 +57,8 @@ export class Router {
   addOnDemand(paths: readonly string[], load: () => Promise<void>): void {
     let loaded: Promise<void> | undefined;
     let waiting = 0;
+    /** That of the last call that waits: each may have kept a lot of input. */
+    let turn = Promise.resolve();
     const start = (): Promise<void> => {
       const loading = load();
       loading.catch(() => {
@@ -69,8 +72,15 @@ export class Router {
         if (waiting === MAX_WAITING_FOR_LOAD) return fail(stream, status.UNAVAILABLE, 'the service is being loaded');
         waiting++;
         loaded ??= start();
-        const open = loaded.then(() => () => this.#methods.get(path)?.(stream, head));
-        return new LoadingCall(stream, open);
+        const isLoaded = loaded;
+        turn = turn
+          .catch(() => {}) // a call whose service could not be loaded
+          .then(() => isLoaded)
+          .then(() => nextTurn());
+        return new LoadingCall(
+          stream,
+          turn.then(() => () => this.#methods.get(path)?.(stream, head)),
+        );
       });
   }
 
@@ -83,7 +93,7 @@ export class Router {
       const hosted = { definition: method, handler, limits };
       this.#methods.set(method.path, (stream, head) => {
         const refusal = limits.turns?.refusal();
-        if (refusal) return new RefusedCall(stream, refusal);
+        if (refusal) return refusedCall(stream, refusal);
         if (stream.peer.sideStreams < sideLimits.maxStreams) return new HostedCall(hosted, stream, head);
         stream.headOnly(TOO_MANY_SIDE_STREAMS);
         return undefined;
@@ -94,7 +104,7 @@ export class Router {
   /** @returns undefined if the request has been answered */
   open(stream: Stream, requestHead: RequestHead): Receiver | undefined {
     const head = readCallHead(requestHead);
-    if (typeof head === 'number') return new PlainRefusal(stream, head);
+    if (typeof head === 'number') return new Refusal(() => answerPlainly(stream, head));
     const open = this.#methods.get(head.path);
     if (!open) return fail(stream, status.UNIMPLEMENTED, `unknown method ${head.path}`);
     if (Number.isNaN(head.timeoutMs))
@@ -113,45 +123,25 @@ function fail(stream: Stream, code: status, details: string): undefined {
   stream.headOnly(failureHead({ code, details }));
 }
 
-/**
- * Drains a request that is not a gRPC call, then answers in plain HTTP: HTTP clients send everything before they read.
- */
-class PlainRefusal implements Receiver {
-  readonly #stream: Stream;
-  readonly #problem: NotGrpc;
+/** Drains a request before it is answered: HTTP clients send everything before they read. */
+class Refusal implements Receiver {
+  readonly #answer: () => void;
 
-  constructor(stream: Stream, problem: NotGrpc) {
-    this.#stream = stream;
-    this.#problem = problem;
+  constructor(answer: () => void) {
+    this.#answer = answer;
   }
 
   data(): void {}
 
   end(): void {
-    answerPlainly(this.#stream, this.#problem);
+    this.#answer();
   }
 
   cancelled(): void {}
 }
 
-/** Drains a refused call, then answers with the reason. */
-class RefusedCall implements Receiver {
-  readonly #stream: Stream;
-  readonly #refusal: Failure;
-
-  constructor(stream: Stream, refusal: Failure) {
-    this.#stream = stream;
-    this.#refusal = refusal;
-  }
-
-  data(): void {}
-
-  end(): void {
-    this.#stream.headOnly(refusalHead(this.#refusal));
-  }
-
-  cancelled(): void {}
-}
+const refusedCall = (stream: Stream, refusal: Failure): Receiver =>
+  new Refusal(() => stream.headOnly(refusalHead(refusal)));
 
 function answerPlainly(stream: Stream, problem: NotGrpc | 431): void {
   stream.head(plainHead(problem));

@@ -4,7 +4,7 @@ import { type CallQueue, type PendingCall, REFUSAL_UNITS } from '../../overload/
 import type { Cost } from '../../rls/cost.ts';
 import type { Caller } from '../../rls/service.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
-import { type Failure, failureHead, HEAD, OK_TRAILERS } from './answers.ts';
+import { type Failure, failureHead, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
 import type { CallHead } from './call-head.ts';
 import { decompress, unpackedBound } from './compression.ts';
 import { GrpcError } from './grpc-error.ts';
@@ -138,7 +138,8 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
 
   refuse(): void {
     this.#pending = undefined;
-    this.#refuse(this.#isGone ? cancelled : this.#method.tooLate());
+    this.#parts = undefined;
+    this.#stream.headOnly(refusalHead(this.#isGone ? cancelled : this.#method.tooLate()));
   }
 
   /** @returns units of work */

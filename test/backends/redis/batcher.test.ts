@@ -46,6 +46,7 @@ function started({ slowMs = 10_000, lateMs = 0 } = {}) {
     breaker: () => breaker,
     isAnswer: () => false,
     monotonicMs,
+    inNextTurn: setImmediate,
   });
   const ask = (times: number, timeoutMs: number) =>
     Array.from({ length: times }, () => Promise.resolve(batcher.run(asked, timeoutMs)).then(([answer]) => answer));

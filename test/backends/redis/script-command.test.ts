@@ -1,3 +1,4 @@
+import slotOf from 'cluster-key-slot';
 import { Command } from 'ioredis';
 import { ScriptCommand } from '../../../src/backends/redis/script-command.ts';
 import fc from '../../helpers/property.ts';
@@ -28,3 +29,9 @@ test.each(['é', '\u{1f600}', 'a\ud800', `${'x'.repeat(99)}ÿ`])(
     );
   },
 );
+
+test('the slot of a call is the one it is given, otherwise the one of its first key', () => {
+  const args = ['5c2f', '2', '{shop}a', '{shop}b', Buffer.alloc(8)];
+  expect(new ScriptCommand(args).getSlot()).toBe(slotOf('shop'));
+  expect(new ScriptCommand(args, 0).getSlot()).toBe(0);
+});

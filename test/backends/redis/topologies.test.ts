@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect as connectTo, createServer } from 'node:net';
+import { connect as connectTo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import slotOf from 'cluster-key-slot';
-import { Redis as Client } from 'ioredis';
+import { Redis as Client, type Cluster } from 'ioredis';
 import { unitMs } from '../../../src/algorithms/limit.ts';
 import { type Backend, operationOf, type RequestOperation } from '../../../src/backends/backend.ts';
 import { Breakers } from '../../../src/backends/breaker.ts';
@@ -390,6 +390,26 @@ describe('a Cluster', () => {
     await move.take(here);
     await move.finish();
     expect(await apply(store, hitOn(gone), hitOn(here))).toMatchObject([{ hitsBefore: 2 }, { hitsBefore: 2 }]);
+  });
+
+  test('is sent the calls for all slots of a turn in one write for each node, while one of the slots moves', async () => {
+    const connection = connect({ ...ordinary, address: address() }) as Cluster; // of a Cluster's address
+    const store = new RedisBackend(connection, Date.now, { atomic: 'counter' });
+    closing.push(() => store.close());
+    await isReady(store);
+    const [stays, moves] = [newKey('{stays-behind}'), newKey('{moves-on}')];
+    const keys = [...Array.from({ length: 60 }, () => newKey()), stays, moves];
+    const hitAll = async () => (await Promise.all(keys.map((key) => apply(store, hitOn(key))))).flat();
+    expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 0 })));
+    const move = await begin(moves);
+    const streams = connection.nodes('master').flatMap(({ stream }) => stream as Socket);
+    const writes = streams.map((stream) => (['_write', '_writev'] as const).map((how) => jest.spyOn(stream, how)));
+    expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 1 })));
+    expect(writes.map((ways) => ways.flatMap(({ mock }) => mock.calls).length)).toEqual([1, 1, 1]);
+    await move.take(moves);
+    expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 2 }))); // ASK
+    await move.finish();
+    expect(await hitAll()).toMatchObject(keys.map(() => ({ hitsBefore: 3 }))); // MOVED
   });
 
   /** Begins to move the slot of a key that nothing else has moved yet. */

@@ -41,6 +41,7 @@ function heldQueue() {
     isBehind: false,
     mayRun: () => state.isOpen,
     spend: (units) => void spent.push(units),
+    noteRefusal: () => {},
     add: (call) => void waiting.push(call),
     close: () => {},
   };

@@ -1,0 +1,44 @@
+/**
+ * What is read in one turn of the event loop, over all connections of a server. A unit is an octet, and what else takes
+ * as long: about 0.1 µs.
+ */
+const UNITS_A_TURN = 32_768;
+/** Of a request besides its octets: Node's objects, its route and its response. */
+export const REQUEST_UNITS = 512;
+/** Of a piece of a body: a client chooses how small its chunks are. */
+export const CHUNK_UNITS = 32;
+
+/** Bounds the input that is handled in a turn. Connections that come too late wait, and are served in order. */
+export class InputTurns {
+  #unitsLeft = UNITS_A_TURN;
+  #waiting: (() => void)[] = [];
+  #turn: NodeJS.Immediate | undefined;
+
+  /** Whether more may be handled in this turn. */
+  get hasRoom(): boolean {
+    return this.#unitsLeft > 0;
+  }
+
+  spend(units: number): void {
+    this.#unitsLeft -= units;
+    this.#turn ??= setImmediate(this.#begin);
+  }
+
+  /** @param proceed  called once, in a turn that has room */
+  wait(proceed: () => void): void {
+    this.#waiting.push(proceed);
+    this.#turn ??= setImmediate(this.#begin);
+  }
+
+  readonly #begin = (): void => {
+    this.#turn = undefined;
+    this.#unitsLeft = UNITS_A_TURN;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    let served = 0;
+    while (served < waiting.length && this.hasRoom) waiting[served++]?.();
+    if (served === waiting.length) return;
+    this.#waiting = waiting.slice(served).concat(this.#waiting);
+    this.#turn ??= setImmediate(this.#begin);
+  };
+}

@@ -1,0 +1,32 @@
+import { type Server, Socket } from 'node:net';
+
+/** What `node:net` keeps on a socket and has no public name for. */
+interface Internals {
+  _handle: unknown;
+  _server: Server | null;
+  server: Server | null;
+}
+
+/** The `onread` option of a socket. */
+export interface OnRead {
+  /** Every read goes here, one over the other. */
+  readonly buffer: Buffer;
+  /** @returns false: no more is read until the socket is resumed */
+  readonly callback: (length: number) => boolean;
+}
+
+/**
+ * Moves a connection that a server has accepted to a socket that reads into a given buffer.
+ *
+ * @returns undefined if this version of Node keeps its handle elsewhere
+ * @see https://nodejs.org/api/net.html#new-netsocketoptions `onread`, which `net.createServer` cannot be given
+ */
+export function takeOver(accepted: Socket, onread: OnRead): Socket | undefined {
+  const internals = accepted as unknown as Internals;
+  const { _handle: handle, _server: server } = internals;
+  if (!handle) return undefined;
+  internals._handle = null;
+  internals._server = null;
+  const socket: Socket = new Socket({ handle, onread } as ConstructorParameters<typeof Socket>[0]);
+  return Object.assign(socket, { _server: server, server }); // the server counts its connections by it
+}
