@@ -1,8 +1,9 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|intermittent|package-root|start-up|taken-socket)\\.ts':
+  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|grpc-tls|intermittent|package-root|start-up|taken-socket)\\.ts':
     [],
+  'src/process-context\\.ts': ['src/clock.ts', 'src/observe/log.ts', 'src/record/request-clock.ts'],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
   'src/rules/': ['src/rules/', 'src/algorithms/', 'src/clock.ts', 'src/json.ts', 'src/nearest.ts'],
   'src/shares/': ['src/shares/', 'src/clock.ts'],
@@ -173,8 +174,24 @@ const mayImport = {
   ],
 };
 
+/** What opens a part from its settings: `open.ts` and `open-*.ts` in its folder. */
+const OPENER = '/open[.-]';
+
+/** What a part needs to be opened. */
+const mayOpenersImport = [
+  ...['src/settings(\\.ts|/)', 'src/(start-up|process-context|clock|hashed)\\.ts'],
+  ...['src/observe/(log|seldom-log)\\.ts', `src/.+${OPENER}`],
+];
+const mayOpenerImport = {
+  'src/backends/': ['src/ledger/ledger.ts'],
+  'src/rules/': ['src/candidate/(book|feed)\\.ts', 'src/observe/rule-loads.ts', 'src/xds/book.ts'],
+  'src/rlqs/': ['src/backends/key.ts'],
+  'src/record/': ['src/admin/times.ts'],
+  'src/advise/': ['src/workers/responders.ts'],
+};
+
 /** Importable from anywhere. */
-const everywhere = ['src/(appended|grpc-status|intermittent|later|package-root|taken-socket)\\.ts'];
+const everywhere = ['src/(appended|grpc-status|grpc-tls|intermittent|later|package-root|taken-socket)\\.ts'];
 
 /** A package that only one part of the tree may know. */
 const packageOf = {
@@ -193,10 +210,10 @@ const packageOf = {
 module.exports = {
   forbidden: [
     {
-      name: 'the client shares nothing with the service but the encoding',
+      name: 'the client shares nothing with the service but the encoding, and how gRPC servers are known',
       severity: 'error',
       from: { path: '^client/src/' },
-      to: { path: '^src/', pathNot: '^src/protobuf/(interner|reader|writer)\\.ts$' },
+      to: { path: '^src/', pathNot: '^src/(protobuf/(interner|reader|writer)|grpc-tls)\\.ts$' },
     },
     {
       name: 'the service does not know the client',
@@ -226,14 +243,31 @@ module.exports = {
     {
       name: 'only what starts a process knows how its parts are opened',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/(serve/|serve\\.ts|commands/serve\\.ts)' },
-      to: { path: '^src/serve/' },
+      from: { path: '^src/', pathNot: ['^src/(serve/|serve\\.ts|commands/serve\\.ts)', OPENER] },
+      to: { path: ['^src/serve/', `^src/.+${OPENER}`] },
+    },
+    {
+      name: 'what opens a part does not know the service',
+      severity: 'error',
+      from: { path: `^src/.+${OPENER}` },
+      to: { path: '^src/serve(/|\\.ts)' },
     },
     ...Object.entries(mayImport).map(([from, to]) => ({
       name: `layer ${from}`,
       severity: 'error',
-      from: { path: `^${from}` },
+      from: { path: `^${from}`, pathNot: OPENER },
       to: { path: '^src/', pathNot: [...to, ...everywhere].map((path) => `^${path}`) },
+    })),
+    ...Object.entries(mayImport).map(([from, to]) => ({
+      name: `what opens a part of ${from}`,
+      severity: 'error',
+      from: { path: [`^${from.replace(/[/]$/, OPENER)}`, `^${from}.+${OPENER}`] },
+      to: {
+        path: '^src/',
+        pathNot: [...to, ...mayOpenersImport, ...(mayOpenerImport[from] ?? []), ...everywhere].map(
+          (path) => `^${path}`,
+        ),
+      },
     })),
     ...Object.entries(packageOf).map(([name, place]) => ({
       name: `package ${name}`,

@@ -1,4 +1,4 @@
-import { getPriority, setPriority } from 'node:os';
+import { constants, getPriority, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Attacker } from './attack.ts';
 import type { AttackerQuestion, Outcome } from './attacker.ts';
@@ -12,7 +12,7 @@ import { validFlood } from './valid-flood.ts';
 /** The other client must not wait for a processor because of this process. */
 const NICENESS = 5;
 
-setPriority(getPriority() + NICENESS);
+setPriority(Math.min(getPriority() + NICENESS, constants.priority.PRIORITY_LOW));
 let run: ((attacker: Attacker) => Promise<void>) | undefined;
 let isTls = false;
 

@@ -105,7 +105,9 @@ async function measure({ name, consistency, settings, print }: Way, count: numbe
     const untilMs = performance.now();
     await Promise.all(loads.map((load) => load.stop()));
     const sent = loads.reduce((sum, load) => sum + load.sent(), 0) - sentBefore;
-    const passed = loads.flatMap((load) => load.passedAtMs.filter((atMs) => atMs >= fromMs && atMs < untilMs));
+    const passed = loads.flatMap((load) =>
+      load.passed.filter(({ answeredAtMs }) => answeredAtMs >= fromMs && answeredAtMs < untilMs),
+    );
     const share = passed.length / ((RATE * (untilMs - fromMs)) / 1_000);
     const above = Math.ceil(mostAboveBound(passed, RATE, BURST + count));
     const perRequest = (commands / sent).toFixed(3);

@@ -147,7 +147,9 @@ async function measure({ name, burst, keys, open }: Way): Promise<string> {
     const untilMs = performance.now();
     const sentSince = sent() - sentBefore;
     await Promise.all(loads.map((load) => load.stop()));
-    const passed = loads.flatMap((load) => load.passedAtMs.filter((atMs) => atMs >= fromMs && atMs < untilMs));
+    const passed = loads.flatMap((load) =>
+      load.passed.filter(({ answeredAtMs }) => answeredAtMs >= fromMs && answeredAtMs < untilMs),
+    );
     const limit = (RATE * (untilMs - fromMs)) / 1_000;
     const share = ((100 * passed.length) / limit).toFixed(1);
     const beyond = mostAboveBound(passed, RATE, burst).toFixed(1);

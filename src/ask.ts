@@ -1,14 +1,8 @@
 import { readFileSync } from 'node:fs';
-import {
-  type ChannelCredentials,
-  type ChannelOptions,
-  Client,
-  credentials,
-  type MethodDefinition,
-  type ServiceError,
-} from '@grpc/grpc-js';
+import { type ChannelCredentials, Client, credentials, type MethodDefinition, type ServiceError } from '@grpc/grpc-js';
 import type { Clock } from './clock.ts';
 import { parseDescriptor } from './descriptor-text.ts';
+import { type GrpcServerIdentity, serverIdentity } from './grpc-tls.ts';
 import { responseToJson } from './rls/json.ts';
 import { type FoundRule, findRules, shouldRateLimit } from './rls/proto.ts';
 import { codeNumbers, nameOf, unitNumbers, type WireRequest, type WireResponse, type WireStatus } from './rls/wire.ts';
@@ -64,7 +58,9 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
     })),
     hits_addend: hits,
   };
-  const client = new Client(target.startsWith('/') ? `unix:${target}` : target, credentialsOf(tls), optionsOf(tls));
+  const identity = serverIdentity(target, tls?.serverName);
+  const address = target.startsWith('/') ? `unix:${target}` : target;
+  const client = new Client(address, credentialsOf(tls, identity), identity.channel);
   try {
     const deadlineMs = clock() + DEADLINE_MS;
     const response = await call(client, shouldRateLimit, request, deadlineMs);
@@ -77,15 +73,12 @@ export async function ask(question: Question, clock: Clock): Promise<string> {
   }
 }
 
-function credentialsOf(tls: AskTls | undefined): ChannelCredentials {
+function credentialsOf(tls: AskTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
   if (!tls) return credentials.createInsecure();
   if ((tls.cert === undefined) !== (tls.key === undefined))
     throw new InvalidQuestion('--cert and --key go together: one is missing');
-  return credentials.createSsl(read('--ca', tls.ca), read('--key', tls.key), read('--cert', tls.cert));
+  return credentials.createSsl(read('--ca', tls.ca), read('--key', tls.key), read('--cert', tls.cert), verify);
 }
-
-const optionsOf = (tls: AskTls | undefined): ChannelOptions =>
-  tls?.serverName === undefined ? {} : { 'grpc.ssl_target_name_override': tls.serverName };
 
 function read(flag: string, file: string | undefined): Buffer | null {
   if (file === undefined) return null;

@@ -1,15 +1,15 @@
 import { banner, consoleAddress } from './banner.ts';
 import type { Clock } from './clock.ts';
+import { whenNeverReached } from './ledger/open.ts';
 import { createLogger } from './observe/log.ts';
 import { logRuleLoads } from './observe/rule-loads.ts';
 import { createStatistics } from './observe/stats.ts';
+import { contextOf } from './process-context.ts';
 import type { StoreTraits } from './rules/fit.ts';
-import { contextOf } from './serve/context.ts';
+import { openRules } from './rules/open.ts';
 import { openCore } from './serve/core.ts';
 import { openOps } from './serve/ops.ts';
 import { openLocalResponder } from './serve/responder.ts';
-import { openRules } from './serve/rules.ts';
-import { whenNeverReached } from './serve/store.ts';
 import { spendProblemOf } from './settings/store-traits.ts';
 import type { Settings } from './settings.ts';
 import { CannotStart, openParts } from './start-up.ts';

@@ -9,12 +9,16 @@ Runs the tests beside one busy process for each core: a test that depends on a f
 Takes several times as long as npm test.
 `);
 
+/** Of a test that has no time of its own: many take minutes here. */
+const TEST_TIMEOUT_MS = 300_000;
+
 /** Runs the tests beside one busy process for each core: a test that depends on a fast machine fails. Arguments go to jest. */
 const busy = Array.from({ length: availableParallelism() }, () =>
   spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
 );
-const jest = spawn('npx', ['jest', ...process.argv.slice(2)], {
+const jest = spawn('npx', ['jest', `--testTimeout=${TEST_TIMEOUT_MS}`, ...process.argv.slice(2)], {
   cwd: fileURLToPath(new URL('..', import.meta.url)),
+  env: { ...process.env, TESTS: 'starved' },
   stdio: 'inherit',
 });
 jest.once('exit', (code) => {

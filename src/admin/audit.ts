@@ -1,9 +1,9 @@
 import { write } from 'node:fs';
 import { appendFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
+import type { Records } from '../backends/records.ts';
 import type { Clock } from '../clock.ts';
 import { ApiProblem } from './problem.ts';
-import type { Records } from './records.ts';
 import { rfc3339 } from './times.ts';
 
 /** A change, as the audit log keeps it. */

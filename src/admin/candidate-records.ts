@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import type { Records } from '../backends/records.ts';
 import type { CandidateBook, PostedCandidate } from '../candidate/book.ts';
 import { ApiProblem } from './problem.ts';
-import type { Records } from './records.ts';
 
 /** Small, since it is read all the time: names the newest text. */
 const NEWEST = 'candidate';

@@ -1,7 +1,7 @@
+import type { Records } from '../backends/records.ts';
 import type { Clock } from '../clock.ts';
 import { descriptorKey, type Overrides, type StandingOverride } from '../overrides.ts';
 import { ApiProblem } from './problem.ts';
-import type { Records } from './records.ts';
 
 const MAP = 'overrides';
 

@@ -41,7 +41,7 @@ export interface HealthSources {
   readonly store: {
     readonly description: string;
     readonly watch: Pick<StoreWatch, 'state'> | undefined;
-    readonly memory: Pick<MemoryBackend, 'held'> | undefined;
+    readonly memory?: Pick<MemoryBackend, 'held'> | undefined;
   };
   readonly rules: {
     readonly book: { rules(): RuleTree | undefined };

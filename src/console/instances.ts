@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Records } from '../admin/records.ts';
+import type { Records } from '../backends/records.ts';
 import type { Clock } from '../clock.ts';
 
 /** What an instance says of itself. */

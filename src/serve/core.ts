@@ -1,19 +1,31 @@
-import type { Clock } from '../clock.ts';
+import { unitMs } from '../algorithms/limit.ts';
+import { countersOf } from '../backends/open.ts';
+import type { Decider } from '../decide.ts';
 import { hashed } from '../hashed.ts';
+import { createEstimates } from '../ledger/estimates.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { type OpenStore, openStore } from '../ledger/open.ts';
+import { Overrides } from '../overrides.ts';
+import type { ProcessContext } from '../process-context.ts';
+import { createResponseHeaders } from '../rls/headers.ts';
+import { createDynamicMetadata } from '../rls/metadata.ts';
 import { ReadinessCheck } from '../rls/readiness.ts';
+import type { Extras } from '../rls/service.ts';
 import type { StoreTraits } from '../rules/fit.ts';
+import type { OpenRules } from '../rules/open.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import { traitsOf } from '../settings/store-traits.ts';
 import type { Settings } from '../settings.ts';
 import { openParts, type Part } from '../start-up.ts';
-import type { ProcessContext } from './context.ts';
-import type { OpenRules } from './rules.ts';
-import { countersOf, type OpenStore, openStore } from './store.ts';
 
-/** The counters and the rules of a process. */
+/** The counters and the rules of a process, and what follows from them. */
 export interface Core<R extends OpenRules = OpenRules> extends Part {
   readonly store: OpenStore;
   readonly rules: R;
+  /** The dependencies of decisions. */
+  readonly decider: Decider & { readonly ledger: Ledger; readonly overrides: Overrides };
+  /** Headers and metadata of answers. */
+  readonly extras: Extras;
   /** Close it before all other parts. */
   readonly readiness: ReadinessCheck;
 }
@@ -24,30 +36,31 @@ export interface Core<R extends OpenRules = OpenRules> extends Part {
  * used
  */
 export function openCore<R extends OpenRules>(
-  settings: Pick<Settings, 'counters' | 'readiness'>,
+  { counters, decisions, answers, admin, readiness }: Settings,
   openRules: (store: StoreTraits) => Promise<R>,
   context: ProcessContext,
 ): Promise<Core<R>> {
+  const { clock } = context;
   return openParts(async (add) => {
-    const store = add(await openStore(settings.counters, context));
-    const rules = await openRules(traitsOf(settings.counters));
+    const store = add(await openStore(counters, context));
+    const rules = await openRules(traitsOf(counters));
     add(rules.book);
     add(rules.candidate);
-    const readiness = new ReadinessCheck(settings.readiness, { rules: rules.book.rules, store, clock: context.clock });
-    return { store, rules, readiness };
+    return {
+      ...{ store, rules },
+      decider: {
+        ...{ ...decisions, ledger: store.ledger, clock, estimates: createEstimates() },
+        rules: admin.hashKeys ? withHashedNames(rules.book.rules) : rules.book.rules,
+        counters: countersOf(counters, clock),
+        overrides: new Overrides(clock, (unit) => unitMs[unit]),
+      },
+      extras: {
+        headers: createResponseHeaders(answers.headers),
+        metadata: createDynamicMetadata(answers.metadata),
+      },
+      readiness: new ReadinessCheck(readiness, { rules: rules.book.rules, store, clock }),
+    };
   });
-}
-
-/** The dependencies of decisions. */
-export function deciderOf(
-  { decisions, counters, admin }: Settings,
-  { store, rules }: Pick<Core, 'store' | 'rules'>,
-  clock: Clock,
-) {
-  const { ledger, overrides, estimates } = store;
-  const named = admin.hashKeys ? withHashedNames(rules.book.rules) : rules.book.rules;
-  const own = { ledger, overrides, estimates, clock, counters: countersOf(counters, clock) };
-  return { ...decisions, rules: named, ...own };
 }
 
 /** The same rules, by which statistics name callers' values by their hashes. */

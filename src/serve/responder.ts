@@ -1,30 +1,30 @@
 import { AdminAgent, replyTo } from '../admin/agent.ts';
+import { openArrivals } from '../advise/open.ts';
+import { openCandidate } from '../candidate/open.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import { awaitStore } from '../ledger/open.ts';
+import { openTracing } from '../observe/open-tracing.ts';
 import type { Load } from '../observe/service-gauges.ts';
 import type { ServiceObserver } from '../observe/service-observer.ts';
 import type { Statistics } from '../observe/stats.ts';
 import { type Overload, openOverload } from '../overload/overload.ts';
+import { every, type ProcessContext } from '../process-context.ts';
 import type { QuotaService } from '../rlqs/quota-service.ts';
-import { createResponseHeaders } from '../rls/headers.ts';
 import { createHealth, type Health } from '../rls/health.ts';
 import { createHoldsService } from '../rls/holds.ts';
 import { createKuadrantService } from '../rls/kuadrant.ts';
-import { createDynamicMetadata } from '../rls/metadata.ts';
-import { createRlsService, type Extras } from '../rls/service.ts';
+import { createRlsService } from '../rls/service.ts';
 import type { Settings } from '../settings.ts';
+import type { OpenSites } from '../sites/open.ts';
 import { createKuadrantLimits } from '../slots/kuadrant.ts';
 import { createReservations } from '../slots/reservations.ts';
 import { createSlots } from '../slots/slots.ts';
 import { openParts, type Part } from '../start-up.ts';
 import type { OnCallFinished } from '../transport/grpc-server.ts';
 import { countOpen, type Responders } from '../workers/responders.ts';
-import { every, type ProcessContext } from './context.ts';
-import { type Core, deciderOf } from './core.ts';
-import { createObserver, openArrivals, openCandidate, openRecordingOf } from './observers.ts';
-import type { openQuotas } from './quotas.ts';
+import type { Core } from './core.ts';
+import { createObserver } from './observer.ts';
 import { openServers, type Servers } from './servers.ts';
-import type { OpenSites, openSites } from './sites.ts';
-import { awaitStore, type OpenStore } from './store.ts';
-import { openTracing } from './tracing.ts';
 
 /** Decides requests in this process. */
 export interface Responder extends Part {
@@ -47,20 +47,14 @@ export function openResponder(
   context: ProcessContext,
 ): Promise<Responder> {
   const { clock } = context;
-  const { store, rules } = core;
+  const { store, rules, decider: plain, extras } = core;
   return openParts(async (add) => {
     const tracing = settings.tracing && add(await openTracing(settings.tracing, context));
     const spanName = storeSpans[settings.counters.store.kind];
     if (tracing && spanName) store.ledger.traceWith(tracing.backend(spanName));
-    const plain = deciderOf(settings, core, clock);
-    const sites = settings.sites && add(await loadSites(settings.sites, settings.counters, core, context));
-    const watched = sites ? { ...plain, ledger: sites.ledger } : plain;
-    const recording = await openRecordingOf(settings, watched, serviceObserver, context);
-    if (recording) add(recording);
-    const decider = recording?.decider ?? watched;
-    const extras = extrasOf(settings.answers);
-    const quotas = settings.rlqs.isOn ? await loadQuotas(settings, core, context) : undefined;
-    const arrivals = await openArrivals(settings, clock);
+    const { sites, recording, quotas, arrivals, watched, decider } = add(
+      await openOptional(settings, core, serviceObserver, context),
+    );
     const agent = add(
       new AdminAgent({
         ...{ decider: plain, extras, clock, every, ...settings.agent, record: recording?.record },
@@ -77,7 +71,7 @@ export function openResponder(
     const untraced = recording ? recording.service(unrecorded) : unrecorded;
     const overload = add(openOverload({ ...settings.overload, onShed: () => serviceObserver.shed() }));
     const isLate = (): boolean => overload.shedShare() > 0;
-    const candidate = add(openCandidate(settings, { core, decider: plain, observer, isLate }, context));
+    const candidate = add(openCandidate(settings, { rules, store, decider: plain, observer, isLate }, context));
     const service = overload.counting(tracing ? tracing.service(untraced) : untraced);
     const health = createHealth(() => core.readiness.state());
     return {
@@ -97,7 +91,27 @@ export function openResponder(
   });
 }
 
-interface LoadSources extends Pick<OpenStore, 'ledger'> {
+/** What requests meet only where it is on; nothing else of it is loaded. */
+function openOptional(settings: Settings, core: Core, { recorded }: ServiceObserver, context: ProcessContext) {
+  const { sites: siteSettings, counters, recording: recordTo, rlqs } = settings;
+  return openParts(async (add) => {
+    const sites =
+      siteSettings && add(await (await import('../sites/open.ts')).openSites(siteSettings, counters, core, context));
+    const watched = sites ? { ...core.decider, ledger: sites.ledger } : core.decider;
+    const recording =
+      recordTo && add(await (await import('../record/open.ts')).openRecording(recordTo, watched, recorded, context));
+    return {
+      ...{ sites, recording },
+      /** Decides with what sites lend; and is recorded. */
+      ...{ watched, decider: recording?.decider ?? watched },
+      quotas: rlqs.isOn ? await (await import('../rlqs/open.ts')).openQuotas(settings, core, context) : undefined,
+      arrivals: await openArrivals(settings, context.clock),
+    };
+  });
+}
+
+interface LoadSources {
+  readonly ledger: Ledger;
   readonly overload: Overload;
   readonly held: { readonly count: number };
   readonly health: Health;
@@ -118,28 +132,12 @@ const loadOf = ({ overload, held, health, quotas, ledger, sites }: LoadSources):
   ...(sites && { sites: sites.report() }),
 });
 
-/** Loaded only where it is on. */
-async function loadQuotas(...options: Parameters<typeof openQuotas>): Promise<QuotaService> {
-  return (await import('./quotas.ts')).openQuotas(...options);
-}
-
-/** Loaded only where there are several sites. */
-async function loadSites(...options: Parameters<typeof openSites>): Promise<OpenSites> {
-  return (await import('./sites.ts')).openSites(...options);
-}
-
 /** The names of a store's spans; none for counters in memory. */
 const storeSpans = {
   memory: undefined,
   redis: 'Redis Pipeline Execution',
   memcache: 'Memcached Fetch Execution',
 } as const;
-
-/** Headers and metadata of answers. */
-export const extrasOf = ({ headers, metadata }: Settings['answers']): Extras => ({
-  headers: createResponseHeaders(headers),
-  metadata: createDynamicMetadata(metadata),
-});
 
 /** Answers requests in this process. */
 export async function openLocalResponder(

@@ -2,16 +2,16 @@ import type { Worker } from 'node:cluster';
 import type { AdminAgent } from '../admin/agent.ts';
 import type { Clock } from '../clock.ts';
 import { createLogger } from '../observe/log.ts';
+import { contextOf } from '../process-context.ts';
+import type { OpenRules } from '../rules/open.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart, openParts, type Part } from '../start-up.ts';
 import type { FromWorker, ToWorker } from '../workers/messages.ts';
 import { ReportSender } from '../workers/report-sender.ts';
 import { createReporter } from '../workers/reporter.ts';
 import { type ReceivedRules, receiveRules } from '../workers/rules-messages.ts';
-import { contextOf } from './context.ts';
 import { openCore } from './core.ts';
 import { openResponder } from './responder.ts';
-import type { OpenRules } from './rules.ts';
 
 /**
  * Answers requests as one of several processes, and reports to the primary process, also if it cannot start.

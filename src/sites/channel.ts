@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Client, credentials, type handleUnaryCall, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import { serverIdentity } from '../grpc-tls.ts';
 import { type Lender, OtherSites } from './lender.ts';
 import type { BorrowRequest, BorrowResponse } from './messages.ts';
 import { borrowMethod, sitesService } from './proto.ts';
@@ -32,8 +33,9 @@ const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
  * @throws Error if a file cannot be read or used
  */
 export function openSiteChannel(address: string, tls: SiteTls | undefined, nowMs: () => number): SiteChannel {
+  const { verify, channel } = serverIdentity(address);
   const channelCredentials = tls
-    ? credentials.createSsl(readFileSync(tls.ca), readFileSync(tls.key), readFileSync(tls.cert))
+    ? credentials.createSsl(readFileSync(tls.ca), readFileSync(tls.key), readFileSync(tls.cert), verify)
     : credentials.createInsecure();
   const client = new Client(address, channelCredentials, {
     'grpc.initial_reconnect_backoff_ms': 100,
@@ -42,6 +44,7 @@ export function openSiteChannel(address: string, tls: SiteTls | undefined, nowMs
     'grpc.keepalive_timeout_ms': CALL_TIMEOUT_MS,
     'grpc.enable_retries': 0, // the next exchange has it all
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+    ...channel,
   });
   const { path, requestSerialize, responseDeserialize } = borrowMethod;
   return {

@@ -8,6 +8,7 @@ import {
   type StatusObject,
   status,
 } from '@grpc/grpc-js';
+import { type GrpcServerIdentity, serverIdentity } from '../grpc-tls.ts';
 import { toStruct, type WireStruct } from '../protobuf/struct.ts';
 import { type BackOff, waitMs } from './back-off.ts';
 import {
@@ -82,6 +83,7 @@ export class DiscoveryClient {
   private readonly controlPlane: ControlPlane;
   private readonly subscriber: Subscriber;
   private readonly headers = new Metadata();
+  private readonly identity: GrpcServerIdentity;
   private readonly node: { readonly id: string; readonly metadata: WireStruct };
   private stream: DiscoveryStream | undefined;
   private client: Client | undefined;
@@ -103,7 +105,8 @@ export class DiscoveryClient {
     this.subscriber = subscriber;
     for (const [name, value] of controlPlane.additionalHeaders) this.headers.set(name, value);
     this.node = { id: controlPlane.nodeId, metadata: toStruct(Object.fromEntries(controlPlane.nodeMetadata)) };
-    this.open(credentialsOf(controlPlane.tls));
+    this.identity = serverIdentity(controlPlane.serverUrl, controlPlane.tls?.serverName);
+    this.open(credentialsOf(controlPlane.tls, this.identity));
   }
 
   /** Ends the stream without notifying the subscriber. */
@@ -122,13 +125,13 @@ export class DiscoveryClient {
   }
 
   private open(channelCredentials: ChannelCredentials): void {
-    const { serverUrl, tls, maxMessageBytes } = this.controlPlane;
+    const { serverUrl, maxMessageBytes } = this.controlPlane;
     const client = new Client(serverUrl, channelCredentials, {
       'grpc.max_receive_message_length': maxMessageBytes,
       'grpc.keepalive_time_ms': KEEPALIVE_TIME_MS,
       'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
       'grpc.use_local_subchannel_pool': 1, // a new connection, without grpc-js's own back-off
-      ...(tls?.serverName !== undefined && { 'grpc.ssl_target_name_override': tls.serverName }),
+      ...this.identity.channel,
     });
     const { path, requestSerialize, responseDeserialize } = streamAggregatedResources;
     const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, this.headers);
@@ -205,7 +208,7 @@ export class DiscoveryClient {
   private reopen(): void {
     let channelCredentials: ChannelCredentials;
     try {
-      channelCredentials = credentialsOf(this.controlPlane.tls);
+      channelCredentials = credentialsOf(this.controlPlane.tls, this.identity);
     } catch (error) {
       this.onLost(error instanceof Error ? error.message : String(error));
       return;
@@ -227,10 +230,10 @@ export class DiscoveryClient {
 type DiscoveryStream = ClientDuplexStream<WireDiscoveryRequest, WireDiscoveryResponse>;
 
 /** @throws Error if a file cannot be read or used */
-function credentialsOf(tls: ControlPlaneTls | undefined): ChannelCredentials {
+function credentialsOf(tls: ControlPlaneTls | undefined, { verify }: GrpcServerIdentity): ChannelCredentials {
   if (!tls) return credentials.createInsecure();
   const read = (file: string | undefined) => (file === undefined ? null : readFileSync(file));
-  return credentials.createSsl(read(tls.caFile), read(tls.keyFile), read(tls.certFile));
+  return credentials.createSsl(read(tls.caFile), read(tls.keyFile), read(tls.certFile), verify);
 }
 
 function reasonOf({ code, details }: StatusObject): string {

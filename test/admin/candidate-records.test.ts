@@ -1,6 +1,6 @@
 import '../helpers/realm.ts';
 import { CandidateRecords } from '../../src/admin/candidate-records.ts';
-import { memoryRecords, type Records } from '../../src/admin/records.ts';
+import { memoryRecords, type Records } from '../../src/backends/records.ts';
 import { CandidateBook } from '../../src/candidate/book.ts';
 import { createFileChecker } from '../../src/rules/load.ts';
 import { fakeClock } from '../helpers/clock.ts';

@@ -1,5 +1,6 @@
 import '../helpers/realm.ts';
 import { channel } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
 import { type Backend, operationOf } from '../../src/backends/backend.ts';
 import type { CounterKey } from '../../src/backends/key.ts';
 import { MemcachedBackend } from '../../src/backends/memcached/backend.ts';
@@ -62,11 +63,14 @@ async function answers(backend: Backend): Promise<number> {
   return replies.flat().filter(({ code }) => code !== 'UNAVAILABLE').length;
 }
 
-/** Sockets that this process has begun to connect. */
-function countAttempts() {
+/** Connections to a port of 127.0.0.1 that this process has begun: other tests run in it, too. */
+function countAttempts(ofPort: number) {
   let count = 0;
-  const onSocket = (): void => {
-    count++;
+  const onSocket = (message: unknown): void => {
+    const { socket } = message as { readonly socket: Socket }; // what Node publishes there
+    socket.on('connectionAttempt', (_, port) => {
+      if (port === ofPort) count++;
+    });
   };
   channel('net.client.socket').subscribe(onSocket);
   return { count: () => count, stop: () => channel('net.client.socket').unsubscribe(onSocket) };
@@ -90,7 +94,7 @@ test.each(Object.keys(scenes) as (keyof typeof scenes)[])(
     closing.push(stop, () => backend.close());
     await eventually(async () => (await answers(backend)) === debits.length);
     const hole: BlackHole = await startBlackHole(lost);
-    const attempts = countAttempts();
+    const attempts = countAttempts(lost.port);
     closing.push(attempts.stop);
     await eventually(async () => {
       expect(await answers(backend)).toBeLessThan(debits.length);

@@ -4,7 +4,8 @@ import { closeAll, openClient } from './service.ts';
 const KEYS = upTo(25).map((at) => `key-${at}`);
 const JOBS_OF_A_KEY = 400;
 const JOBS = KEYS.length * JOBS_OF_A_KEY;
-const PER_SECOND = 10;
+/** The limit, and not the machine, is to hold jobs back. */
+const PER_SECOND = process.env.TESTS === 'starved' ? 5 : 10;
 
 /** What a busy machine leaves unused for a while is not lost. */
 const BURST = 100;

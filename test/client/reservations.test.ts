@@ -15,6 +15,9 @@ const [, program = ''] = /```ts\n(.*?)```/s.exec(section) ?? [];
 
 const LIMIT = 100_000;
 
+/** Longer than a busy machine takes for an answer. */
+const PATIENT = { timeoutMs: 10_000 };
+
 let service: Service;
 beforeAll(async () => {
   service = await startService(`spend: all_or_nothing\n${rules}`);
@@ -23,31 +26,31 @@ afterAll(closeAll);
 
 test('hits are reserved, charged once by their commit, and the rest is free', async () => {
   const client = await openClient({ target: service.grpc });
-  const outcome = await client.reserve('demo', { tenant: 'a' }, LIMIT);
+  const outcome = await client.reserve('demo', { tenant: 'a' }, LIMIT, PATIENT);
   if (!outcome.ok) throw new Error('not reserved');
   const { reservation } = outcome;
   expect(reservation).toMatchObject({ hits: LIMIT, ttlMs: 60_000 });
-  expect(await client.reserve('demo', { tenant: 'a' }, 1)).toMatchObject({ ok: false });
+  expect(await client.reserve('demo', { tenant: 'a' }, 1, PATIENT)).toMatchObject({ ok: false });
   expect(await reservation.commit(400)).toEqual({ outcome: 'committed', charged: 400, overrun: 0 });
   expect(await reservation.commit(400)).toMatchObject({ outcome: 'repeated' });
-  expect(await client.reserve('demo', { tenant: 'a' }, LIMIT - 400)).toMatchObject({ ok: true });
+  expect(await client.reserve('demo', { tenant: 'a' }, LIMIT - 400, PATIENT)).toMatchObject({ ok: true });
 });
 
 test('a commit of more than was reserved is an overrun, and one of 0 frees all of it', async () => {
   const client = await openClient({ target: service.grpc });
-  const first = await client.reserve('demo', { tenant: 'b' }, 10);
-  const second = await client.reserve('demo', { tenant: 'b' }, LIMIT - 10);
+  const first = await client.reserve('demo', { tenant: 'b' }, 10, PATIENT);
+  const second = await client.reserve('demo', { tenant: 'b' }, LIMIT - 10, PATIENT);
   if (!first.ok || !second.ok) throw new Error('not reserved');
   expect(await second.reservation.commit(0)).toMatchObject({ outcome: 'committed', charged: 0 });
   expect(await first.reservation.commit(15)).toEqual({ outcome: 'committed', charged: 15, overrun: 5 });
-  expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 14)).toMatchObject({ ok: false });
-  expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 15)).toMatchObject({ ok: true });
+  expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 14, PATIENT)).toMatchObject({ ok: false });
+  expect(await client.reserve('demo', { tenant: 'b' }, LIMIT - 15, PATIENT)).toMatchObject({ ok: true });
 });
 
 test('with targets of both kinds, reservations and their commits go over gRPC', async () => {
   const client = await openClient({ target: [service.http, service.grpc] });
   for (let calls = 0; calls < 20; calls++) {
-    const outcome = await client.reserve('demo', { tenant: `mixed-${calls}` }, 10);
+    const outcome = await client.reserve('demo', { tenant: `mixed-${calls}` }, 10, PATIENT);
     if (!outcome.ok) throw new Error('not reserved');
     expect(await outcome.reservation.commit(5)).toMatchObject({ charged: 5 });
   }
@@ -57,7 +60,7 @@ test('a commit is sent again until the service is back', async () => {
   const ports = { GRPC_PORT: String(await freePort()) };
   const first = await startService(rules, ports);
   const client = await openClient({ target: first.grpc });
-  const outcome = await client.reserve('demo', { tenant: 'c' }, 10);
+  const outcome = await client.reserve('demo', { tenant: 'c' }, 10, PATIENT);
   if (!outcome.ok) throw new Error('not reserved');
   await first.stop();
   const commit = outcome.reservation.commit(7);

@@ -44,9 +44,7 @@ async function behindEnvoy(page: string, edit: (config: string) => string, use: 
   writeFileSync(join(folder, name), rules);
   const weir = await startWeir({}, { args: ['--rules', join(folder, name)] });
   try {
-    const envoy = await startEnvoy(weir.grpcPort, (config) =>
-      edit(config).replaceAll('timeout: 0.25s\n', 'timeout: 5s\n'),
-    );
+    const envoy = await startEnvoy(weir.grpcPort, edit);
     try {
       await envoy.waitFor(async () => (await envoy.get('10001', '/')).status === 200); // Envoy has found Weir
       await use(envoy);

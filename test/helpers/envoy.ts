@@ -19,7 +19,8 @@ export interface Envoy extends Pick<Running, 'waitFor'> {
 }
 
 /**
- * Starts Envoy with envoy.yaml on free ports; ready when every listener accepts connections.
+ * Starts Envoy with envoy.yaml on free ports, but it waits for Weir longer; ready when every listener accepts
+ * connections.
  *
  * @param weirPort  the gRPC port of Weir
  * @param edit      changes envoy.yaml before that; a port that stands as `port_value: =1234` is taken as it is
@@ -33,7 +34,8 @@ export async function startEnvoy(weirPort: number, edit = (config: string): stri
     if (free === undefined) throw new Error(`envoy.yaml has a port that this helper does not replace: ${port}`);
     return free;
   };
-  const config = edit(await readFile(ENVOY_YAML, 'utf8'));
+  const patient = (config: string): string => config.replaceAll('timeout: 0.25s\n', 'timeout: 5s\n'); // the machine has more to do than the test
+  const config = patient(edit(await readFile(ENVOY_YAML, 'utf8')));
   const path = join(folder, 'envoy.yaml');
   await writeFile(
     path,

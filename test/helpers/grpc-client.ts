@@ -7,6 +7,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import type { MethodDefinition } from '@grpc/proto-loader';
+import { serverIdentity } from '../../src/grpc-tls.ts';
 import type { WireBatchResponse } from '../../src/rls/batch-messages.ts';
 import { decideBatch, shouldRateLimit } from '../../src/rls/proto.ts';
 import type { WireRequest, WireResponse } from '../../src/rls/wire.ts';
@@ -32,7 +33,10 @@ export interface GrpcClient {
 const { Check: check, List: list, Watch: watch } = healthMethods;
 
 export function createClient(target: string, channel: ChannelCredentials = credentials.createInsecure()): GrpcClient {
-  const client = new Client(target, channel, { 'grpc.use_local_subchannel_pool': 1 });
+  const client = new Client(target, channel, {
+    'grpc.use_local_subchannel_pool': 1,
+    ...serverIdentity(target).channel,
+  });
   const unary = <Q, R>(
     method: Pick<MethodDefinition<Q, R>, 'path' | 'requestSerialize' | 'responseDeserialize'>,
     request: Q,

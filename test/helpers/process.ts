@@ -6,6 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const OUTPUT_LIMIT_CHARS = 1_000_000;
 const POLL_MS = 25;
+/** Nothing takes so long to start but on a machine that is busy. */
+const START_TIMEOUT_MS = 45_000;
 const STOP_GRACE_MS = 10_000;
 
 /** How a process ended: one of the two is null, as in Node's 'exit' event. */
@@ -65,7 +67,7 @@ export async function start(command: string, args: readonly string[], options: S
   const pid = child.pid ?? 0; // it has one, since it has been spawned
   killWithParent(pid, exited);
 
-  const waitFor: Running['waitFor'] = async (expected, timeoutMs = 20_000) => {
+  const waitFor: Running['waitFor'] = async (expected, timeoutMs = START_TIMEOUT_MS) => {
     const holds = typeof expected === 'string' ? () => output.includes(expected) : () => expected(output);
     const endMs = Date.now() + timeoutMs;
     while (!(await holds())) {

@@ -1,19 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { QuotaEnvoy } from './quota-envoy.ts';
 
+/** A request that passed: it was admitted between these times, in milliseconds on the monotonic clock. */
+export interface PassedRequest {
+  readonly sentAtMs: number;
+  readonly answeredAtMs: number;
+}
+
 /** Requests to one proxy. */
 export interface QuotaLoad {
-  /** When each request passed, in milliseconds on the monotonic clock. */
-  readonly passedAtMs: number[];
+  readonly passed: readonly PassedRequest[];
   readonly sent: () => number;
+  readonly refused: () => number;
   perSecond: number;
   stop(): Promise<void>;
 }
 
 /** Sends requests at a rate that may change; those of a proxy that is down count for nothing. */
 export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: number): QuotaLoad {
-  const passedAtMs: number[] = [];
+  const passed: PassedRequest[] = [];
   let sent = 0;
+  let refused = 0;
   let inFlight = 0;
   let due = 0;
   let beforeMs = performance.now();
@@ -24,15 +31,19 @@ export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: num
     for (; due >= 1 && inFlight < 60; due--) {
       sent++;
       inFlight++;
+      const sentAtMs = performance.now();
       envoy
         .passes()
-        .then((passed) => void (passed && passedAtMs.push(performance.now())))
+        .then((isPassed) => {
+          if (isPassed) passed.push({ sentAtMs, answeredAtMs: performance.now() });
+          else refused++;
+        })
         .catch(() => {})
         .finally(() => inFlight--);
     }
   }, 10);
   const load: QuotaLoad = {
-    ...{ passedAtMs, perSecond, sent: () => sent },
+    ...{ passed, perSecond, sent: () => sent, refused: () => refused },
     async stop() {
       clearInterval(timer);
       while (inFlight > 0) await sleep(10);
@@ -42,19 +53,20 @@ export function startQuotaLoad(envoy: Pick<QuotaEnvoy, 'passes'>, perSecond: num
 }
 
 /**
- * The largest number of requests above `perSecond` × T + `burst` in any window of length T; at most 0 within the bound.
- *
- * @param passedAtMs  when each passed
+ * The largest number of requests above `perSecond` × T + `burst` that were admitted in any window of length T for
+ * certain: sent and answered in it. At most 0 within the bound, also where answers are read late.
  */
-export function mostAboveBound(passedAtMs: readonly number[], perSecond: number, burst: number): number {
-  const sorted = passedAtMs.toSorted((one, other) => one - other);
-  // of the window from request i to request j: (j - i + 1) - perSecond × (t_j - t_i)
-  let lowest = Number.POSITIVE_INFINITY;
+export function mostAboveBound(passed: readonly PassedRequest[], perSecond: number, burst: number): number {
+  const starts = passed.map(({ sentAtMs }) => sentAtMs).sort((one, other) => one - other);
+  // of the windows from each start to the answer at hand: their requests, and perSecond × the start
+  const levels = Float64Array.from(starts, (atMs) => (perSecond * atMs) / 1_000);
   let most = Number.NEGATIVE_INFINITY;
-  for (const [at, atMs] of sorted.entries()) {
-    const level = at - (perSecond * atMs) / 1_000;
-    lowest = Math.min(lowest, level);
-    most = Math.max(most, level - lowest + 1);
+  for (const { sentAtMs, answeredAtMs } of passed.toSorted((one, other) => one.answeredAtMs - other.answeredAtMs)) {
+    for (let at = 0; at < starts.length && (starts[at] ?? 0) <= sentAtMs; at++) {
+      const level = (levels[at] ?? 0) + 1;
+      levels[at] = level;
+      most = Math.max(most, level - (perSecond * answeredAtMs) / 1_000);
+    }
   }
   return most - burst;
 }

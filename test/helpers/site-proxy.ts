@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type handleUnaryCall, Server, ServerCredentials } from '@grpc/grpc-js';
+import { serverIdentity } from '../../src/grpc-tls.ts';
 import type { BorrowRequest, BorrowResponse } from '../../src/sites/messages.ts';
 import { borrowMethod, sitesService } from '../../src/sites/proto.ts';
 import type { Authority } from './certificates.ts';
@@ -39,7 +40,8 @@ export async function startSiteProxy(
     Buffer,
     Buffer,
   ]; // one for each text
-  const upstream = new Client(`127.0.0.1:${to}`, credentials.createSsl(ca, key, cert));
+  const { verify, channel } = serverIdentity(`127.0.0.1:${to}`);
+  const upstream = new Client(`127.0.0.1:${to}`, credentials.createSsl(ca, key, cert, verify), channel);
   const counts = { dropped: 0, passed: 0 };
   let cutUntilMs = 0;
   const isLost = (): boolean => {

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type QuotaEnvoy, startQuotaEnvoy } from '../helpers/quota-envoy.ts';
-import { mostAboveBound, startQuotaLoad } from '../helpers/quota-load.ts';
+import { mostAboveBound, type QuotaLoad, startQuotaLoad } from '../helpers/quota-load.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
+import { eventually } from '../helpers/statsd.ts';
 import { startWeir, type Weir } from '../helpers/weir.ts';
 
 // The long form, with ten Envoys as well: QUOTA_SECONDS=600 npx jest test/rlqs/bound
@@ -17,8 +18,12 @@ domain: edge
 descriptors: [{ key: generic_key, value: all, rate_limit: { unit: second, requests_per_unit: ${RATE}, algorithm: token_bucket, burst: ${BURST} } }]
 `;
 
-/** Until the first assignment arrives, every request passes: these are not counted. */
-const FIRST_CONTACT_MS = 2_000;
+/** Until its first assignment arrives, a proxy lets every request pass: these are not counted. */
+const hasAssignment = (load: QuotaLoad): Promise<void> =>
+  eventually(
+    () => load.refused() > 0,
+    () => 'the proxy has refused nothing: it has no assignment',
+  );
 
 let folder: string;
 let redis: Redis;
@@ -61,11 +66,11 @@ test(
   async () => {
     const { envoys } = await startAll(1);
     const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
-    await sleep(FIRST_CONTACT_MS);
+    await hasAssignment(load);
     const fromMs = performance.now();
     await sleep((SECONDS / 4) * 1_000);
     await load.stop();
-    const passed = load.passedAtMs.filter((atMs) => atMs > fromMs);
+    const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
     const elapsedSeconds = (performance.now() - fromMs) / 1_000;
     expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(0);
     expect(load.sent()).toBeGreaterThan(1.2 * RATE * elapsedSeconds);
@@ -79,13 +84,14 @@ test.each(SECONDS > 60 ? [3, 10] : [3])(
   async (count) => {
     const { envoys } = await startAll(count);
     const little = (0.4 * RATE) / (count - 1);
-    const loads = envoys.map((envoy, at) => startQuotaLoad(envoy, at === 0 ? 2 * RATE : little));
-    await sleep(FIRST_CONTACT_MS);
+    const loads = envoys.map((envoy) => startQuotaLoad(envoy, 2 * RATE));
+    await Promise.all(loads.map(hasAssignment));
     const fromMs = performance.now();
     const phase = (SECONDS / 4) * 1_000;
     const set = (perSecond: (at: number) => number) => {
       for (const [at, load] of loads.entries()) load.perSecond = perSecond(at);
     };
+    set((at) => (at === 0 ? 2 * RATE : little));
     await sleep(phase);
     set((at) => (at === count - 1 ? 2 * RATE : little)); // it moves
     await sleep(phase);
@@ -94,7 +100,7 @@ test.each(SECONDS > 60 ? [3, 10] : [3])(
     await envoys[0]?.stop('SIGKILL'); // one dies
     await sleep(phase);
     await Promise.all(loads.map((load) => load.stop()));
-    const passed = loads.flatMap((load) => load.passedAtMs.filter((atMs) => atMs > fromMs));
+    const passed = loads.flatMap((load) => load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs));
     // a share that grows may bring tokens: each change of the number of proxies scales the tokens that are left
     expect(mostAboveBound(passed, RATE, BURST + count)).toBeLessThanOrEqual(BURST);
     expect(passed.length).toBeGreaterThan(0.5 * RATE * SECONDS);
@@ -105,7 +111,7 @@ test.each(SECONDS > 60 ? [3, 10] : [3])(
 test('two Envoys 1.40 stay within the bound when the service is killed and another takes its place', async () => {
   const { weir, envoys } = await startAll(2);
   const loads = envoys.map((envoy) => startQuotaLoad(envoy, RATE));
-  await sleep(FIRST_CONTACT_MS);
+  await Promise.all(loads.map(hasAssignment));
   const fromMs = performance.now();
   await sleep(8_000);
   await weir.stop('SIGKILL');
@@ -116,7 +122,7 @@ test('two Envoys 1.40 stay within the bound when the service is killed and anoth
   running.push(next);
   await sleep(12_000);
   await Promise.all(loads.map((load) => load.stop()));
-  const passed = loads.flatMap((load) => load.passedAtMs.filter((atMs) => atMs > fromMs));
+  const passed = loads.flatMap((load) => load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs));
   expect(mostAboveBound(passed, RATE, BURST + 2)).toBeLessThanOrEqual(BURST);
   expect(passed.length).toBeGreaterThan(0.5 * RATE * 20);
 }, 120_000);
@@ -124,7 +130,7 @@ test('two Envoys 1.40 stay within the bound when the service is killed and anoth
 test('an Envoy 1.40 stays within the bound when Redis is killed, and is given a share again when it is back', async () => {
   const { envoys } = await startAll(1);
   const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
-  await sleep(FIRST_CONTACT_MS);
+  await hasAssignment(load);
   const fromMs = performance.now();
   await sleep(4_000);
   await redis.kill();
@@ -132,7 +138,7 @@ test('an Envoy 1.40 stays within the bound when Redis is killed, and is given a 
   await redis.restart();
   await sleep(12_000);
   await load.stop();
-  const passed = load.passedAtMs.filter((atMs) => atMs > fromMs);
+  const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
   const elapsedSeconds = (performance.now() - fromMs) / 1_000;
   // the lost share is not counted for one report, see docs/rlqs.md; one Envoy that is sent it again has it once
   expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(BURST);
@@ -142,7 +148,7 @@ test('an Envoy 1.40 stays within the bound when Redis is killed, and is given a 
 test('an Envoy 1.40 whose service ends is on another one at its next report, and stays within the bound', async () => {
   const { weir, envoys } = await startAll(1);
   const load = startQuotaLoad(envoys[0] as QuotaEnvoy, 1.5 * RATE);
-  await sleep(FIRST_CONTACT_MS);
+  await hasAssignment(load);
   const fromMs = performance.now();
   await sleep(4_000);
   await weir.stop('SIGTERM');
@@ -155,7 +161,7 @@ test('an Envoy 1.40 whose service ends is on another one at its next report, and
   await load.stop();
   const listed = await (await fetch(`http://127.0.0.1:${next.debugPort}/api/v1/quotas`)).json();
   expect(listed).toMatchObject({ quotas: [{ proxy: 'envoy-0', rule: expect.any(String) }] });
-  const passed = load.passedAtMs.filter((atMs) => atMs > fromMs);
+  const passed = load.passed.filter(({ sentAtMs }) => sentAtMs > fromMs);
   expect(mostAboveBound(passed, RATE, BURST + 1)).toBeLessThanOrEqual(BURST);
   expect(passed.length).toBeGreaterThan(0.5 * RATE * 14);
 }, 120_000);

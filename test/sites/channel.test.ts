@@ -58,8 +58,11 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
+/** Deadlines that a busy machine keeps. */
+const patient = () => Date.now() + 30_000;
+
 test('lends hits to a site with a certificate of the same authority, as a sum that grows', async () => {
-  const channel = connect(tlsOf('east'), Date.now);
+  const channel = connect(tlsOf('east'), patient);
   const request = { site: 'east', sites: SITES, asks: [ask] };
   expect(await channel.borrow(request)).toEqual({
     loans: [{ is_lent: true, given: 20, now_ms: START_MS, used: 0 }],
@@ -70,7 +73,7 @@ test('lends hits to a site with a certificate of the same authority, as a sum th
 });
 
 test('lends nothing of another epoch, and nothing of counters that no sites share', async () => {
-  const channel = connect(tlsOf('east'), Date.now);
+  const channel = connect(tlsOf('east'), patient);
   const asks = [
     { ...ask, epoch_ms: START_MS - 60_000 },
     { ...ask, counter: 'fixed_window|60000|1:d|1:k|1:v' },
@@ -81,7 +84,7 @@ test('lends nothing of another epoch, and nothing of counters that no sites shar
 });
 
 test('refuses a site that names other sites', async () => {
-  const channel = connect(tlsOf('east'), Date.now);
+  const channel = connect(tlsOf('east'), patient);
   const request = { site: 'east', sites: ['east', 'north', 'west'], asks: [ask] };
   await expect(channel.borrow(request)).rejects.toThrow(
     'this site shares limits with east, west; east with east, north, west',
@@ -89,11 +92,11 @@ test('refuses a site that names other sites', async () => {
 });
 
 test('refuses a certificate of another authority', async () => {
-  const channel = connect(tlsOf('stranger', createAuthority()), Date.now);
+  const channel = connect(tlsOf('stranger', createAuthority()), patient);
   await expect(channel.borrow({ site: 'east', sites: SITES, asks: [ask] })).rejects.toThrow();
 });
 
 test('refuses a connection without TLS', async () => {
-  const channel = connect(undefined, Date.now);
+  const channel = connect(undefined, patient);
   await expect(channel.borrow({ site: 'east', sites: SITES, asks: [ask] })).rejects.toThrow();
 });

@@ -67,8 +67,11 @@ test.each(['fixed_window', 'token_bucket'] as const)(
         const operation = anyOperation(random, key, limit, clock());
         const batch = encodeBatch([{ operations: [operation], spend: 'each' }], clock());
         const { keys, packed } = batch;
-        const reply = await connection.callBuffer('EVAL', script.text, keys.length, ...keys, packed, clock());
-        await Promise.all(keys.map((one) => connection.persist(one))); // time goes by the schedule's clock
+        const transaction = connection.multi();
+        transaction.callBuffer('EVAL', script.text, keys.length, ...keys, packed, clock());
+        for (const one of keys) transaction.persist(one); // time goes by the schedule's clock
+        const [[error, reply] = []] = (await transaction.exec()) ?? [];
+        if (error) throw error;
         const [inLua] = decodeBatch(reply as Buffer, batch); // the script's reply is bytes
         expect(inLua).toEqual(await memory.run([operation], { spend: 'each', timeoutMs: 1 }));
       }

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { promisify } from 'node:util';
 import { credentials, status } from '@grpc/grpc-js';
+import { serverIdentity } from '../../src/grpc-tls.ts';
 import { type Certificates, openCertificates } from '../../src/transport/certificates.ts';
 import type { GrpcServer, GrpcServerOptions } from '../../src/transport/grpc-server.ts';
 import { type Authority, type Certificate, createAuthority, writeCertificate } from '../helpers/certificates.ts';
@@ -56,7 +57,7 @@ async function start(
 function client(certificate?: Certificate): GrpcClient {
   const ca = Buffer.from(authority.cert);
   const [key, cert] = certificate ? [Buffer.from(certificate.key), Buffer.from(certificate.cert)] : [null, null];
-  const made = createClient(server.target, credentials.createSsl(ca, key, cert));
+  const made = createClient(server.target, credentials.createSsl(ca, key, cert, serverIdentity(server.target).verify));
   clients.push(made);
   return made;
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { credentials } from '@grpc/grpc-js';
 import { Redis as RedisClient } from 'ioredis';
+import { serverIdentity } from '../../src/grpc-tls.ts';
 import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { startControlPlane } from '../helpers/control-plane.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
@@ -331,8 +332,9 @@ test('share a unix socket, one that was left behind included, and a port for TLS
   const { cert, key } = writeCertificate(folder, 'server', authority.issue('localhost', '127.0.0.1'));
   const tls = { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: cert, GRPC_SERVER_TLS_KEY: key };
   const { grpcPort } = await service(tls);
-  const trusting = credentials.createSsl(Buffer.from(authority.cert));
-  for (const one of Array.from({ length: 4 }, () => client(`127.0.0.1:${grpcPort}`, trusting)))
+  const target = `127.0.0.1:${grpcPort}`;
+  const trusting = credentials.createSsl(Buffer.from(authority.cert), null, null, serverIdentity(target).verify);
+  for (const one of Array.from({ length: 4 }, () => client(target, trusting)))
     expect(await one.ask()).toMatchObject({ overall_code: OK });
   await onSocket.stop();
   await expect(client(`unix:${socket}`).ask()).rejects.toThrow('UNAVAILABLE');

@@ -1,4 +1,5 @@
 import type { ClientOptions as ChannelOptions, Client, Metadata, ServiceError } from '@grpc/grpc-js';
+import { serverIdentity } from '../../../src/grpc-tls.ts';
 import { BoundedMap } from '../bounded-map.ts';
 import { type FailureKind, WeirUnavailable } from '../errors.ts';
 import type { TlsOptions } from '../options.ts';
@@ -59,12 +60,13 @@ export async function loadGrpc(): Promise<GrpcJs> {
 
 /** Opens a channel. @param address  what grpc-js takes: `host:port`, `dns:///host:port`, `unix:/path` */
 export function createGrpcTransport(grpc: GrpcJs, address: string, tls: TlsOptions | undefined): Transport {
+  const { verify, channel } = serverIdentity(address, tls?.serverName);
   const credentials = tls
-    ? grpc.credentials.createSsl(octets(tls.ca), octets(tls.key), octets(tls.cert))
+    ? grpc.credentials.createSsl(octets(tls.ca), octets(tls.key), octets(tls.cert), verify)
     : grpc.credentials.createInsecure();
   const client = new grpc.Client(address, credentials, {
     ...channelOptions,
-    ...(tls?.serverName !== undefined && { 'grpc.ssl_target_name_override': tls.serverName }),
+    ...channel,
   });
   const call = createCaller(client, metadataOf(grpc));
   client.getChannel().getConnectivityState(true); // connects now, not with the first call

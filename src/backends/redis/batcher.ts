@@ -75,7 +75,7 @@ export class Batcher {
   #queuedHits = 0;
   /** How long a call takes, about. */
   #callMs = 0;
-  /** What the calls in flight ask, in no order; no Set: see `OpenStreams`. */
+  /** What the calls in flight ask, in no order; no Set: see `StreamIndex`. */
   readonly #sent: (readonly Waiting[])[] = [];
   #inFlight = 0;
   #isScheduled = false;

@@ -1,7 +1,7 @@
 import { ErrorCode, Http2Error } from './errors.ts';
 import { MAX_STREAM_ID } from './frames.ts';
-import { OpenStreams } from './open-streams.ts';
 import type { Stream } from './stream.ts';
+import { StreamIndex } from './stream-index.ts';
 
 /** Streams remembered after this server ended them early: frames already on their way are no error. */
 const MAX_ENDED_EARLY = 1_000;
@@ -16,7 +16,7 @@ export const STREAM_BYTES = 2_048;
 
 /** The streams of one connection: the open ones, the numbers used before, and their memory. */
 export class StreamTable {
-  readonly #open = new OpenStreams();
+  readonly #open = new StreamIndex();
   readonly #endedEarly = new Set<number>();
   #skipped: { readonly from: number; readonly to: number }[] = [];
   #cancelledBusy = 0;

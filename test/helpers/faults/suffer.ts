@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { capacityOf } from '../../../src/algorithms/index.ts';
+import { openStore } from '../../../src/ledger/open.ts';
 import { createLogger } from '../../../src/observe/log.ts';
-import { openStore } from '../../../src/serve/store.ts';
 import { readSettings } from '../../../src/settings.ts';
 import { eventually } from '../statsd.ts';
 import type { Fault } from './fault.ts';

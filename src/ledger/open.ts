@@ -1,42 +1,29 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { memoryRecords, type Records } from '../admin/records.ts';
-import { unitMs } from '../algorithms/limit.ts';
 import { Breakers } from '../backends/breaker.ts';
-import { type Counters, createCounterKeys, ownCounters } from '../backends/key.ts';
+import { createCounterKeys } from '../backends/key.ts';
 import { type Lateness, watchLateness } from '../backends/lateness.ts';
-import { createMemoryBackend, type MemoryBackend } from '../backends/memory/backend.ts';
-import { sharedCounters } from '../backends/shared-counters.ts';
+import { openBackends } from '../backends/open.ts';
+import type { OpenBackends } from '../backends/open-backends.ts';
+import { memoryRecords, type Records } from '../backends/records.ts';
 import { type StoreWatch, watchStore } from '../backends/store-watch.ts';
-import { type Clock, monotonicMs } from '../clock.ts';
-import { createEstimates, type Estimates } from '../ledger/estimates.ts';
-import { LEASE_IDLE_MS } from '../ledger/lease.ts';
-import { Ledger } from '../ledger/ledger.ts';
-import { Overrides } from '../overrides.ts';
+import { monotonicMs } from '../clock.ts';
+import { every, type ProcessContext } from '../process-context.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart, openParts, type Part } from '../start-up.ts';
-import type { BackendContext, OpenBackends } from './backend-parts.ts';
-import { every, type ProcessContext } from './context.ts';
+import { LEASE_IDLE_MS } from './lease.ts';
+import { Ledger } from './ledger.ts';
 
-/** The opened store of the counters. */
-export interface OpenStore extends Part {
+/** The ledger, with the store in which it counts. */
+export interface OpenStore extends Part, Pick<OpenBackends, 'memory' | 'description' | 'openShares'> {
   readonly ledger: Ledger;
   /** The circuits to the nodes of the store. */
   readonly breakers: Breakers;
   readonly lateness: Lateness;
   /** Undefined: counters are in memory, and always reachable. */
   readonly watch: StoreWatch | undefined;
-  /** Undefined: counters are not in memory. */
-  readonly memory: MemoryBackend | undefined;
-  /** For messages: `in Redis at redis://10.0.0.7:6379/0`. */
-  readonly description: string;
-  /** Opens where shares are kept; undefined: the engine keeps none. */
-  readonly openShares: OpenBackends['openShares'];
   /** Where operators' changes are kept. */
   readonly records: Records;
-  /** What operators have set for single descriptors. */
-  readonly overrides: Overrides;
-  readonly estimates: Estimates;
 }
 
 /** Maximum number of counters with leases. */
@@ -47,8 +34,13 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
   return openParts(async (add) => {
     const breakers = new Breakers(monotonicMs);
     const lateness = watchLateness(monotonicMs);
-    const opened = await openBackends(options, { clock, log, monotonicMs, breakers, lateness });
-    const { backends, memory, description, openShares, records = memoryRecords() } = opened;
+    const {
+      backends,
+      records = memoryRecords(),
+      ...opened
+    } = await openBackends(options, {
+      ...{ clock, log, monotonicMs, breakers, lateness },
+    });
     const { store, timeoutMs, denyCacheBytes, keys } = options;
     const isRemote = store.kind !== 'memory';
     const ledger = add(
@@ -63,39 +55,8 @@ export function openStore(options: Settings['counters'], { clock, log }: Process
       ? add(watchStore({ backends: watched, keys: createCounterKeys(keys.prefix, keys), clock, monotonicMs }))
       : undefined;
     add(lateness);
-    const overrides = new Overrides(clock, (unit) => unitMs[unit]);
-    const estimates = createEstimates();
-    return { ledger, breakers, lateness, watch, memory, description, openShares, records, overrides, estimates };
+    return { ...opened, ledger, breakers, lateness, watch, records };
   });
-}
-
-/** A client library is loaded only for the kind of store that is used. */
-export async function openBackends(options: Settings['counters'], context: BackendContext): Promise<OpenBackends> {
-  switch (options.store.kind) {
-    case 'memory': {
-      const main = createMemoryBackend(context.clock, options.memory);
-      return {
-        ...{ backends: { main }, memory: main, description: `in memory, at most ${options.memory.maxCounters}` },
-        openShares: async (terms, maxBytes) =>
-          new (await import('../shares/share-store.ts')).MemoryShares(context.clock, terms, maxBytes),
-      };
-    }
-    case 'redis': {
-      const { openRedisBackends } = await import('./redis-backends.ts');
-      return openRedisBackends(options.store, options, context);
-    }
-    case 'memcache': {
-      const { openMemcachedBackend } = await import('./memcached-backend.ts');
-      return openMemcachedBackend(options.store, options, context);
-    }
-  }
-}
-
-/** Finds the counters of limits. */
-export function countersOf({ keys }: Settings['counters'], clock: Clock): Counters {
-  const own = createCounterKeys(keys.prefix, keys);
-  if (keys.kind === 'own') return ownCounters(own);
-  return sharedCounters({ ...keys, own, clock, random: Math.random });
 }
 
 /** How long start-up waits for the store, so that the first answers are not failures. */

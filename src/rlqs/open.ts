@@ -1,11 +1,12 @@
 import { createCounterKeys } from '../backends/key.ts';
 import { monotonicMs } from '../clock.ts';
+import type { OpenStore } from '../ledger/open.ts';
 import { createSeldomLog } from '../observe/seldom-log.ts';
-import { type PoolKeys, QuotaService, shareTerms } from '../rlqs/quota-service.ts';
+import type { ProcessContext } from '../process-context.ts';
+import type { OpenRules } from '../rules/open.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart } from '../start-up.ts';
-import type { ProcessContext } from './context.ts';
-import type { Core } from './core.ts';
+import { type PoolKeys, QuotaService, shareTerms } from './quota-service.ts';
 
 /** Only the name of a counter is used. */
 type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
@@ -13,7 +14,7 @@ type KeyLimit = Parameters<ReturnType<typeof createCounterKeys>>[0];
 /** Opens the rate limit quota service. */
 export async function openQuotas(
   { rlqs, counters, admin }: Pick<Settings, 'rlqs' | 'counters' | 'admin'>,
-  { store, rules }: Pick<Core, 'store' | 'rules'>,
+  { store, rules }: { readonly store: OpenStore; readonly rules: OpenRules },
   { log }: ProcessContext,
 ): Promise<QuotaService> {
   const terms = shareTerms(rlqs.ttlMs);

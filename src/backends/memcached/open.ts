@@ -1,11 +1,11 @@
-import { MemcachedBackend } from '../backends/memcached/backend.ts';
-import { referenceCounters } from '../backends/memcached/reference.ts';
-import { openServers } from '../backends/memcached/servers.ts';
-import { tlsOptions } from '../backends/tls.ts';
-import type { StoreSettings } from '../settings/stores.ts';
-import type { Settings } from '../settings.ts';
-import { start } from '../start-up.ts';
-import type { BackendContext, OpenBackends } from './backend-parts.ts';
+import type { StoreSettings } from '../../settings/stores.ts';
+import type { Settings } from '../../settings.ts';
+import { start } from '../../start-up.ts';
+import type { BackendContext, OpenBackends } from '../open-backends.ts';
+import { tlsOptions } from '../tls.ts';
+import { MemcachedBackend } from './backend.ts';
+import { referenceCounters } from './reference.ts';
+import { openServers } from './servers.ts';
 
 /** @throws CannotStart if a certificate file cannot be read */
 export async function openMemcachedBackend(

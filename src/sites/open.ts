@@ -1,18 +1,19 @@
 import { monotonicMs } from '../clock.ts';
+import type { OpenStore } from '../ledger/open.ts';
 import { createSeldomLog } from '../observe/seldom-log.ts';
+import type { ProcessContext } from '../process-context.ts';
+import type { OpenRules } from '../rules/open.ts';
 import type { Settings } from '../settings.ts';
-import { Borrower, type Peer, reportOfPeer } from '../sites/borrower.ts';
-import { borrowingLedger, type DecidingLedger } from '../sites/borrowing-ledger.ts';
-import { openSiteChannel, type SiteChannel, startSiteServer } from '../sites/channel.ts';
-import { Lender } from '../sites/lender.ts';
-import { LowCounters } from '../sites/low-counters.ts';
-import { MeasuredError } from '../sites/measured-error.ts';
-import { createOwnLimits } from '../sites/own-limits.ts';
-import { reportShared, type SharedReport } from '../sites/shared-counters.ts';
-import { noPeerCounts, type SitesReport } from '../sites/site-counts.ts';
 import { openParts, type Part, start } from '../start-up.ts';
-import type { ProcessContext } from './context.ts';
-import type { Core } from './core.ts';
+import { Borrower, type Peer, reportOfPeer } from './borrower.ts';
+import { borrowingLedger, type DecidingLedger } from './borrowing-ledger.ts';
+import { openSiteChannel, type SiteChannel, startSiteServer } from './channel.ts';
+import { Lender } from './lender.ts';
+import { LowCounters } from './low-counters.ts';
+import { MeasuredError } from './measured-error.ts';
+import { createOwnLimits } from './own-limits.ts';
+import { reportShared, type SharedReport } from './shared-counters.ts';
+import { noPeerCounts, type SitesReport } from './site-counts.ts';
 
 type SiteSettings = NonNullable<Settings['sites']>;
 
@@ -35,7 +36,7 @@ const MIN_TIMEOUT_MS = 1_000;
 export function openSites(
   { name, names, peers: others, lost, address, tls }: SiteSettings,
   { keys, timeoutMs }: Settings['counters'],
-  { store: { ledger }, rules }: Pick<Core, 'store' | 'rules'>,
+  { store: { ledger }, rules }: { readonly store: OpenStore; readonly rules: OpenRules },
   { clock, log }: ProcessContext,
 ): Promise<OpenSites> {
   return openParts(async (add) => {

@@ -3,14 +3,14 @@ import { mkdir } from 'node:fs/promises';
 import { rfc3339 } from '../admin/times.ts';
 import { monotonicMs } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
-import { RecordingFiles } from '../record/files.ts';
-import { RECORDING_VERSION } from '../record/format.ts';
-import { Recorder } from '../record/recorder.ts';
+import { every, type ProcessContext } from '../process-context.ts';
 import type { RlsService } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
 import type { Settings } from '../settings.ts';
 import { type Part, start } from '../start-up.ts';
-import { every, type ProcessContext } from './context.ts';
+import { RecordingFiles } from './files.ts';
+import { RECORDING_VERSION } from './format.ts';
+import { Recorder } from './recorder.ts';
 
 /** Records what this process answers. */
 export interface Recording extends Part {

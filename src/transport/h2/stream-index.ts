@@ -13,7 +13,7 @@ const MOST_KEPT_SLOTS = 128;
  * table keeps a reference to its copy. Once one table is in the old generation, every later one survives the
  * collections of the young generation, and so does every stream that was open at the time.
  */
-export class OpenStreams {
+export class StreamIndex {
   /** Undefined before the first stream, and after many at once. */
   #slots: (Stream | undefined)[] | undefined;
   #mask = 0;

@@ -1,17 +1,17 @@
-import type { Backend } from '../backends/backend.ts';
-import { createCounterKeys } from '../backends/key.ts';
-import { describeAddress } from '../backends/redis/address.ts';
-import { RedisBackend } from '../backends/redis/backend.ts';
-import { connect } from '../backends/redis/connect.ts';
-import { createProbe, isRefusal } from '../backends/redis/probe.ts';
-import { RedisRecords } from '../backends/redis/records.ts';
-import { referenceCounters } from '../backends/redis/reference/counters.ts';
-import { createSeldomLog } from '../observe/seldom-log.ts';
-import { atomicOfRedis } from '../settings/store-traits.ts';
-import type { RedisSettings, StoreSettings } from '../settings/stores.ts';
-import type { Settings } from '../settings.ts';
-import { start } from '../start-up.ts';
-import type { BackendContext, OpenBackends } from './backend-parts.ts';
+import { createSeldomLog } from '../../observe/seldom-log.ts';
+import { atomicOfRedis } from '../../settings/store-traits.ts';
+import type { RedisSettings, StoreSettings } from '../../settings/stores.ts';
+import type { Settings } from '../../settings.ts';
+import { start } from '../../start-up.ts';
+import type { Backend } from '../backend.ts';
+import { createCounterKeys } from '../key.ts';
+import type { BackendContext, OpenBackends } from '../open-backends.ts';
+import { describeAddress } from './address.ts';
+import { RedisBackend } from './backend.ts';
+import { connect } from './connect.ts';
+import { createProbe, isRefusal } from './probe.ts';
+import { RedisRecords } from './records.ts';
+import { referenceCounters } from './reference/counters.ts';
 
 /** No request waits for shares. */
 const MIN_SHARES_TIMEOUT_MS = 1_000;
@@ -73,7 +73,7 @@ async function openRedis(
   const onUsable = () => log.warn(`${description} accepts calls again`);
   const probe = createProbe({ backend, redis, keys: createCounterKeys(keys.prefix, keys), onUsable });
   const openShares: OpenBackends['openShares'] = async (terms) => {
-    const { RedisShares } = await import('../backends/redis/shares.ts');
+    const { RedisShares } = await import('./shares.ts');
     return new RedisShares(redis, { terms, timeoutMs: Math.max(timeoutMs, MIN_SHARES_TIMEOUT_MS) });
   };
   return { backend: probe.backend, description, openShares, records: new RedisRecords(redis, keys.prefix) };

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import type { Logger } from '../observe/log.ts';
-import { RequestClock } from '../record/request-clock.ts';
+import type { Clock } from './clock.ts';
+import type { Logger } from './observe/log.ts';
+import { RequestClock } from './record/request-clock.ts';
 
 /** What every part of a process uses. */
 export interface ProcessContext {

@@ -1,8 +1,8 @@
 import { getHeapStatistics } from 'node:v8';
 import { createCounterKeys } from '../../src/backends/key.ts';
 import { debitOf } from '../../src/ledger/debit.ts';
+import { openStore } from '../../src/ledger/open.ts';
 import { createLogger } from '../../src/observe/log.ts';
-import { openStore } from '../../src/serve/store.ts';
 import { readSettings, type Settings } from '../../src/settings.ts';
 import { fakeClock } from '../helpers/clock.ts';
 import { fixedWindowOf } from '../helpers/limits.ts';

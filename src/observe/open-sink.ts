@@ -1,12 +1,12 @@
 import { compressed } from '../http/compressed.ts';
 import { metricsRoute } from '../http/metrics.ts';
+import { openHttp } from '../http/open.ts';
 import { shareRendering } from '../http/share-rendering.ts';
-import type { Logger } from '../observe/log.ts';
-import { referenceCounters } from '../observe/reference-names.ts';
-import type { Statistics } from '../observe/stats.ts';
-import { dogStatsdNames, statsdNames } from '../observe/statsd-names.ts';
 import type { Settings } from '../settings.ts';
-import { openHttp } from './servers.ts';
+import type { Logger } from './log.ts';
+import { referenceCounters } from './reference-names.ts';
+import type { Statistics } from './stats.ts';
+import { dogStatsdNames, statsdNames } from './statsd-names.ts';
 
 /** A destination of statistics besides the debug port. */
 export interface Sink {
@@ -39,7 +39,7 @@ export function openSink(options: Settings['sink'], source: MetricsSource, log: 
 async function sendStatsd(options: Settings['sink'], source: MetricsSource, log: Logger): Promise<Sink> {
   const { extraTags, statsd, isExplicit } = options;
   const names = options.kind === 'dogstatsd' ? dogStatsdNames(extraTags, options.mogrifiers) : statsdNames(extraTags);
-  const { createStatsdSink } = await import('../observe/statsd.ts');
+  const { createStatsdSink } = await import('./statsd.ts');
   const at = `${statsd.host}:${statsd.port}`;
   return createStatsdSink({
     ...{ ...statsd, names, gauges: source.gauges },
@@ -54,7 +54,7 @@ async function servePrometheus(
   { statistics, gauges, refresh }: MetricsSource,
   log: Logger,
 ): Promise<Sink> {
-  const { createReferenceMetrics } = await import('../observe/prometheus-reference.ts');
+  const { createReferenceMetrics } = await import('./prometheus-reference.ts');
   const { address, path, responseTimeAsMilliseconds } = prometheus;
   const metrics = createReferenceMetrics(statistics, { extraTags, responseTimeAsMilliseconds, gauges });
   const render = shareRendering(async () => {

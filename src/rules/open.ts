@@ -1,18 +1,18 @@
-import { CandidateBook, type CandidateFacts } from '../candidate/book.ts';
+import type { CandidateBook } from '../candidate/book.ts';
 import type { CandidateFeed } from '../candidate/feed.ts';
+import { openCandidateBook } from '../candidate/open.ts';
 import type { Logger } from '../observe/log.ts';
 import { logProblems, type OnLoad } from '../observe/rule-loads.ts';
-import { openFileChecker, openRuleBook, type RuleBook } from '../rules/book.ts';
-import { plainPath, runtimeDirectory } from '../rules/files.ts';
-import type { StoreTraits } from '../rules/fit.ts';
-import type { LoadedRules, LoadOptions } from '../rules/load.ts';
-import { Overlay } from '../rules/overlay-files.ts';
-import { hashOf } from '../rules/packed.ts';
-import { formatProblem } from '../rules/problem.ts';
-import type { CompareRules, Reload } from '../rules/reload.ts';
+import type { ProcessContext } from '../process-context.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart, start } from '../start-up.ts';
-import { every, type ProcessContext } from './context.ts';
+import { openFileChecker, openRuleBook, type RuleBook } from './book.ts';
+import { plainPath, runtimeDirectory } from './files.ts';
+import type { StoreTraits } from './fit.ts';
+import type { LoadedRules, LoadOptions } from './load.ts';
+import { Overlay } from './overlay-files.ts';
+import { hashOf } from './packed.ts';
+import type { CompareRules, Reload } from './reload.ts';
 
 /** How often rule files are polled for changes. */
 const POLL_INTERVAL_MS = 1_000;
@@ -71,7 +71,7 @@ export async function openRules(
   let lastReload: LastReload | undefined;
   const opened = (book: RuleBook, from: string, notes: readonly string[] = []): SourcedRules => ({
     ...{ book, description: overlaid(from), notes },
-    candidate: openCandidateBook(options, store, overlay, context),
+    candidate: openCandidateBook(options, { store, overlay, pollIntervalMs: POLL_INTERVAL_MS }, context),
     lastLoad: () => last,
     lastReload: () => lastReload,
     inForce: () => loadedRules && { ...loadedRules, isNewest: last?.ok === true },
@@ -133,33 +133,3 @@ async function openOverlay(path: string, log: Logger): Promise<Overlay> {
   logProblems(overlay.problems, log);
   throw new CannotStart(`the overlay ${path} is invalid: see above`);
 }
-
-/** Logged problems of a candidate. */
-const MAX_CANDIDATE_PROBLEMS = 20;
-
-/** Opens what loads candidates. The service starts without waiting for one. */
-function openCandidateBook(
-  { candidate: { path }, mergeDomains }: Settings['rules'],
-  store: StoreTraits,
-  overlay: Overlay | undefined,
-  { clock, log }: ProcessContext,
-): CandidateBook {
-  const book = new CandidateBook({
-    ...{ clock, every, pollIntervalMs: POLL_INTERVAL_MS, onState: logCandidate(log) },
-    checker: openFileChecker({ mergeDomains, store }),
-    source: path === undefined ? undefined : plainPath(path),
-    overlay: () => overlay?.files ?? [],
-  });
-  overlay?.onChange(() => void book.checkAgain());
-  return book;
-}
-
-const logCandidate =
-  (log: ProcessContext['log']) =>
-  ({ state, ruleCount, domains, hash, problems }: CandidateFacts): void => {
-    if (state === 'on') log.info(`trying a candidate: ${ruleCount} rules of ${domains.length} domains, hash ${hash}`);
-    if (state === 'off') log.info('no candidate is tried');
-    if (state !== 'wrong') return;
-    for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
-    log.error(`the candidate is not tried: ${problems.length} problems`);
-  };

@@ -1,6 +1,6 @@
+import type { ProcessContext } from '../process-context.ts';
 import type { Settings } from '../settings.ts';
 import { CannotStart } from '../start-up.ts';
-import type { ProcessContext } from './context.ts';
 
 /** The packages that tracing needs beside this one: its optional peers. */
 export const TRACING_PACKAGES = [
@@ -19,7 +19,7 @@ export const TRACING_PACKAGES = [
  * @throws CannotStart if it is not installed
  */
 export async function openTracing(options: NonNullable<Settings['tracing']>, { clock, log }: ProcessContext) {
-  const { startTracing } = await import('../observe/tracing.ts').catch(refuseMissingPackage);
+  const { startTracing } = await import('./tracing.ts').catch(refuseMissingPackage);
   return startTracing(options, clock, (problem) => log.warn(problem));
 }
 

@@ -2,20 +2,20 @@ import { randomUUID } from 'node:crypto';
 import { Breakers } from '../backends/breaker.ts';
 import { createCounterKeys, ownCounters } from '../backends/key.ts';
 import { watchLateness } from '../backends/lateness.ts';
-import { Trial, type TrialCounters } from '../candidate/trial.ts';
+import { openBackends } from '../backends/open.ts';
 import { monotonicMs } from '../clock.ts';
 import type { Answer, Decider } from '../decide.ts';
 import { createEstimates } from '../ledger/estimates.ts';
 import { Ledger } from '../ledger/ledger.ts';
+import type { OpenStore } from '../ledger/open.ts';
+import type { ProcessContext } from '../process-context.ts';
 import type { StoreSettings } from '../settings/stores.ts';
 import type { Settings } from '../settings.ts';
-import type { ProcessContext } from './context.ts';
-import type { Core } from './core.ts';
-import { openBackends } from './store.ts';
+import { Trial, type TrialCounters } from './trial.ts';
 
 export interface TrialSources {
-  readonly store: Core['store'];
-  /** What the live rules are decided with. */
+  readonly store: Pick<OpenStore, 'memory'>;
+  /** What the rules in force are decided with. */
   readonly decider: Decider;
   /** Whether this process refuses calls since it has too much to do. */
   readonly isLate: () => boolean;

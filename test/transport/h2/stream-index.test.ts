@@ -1,5 +1,5 @@
-import { OpenStreams } from '../../../src/transport/h2/open-streams.ts';
 import type { Stream } from '../../../src/transport/h2/stream.ts';
+import { StreamIndex } from '../../../src/transport/h2/stream-index.ts';
 import fc from '../../helpers/property.ts';
 
 const numbered = (id: number) => ({ id }) as Stream;
@@ -13,7 +13,7 @@ const step = fc.oneof(
 test('open streams are found by their numbers, whichever end first and however many lie between', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 600 }), (steps) => {
-      const streams = new OpenStreams();
+      const streams = new StreamIndex();
       const model = new Map<number, Stream>();
       let lastId = -1;
       for (const one of steps) {
@@ -39,7 +39,7 @@ test('open streams are found by their numbers, whichever end first and however m
 });
 
 test('a stream that outlasts thousands of others stays open', () => {
-  const streams = new OpenStreams();
+  const streams = new StreamIndex();
   const lasting = numbered(1);
   streams.add(lasting);
   for (let id = 3; id < 10_003; id += 2) {
@@ -51,7 +51,7 @@ test('a stream that outlasts thousands of others stays open', () => {
 });
 
 test('streams that are added while all are visited are not visited, and those that end meanwhile still are', () => {
-  const streams = new OpenStreams();
+  const streams = new StreamIndex();
   for (const id of [1, 3, 5]) streams.add(numbered(id));
   const visited: number[] = [];
   for (const { id } of streams.all()) {

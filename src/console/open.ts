@@ -1,19 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Clock, monotonicMs } from '../clock.ts';
-import { assetRoutes } from '../console/assets.ts';
-import { healthFacts } from '../console/health-facts.ts';
-import { Heartbeat } from '../console/instances.ts';
-import { Live } from '../console/live.ts';
-import { consoleOperations } from '../console/operations.ts';
 import { hashed } from '../hashed.ts';
+import type { OpenStore } from '../ledger/open.ts';
 import type { Metrics } from '../observe/prometheus.ts';
 import type { Statistics } from '../observe/stats.ts';
+import { every, type ProcessContext } from '../process-context.ts';
+import type { OpenRules } from '../rules/open.ts';
 import type { Settings } from '../settings.ts';
 import type { Part } from '../start-up.ts';
 import type { Responders } from '../workers/responders.ts';
-import { every, type ProcessContext } from './context.ts';
-import type { Core } from './core.ts';
+import { assetRoutes } from './assets.ts';
+import { healthFacts } from './health-facts.ts';
+import { Heartbeat } from './instances.ts';
+import { Live } from './live.ts';
+import { consoleOperations } from './operations.ts';
 
 /** The console's part of the debug port. */
 export interface ConsolePages extends Part {
@@ -22,7 +23,8 @@ export interface ConsolePages extends Part {
 }
 
 export interface ConsoleSources {
-  readonly core: Core;
+  readonly store: OpenStore;
+  readonly rules: OpenRules;
   readonly responders: Responders;
   readonly statistics: Statistics;
   readonly metrics: Pick<Metrics, 'durations'>;
@@ -35,13 +37,12 @@ export async function openConsole(
   sources: ConsoleSources,
   { clock }: ProcessContext,
 ): Promise<ConsolePages> {
-  const { core, responders, statistics, metrics } = sources;
-  const { rules } = core;
+  const { store, rules, responders, statistics, metrics } = sources;
   const live = new Live({
     ...{ statistics, ask: responders.ask, clock, every },
     durations: metrics.durations,
-    latenessMs: core.store.lateness.latenessMs,
-    health: () => healthFacts({ store: core.store, rules, responders, workers: settings.workers }),
+    latenessMs: store.lateness.latenessMs,
+    health: () => healthFacts({ store, rules, responders, workers: settings.workers }),
     hash: settings.admin.hashKeys ? hashed : undefined,
     monotonicMs,
   });
@@ -60,16 +61,13 @@ export async function openConsole(
   };
 }
 
-function openHeartbeat(settings: Settings, sources: ConsoleSources, live: Live, clock: Clock): Heartbeat {
-  const { core, version } = sources;
+function openHeartbeat(settings: Settings, { store, rules, version }: ConsoleSources, live: Live, clock: Clock) {
   return new Heartbeat({
     id: randomUUID(),
-    records: core.store.records,
-    clock,
-    every,
+    ...{ records: store.records, clock, every },
     facts: () => {
       const { passed, refused } = live.service.last;
-      const hash = core.rules.inForce()?.hash;
+      const hash = rules.inForce()?.hash;
       return {
         name: hostname(),
         version,

@@ -1,0 +1,121 @@
+import { memoryRecords, type Records } from '../backends/records.ts';
+import type { OverrideList } from '../http/debug.ts';
+import { profileRoutes } from '../http/profile.ts';
+import type { Route } from '../http/server.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { OpenStore } from '../ledger/open.ts';
+import type { Overrides } from '../overrides.ts';
+import { every, type ProcessContext } from '../process-context.ts';
+import type { SourcedRules } from '../rules/open.ts';
+import type { Settings } from '../settings.ts';
+import type { SitesReport } from '../sites/site-counts.ts';
+import { CannotStart, type Part } from '../start-up.ts';
+import { seesValues } from './access.ts';
+import { type AdviceSource, adviceOperations } from './advice-operations.ts';
+import { type ApiOperation, operationRoutes } from './api.ts';
+import { Audit } from './audit.ts';
+import { CANDIDATE_INTERVAL_MS, CandidateRecords } from './candidate-records.ts';
+import { adminOperations } from './operations.ts';
+import type { AdminOptions } from './options.ts';
+import { listOverrides } from './override-operations.ts';
+import { FOLLOW_INTERVAL_MS, OverrideRecords } from './override-records.ts';
+import { sessionOperations } from './session-operations.ts';
+import { Sessions } from './sessions.ts';
+import { shownBy } from './shown-value.ts';
+import { siteOperations } from './site-operations.ts';
+import { parseTokens } from './tokens.ts';
+
+/** Routes of the debug port that show callers' values or make changes. */
+export interface AdminPages extends Part {
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly overrides: OverrideList;
+}
+
+export interface AdminSources extends Pick<AdminOptions, 'ask' | 'version'> {
+  readonly core: {
+    readonly store: Pick<OpenStore, 'records' | 'memory'>;
+    readonly rules: SourcedRules;
+    readonly decider: AdminOptions['decider'] & { readonly ledger: Ledger; readonly overrides: Overrides };
+    readonly extras: AdminOptions['extras'];
+  };
+  /** The exchange with other sites, by all processes of this instance. */
+  readonly sites: () => SitesReport | undefined;
+  /** Undefined: what keys do is not followed. */
+  readonly advice: AdviceSource | undefined;
+  /** Operations of the console. */
+  readonly console: readonly ApiOperation[];
+}
+
+/** @throws CannotStart if ADMIN_TOKEN contains a name twice */
+export function openAdminPages(
+  settings: Settings,
+  { core, ask, version, sites, advice, console }: AdminSources,
+  { clock, log }: ProcessContext,
+): AdminPages {
+  const { store, rules, decider } = core;
+  const { hosts, auditLog, hashKeys } = settings.admin;
+  const tokens = parseTokens(settings.admin.tokens ?? '');
+  if (!tokens) throw new CannotStart('ADMIN_TOKEN: each name may be there once');
+  const access = {
+    tokens,
+    hosts: hosts.map((host) => host.toLowerCase()),
+    sessions: new Sessions(clock, settings.debug.address.port),
+  };
+  const overrides = new OverrideRecords({
+    ...{ records: store.records, clock, overrides: decider.overrides },
+    spread: (all) => ask({ kind: 'overrides', overrides: all }),
+  });
+  const candidates = openCandidates(settings, store.records, rules.candidate);
+  const hasQuotas = settings.rlqs.isOn;
+  const ofRules = { rules: rules.book.rules, packed: rules.book.packed, source: rules.description };
+  const operations = adminOperations({
+    ...{ ...ofRules, ...candidates.options, overrides, clock, decider, extras: core.extras, version, ask, hashKeys },
+    ...{ ledger: decider.ledger, counters: decider.counters, hasWorkers: settings.workers > 1, hasQuotas },
+    audit: new Audit({ sink: auditLog, clock, records: store.records }),
+    more: [
+      ...sessionOperations(access, {
+        ...{ hashKeys, version, hasQuotas, hasSites: settings.sites !== undefined },
+        grpcPort: settings.grpc.address.port,
+      }),
+      ...siteOperations({ sites: settings.sites, report: sites, ask, hashKeys, rules: rules.book.rules, decider }),
+      ...console,
+      ...adviceOperations(advice),
+    ],
+  });
+  const failed = (error: unknown) => log.error({ err: error }, 'an operation of the admin API failed');
+  const profilers = tokens.filter(({ role }) => role === 'operate').map(({ secret }) => secret);
+  const follow = () => void overrides.follow().catch(() => {}); // while they cannot be read, the last ones apply
+  const isAlone = store.memory !== undefined; // then nothing else changes them
+  const stopFollowing = isAlone ? () => {} : every(FOLLOW_INTERVAL_MS, follow);
+  return {
+    overrides: {
+      seesValues: (request) => seesValues(request, access),
+      list: (isShown) => listOverrides(decider.overrides, shownBy(isShown, hashKeys)),
+    },
+    routes: new Map([...profileRoutes(profilers), ...operationRoutes(operations, access, failed)]),
+    close() {
+      stopFollowing();
+      candidates.close();
+    },
+  };
+}
+
+/** What the API does with candidates. Instances on one Redis follow the same one, but for those that have files. */
+function openCandidates(
+  { rules: { candidate, origin }, candidate: { sample, maxInFlight }, counters, workers }: Settings,
+  records: Records,
+  book: SourcedRules['candidate'],
+) {
+  const isShared = candidate.path === undefined && counters.store.kind === 'redis';
+  const candidateRecords = new CandidateRecords(isShared ? records : memoryRecords(), book);
+  const follow = () => void candidateRecords.follow().catch(() => {}); // while it cannot be read, the last one stays
+  return {
+    options: {
+      ...{ candidate: book, candidateRecords, candidatePath: candidate.path },
+      trial: { sample, maxInFlight: maxInFlight * workers },
+      split: counters.split,
+      hasRuleFiles: !('controlPlane' in origin),
+    },
+    close: isShared ? every(CANDIDATE_INTERVAL_MS, follow) : () => {},
+  };
+}

@@ -1,0 +1,39 @@
+import type { Clock } from '../clock.ts';
+import type { Settings } from '../settings.ts';
+import { type Counters, createCounterKeys, ownCounters } from './key.ts';
+import { createMemoryBackend } from './memory/backend.ts';
+import type { BackendContext, OpenBackends } from './open-backends.ts';
+import { sharedCounters } from './shared-counters.ts';
+
+/**
+ * A client library is loaded only for the kind of store that is used.
+ *
+ * @throws CannotStart if a certificate file cannot be read
+ */
+export async function openBackends(options: Settings['counters'], context: BackendContext): Promise<OpenBackends> {
+  switch (options.store.kind) {
+    case 'memory': {
+      const main = createMemoryBackend(context.clock, options.memory);
+      return {
+        ...{ backends: { main }, memory: main, description: `in memory, at most ${options.memory.maxCounters}` },
+        openShares: async (terms, maxBytes) =>
+          new (await import('../shares/share-store.ts')).MemoryShares(context.clock, terms, maxBytes),
+      };
+    }
+    case 'redis': {
+      const { openRedisBackends } = await import('./redis/open.ts');
+      return openRedisBackends(options.store, options, context);
+    }
+    case 'memcache': {
+      const { openMemcachedBackend } = await import('./memcached/open.ts');
+      return openMemcachedBackend(options.store, options, context);
+    }
+  }
+}
+
+/** Finds the counters of limits. */
+export function countersOf({ keys }: Settings['counters'], clock: Clock): Counters {
+  const own = createCounterKeys(keys.prefix, keys);
+  if (keys.kind === 'own') return ownCounters(own);
+  return sharedCounters({ ...keys, own, clock, random: Math.random });
+}

@@ -1,0 +1,67 @@
+import { every, type ProcessContext } from '../process-context.ts';
+import type { Observer } from '../rls/service.ts';
+import { openFileChecker, type RuleBook } from '../rules/book.ts';
+import { plainPath } from '../rules/files.ts';
+import type { StoreTraits } from '../rules/fit.ts';
+import type { Overlay } from '../rules/overlay-files.ts';
+import { formatProblem } from '../rules/problem.ts';
+import type { Settings } from '../settings.ts';
+import { CandidateBook, type CandidateFacts } from './book.ts';
+import type { CandidateFeed } from './feed.ts';
+import { type FollowedCandidate, followCandidate } from './followed.ts';
+import type { TrialSources } from './open-trial.ts';
+
+/** Logged problems of a candidate. */
+const MAX_CANDIDATE_PROBLEMS = 20;
+
+export interface CandidateLoading {
+  readonly store: StoreTraits;
+  /** Of the rules in force, and of the candidate. */
+  readonly overlay: Overlay | undefined;
+  readonly pollIntervalMs: number;
+}
+
+/** Opens what loads candidates. The service starts without waiting for one. */
+export function openCandidateBook(
+  { candidate: { path }, mergeDomains }: Settings['rules'],
+  { store, overlay, pollIntervalMs }: CandidateLoading,
+  { clock, log }: ProcessContext,
+): CandidateBook {
+  const book = new CandidateBook({
+    ...{ clock, every, pollIntervalMs, onState: logCandidate(log) },
+    checker: openFileChecker({ mergeDomains, store }),
+    source: path === undefined ? undefined : plainPath(path),
+    overlay: () => overlay?.files ?? [],
+  });
+  overlay?.onChange(() => void book.checkAgain());
+  return book;
+}
+
+const logCandidate =
+  (log: ProcessContext['log']) =>
+  ({ state, ruleCount, domains, hash, problems }: CandidateFacts): void => {
+    if (state === 'on') log.info(`trying a candidate: ${ruleCount} rules of ${domains.length} domains, hash ${hash}`);
+    if (state === 'off') log.info('no candidate is tried');
+    if (state !== 'wrong') return;
+    for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
+    log.error(`the candidate is not tried: ${problems.length} problems`);
+  };
+
+export interface CandidateSources extends TrialSources {
+  /** The rules in force, and those to try. */
+  readonly rules: { readonly book: RuleBook; readonly candidate: CandidateFeed };
+  /** Is notified of the answers. */
+  readonly observer: Observer;
+}
+
+/** Tries the candidate on what the observer is notified of, while there is one. */
+export const openCandidate = (
+  settings: Pick<Settings, 'counters' | 'candidate'>,
+  sources: CandidateSources,
+  context: ProcessContext,
+): FollowedCandidate =>
+  followCandidate({
+    ...{ ...sources.rules, split: settings.counters.split, observer: sources.observer },
+    openTrial: async () => (await import('./open-trial.ts')).openTrial(settings, sources, context),
+    onError: (error) => context.log.error({ err: error }, 'the candidate cannot be tried'),
+  });
