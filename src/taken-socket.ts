@@ -11,8 +11,8 @@ interface Internals {
 export interface OnRead {
   /** Every read goes here, one over the other. */
   readonly buffer: Buffer;
-  /** @returns false: no more is read until the socket is resumed */
-  readonly callback: (length: number) => boolean;
+  /** Called as a method of the socket. @returns false: no more is read until the socket is resumed */
+  readonly callback: (this: Socket, length: number) => boolean;
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Load } from '../generator/drive.ts';
 import { type Generator, startGenerator } from '../generator/generator.ts';
 import { median } from '../median.ts';
 import { table } from '../table.ts';
-import { bareSite } from './bare-server.ts';
+import { bareSite, cannedSite } from './bare-server.ts';
 import { type Crowd, startCrowd } from './crowd.ts';
 import { firstAnswer } from './first-answer.ts';
 import { QUESTION, type Site } from './site.ts';
@@ -31,7 +31,8 @@ interface Round {
 }
 
 /**
- * Opens so many connections in a second to each service in turn, while another client calls it.
+ * Opens so many connections in a second to each service in turn, while another client calls it; first to a server that
+ * decides nothing, which shows what Node and the machine take.
  *
  * @returns  a table in Markdown: medians of all rounds
  */
@@ -43,7 +44,7 @@ export async function measureArrivals(sites: readonly Site[], connections: numbe
   try {
     await beside.waitFor(() => accepts(bare.grpcPort));
     const lines: string[][] = [];
-    for (const site of sites) {
+    for (const site of [await cannedSite(), ...sites]) {
       console.error(`${connections} connections in a second, ${site.name} …`);
       const order = { connections, overMs: ROUND_MS };
       lines.push(lineOf(site, await roundsOf(site, bare.grpcPort, { order, rounds, crowd, generator })));

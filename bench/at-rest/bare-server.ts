@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { freePort } from '../../test/helpers/process.ts';
 import type { Site } from './site.ts';
 
@@ -15,6 +16,19 @@ export async function bareSite(): Promise<Site> {
     command: process.execPath,
     args: ['-e', PROGRAM],
     env: { BARE_PORT: String(grpcPort) },
+    grpcPort,
+    remove: () => {},
+  };
+}
+
+/** A Node server that answers calls without deciding anything, and does no more for a connection than it must. */
+export async function cannedSite(): Promise<Site> {
+  const grpcPort = await freePort();
+  return {
+    name: '`net.createServer`, one fixed answer',
+    command: process.execPath,
+    args: ['--import', 'tsx', fileURLToPath(new URL('./canned-process.ts', import.meta.url))],
+    env: { CANNED_PORT: String(grpcPort) },
     grpcPort,
     remove: () => {},
   };

@@ -10,7 +10,7 @@ import { type RestUsage, restUsageOf } from './usage.ts';
 const SETTLE_MS = 5_000;
 const BYTES_PER_MIB = 1024 * 1024;
 const COLUMNS = [
-  ...['start ÷ `node -e 0`', 'start, ms', 'RSS, MiB', 'shared once, MiB', 'RSS later, MiB'],
+  ...['start ÷ `node -e 0`', 'start, ms', 'RSS, MiB', 'shared once, MiB', 'PSS, MiB', 'RSS later, MiB'],
   ...['CPU at first', 'CPU afterwards', 'wake-ups/s'],
 ] as const;
 
@@ -79,7 +79,7 @@ const toMarkdown = (rows: readonly Idle[], missing: readonly string[]): string =
   table(['at rest', ...COLUMNS], 1, [
     ...rows.map(({ name, start: { ratio, ms }, settled, last, cpuAtFirst, cpuAfterwards, wakeUpsPerSecond }) => [
       ...[name, ratio.toFixed(1), ms.toFixed(0)],
-      ...[settled.residentBytes, settled.togetherBytes, last.residentBytes].map(mib),
+      ...[settled.residentBytes, settled.togetherBytes, settled.proportionalBytes, last.residentBytes].map(mib),
       ...[cpuAtFirst, cpuAfterwards].map((share) => `${(share * 100).toFixed(2)} %`),
       wakeUpsPerSecond.toFixed(1),
     ]),

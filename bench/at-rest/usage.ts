@@ -7,6 +7,8 @@ export interface RestUsage {
   readonly residentBytes: number;
   /** The same, but what the processes of the service share with each other counts once: PSS, if nothing else ran Node. */
   readonly togetherBytes: number;
+  /** As the kernel sums it up: pages that other processes of Node have as well, not only of the service, count in part. */
+  readonly proportionalBytes: number;
   /** CPU time of all threads. */
   readonly cpuNs: number;
   /** How often a thread went to sleep by itself, which is how often one woke up. */
@@ -20,12 +22,13 @@ export function restUsageOf(root: number): RestUsage {
   return {
     residentBytes: sumOf('residentBytes'),
     togetherBytes: sumOf('ownBytes') + Math.max(...processes.map(({ fileBytes }) => fileBytes)),
+    proportionalBytes: sumOf('proportionalBytes'),
     cpuNs: sumOf('cpuNs'),
     wakeUps: sumOf('wakeUps'),
   };
 }
 
-interface Process extends Pick<RestUsage, 'residentBytes' | 'cpuNs' | 'wakeUps'> {
+interface Process extends Pick<RestUsage, 'residentBytes' | 'proportionalBytes' | 'cpuNs' | 'wakeUps'> {
   /** Pages that no file has. */
   readonly ownBytes: number;
   /** Pages of files, such as Node's program: every process has the same. */
@@ -40,6 +43,7 @@ function readProcess(pid: number): Process {
     residentBytes,
     ownBytes: residentBytes - fileBytes,
     fileBytes,
+    proportionalBytes: kilobytes('Pss', readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')),
     cpuNs: threads.reduce((sum, { cpuNs }) => sum + cpuNs, 0),
     wakeUps: threads.reduce((sum, { wakeUps }) => sum + wakeUps, 0),
   };

@@ -1,40 +1,66 @@
-import { type ConnectionLimits, LONGEST_AGE_MS } from './grpc-server.ts';
+import { monotonicMs } from '../clock.ts';
+import type { ConnectionLimits } from './grpc-server.ts';
 import type { Http2Connection } from './h2/connection.ts';
+
+/** How often connections are checked, at most and at least. */
+const LONGEST_INTERVAL_MS = 1_000;
+const SHORTEST_INTERVAL_MS = 5;
+/** Checks within the shortest limit. */
+const CHECKS_PER_LIMIT = 10;
 
 /** ±10 %, so that clients that connected together do not reconnect together. */
 const withJitter = (ms: number): number => ms * (0.9 + 0.2 * Math.random());
 
+/** How often `ConnectionLife.check` is to be called. */
+export function checkIntervalMs(limits: ConnectionLimits | undefined): number {
+  if (!limits) return LONGEST_INTERVAL_MS;
+  const { maxAgeMs, maxAgeGraceMs, keepaliveTimeMs, keepaliveTimeoutMs } = limits;
+  const set = [maxAgeMs, maxAgeGraceMs, keepaliveTimeMs, keepaliveTimeoutMs].filter((ms) => ms > 0);
+  const intervalMs = Math.min(...set) / CHECKS_PER_LIMIT;
+  return Math.max(SHORTEST_INTERVAL_MS, Math.min(intervalMs, LONGEST_INTERVAL_MS));
+}
+
 /**
- * Enforces a connection's maximum age and its keepalive.
+ * A connection's maximum age and its keepalive. One timer checks all connections: two for each would take more memory
+ * than the rest of this.
  *
- * @returns stops the timers; to be called when the connection has ended
  * @see https://github.com/grpc/proposal/blob/master/A9-server-side-conn-mgt.md
  */
-export function limitLife(connection: Http2Connection, limits: ConnectionLimits): () => void {
-  const timers = new Set<NodeJS.Timeout>();
-  const after = (ms: number, what: () => void): NodeJS.Timeout => {
-    const timer = setTimeout(() => {
-      timers.delete(timer);
-      what();
-    }, ms).unref();
-    timers.add(timer);
-    return timer;
-  };
-  const expire = (): void => {
-    connection.drain();
-    if (limits.maxAgeGraceMs > 0) after(Math.min(limits.maxAgeGraceMs, LONGEST_AGE_MS), () => connection.destroy());
-  };
-  const checkAlive = (): void => {
-    const pongDeadline = after(Math.min(limits.keepaliveTimeoutMs, LONGEST_AGE_MS), () => connection.destroy());
-    connection.ping(() => {
-      clearTimeout(pongDeadline);
-      timers.delete(pongDeadline);
-      after(Math.min(limits.keepaliveTimeMs, LONGEST_AGE_MS), checkAlive);
+export class ConnectionLife {
+  readonly #connection: Http2Connection;
+  readonly #limits: ConnectionLimits;
+  /** Monotonic clock, as all of them; Infinity: never. */
+  #expiresAtMs: number;
+  #endsAtMs = Infinity;
+  #pingAtMs: number;
+  #pongDueAtMs = Infinity;
+
+  constructor(connection: Http2Connection, limits: ConnectionLimits) {
+    const nowMs = monotonicMs();
+    this.#connection = connection;
+    this.#limits = limits;
+    this.#expiresAtMs = limits.maxAgeMs > 0 ? nowMs + withJitter(limits.maxAgeMs) : Infinity;
+    this.#pingAtMs = limits.keepaliveTimeMs > 0 ? nowMs + limits.keepaliveTimeMs : Infinity;
+  }
+
+  check(nowMs: number): void {
+    if (nowMs >= this.#endsAtMs || nowMs >= this.#pongDueAtMs) return this.#connection.destroy();
+    if (nowMs >= this.#expiresAtMs) this.#expire(nowMs);
+    if (nowMs >= this.#pingAtMs) this.#ping(nowMs);
+  }
+
+  #expire(nowMs: number): void {
+    this.#expiresAtMs = Infinity;
+    if (this.#limits.maxAgeGraceMs > 0) this.#endsAtMs = nowMs + this.#limits.maxAgeGraceMs;
+    this.#connection.drain();
+  }
+
+  #ping(nowMs: number): void {
+    this.#pingAtMs = Infinity;
+    this.#pongDueAtMs = nowMs + this.#limits.keepaliveTimeoutMs;
+    this.#connection.ping(() => {
+      this.#pongDueAtMs = Infinity;
+      this.#pingAtMs = monotonicMs() + this.#limits.keepaliveTimeMs;
     });
-  };
-  if (limits.maxAgeMs > 0) after(withJitter(Math.min(limits.maxAgeMs, LONGEST_AGE_MS)), expire);
-  if (limits.keepaliveTimeMs > 0) after(Math.min(limits.keepaliveTimeMs, LONGEST_AGE_MS), checkAlive);
-  return () => {
-    for (const timer of timers) clearTimeout(timer);
-  };
+  }
 }

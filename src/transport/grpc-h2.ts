@@ -7,7 +7,7 @@ import { costOf, unitsOfHosted } from '../rls/cost.ts';
 import { readRateLimitRequest, writeRateLimitResponse } from '../rls/messages.ts';
 import type { CallOutcome } from '../rls/service.ts';
 import type { WireRequest } from '../rls/wire.ts';
-import { limitLife } from './connection-life.ts';
+import { ConnectionLife, checkIntervalMs } from './connection-life.ts';
 import { PREFIX_BYTES } from './grpc/message-reader.ts';
 import { Router } from './grpc/router.ts';
 import type { UnaryCall } from './grpc/unary-call.ts';
@@ -36,9 +36,6 @@ const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRa
 
 const DECIDE_BATCH = '/weir.v1.Batch/Decide';
 
-/** How often connections are checked for stalled clients. */
-const STALL_CHECK_INTERVAL_MS = 1_000;
-
 /**
  * Serves the Rate Limit Service, batches, health and reflection on the HTTP/2 server of `h2/`.
  *
@@ -64,22 +61,21 @@ export async function startH2Server(
     tooLarge: (stream) => router.tooLarge(stream),
     failed: (code) => options.onConnectionError?.(errorNames[code]),
   };
-  const connections = new Set<Http2Connection>();
-  const stallChecks = intermittent(STALL_CHECK_INTERVAL_MS, () => {
+  const connections = new Map<Http2Connection, ConnectionLife | undefined>();
+  const checks = intermittent(checkIntervalMs(options.connections), () => {
     const nowMs = performance.now();
-    for (const connection of connections) connection.checkStalls(nowMs);
+    connections.forEach((life, connection) => {
+      connection.checkStalls(nowMs);
+      life?.check(nowMs);
+    });
     return connections.size > 0;
   });
-  const onConnection = (socket: Socket, account: MemoryAccount): (() => void) => {
+  const onConnection = (socket: Socket, account: MemoryAccount): Http2Connection => {
     const connection = new Http2Connection(socket, account, limits, handler);
-    connections.add(connection);
-    stallChecks.wake();
-    const release = options.connections && limitLife(connection, options.connections);
-    socket.once('close', () => {
-      connections.delete(connection);
-      release?.();
-    });
-    return () => connection.reset();
+    connections.set(connection, options.connections && new ConnectionLife(connection, options.connections));
+    checks.wake();
+    socket.on('close', () => connections.delete(connection));
+    return connection;
   };
   const listener = await listen(options.address, options.tls, {
     maxCount: options.connections?.maxCount,
@@ -88,13 +84,13 @@ export async function startH2Server(
     onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
   });
   const sendGoaway = (): void => {
-    for (const connection of connections) connection.drain();
+    for (const connection of connections.keys()) connection.drain();
   };
   return {
     target: listener.target,
     async close(graceMs) {
       await shutDown({ listener, sendGoaway, inFlight: options.overload.inFlight, end: listener.destroyAll }, graceMs);
-      stallChecks.close();
+      checks.close();
     },
   };
 }

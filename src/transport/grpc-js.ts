@@ -58,7 +58,7 @@ export async function startGrpcJsServer(options: GrpcServerOptions): Promise<Grp
     memory: options.overload.memory,
     onConnection(socket) {
       injector.injectConnection(socket);
-      return () => socket.destroy();
+      return { reset: () => socket.destroy() };
     },
     onTooMany: () => options.onConnectionError?.(TOO_MANY_CONNECTIONS),
   });

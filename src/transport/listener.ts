@@ -17,6 +17,11 @@ export interface TlsOptions {
   readonly clientName: string | undefined;
 }
 
+/** A connection that can be ended at once. */
+export interface Resettable {
+  reset(): void;
+}
+
 export interface ListenerOptions {
   /** Open connections; further ones are closed at once. */
   readonly maxCount?: number | undefined;
@@ -26,9 +31,9 @@ export interface ListenerOptions {
    * A connection is ready for use.
    *
    * @param account  the connection's memory account
-   * @returns resets the connection, when its account says so
+   * @returns what is reset when its account says so
    */
-  readonly onConnection: (socket: Socket, account: MemoryAccount) => () => void;
+  readonly onConnection: (socket: Socket, account: MemoryAccount) => Resettable;
   readonly onTooMany?: (() => void) | undefined;
 }
 
@@ -83,19 +88,23 @@ export async function listen(
 
 /** The memory account of each socket, opened as soon as it is accepted. */
 function createAccounts({ memory, onConnection, onTooMany }: ListenerOptions, isTls: boolean) {
-  const open = new Map<Socket, { readonly account: MemoryAccount; reset: () => void }>();
+  const open = new Map<Socket, { readonly account: MemoryAccount; connection: Resettable | undefined }>();
+  const reset = (socket: Socket): void => {
+    const connection = open.get(socket)?.connection;
+    if (connection) connection.reset();
+    else socket.destroy();
+  };
   return {
     sockets: () => open.keys(),
     open(socket: Socket): void {
-      const entry = { reset: () => void socket.destroy() };
-      const account = memory.open(isTls ? TLS_BYTES : PLAIN_BYTES, () => entry.reset());
+      const account = memory.open(isTls ? TLS_BYTES : PLAIN_BYTES, () => reset(socket));
       if (!account) {
         onTooMany?.();
         socket.destroy();
         return;
       }
-      open.set(socket, Object.assign(entry, { account }));
-      socket.once('close', () => {
+      open.set(socket, { account, connection: undefined });
+      socket.on('close', () => {
         open.delete(socket);
         account.close();
       });
@@ -103,7 +112,7 @@ function createAccounts({ memory, onConnection, onTooMany }: ListenerOptions, is
     /** @param raw  the TCP socket below a TLS socket */
     use(socket: Socket, raw: Socket = socket): void {
       const entry = open.get(raw);
-      if (entry) entry.reset = onConnection(socket, entry.account);
+      if (entry) entry.connection = onConnection(socket, entry.account);
       else socket.destroy();
     },
   };

@@ -5,6 +5,15 @@ import { takeOver } from '../taken-socket.ts';
 const READ_BYTES = 65_536;
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 
+/** Node calls `callback` as a method of the socket that has read; so all sockets can have the same. */
+const onread = {
+  buffer: shared,
+  callback(this: Socket, length: number): boolean {
+    this.emit('data', shared.subarray(0, length));
+    return true;
+  },
+};
+
 /**
  * Takes over a connection that a server has accepted with `pauseOnConnect`, so that it reads into a buffer that all
  * connections share. Otherwise Node allocates a buffer for each read, and a flood of input fills memory faster than it
@@ -14,10 +23,5 @@ const shared = Buffer.allocUnsafeSlow(READ_BYTES);
  *   of Node keeps its handle elsewhere
  */
 export function readIntoSharedBuffer(accepted: Socket): Socket {
-  const callback = (length: number): boolean => {
-    socket?.emit('data', shared.subarray(0, length));
-    return true;
-  };
-  const socket = takeOver(accepted, { buffer: shared, callback });
-  return socket ?? accepted.resume();
+  return takeOver(accepted, onread) ?? accepted.resume();
 }

@@ -19,7 +19,7 @@ test(
     const number = String.raw`\d+(\.\d+)?`;
     for (const name of ['Weir, memory', 'Weir, Redis', 'Weir, Redis, WORKERS=2'])
       expect(printed).toMatch(
-        new RegExp(`^\\| ${name} \\|( ${number} \\|){5}( ${number} % \\|){2} ${number} \\|$`, 'm'),
+        new RegExp(`^\\| ${name} \\|( ${number} \\|){6}( ${number} % \\|){2} ${number} \\|$`, 'm'),
       );
     expect(printed).toMatch(new RegExp(`^\\| Weir, memory \\|( -?${number} \\|){4}$`, 'm')); // idle connections
     expect(printed).toMatch(new RegExp(`^\\| Weir, memory \\|( ${number} \\|){6}$`, 'm')); // arriving ones
@@ -46,8 +46,10 @@ test('counts pages of files once that two processes of a service share', async (
   const parent = await start(process.execPath, ['-e', PARENT]);
   try {
     await parent.waitFor('started');
-    const { residentBytes, togetherBytes, cpuNs, wakeUps } = restUsageOf(parent.pid);
+    const { residentBytes, togetherBytes, proportionalBytes, cpuNs, wakeUps } = restUsageOf(parent.pid);
     expect(togetherBytes).toBeLessThan(residentBytes);
+    expect(proportionalBytes).toBeGreaterThan(0);
+    expect(proportionalBytes).toBeLessThan(residentBytes);
     expect(togetherBytes).toBeGreaterThan(residentBytes / 2);
     expect(cpuNs).toBeGreaterThan(0);
     expect(wakeUps).toBeGreaterThan(0);

@@ -8,9 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { credentials } from '@grpc/grpc-js';
 import { Redis as RedisClient } from 'ioredis';
 import { serverIdentity } from '../../src/grpc-tls.ts';
+import { PREFACE } from '../../src/transport/h2/frames.ts';
 import { createAuthority, writeCertificate } from '../helpers/certificates.ts';
 import { startControlPlane } from '../helpers/control-plane.ts';
 import { createClient, type GrpcClient } from '../helpers/grpc-client.ts';
+import { settings } from '../helpers/h2-client.ts';
 import { freePort, start } from '../helpers/process.ts';
 import { type Redis, startRedis } from '../helpers/redis.ts';
 import { startUdpStatsd } from '../helpers/statsd.ts';
@@ -190,10 +192,12 @@ test('a worker killed before it takes a connection is replaced, that connection 
     [3, 4],
   ] as const) {
     process.kill(pidOf(weir, id), 'SIGSTOP');
-    const sockets = Array.from({ length: 6 }, () => connect(weir.grpcPort, '127.0.0.1').on('error', () => {}));
+    const sockets = Array.from({ length: 6 }, () => greeted(connect(weir.grpcPort, '127.0.0.1')));
     const untouched = sockets.filter((socket) => socket.bytesRead === 0);
     while (untouched.length > 1) await sleep(25).then(() => dropAnswered(untouched));
-    const closed = Promise.all(untouched.map((socket) => socket.closed || once(socket.resume(), 'close')));
+    const closed = Promise.all(
+      untouched.map((socket) => socket.closed || new Promise((resolve) => socket.resume().once('close', resolve))),
+    );
     process.kill(pidOf(weir, id), 'SIGKILL');
     await weir.waitFor(`worker ${id} (process ${pidOf(weir, id)}) ended (SIGKILL)`);
     await closed;
@@ -203,7 +207,12 @@ test('a worker killed before it takes a connection is replaced, that connection 
   expect(await weir.stop()).toEqual({ code: 0, signal: null });
 });
 
-/** A server of HTTP/2 speaks first: a connection without a byte has been taken by no worker. */
+function greeted(socket: Socket): Socket {
+  socket.on('error', () => {}).write(Buffer.concat([PREFACE, settings()]));
+  return socket;
+}
+
+/** A server of HTTP/2 answers this at once: a connection without a byte has been taken by no worker. */
 function dropAnswered(sockets: Socket[]): void {
   for (const socket of sockets.filter(({ bytesRead }) => bytesRead > 0)) sockets.splice(sockets.indexOf(socket), 1);
 }

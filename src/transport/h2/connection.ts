@@ -3,24 +3,27 @@ import { monotonicMs } from '../../clock.ts';
 import type { MemoryAccount } from '../../overload/caller-memory.ts';
 import { ControlFrames, mustBeOnStream } from './control-frames.ts';
 import { ErrorCode, Http2Error } from './errors.ts';
-import { type ConnectionHandler, Exchanges } from './exchanges.ts';
-import { FrameReader } from './frame-reader.ts';
+import { type ConnectionHandler, Exchanges, type ExchangesObserver } from './exchanges.ts';
+import { FrameReader, type FrameReceiver } from './frame-reader.ts';
 import { Flag, FrameType, MAX_STREAM_ID } from './frames.ts';
 import type { Http2Limits } from './limits.ts';
-import { Output } from './output.ts';
-import { ReadingPace } from './reading-pace.ts';
+import { Output, type OutputObserver } from './output.ts';
+import { type ReadingObserver, ReadingPace } from './reading-pace.ts';
 import { RequestFrames } from './request-frames.ts';
+
+const ignore = (): void => {};
 
 /** From this server's last frame until the socket is closed in any case. */
 const LINGER_MS = 1_000;
 
 /**
  * The server side of one HTTP/2 connection: reads and sends frames, and enforces the limits. It knows nothing about the
- * requests' meaning.
+ * requests' meaning. The methods named `on…` are for its parts, which call them in place of closures: every connection
+ * would have its own.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9113
  */
-export class Http2Connection {
+export class Http2Connection implements FrameReceiver, OutputObserver, ExchangesObserver, ReadingObserver {
   readonly #socket: Socket;
   readonly #account: MemoryAccount;
   readonly #handler: ConnectionHandler;
@@ -31,6 +34,7 @@ export class Http2Connection {
   readonly #control: ControlFrames;
   readonly #pace: ReadingPace;
   readonly #openedAtMs = monotonicMs();
+  #hasGreeted = false;
   #isDraining = false;
   #isOver = false;
 
@@ -39,25 +43,23 @@ export class Http2Connection {
     this.#socket = socket;
     this.#account = account;
     this.#handler = handler;
-    this.#output = new Output(socket, () => this.#onFlushed());
-    this.#exchanges = new Exchanges(this.#output, limits, handler, () => this.#closeWhenDrained());
-    this.#reader = new FrameReader((bytes, from, to, type, flags, id) =>
-      this.#onFrame(bytes, from, to, type, flags, id),
-    );
+    this.#output = new Output(socket, this);
+    this.#exchanges = new Exchanges(this.#output, limits, handler, this);
+    this.#reader = new FrameReader(this);
     this.#requests = new RequestFrames(this.#exchanges);
     this.#control = new ControlFrames(this.#exchanges);
-    this.#pace = new ReadingPace(socket, this.#reader, this.#exchanges, () => this.#read(undefined));
+    this.#pace = new ReadingPace(socket, this.#reader, this.#exchanges, this);
     socket.setNoDelay(true);
-    this.#control.sendPreface();
     socket.on('data', (chunk: Buffer) => this.#read(chunk));
-    socket.on('error', () => {}); // 'close' follows
-    socket.once('close', () => this.#close());
+    socket.on('error', ignore); // 'close' follows
+    socket.on('close', () => this.#close());
   }
 
   /** Sends GOAWAY, and closes the connection when its open streams have ended. */
   drain(): void {
     if (this.#isDraining || this.#isOver) return;
     this.#isDraining = true;
+    this.#greet();
     const { streams } = this.#exchanges;
     this.#control.sendGoaway(MAX_STREAM_ID, ErrorCode.NO_ERROR, '');
     this.#control.ping(() => {
@@ -69,6 +71,7 @@ export class Http2Connection {
 
   /** @param onPong  called once, when the client has answered */
   ping(onPong: () => void): void {
+    this.#greet();
     this.#control.ping(onPong);
   }
 
@@ -102,12 +105,23 @@ export class Http2Connection {
     return this.#requests.blockSinceMs ?? this.#pace.sinceMs ?? this.#reader.incompleteSinceMs;
   }
 
+  /**
+   * Sends this server's SETTINGS, with its first answer: what a client that sends nothing is never written to, and one
+   * that sends a request at once costs one write.
+   */
+  #greet(): void {
+    if (this.#hasGreeted) return;
+    this.#hasGreeted = true;
+    this.#control.sendPreface();
+  }
+
   // --- reading
 
   /** @param chunk  undefined: resumes with what was left when reading was paused */
   #read(chunk: Buffer | undefined): void {
     if (this.#isOver) return;
-    this.#exchanges.peer.readAtMs = monotonicMs();
+    this.#greet();
+    this.#exchanges.readAtMs = monotonicMs();
     try {
       if (chunk) {
         this.#reader.read(chunk);
@@ -119,7 +133,11 @@ export class Http2Connection {
     this.#reportMemory();
   }
 
-  #onFrame(bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number): void {
+  onResumed(): void {
+    this.#read(undefined);
+  }
+
+  onFrame(bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number): void {
     if (this.#isOver) return;
     if (!this.#control.hasSettings && (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0))
       throw new Http2Error(ErrorCode.PROTOCOL_ERROR, 'the first frame is not SETTINGS');
@@ -157,7 +175,7 @@ export class Http2Connection {
     );
   }
 
-  #onFlushed(): void {
+  onFlushed(): void {
     if (!this.#isOver) this.#pace.pauseOrResume();
     this.#reportMemory();
   }
@@ -169,6 +187,7 @@ export class Http2Connection {
     const { code, message } =
       error instanceof Http2Error ? error : new Http2Error(ErrorCode.INTERNAL_ERROR, 'internal error');
     this.#handler.failed(code, message);
+    this.#greet();
     this.#control.sendGoaway(this.#exchanges.streams.lastId, code, message);
     this.#finish();
   }
@@ -180,7 +199,11 @@ export class Http2Connection {
     this.#socket.end();
     this.#socket.resume();
     const timer = setTimeout(() => this.destroy(), LINGER_MS).unref();
-    this.#socket.once('close', () => clearTimeout(timer));
+    this.#socket.on('close', () => clearTimeout(timer));
+  }
+
+  onStreamEnded(): void {
+    this.#closeWhenDrained();
   }
 
   #closeWhenDrained(): void {

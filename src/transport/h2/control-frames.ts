@@ -15,7 +15,7 @@ import {
 export class ControlFrames {
   readonly #exchanges: Exchanges;
   /** Unanswered PING frames by the number in their payload. */
-  readonly #pings = new Map<number, () => void>();
+  #pings: Map<number, () => void> | undefined;
   #lastPing = 0;
   /** The client has sent its first SETTINGS. */
   hasSettings = false;
@@ -46,6 +46,7 @@ export class ControlFrames {
   ping(onPong: () => void): void {
     const payload = Buffer.alloc(8);
     payload.writeUInt32BE(++this.#lastPing, 4);
+    this.#pings ??= new Map();
     this.#pings.set(this.#lastPing, onPong);
     this.#exchanges.output.frame(FrameType.PING, 0, 0, payload);
   }
@@ -139,8 +140,11 @@ export class ControlFrames {
     if (!(flags & Flag.ACK))
       return this.#exchanges.output.frame(FrameType.PING, Flag.ACK, 0, bytes, from, from + length);
     const number = bytes.readUInt32BE(from + 4);
-    this.#pings.get(number)?.();
-    this.#pings.delete(number);
+    const onPong = this.#pings?.get(number);
+    if (!onPong) return;
+    onPong();
+    this.#pings?.delete(number);
+    if (this.#pings?.size === 0) this.#pings = undefined;
   }
 
   #onReset(length: number, streamId: number): void {

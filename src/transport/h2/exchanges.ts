@@ -4,7 +4,7 @@ import { FrameType } from './frames.ts';
 import type { Http2Limits } from './limits.ts';
 import type { Output } from './output.ts';
 import type { RequestHead } from './request-head.ts';
-import { SendQueue } from './send-queue.ts';
+import { SendQueue, type SendQueueOwner } from './send-queue.ts';
 import type { PeerState, Receiver, Stream, StreamWriter } from './stream.ts';
 import { StreamTable } from './stream-table.ts';
 
@@ -18,33 +18,34 @@ export interface ConnectionHandler {
   failed(code: ErrorNumber, problem: string): void;
 }
 
+export interface ExchangesObserver {
+  /** Called after a stream has ended. */
+  onStreamEnded(): void;
+}
+
 /** The requests and answers of one connection, each on a stream of its own (RFC 9113, 8.1). */
-export class Exchanges implements StreamWriter {
+export class Exchanges implements StreamWriter, PeerState, SendQueueOwner {
   readonly limits: Http2Limits;
   readonly handler: ConnectionHandler;
   readonly output: Output;
   readonly budget: Budget;
   readonly streams = new StreamTable();
   readonly send: SendQueue;
-  readonly peer: PeerState = {
-    sideStreams: 0,
-    unreadBytes: () => this.output.unsent + this.send.bufferedBytes,
-    readAtMs: 0,
-  };
-  readonly #onRemoved: () => void;
+  sideStreams = 0;
+  readAtMs = 0;
+  readonly #observer: ExchangesObserver;
 
-  /** @param onRemoved  called after a stream has ended */
-  constructor(output: Output, limits: Http2Limits, handler: ConnectionHandler, onRemoved: () => void) {
+  constructor(output: Output, limits: Http2Limits, handler: ConnectionHandler, observer: ExchangesObserver) {
     this.output = output;
     this.limits = limits;
     this.handler = handler;
-    this.#onRemoved = onRemoved;
+    this.#observer = observer;
     this.budget = new Budget(limits.controlFrames, limits.controlFramesPerSecond);
-    this.send = new SendQueue(
-      output,
-      (stream, bytes) => this.streams.charge(stream, bytes),
-      (stream) => this.#endAnswer(stream),
-    );
+    this.send = new SendQueue(output, this);
+  }
+
+  unreadBytes(): number {
+    return this.output.unsent + this.send.bufferedBytes;
   }
 
   /** @throws Http2Error if the client has sent too many control frames */
@@ -87,8 +88,8 @@ export class Exchanges implements StreamWriter {
     if (!hasAllOfRequest) this.streams.endedEarly(streamId);
   }
 
-  /** The answer has been sent. A client that is still sending its request may stop. */
-  #endAnswer(stream: Stream): void {
+  /** A client that is still sending its request may stop. */
+  onAnswerSent(stream: Stream): void {
     if (!stream.hasAllOfRequest) this.sendReset(stream.id, false, ErrorCode.NO_ERROR);
     this.remove(stream);
   }
@@ -97,7 +98,7 @@ export class Exchanges implements StreamWriter {
   remove(stream: Stream): void {
     this.send.forget(stream);
     this.streams.remove(stream);
-    this.#onRemoved();
+    this.#observer.onStreamEnded();
   }
 
   /** Ends a stream whose client violated the protocol. */

@@ -3,8 +3,10 @@ import { DEFAULT_MAX_FRAME_SIZE, FRAME_HEADER_BYTES, PREFACE } from './frames.ts
 
 const NO_BYTES = Buffer.alloc(0);
 
-/** Receives one frame; its payload, `bytes` from `from` to `to`, is valid only during the call. */
-export type OnFrame = (bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number) => void;
+export interface FrameReceiver {
+  /** Receives one frame; its payload, `bytes` from `from` to `to`, is valid only during the call. */
+  onFrame(bytes: Buffer, from: number, to: number, type: number, flags: number, streamId: number): void;
+}
 
 /**
  * Splits a connection's input into the client's preface and frames. A frame within one chunk is passed on without
@@ -13,9 +15,10 @@ export type OnFrame = (bytes: Buffer, from: number, to: number, type: number, fl
  * @see https://www.rfc-editor.org/rfc/rfc9113#section-4.1
  */
 export class FrameReader {
-  readonly #onFrame: OnFrame;
+  readonly #receiver: FrameReceiver;
   #prefaceLeft = PREFACE.length;
-  readonly #header = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES);
+  /** Of a frame whose header has arrived in part; else empty. */
+  #header = NO_BYTES;
   #headerLength = 0;
   /** Buffer for a frame that has arrived in part. */
   #frame: Buffer | undefined;
@@ -25,8 +28,8 @@ export class FrameReader {
   #rest: Buffer | undefined;
   #isPaused = false;
 
-  constructor(onFrame: OnFrame) {
-    this.#onFrame = onFrame;
+  constructor(receiver: FrameReceiver) {
+    this.#receiver = receiver;
   }
 
   /** Memory of input that has not been passed on. */
@@ -52,7 +55,7 @@ export class FrameReader {
     if (rest) this.read(rest);
   }
 
-  /** @throws Http2Error if the preface is wrong or a frame is longer than the limit; and what `onFrame` throws */
+  /** @throws Http2Error if the preface is wrong or a frame is longer than the limit; and what the receiver throws */
   read(chunk: Buffer): void {
     const { length } = chunk;
     let at = this.#prefaceLeft > 0 ? this.#readPreface(chunk) : 0;
@@ -87,12 +90,14 @@ export class FrameReader {
     let at = start;
     this.#incompleteSinceMs ??= performance.now();
     if (!this.#frame) {
+      if (this.#headerLength === 0) this.#header = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES);
       const count = chunk.copy(this.#header, this.#headerLength, at, at + FRAME_HEADER_BYTES - this.#headerLength);
       this.#headerLength += count;
       at += count;
       if (this.#headerLength < FRAME_HEADER_BYTES) return at;
       this.#frame = Buffer.allocUnsafeSlow(FRAME_HEADER_BYTES + payloadLengthAt(this.#header, 0));
       this.#frameLength = this.#header.copy(this.#frame);
+      this.#header = NO_BYTES;
       this.#headerLength = 0;
     }
     const frame = this.#frame;
@@ -109,7 +114,7 @@ export class FrameReader {
   #deliver(bytes: Buffer, at: number, to: number): void {
     const type = bytes[at + 3] as number; // the header's nine octets are there
     const flags = bytes[at + 4] as number;
-    this.#onFrame(bytes, at + FRAME_HEADER_BYTES, to, type, flags, uint31(bytes, at + 5));
+    this.#receiver.onFrame(bytes, at + FRAME_HEADER_BYTES, to, type, flags, uint31(bytes, at + 5));
   }
 }
 

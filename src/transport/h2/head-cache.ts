@@ -69,7 +69,7 @@ export class HeadCache {
 
   #cache(block: Buffer, head: Head, listBytes: number): Head {
     const cached = { block, head, heldBytes: block.length + listBytes * BYTES_PER_LIST_OCTET };
-    this.#cached.push(cached);
+    this.#cached = this.#cached.concat(cached); // in contrast to `push`, takes no room in advance
     this.#cachedBytes += cached.heldBytes;
     if (this.#cached.length > MAX_BLOCKS) this.#cachedBytes -= this.#cached.shift()?.heldBytes ?? 0;
     return head;

@@ -12,13 +12,18 @@ let openOutputs = 0;
 export const spareChunkCount = (): number => spareChunks.length;
 const NO_BYTES = Buffer.alloc(0);
 
+export interface OutputObserver {
+  /** Called after each flush, and when the system has accepted a delayed write. */
+  onFlushed(): void;
+}
+
 /**
  * The output of one connection: everything written in one turn of the event loop leaves in one write. Until the system
  * has accepted the previous write, nothing more is passed to the socket.
  */
 export class Output {
   readonly #socket: Socket;
-  readonly #onFlushed: () => void;
+  readonly #observer: OutputObserver;
   #isQueued = false;
   /** Size of the buffer that the socket is still sending; 0: none. */
   #inFlightBytes = 0;
@@ -26,10 +31,9 @@ export class Output {
   bytes: Buffer = NO_BYTES;
   length = 0;
 
-  /** @param onFlushed  called after each flush, and when the system has accepted a delayed write */
-  constructor(socket: Socket, onFlushed: () => void) {
+  constructor(socket: Socket, observer: OutputObserver) {
     this.#socket = socket;
-    this.#onFlushed = onFlushed;
+    this.#observer = observer;
     openOutputs++;
   }
 
@@ -100,7 +104,7 @@ export class Output {
       this.#inFlightBytes += bytes.length;
       this.bytes = NO_BYTES;
     }
-    this.#onFlushed();
+    this.#observer.onFlushed();
   }
 
   /** The connection has ended: drops unsent output. May be called again. */
@@ -117,7 +121,7 @@ export class Output {
     if (this.#inFlightBytes === 0) return; // the system accepted it at once
     this.#inFlightBytes = 0;
     this.flush();
-    this.#onFlushed();
+    this.#observer.onFlushed();
   };
 
   #free(): void {

@@ -12,6 +12,11 @@ const UNSENT_CHECK_BYTES = 8_192;
  */
 const OCTETS_A_TURN = 65_536;
 
+export interface ReadingObserver {
+  /** Called to read what the frame reader has kept while it was paused. */
+  onResumed(): void;
+}
+
 /**
  * Decides when to read: not more than a turn's share at once, and not from a client that does not read its answers.
  * Ends what a client has stalled for too long.
@@ -20,18 +25,17 @@ export class ReadingPace {
   readonly #socket: Socket;
   readonly #reader: FrameReader;
   readonly #exchanges: Exchanges;
-  readonly #onResume: () => void;
+  readonly #observer: ReadingObserver;
   #sinceMs: number | undefined;
   #octetsLeft = OCTETS_A_TURN;
   /** When streams were last checked. */
   #checkedAtMs = performance.now();
 
-  /** @param onResume  reads what the frame reader has kept while it was paused */
-  constructor(socket: Socket, reader: FrameReader, exchanges: Exchanges, onResume: () => void) {
+  constructor(socket: Socket, reader: FrameReader, exchanges: Exchanges, observer: ReadingObserver) {
     this.#socket = socket;
     this.#reader = reader;
     this.#exchanges = exchanges;
-    this.#onResume = onResume;
+    this.#observer = observer;
   }
 
   /** Since when the client has not read its answers. */
@@ -69,7 +73,7 @@ export class ReadingPace {
     } else {
       this.#sinceMs = undefined;
       this.#socket.resume();
-      this.#onResume();
+      this.#observer.onResumed();
     }
   }
 

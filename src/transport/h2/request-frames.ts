@@ -81,7 +81,7 @@ export class RequestFrames {
       this.#exchanges.sendReset(streamId, isEnd, ErrorCode.REFUSED_STREAM);
       return handler.failed(ErrorCode.REFUSED_STREAM, 'too many concurrent streams');
     }
-    const stream = new Stream(this.#exchanges, this.#exchanges.peer, streamId, this.#limits.streamWindowBytes);
+    const stream = new Stream(this.#exchanges, streamId, this.#limits.streamWindowBytes);
     stream.hasAllOfRequest = isEnd;
     streams.add(stream);
     if (head === 'too large') {

@@ -7,6 +7,15 @@ import type { Stream } from './stream.ts';
 /** Memory of a buffered part besides its octets. */
 const BUFFERED_PART_BYTES = 256;
 
+const NO_STREAMS: ReadonlySet<Stream> = new Set();
+
+export interface SendQueueOwner {
+  /** Charges memory to a stream; negative: releases it. */
+  charge(stream: Stream, bytes: number): void;
+  /** The end of a stream's answer has been sent. */
+  onAnswerSent(stream: Stream): void;
+}
+
 /**
  * Sends the answers of a connection within the client's flow-control windows (RFC 9113, 5.2). What does not fit is
  * buffered and charged. Streams with buffered data are indexed by the window they wait for, so that the work of opening
@@ -14,8 +23,7 @@ const BUFFERED_PART_BYTES = 256;
  */
 export class SendQueue {
   readonly #output: Output;
-  readonly #charge: (stream: Stream, bytes: number) => void;
-  readonly #onEnd: (stream: Stream) => void;
+  readonly #owner: SendQueueOwner;
   /** The connection's window. */
   #window = DEFAULT_WINDOW;
   #initialStreamWindow = DEFAULT_WINDOW;
@@ -23,20 +31,15 @@ export class SendQueue {
   #mustEmptyTable = false;
   /** Octets that wait for the client's windows. */
   bufferedBytes = 0;
-  /** In the order they are served. A stream with buffered data is in one of the two sets. */
-  readonly #waitForConnection = new Set<Stream>();
-  readonly #waitForStream = new Set<Stream>();
+  /** In the order they are served. A stream with buffered data is in one of the two sets. Few connections need any. */
+  #waitForConnection: Set<Stream> | undefined;
+  #waitForStream: Set<Stream> | undefined;
   /** Streams whose window is larger than the initial window. */
-  readonly #widened = new Set<Stream>();
+  #widened: Set<Stream> | undefined;
 
-  /**
-   * @param charge  charges memory to a stream; negative: releases it
-   * @param onEnd   called when the end of a stream's answer has been sent
-   */
-  constructor(output: Output, charge: (stream: Stream, bytes: number) => void, onEnd: (stream: Stream) => void) {
+  constructor(output: Output, owner: SendQueueOwner) {
     this.#output = output;
-    this.#charge = charge;
-    this.#onEnd = onEnd;
+    this.#owner = owner;
   }
 
   /** @param body  only used during the call, up to `length` */
@@ -52,19 +55,19 @@ export class SendQueue {
     this.#take(stream, length);
     this.#output.frame(FrameType.DATA, 0, stream.id, body, 0, length);
     this.#sendBlock(stream, trailers, Flag.END_STREAM);
-    this.#onEnd(stream);
+    this.#owner.onAnswerSent(stream);
   }
 
   head(stream: Stream, block: Uint8Array, isEnd: boolean): void {
     this.#sendBlock(stream, block, isEnd ? Flag.END_STREAM : 0);
-    if (isEnd) this.#onEnd(stream);
+    if (isEnd) this.#owner.onAnswerSent(stream);
   }
 
   data(stream: Stream, bytes: Uint8Array): void {
     if (bytes.length === 0) return;
     stream.buffered.push(bytes);
     this.bufferedBytes += bytes.length;
-    this.#charge(stream, bytes.buffer.byteLength + BUFFERED_PART_BYTES);
+    this.#owner.charge(stream, bytes.buffer.byteLength + BUFFERED_PART_BYTES);
     this.#send(stream);
   }
 
@@ -75,18 +78,18 @@ export class SendQueue {
 
   /** The stream has ended: drops its buffered data. */
   forget(stream: Stream): void {
-    if (this.#widened.size > 0) this.#widened.delete(stream);
+    this.#widened?.delete(stream);
     if (stream.buffered.length === 0) return; // it waits for no window
     for (const bytes of stream.buffered) this.bufferedBytes -= bytes.length;
-    this.#waitForConnection.delete(stream);
-    this.#waitForStream.delete(stream);
+    this.#waitForConnection?.delete(stream);
+    this.#waitForStream?.delete(stream);
   }
 
   /** @throws Http2Error if the window exceeds 2^31-1 */
   openWindow(increment: number): void {
     this.#window += increment;
     if (this.#window > MAX_WINDOW) throw tooLarge();
-    for (const stream of this.#waitForConnection) {
+    for (const stream of this.#waitForConnection ?? NO_STREAMS) {
       if (this.#window <= 0) return;
       this.#send(stream);
     }
@@ -96,8 +99,11 @@ export class SendQueue {
   openStreamWindow(stream: Stream, increment: number): boolean {
     stream.sendWindowOffset += increment;
     if (this.#streamWindow(stream) > MAX_WINDOW) return false;
-    if (stream.sendWindowOffset > 0) this.#widened.add(stream);
-    if (this.#waitForStream.has(stream)) this.#send(stream);
+    if (stream.sendWindowOffset > 0) {
+      this.#widened ??= new Set();
+      this.#widened.add(stream);
+    }
+    if (this.#waitForStream?.has(stream)) this.#send(stream);
     return true;
   }
 
@@ -111,11 +117,11 @@ export class SendQueue {
     const isLarger = value > this.#initialStreamWindow;
     this.#initialStreamWindow = value;
     if (!isLarger) return;
-    for (const stream of this.#widened) {
+    for (const stream of this.#widened ?? NO_STREAMS) {
       onWork();
       if (this.#streamWindow(stream) > MAX_WINDOW) throw tooLarge();
     }
-    for (const stream of this.#waitForStream) {
+    for (const stream of this.#waitForStream ?? NO_STREAMS) {
       onWork();
       this.#send(stream);
     }
@@ -155,26 +161,29 @@ export class SendQueue {
         continue;
       }
       stream.buffered.shift();
-      this.#charge(stream, -bytes.buffer.byteLength - BUFFERED_PART_BYTES);
+      this.#owner.charge(stream, -bytes.buffer.byteLength - BUFFERED_PART_BYTES);
     }
-    this.#waitForConnection.delete(stream);
-    this.#waitForStream.delete(stream);
+    this.#waitForConnection?.delete(stream);
+    this.#waitForStream?.delete(stream);
     if (stream.ending) this.#sendEnding(stream);
   }
 
   #wait(stream: Stream): void {
-    const isForStream = this.#streamWindow(stream) <= 0;
-    const [here, there] = isForStream
-      ? [this.#waitForStream, this.#waitForConnection]
-      : [this.#waitForConnection, this.#waitForStream];
-    there.delete(stream);
-    here.add(stream);
+    if (this.#streamWindow(stream) <= 0) {
+      this.#waitForConnection?.delete(stream);
+      this.#waitForStream ??= new Set();
+      this.#waitForStream.add(stream);
+    } else {
+      this.#waitForStream?.delete(stream);
+      this.#waitForConnection ??= new Set();
+      this.#waitForConnection.add(stream);
+    }
   }
 
   #sendEnding(stream: Stream): void {
     if (stream.ending === 'end of data') this.#output.numbers(FrameType.DATA, Flag.END_STREAM, stream.id);
     else if (stream.ending) this.#sendBlock(stream, stream.ending, Flag.END_STREAM);
-    this.#onEnd(stream);
+    this.#owner.onAnswerSent(stream);
   }
 
   #sendBlock({ id }: Stream, block: Uint8Array, flags: number): void {

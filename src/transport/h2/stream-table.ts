@@ -17,8 +17,8 @@ export const STREAM_BYTES = 2_048;
 /** The streams of one connection: the open ones, the numbers used before, and their memory. */
 export class StreamTable {
   readonly #open = new StreamIndex();
-  readonly #endedEarly = new Set<number>();
-  #skipped: { readonly from: number; readonly to: number }[] = [];
+  #endedEarly: Set<number> | undefined;
+  #skipped: { readonly from: number; readonly to: number }[] | undefined;
   #cancelledBusy = 0;
   /** The highest stream number used. */
   lastId = 0;
@@ -95,24 +95,26 @@ export class StreamTable {
   }
 
   #skip(id: number): void {
+    this.#skipped ??= [];
     if (this.#skipped.length === MAX_SKIPPED) this.#skipped.shift();
     this.#skipped.push({ from: this.lastId + 1, to: id });
   }
 
   /** This server ended the stream early. */
   endedEarly(id: number): void {
+    this.#endedEarly ??= new Set();
     this.#endedEarly.add(id);
     if (this.#endedEarly.size > MAX_ENDED_EARLY)
       for (const oldest of this.#endedEarly) return void this.#endedEarly.delete(oldest);
   }
 
   hasEndedEarly(id: number): boolean {
-    return this.#endedEarly.has(id);
+    return this.#endedEarly?.has(id) === true;
   }
 
   /** @throws Http2Error unless the frame may still arrive on this stream, which is not open */
   mustBeLate(frame: string, id: number): void {
-    if (this.#endedEarly.has(id) || id > this.lastAcceptedId) return;
+    if (this.hasEndedEarly(id) || id > this.lastAcceptedId) return;
     this.mustNotBeIdle(frame, id);
     this.#failClosed(frame, id);
   }
@@ -124,7 +126,7 @@ export class StreamTable {
   }
 
   #failClosed(frame: string, id: number): never {
-    const wasSkipped = this.#skipped.some(({ from, to }) => id >= from && id < to);
+    const wasSkipped = this.#skipped?.some(({ from, to }) => id >= from && id < to) === true;
     throw wasSkipped
       ? new Http2Error(ErrorCode.PROTOCOL_ERROR, 'stream numbers must increase')
       : new Http2Error(ErrorCode.STREAM_CLOSED, `${frame} on a closed stream`);

@@ -25,7 +25,7 @@ export interface PeerState {
   /** Open streams of side services. */
   sideStreams: number;
   /** Octets of output that wait for the client's windows or its socket. */
-  readonly unreadBytes: () => number;
+  unreadBytes(): number;
   /** When the octets that are being read were taken from the socket, on the clock of `performance.now()`. */
   readAtMs: number;
 }
@@ -57,9 +57,9 @@ export class Stream {
   /** The value of `waitsForClient` at the previous check. */
   waitedForClient = false;
 
-  constructor(connection: StreamWriter, peer: PeerState, id: number, receiveWindow: number) {
+  constructor(connection: StreamWriter & PeerState, id: number, receiveWindow: number) {
     this.#connection = connection;
-    this.peer = peer;
+    this.peer = connection;
     this.id = id;
     this.receiveWindow = receiveWindow;
   }

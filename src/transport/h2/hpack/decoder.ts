@@ -11,6 +11,10 @@ const MAX_TABLE_SIZE = 4_096;
  */
 export type Decoded = readonly HeaderField[] | 'too large';
 
+const NO_BYTES = Buffer.alloc(0);
+/** A table that is no longer is copied on insertion, and takes no more room than it needs. */
+const SMALL_TABLE_FIELDS = 16;
+
 /** No length or index is larger. */
 const MAX_INTEGER = 0x0fff_ffff;
 
@@ -27,7 +31,7 @@ export class HpackDecoder {
   #table: HeaderField[] = [];
   #tableSize = 0;
   #tableLimit = MAX_TABLE_SIZE;
-  #bytes: Buffer = Buffer.alloc(0);
+  #bytes: Buffer = NO_BYTES;
   #at = 0;
   #end = 0;
 
@@ -54,6 +58,7 @@ export class HpackDecoder {
       size += field.size;
       if (size <= this.#maxListSize) fields.push(field);
     }
+    this.#bytes = NO_BYTES;
     return size <= this.#maxListSize ? fields : 'too large';
   }
 
@@ -82,7 +87,8 @@ export class HpackDecoder {
 
   #insert(field: HeaderField): HeaderField {
     this.generation++;
-    this.#table.unshift(field);
+    if (this.#table.length < SMALL_TABLE_FIELDS) this.#table = [field].concat(this.#table);
+    else this.#table.unshift(field);
     this.#tableSize += field.size;
     this.#evict(); // also the new field, if it is larger than the table
     return field;

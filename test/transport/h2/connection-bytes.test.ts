@@ -1,0 +1,57 @@
+import '../../helpers/realm.ts';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { PREFACE } from '../../../src/transport/h2/frames.ts';
+import { call, settings } from '../../helpers/h2-client.ts';
+import { startH2 } from '../../helpers/h2-server.ts';
+import { heapBytes } from '../../helpers/heap.ts';
+
+const CONNECTIONS = 500;
+const KIB = 1_024;
+const greeting = Buffer.concat([PREFACE, settings(), call(1)]);
+/** No fewer than of SETTINGS and an answer. */
+const ANSWER_BYTES = 60;
+/** Limits as the service has by default, whose deadlines count as well. */
+const connections = {
+  ...{ maxCount: 10_000, maxAgeMs: 3_600_000, maxAgeGraceMs: 60_000 },
+  ...{ keepaliveTimeMs: 7_200_000, keepaliveTimeoutMs: 20_000 },
+};
+
+/** Without buffers beside the heap: Node frees those of the client's reads later. */
+function objectBytes(): number {
+  heapBytes(); // collects garbage
+  return process.memoryUsage().heapUsed;
+}
+
+/** Opens connections that stay idle after a call, and returns the bytes that each takes, of both ends. */
+async function bytesEach(port: number, calls: boolean): Promise<number> {
+  const open = async (): Promise<Socket> => {
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    if (!calls) return socket.resume();
+    socket.write(greeting);
+    for (let read = 0; read < ANSWER_BYTES; ) read += ((await once(socket, 'data')) as [Buffer])[0].length;
+    return socket.resume();
+  };
+  const warmUp = await Promise.all(Array.from({ length: 50 }, open));
+  const before = objectBytes();
+  const sockets: Socket[] = [];
+  while (sockets.length < CONNECTIONS) sockets.push(...(await Promise.all(Array.from({ length: 50 }, open))));
+  const bytes = (objectBytes() - before) / CONNECTIONS;
+  for (const socket of [...warmUp, ...sockets]) socket.destroy();
+  return bytes;
+}
+
+test('an idle connection that has made a call takes less than 6 KiB of heap above a bare socket', async () => {
+  const bare = createServer((socket) => void socket.on('error', () => {}).resume());
+  bare.listen(0, '127.0.0.1');
+  await once(bare, 'listening');
+  const bareBytes = await bytesEach((bare.address() as AddressInfo).port, false);
+  bare.close();
+  const server = await startH2({ connections });
+  try {
+    expect((await bytesEach(server.port, true)) - bareBytes).toBeLessThan(6 * KIB);
+  } finally {
+    await server.close(0);
+  }
+}, 60_000);
