@@ -49,8 +49,13 @@ const endings: readonly Buffer[] = [
 async function comeAndGo(at: number): Promise<void> {
   const localAddress = `127.0.0.${2 + (at % 100)}`; // so that there are ports enough
   const socket = connect({ host: '127.0.0.1', port: server.port, localAddress }).on('error', () => {});
-  await once(socket, 'data'); // the server's SETTINGS
-  socket.resume().write(endings[at % endings.length] ?? '');
+  const part = endings[at % endings.length] ?? Buffer.alloc(0);
+  await once(socket, 'connect');
+  if (part.length > 0) {
+    socket.write(part.subarray(0, 1));
+    await once(socket, 'data'); // the server's SETTINGS
+  }
+  socket.resume().write(part.subarray(1));
   const closed = once(socket, 'close');
   if (Math.floor(at / endings.length) % 2 === 0) socket.end();
   else {
