@@ -4,7 +4,7 @@ import { openFileChecker, type RuleBook } from '../rules/book.ts';
 import { plainPath } from '../rules/files.ts';
 import type { StoreTraits } from '../rules/fit.ts';
 import type { Overlay } from '../rules/overlay-files.ts';
-import { formatProblem } from '../rules/problem.ts';
+import { countProblems, formatProblem } from '../rules/problem.ts';
 import type { Settings } from '../settings.ts';
 import { CandidateBook, type CandidateFacts } from './book.ts';
 import type { CandidateFeed } from './feed.ts';
@@ -44,7 +44,7 @@ const logCandidate =
     if (state === 'off') log.info('no candidate is tried');
     if (state !== 'wrong') return;
     for (const problem of problems.slice(0, MAX_CANDIDATE_PROBLEMS)) log.error(formatProblem(problem));
-    log.error(`the candidate is not tried: ${problems.length} problems`);
+    log.error(`the candidate is not tried: ${countProblems(problems)} problems`);
   };
 
 export interface CandidateSources extends TrialSources {

@@ -4,7 +4,7 @@ import type { StoreWatch } from '../backends/store-watch.ts';
 import type { DenyCacheState } from '../ledger/refusals.ts';
 import type { Load, MemoryFacts, ServiceGauges } from '../observe/service-gauges.ts';
 import type { LoadedRules } from '../rules/load.ts';
-import { formatProblem } from '../rules/problem.ts';
+import { countProblems, formatProblem } from '../rules/problem.ts';
 import type { RuleTree } from '../rules/tree.ts';
 import type { Responders } from '../workers/responders.ts';
 
@@ -88,6 +88,6 @@ function rulesFacts({ book, inForce, lastLoad }: HealthSources['rules']): Health
     isNewest: loaded?.isNewest ?? true,
     count: book.rules()?.rules.length ?? 0,
     problems: problems.slice(0, MAX_SHOWN_PROBLEMS).map(formatProblem),
-    moreProblems: Math.max(problems.length - MAX_SHOWN_PROBLEMS, 0),
+    moreProblems: Math.max(countProblems(problems) - MAX_SHOWN_PROBLEMS, 0),
   };
 }

@@ -6,7 +6,7 @@ export const MAX_WORK_MS = 0.5;
 export const SLEEP_RATIO = 2;
 /** A single sleep, after work that could not be interrupted, as a collection of garbage. */
 export const MAX_SLEEP_MS = 10;
-/** All sleeps of a job together: the largest files take so much longer at most. */
+/** All sleeps of a check or of a comparison: the largest files take so much longer at most. */
 export const MAX_TOTAL_SLEEP_MS = 10_000;
 
 export interface DutyCycleParts {

@@ -1,3 +1,4 @@
+import { checkpoint } from './checkpoint.ts';
 import { besideRequests } from './duty-cycle.ts';
 import type { CheckedRules, LoadOptions } from './load.ts';
 import type { PackedDomain } from './packed.ts';
@@ -85,13 +86,16 @@ export class RulesJobs<J> {
     return { ...others, heads: packed.map(headOf) };
   }
 
+  /** Takes them only if all of their pieces have come: otherwise they are asked for again. */
   #takeKept(heads: readonly PackedHead[]): void {
+    const kept = this.#kept;
+    this.#kept = [];
+    if (heads.reduce((sum, { pieceCount }) => sum + pieceCount, 0) !== kept.length) return;
     let at = 0;
     for (const { pieceCount, ...head } of heads) {
-      this.#packed.set(head.hash, { ...head, pieces: this.#kept.slice(at, at + pieceCount) });
+      this.#packed.set(head.hash, { ...head, pieces: kept.slice(at, at + pieceCount) });
       at += pieceCount;
     }
-    this.#kept = [];
   }
 
   #compare(before: readonly PackedHead[], after: readonly PackedHead[]): CompareAnswer {
@@ -107,7 +111,11 @@ export class RulesJobs<J> {
 
   #summariesOf(heads: readonly PackedHead[]): RuleSummaries {
     const all = new Map<string, RuleSummary>();
-    for (const { hash } of heads) for (const [id, summary] of this.#summaryOf(hash)) all.set(id, summary);
+    for (const { hash } of heads)
+      for (const [id, summary] of this.#summaryOf(hash)) {
+        checkpoint();
+        all.set(id, summary);
+      }
     return all;
   }
 

@@ -79,6 +79,15 @@ test('a thread that does not know the rules in force asks for them once', () => 
   expect(jobs.compare(first ?? [], third ?? [])).toEqual({ missing: [inForce?.hash] }); // it is no longer in force
 });
 
+test('rules of which pieces have not come are asked for again', () => {
+  const jobs = openJobs();
+  const [first, second] = [1, 2].map((limit) => packedOf(textOf(limit)));
+  jobs.check(textOf(2));
+  expect(jobs.compare(first ?? [], second ?? [], first)).toEqual({ missing: [first?.[0]?.hash] });
+  jobs.keep(first?.[0]?.pieces ?? []);
+  expect(jobs.compare(first ?? [], second ?? [], first)).toMatchObject(CHANGED);
+});
+
 test('invalid rules change nothing of what a thread knows of those in force', () => {
   const jobs = openJobs();
   const [first, second] = [1, 2].map((limit) => packedOf(textOf(limit)));

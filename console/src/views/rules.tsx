@@ -144,7 +144,7 @@ function Problems() {
           </li>
         ))}
       </ul>
-      {state.moreProblems > 0 && <p>… and {exact(state.moreProblems)} more: /rlconfig lists all.</p>}
+      {state.moreProblems > 0 && <p>… and {exact(state.moreProblems)} more: /rlconfig lists the first 1,000.</p>}
     </div>
   );
 }

@@ -64,17 +64,16 @@ const INTERNAL: Failure = { code: status.INTERNAL, details: 'internal error' };
 const DEADLINE: Failure = { code: status.DEADLINE_EXCEEDED, details: 'Deadline exceeded' };
 const UNREAD = 'the client does not read its answers';
 
-const unreadFailures = new WeakMap<HostedLimits, Failure>();
+const unreadErrors = new WeakMap<HostedLimits, GrpcError>();
 
-/** Made once: a client that does not read may send thousands of messages in a turn. */
-function unreadFailure(limits: HostedLimits): Failure {
-  const { maxUnreadBytes } = limits;
-  const failure = unreadFailures.get(limits) ?? {
-    code: status.RESOURCE_EXHAUSTED,
-    details: `${UNREAD}: more than ${maxUnreadBytes} bytes are unread`,
-  };
-  unreadFailures.set(limits, failure);
-  return failure;
+/** Made once, with its stack: a client that does not read may have thousands of calls refused in a turn. */
+function unreadError(limits: HostedLimits): GrpcError {
+  const known = unreadErrors.get(limits);
+  if (known) return known;
+  const details = `${UNREAD}: more than ${limits.maxUnreadBytes} bytes are unread`;
+  const error = new GrpcError(status.RESOURCE_EXHAUSTED, details);
+  unreadErrors.set(limits, error);
+  return error;
 }
 
 /** The part of grpc-js's call objects that the handlers of health and reflection use. */
@@ -185,8 +184,7 @@ export class HostedCall implements Receiver, PendingCall {
     const { requestDeserialize, requestStream } = this.#method.definition;
     if (this.#request) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
     const { maxUnreadBytes } = this.#method.limits;
-    if (requestStream && this.#stream.peer.unreadBytes() > maxUnreadBytes)
-      return this.#abort(unreadFailure(this.#method.limits));
+    if (requestStream && this.#stream.peer.unreadBytes() > maxUnreadBytes) throw unreadError(this.#method.limits); // ends the reading of further messages
     const copy = Buffer.allocUnsafeSlow(to - from); // a slice of a pool would keep the pool alive
     bytes.copy(copy, 0, from, to);
     if (requestStream) return this.#emit('data', requestDeserialize(copy));
