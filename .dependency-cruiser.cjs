@@ -1,7 +1,7 @@
 /** Imports point one way: main -> serve -> transport, http -> rls -> decide -> rules, ledger -> backends -> algorithms. */
 const mayImport = {
   'src/algorithms/': ['src/algorithms/'],
-  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|grpc-tls|intermittent|package-root|start-up|taken-socket)\\.ts':
+  'src/(appended|clock|hashed|later|slices|json|nearest|grpc-status|grpc-tls|intermittent|own-copy|package-root|start-up|taken-socket)\\.ts':
     [],
   'src/process-context\\.ts': ['src/clock.ts', 'src/observe/log.ts', 'src/record/request-clock.ts'],
   'src/protobuf/': ['src/protobuf/', 'src/json.ts'],
@@ -191,7 +191,7 @@ const mayOpenerImport = {
 };
 
 /** Importable from anywhere. */
-const everywhere = ['src/(appended|grpc-status|grpc-tls|intermittent|later|package-root|taken-socket)\\.ts'];
+const everywhere = ['src/(appended|grpc-status|grpc-tls|intermittent|later|own-copy|package-root|taken-socket)\\.ts'];
 
 /** A package that only one part of the tree may know. */
 const packageOf = {

@@ -1,4 +1,5 @@
 import { Socket } from 'node:net';
+import { ownCopy } from '../own-copy.ts';
 import { takeOver } from '../taken-socket.ts';
 import type { InputTurns } from './input-turns.ts';
 
@@ -23,7 +24,7 @@ export function pacedSocket(accepted: Socket, turns: InputTurns): Socket {
   const callback = (length: number): boolean => {
     if (!turns.hasRoom || isWaiting) {
       const read = shared.subarray(0, length);
-      kept = kept ? Buffer.concat([kept, read]) : Buffer.from(read);
+      kept = kept ? Buffer.concat([kept, read]) : ownCopy(read);
     } else {
       handle(shared.subarray(0, length));
       if (turns.hasRoom) return true;

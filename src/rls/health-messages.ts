@@ -1,4 +1,5 @@
 import type { MethodDefinition } from '@grpc/grpc-js';
+import { ownCopy } from '../own-copy.ts';
 import { createInterner } from '../protobuf/interner.ts';
 import { ProtoReader, WireType } from '../protobuf/reader.ts';
 import { ProtoWriter } from '../protobuf/writer.ts';
@@ -59,7 +60,7 @@ function writeListResponse({ statuses }: HealthListResponse): Buffer {
   return written();
 }
 
-const written = (): Buffer => Buffer.from(writer.bytes.subarray(0, writer.length));
+const written = (): Buffer => ownCopy(writer.bytes, 0, writer.length);
 
 /** A method as a server knows it. */
 function method<Q, R>(

@@ -1,4 +1,5 @@
 import { status } from '../../grpc-status.ts';
+import { ownCopy } from '../../own-copy.ts';
 import { encodeFields } from '../h2/hpack/encode.ts';
 import type { NotGrpc } from './call-head.ts';
 
@@ -54,10 +55,11 @@ export function plainHead(problem: NotGrpc | 431): Buffer {
   ]);
 }
 
-export const plainText: Readonly<Record<NotGrpc | 431, string>> = {
-  405: 'gRPC calls are POST requests\n',
-  415: 'expected content-type application/grpc\n',
-  431: 'the header fields are too large\n',
+/** Made once, since a connection is charged for the memory of answers that wait for their client. */
+export const plainBodies: Readonly<Record<NotGrpc | 431, Uint8Array>> = {
+  405: ownCopy(Buffer.from('gRPC calls are POST requests\n')),
+  415: ownCopy(Buffer.from('expected content-type application/grpc\n')),
+  431: ownCopy(Buffer.from('the header fields are too large\n')),
 };
 
 /** Some clients accept at most 8 KiB of trailers in total. */

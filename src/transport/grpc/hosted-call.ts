@@ -10,6 +10,7 @@ import type {
 import { status } from '../../grpc-status.ts';
 import { type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
 import type { Overload } from '../../overload/overload.ts';
+import { ownCopy } from '../../own-copy.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { type Failure, failureTrailers, HEAD, OK_TRAILERS, refusalHead } from './answers.ts';
 import type { CallHead } from './call-head.ts';
@@ -185,8 +186,7 @@ export class HostedCall implements Receiver, PendingCall {
     if (this.#request) throw new GrpcError(status.UNIMPLEMENTED, 'the method takes one message, got more');
     const { maxUnreadBytes } = this.#method.limits;
     if (requestStream && this.#stream.peer.unreadBytes() > maxUnreadBytes) throw unreadError(this.#method.limits); // ends the reading of further messages
-    const copy = Buffer.allocUnsafeSlow(to - from); // a slice of a pool would keep the pool alive
-    bytes.copy(copy, 0, from, to);
+    const copy = ownCopy(bytes, from, to);
     if (requestStream) return this.#emit('data', requestDeserialize(copy));
     this.#request = copy;
   }

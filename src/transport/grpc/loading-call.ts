@@ -1,4 +1,5 @@
 import { status } from '../../grpc-status.ts';
+import { ownCopy } from '../../own-copy.ts';
 import { ErrorCode } from '../h2/errors.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { sideLimits } from '../side-limits.ts';
@@ -28,8 +29,7 @@ export class LoadingCall implements Receiver {
   data(bytes: Buffer, from: number, to: number): void {
     this.#keptBytes += to - from;
     if (this.#keptBytes > sideLimits.maxUnreadBytes) return this.#stream.headOnly(TOO_MUCH);
-    const copy = Buffer.allocUnsafeSlow(to - from); // a slice of a pool would keep the pool alive
-    bytes.copy(copy, 0, from, to);
+    const copy = ownCopy(bytes, from, to);
     this.#kept.push(copy);
     this.#stream.charge(to - from);
   }

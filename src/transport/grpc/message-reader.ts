@@ -46,7 +46,7 @@ export class MessageReader {
         this.#deliver(bytes, at, end);
         at = end;
       } else {
-        this.#held = Buffer.allocUnsafe(PREFIX_BYTES);
+        this.#held = Buffer.allocUnsafeSlow(PREFIX_BYTES);
         this.#heldLength = 0;
       }
     }
@@ -65,7 +65,7 @@ export class MessageReader {
     } else {
       // the announced length may never arrive
       const doubled = Math.min(whole, Math.max(held.length * 2, MIN_HELD_BYTES));
-      this.#held = Buffer.allocUnsafe(doubled);
+      this.#held = Buffer.allocUnsafeSlow(doubled);
       held.copy(this.#held, 0, 0, this.#heldLength);
     }
     return count;

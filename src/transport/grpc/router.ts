@@ -5,7 +5,7 @@ import type { RequestHead } from '../h2/request-head.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
 import { sideLimits } from '../side-limits.ts';
 import type { ServiceHost } from '../side-services.ts';
-import { type Failure, failureHead, plainHead, plainText, refusalHead } from './answers.ts';
+import { type Failure, failureHead, plainBodies, plainHead, refusalHead } from './answers.ts';
 import { type CallHead, type NotGrpc, readCallHead } from './call-head.ts';
 import { isEncoding } from './compression.ts';
 import { HostedCall, type HostedLimits } from './hosted-call.ts';
@@ -145,6 +145,6 @@ const refusedCall = (stream: Stream, refusal: Failure): Receiver =>
 
 function answerPlainly(stream: Stream, problem: NotGrpc | 431): void {
   stream.head(plainHead(problem));
-  stream.data(Buffer.from(plainText[problem]));
+  stream.data(plainBodies[problem]);
   stream.end();
 }

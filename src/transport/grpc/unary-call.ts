@@ -1,6 +1,7 @@
 import { monotonicMs } from '../../clock.ts';
 import { status } from '../../grpc-status.ts';
 import { type CallQueue, type PendingCall, REFUSAL_UNITS } from '../../overload/call-queue.ts';
+import { ownCopy } from '../../own-copy.ts';
 import type { Cost } from '../../rls/cost.ts';
 import type { Caller } from '../../rls/service.ts';
 import type { Receiver, Stream } from '../h2/stream.ts';
@@ -119,8 +120,7 @@ export class UnaryCall<Q> implements Receiver, Caller, PendingCall {
     const octets = bytes[from] === 0 ? to - from : unpackedBound(this.#head.encoding, bytes, from + PREFIX_BYTES, to);
     const estimate = octets / OCTETS_PER_UNIT;
     if (queue.mayRun(estimate)) return queue.spend(this.#handle(bytes, from, to, estimate));
-    const copy = Buffer.allocUnsafeSlow(to - from);
-    bytes.copy(copy, 0, from, to);
+    const copy = ownCopy(bytes, from, to);
     this.#stream.charge(copy.length + COPY_BYTES);
     this.#pending = { message: copy, estimate };
     queue.add(this, estimate);

@@ -1,3 +1,4 @@
+import { ownCopy } from '../../own-copy.ts';
 import { type Decoded, HpackDecoder } from './hpack/decoder.ts';
 import type { HeaderField } from './hpack/field.ts';
 import { type RequestHead, readHead } from './request-head.ts';
@@ -56,7 +57,7 @@ export class HeadCache {
     const fields = this.#decoder.decode(bytes, from, to);
     if (this.#decoder.generation !== this.#generation) this.#clear();
     else if (to - from <= MAX_BLOCK_BYTES && sizeOf(fields) <= MAX_LIST_BYTES)
-      return this.#cache(Buffer.from(bytes.subarray(from, to)), headOf(fields, 0), sizeOf(fields));
+      return this.#cache(ownCopy(bytes, from, to), headOf(fields, 0), sizeOf(fields));
     return headOf(fields, sizeOf(fields) * BYTES_PER_LIST_OCTET);
   }
 
