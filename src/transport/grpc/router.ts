@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { MethodDefinition, ServiceDefinition, UntypedServiceImplementation } from '@grpc/grpc-js';
 import { status } from '../../grpc-status.ts';
 import type { RequestHead } from '../h2/request-head.ts';
@@ -57,8 +56,6 @@ export class Router {
   addOnDemand(paths: readonly string[], load: () => Promise<void>): void {
     let loaded: Promise<void> | undefined;
     let waiting = 0;
-    /** That of the last call that waits: each may have kept a lot of input. */
-    let turn = Promise.resolve();
     const start = (): Promise<void> => {
       const loading = load();
       loading.catch(() => {
@@ -72,15 +69,8 @@ export class Router {
         if (waiting === MAX_WAITING_FOR_LOAD) return fail(stream, status.UNAVAILABLE, 'the service is being loaded');
         waiting++;
         loaded ??= start();
-        const isLoaded = loaded;
-        turn = turn
-          .catch(() => {}) // a call whose service could not be loaded
-          .then(() => isLoaded)
-          .then(() => nextTurn());
-        return new LoadingCall(
-          stream,
-          turn.then(() => () => this.#methods.get(path)?.(stream, head)),
-        );
+        const open = loaded.then(() => () => this.#methods.get(path)?.(stream, head));
+        return new LoadingCall(stream, open);
       });
   }
 

@@ -3,7 +3,6 @@ import { gzipSync } from 'node:zlib';
 import { status } from '@grpc/grpc-js';
 import { createHealth, Health, type WatchedStatus } from '../../../src/rls/health.ts';
 import { healthService } from '../../../src/rls/health-messages.ts';
-import { HostedCall } from '../../../src/transport/grpc/hosted-call.ts';
 import { ErrorCode } from '../../../src/transport/h2/errors.ts';
 import { FrameType, Setting } from '../../../src/transport/h2/frames.ts';
 import { sideLimits } from '../../../src/transport/side-limits.ts';
@@ -21,8 +20,6 @@ import {
 } from '../../helpers/h2-client.ts';
 import { type H2Server, startH2 } from '../../helpers/h2-server.ts';
 import { healthMethods } from '../../helpers/health-methods.ts';
-import { eventually } from '../../helpers/statsd.ts';
-import { mostStepsInATurn } from '../../helpers/turns.ts';
 
 const { Check: check, Watch: watch } = healthMethods;
 const reflection = ['v1', 'v1alpha'].map(
@@ -306,22 +303,4 @@ describe('after a bug in a handler', () => {
     expect((await client.reply(3)).fields).toMatchObject(internal);
     expect(health.openWatches).toBe(0);
   });
-});
-
-test('calls that came while their service was loaded are passed to it one in a turn', async () => {
-  const CALLS = 20;
-  const [path = ''] = reflection;
-  const question = framed(Buffer.of((7 << 3) | 2, 0)); // list_services
-  const passOn = HostedCall.prototype.data;
-  let passed = 0;
-  const most = await mostStepsInATurn(async (step) => {
-    const spy = jest.spyOn(HostedCall.prototype, 'data').mockImplementation(function (this: HostedCall, ...args) {
-      passed++;
-      step();
-      passOn.apply(this, args);
-    });
-    for (let at = 0; at < CALLS; at++) client.send(callHead(2 * at + 1, { ':path': path }), data(2 * at + 1, question));
-    await eventually(() => passed === CALLS).finally(() => spy.mockRestore());
-  });
-  expect(most).toBe(1);
 });
