@@ -1,6 +1,7 @@
 import '../../helpers/realm.ts';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { median } from '../../../bench/median.ts';
 import { PREFACE } from '../../../src/transport/h2/frames.ts';
 import { call, settings } from '../../helpers/h2-client.ts';
 import { startH2 } from '../../helpers/h2-server.ts';
@@ -23,11 +24,13 @@ function objectBytes(): number {
   return process.memoryUsage().heapUsed;
 }
 
-/** The least of several rounds: what else the process does may take memory, too. */
+const ROUNDS = 5;
+
+/** The median of several rounds: what else the process does may take memory, or give it back. */
 async function bytesEach(port: number, calls: boolean): Promise<number> {
-  let least = Infinity;
-  for (let round = 0; round < 4; round++) least = Math.min(least, await bytesOfRound(port, calls));
-  return least;
+  const rounds: number[] = [];
+  while (rounds.length < ROUNDS) rounds.push(await bytesOfRound(port, calls));
+  return median(rounds);
 }
 
 /** Opens connections that stay idle after a call, and returns the bytes that each takes, of both ends. */
